@@ -1,0 +1,43 @@
+# `make help` lists what there is.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check format lint types imports bench clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install -q -e . --group dev
+	@touch $@
+
+install: $(STAMP) ## the environment, in .venv
+
+demo: $(STAMP) ## the main job on a sample goal; no LLM, no service needed
+	$(BIN)/clew demo --chaos
+
+test: $(STAMP) ## the tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+check: format lint types imports ## format, lint, types, import rules
+
+format: $(STAMP) ## is the code formatted
+	$(BIN)/ruff format --check .
+
+lint: $(STAMP) ## ruff with everything on
+	$(BIN)/ruff check .
+
+types: $(STAMP) ## mypy strict and pyright
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+imports: $(STAMP) ## shared knows nobody; daemon and worker meet only through it
+	$(BIN)/lint-imports
+
+clean: ## forget the environment and the caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
