@@ -1,0 +1,30 @@
+"""The ledger: the durable, append-only record of events, and the only truth.
+
+Here lives how records are kept, chained, read back and checked. What an event means does not:
+bodies are opaque bytes here, and the fold is elsewhere.
+"""
+
+from clew_shared.ledger.errors import (
+    LedgerCorrupt,
+    LedgerError,
+    LedgerFailed,
+    LedgerTooNew,
+)
+from clew_shared.ledger.records import Entry, LedgerState, Row
+from clew_shared.ledger.sqlite import Ledger, Reader
+from clew_shared.ledger.verify import Fault, Report, verify
+
+__all__ = [
+    "Entry",
+    "Fault",
+    "Ledger",
+    "LedgerCorrupt",
+    "LedgerError",
+    "LedgerFailed",
+    "LedgerState",
+    "LedgerTooNew",
+    "Reader",
+    "Report",
+    "Row",
+    "verify",
+]

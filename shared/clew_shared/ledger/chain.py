@@ -1,0 +1,35 @@
+"""The hash chain of a goal: each event's hash covers the one before it.
+
+A link is the SHA-256 of: the previous hash (32 bytes); six unsigned big-endian 64-bit numbers
+(seq, n, and the lengths of goal, kind, body and output digest); then goal and kind in UTF-8, the
+body, and the SHA-256 of the output (nothing where there is no output). All lengths stand before
+what they measure, so no two records have the same encoding. The first link's previous hash is
+SHA-256 of "clew:" and the goal.
+
+The chain finds accidents and careless edits. It holds no key, so whoever can write the file can
+also forge a whole chain.
+"""
+
+from __future__ import annotations
+
+import struct
+from hashlib import sha256
+
+_NUMBERS = struct.Struct(">6Q")
+
+
+def genesis(goal: str) -> bytes:
+    """Give the hash that stands before a goal's first event (32 bytes)."""
+    return sha256(b"clew:" + goal.encode()).digest()
+
+
+def digest_of(output: bytes | None) -> bytes:
+    """Give the output's SHA-256, or b"" where there is none."""
+    return b"" if output is None else sha256(output).digest()
+
+
+def link(prev: bytes, seq: int, n: int, goal: str, kind: str, body: bytes, digest: bytes) -> bytes:
+    """Give the hash (32 bytes) of one event that follows `prev`."""
+    name, sort = goal.encode(), kind.encode()
+    numbers = _NUMBERS.pack(seq, n, len(name), len(sort), len(body), len(digest))
+    return sha256(b"".join((prev, numbers, name, sort, body, digest))).digest()

@@ -1,0 +1,39 @@
+"""What can be wrong with a ledger, said so that a person knows what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class LedgerError(Exception):
+    """The ledger at `path` cannot be used: `what` is wrong, `hint` says what to do."""
+
+    def __init__(self, path: Path, what: str, hint: str) -> None:
+        super().__init__(f"ledger {path}: {what}; {hint}")
+        self.path = path
+        self.what = what
+        self.hint = hint
+
+
+class LedgerFailed(LedgerError):
+    """A write failed in a way that must not be retried, or the ledger is closed."""
+
+
+class LedgerTooNew(LedgerError):
+    """The ledger was written by a newer clew than this one."""
+
+
+class LedgerCorrupt(LedgerError):
+    """The file is not a ledger, or it is damaged; it is never repaired silently."""
+
+
+def corrupt(path: Path, what: str) -> LedgerCorrupt:
+    """Give the error for a damaged file, with the same advice everywhere."""
+    hint = (
+        "nothing was changed; `clew verify` says where it is damaged: restore it from a backup, "
+        "or move it away together with its -wal and -shm files to start with an empty one"
+    )
+    return LedgerCorrupt(path, what, hint)

@@ -1,0 +1,148 @@
+"""Opening the SQLite file: is it a ledger, of which version, and is it as durable as promised.
+
+A file that is not ours, newer, or damaged is refused before a byte of it is changed.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import apsw
+
+from clew_shared.ledger import schema
+from clew_shared.ledger.errors import LedgerError, LedgerTooNew, corrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_FULL = 2  # PRAGMA synchronous
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into the ledger's own: damaged, or cannot be read."""
+    try:
+        yield
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise corrupt(path, f"damaged: {error}") from error
+    except (apsw.Error, OSError) as error:
+        hint = "check that the file is there, that you may read it, and that the disk is well"
+        raise LedgerError(path, f"cannot be used: {error}", hint) from error
+
+
+def open_writing(
+    path: Path, migrations: Sequence[str] = schema.MIGRATIONS, vfs: str | None = None
+) -> apsw.Connection:
+    """Open or make the ledger (mode 0600) with the one connection that writes.
+
+    Raises LedgerCorrupt, LedgerTooNew, or LedgerError when WAL or `synchronous` do not hold.
+    """
+    with explained(path):
+        _make_private(path)
+        con = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
+        try:
+            _prepare(con, path, migrations)
+        except BaseException:
+            con.close()
+            raise
+        return con
+
+
+def _prepare(con: apsw.Connection, path: Path, migrations: Sequence[str]) -> None:
+    # A refused file stays as it is: without this, closing would move its WAL into it.
+    con.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    con.set_busy_timeout(schema.TIME_OUT_MS)
+    version = check_kind(con, path, len(migrations))
+    _make_durable(con, path)
+    if version < len(migrations):
+        _migrate(con, migrations)
+    lost = con.execute(schema.LOST_HEAD).fetchone()
+    if lost is not None:
+        raise corrupt(path, f"damaged: the record ends wrongly at seq {lost[1]}, goal {lost[0]!r}")
+
+
+def _make_private(path: Path) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        path.chmod(0o600)
+        return
+    os.close(descriptor)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)  # a durable event in a file that has no name yet would be lost
+    finally:
+        os.close(folder)
+
+
+def check_kind(con: apsw.Connection, path: Path, known: int = len(schema.MIGRATIONS)) -> int:
+    """Give the schema version (0 for an empty file), or refuse a file that is not for us."""
+    application = con.pragma("application_id")
+    version: int = con.pragma("user_version")
+    empty = con.pragma("page_count") == 0 or (
+        version == 0 and con.execute("SELECT count(*) FROM sqlite_schema").get == 0
+    )
+    if application != schema.APPLICATION_ID and not empty:
+        raise corrupt(path, "is a database of another program")
+    if version > known:
+        what = f"has version {version}, this clew knows versions up to {known}"
+        raise LedgerTooNew(path, what, "run the newer clew that wrote it; nothing was changed")
+    return version
+
+
+def _make_durable(con: apsw.Connection, path: Path) -> None:
+    con.pragma("journal_mode", "wal")
+    con.pragma("synchronous", "full")
+    con.wal_autocheckpoint(0)  # the writer checkpoints between commits, not within one
+    con.pragma("cell_size_check", value=True)
+    mode, synchronous = con.pragma("journal_mode"), con.pragma("synchronous")
+    if mode != "wal" or synchronous != _FULL:
+        what = f"not durable here: journal_mode={mode}, synchronous={synchronous}"
+        raise LedgerError(path, what, "keep it on a local disk (no network file system)")
+
+
+def _migrate(con: apsw.Connection, migrations: Sequence[str]) -> None:
+    """Bring the schema forward, all versions in one transaction."""
+    con.execute("BEGIN IMMEDIATE")
+    try:
+        version: int = con.pragma("user_version")
+        for script in migrations[version:]:
+            con.execute(script)
+        con.pragma("application_id", schema.APPLICATION_ID)
+        con.pragma("user_version", len(migrations))
+        con.execute("COMMIT")
+    except BaseException:
+        with suppress(apsw.Error):
+            con.execute("ROLLBACK")
+        raise
+
+
+def open_reading(path: Path, *, immutable: bool = False) -> apsw.Connection:
+    """Open a connection that cannot write; `immutable` promises that nobody else writes."""
+    uri = f"file:{quote(str(path.absolute()))}?mode=ro" + ("&immutable=1" if immutable else "")
+    con = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    con.set_busy_timeout(schema.TIME_OUT_MS)
+    return con
+
+
+def needs_immutable(path: Path) -> bool:
+    """Tell whether only an immutable opening can work: nothing may be written there.
+
+    SQLite reads a WAL ledger only where it can make or read the -wal and -shm files beside it. On
+    a read-only file system it cannot; what it shows is then complete only if no WAL waits.
+    """
+    con = open_reading(path)
+    try:
+        con.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        wal = path.with_name(path.name + "-wal")
+        if not path.exists() or (wal.exists() and wal.stat().st_size > 0):
+            raise
+        return True
+    finally:
+        con.close()
+    return False

@@ -1,0 +1,124 @@
+"""Reading the ledger, from any thread, beside a writer or without one.
+
+Long reads are done in pages and hold no transaction between them, so that a slow reader never
+keeps the writer from using its WAL again. An append-only record looks the same page by page.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+from clew_shared.ledger import schema
+from clew_shared.ledger.errors import corrupt
+from clew_shared.ledger.opening import check_kind, explained, needs_immutable, open_reading
+from clew_shared.ledger.records import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+    import apsw
+
+_PAGE_ROWS = 256
+
+
+class Reading:
+    """The reading half of a ledger: a pool of read-only connections, one per call at a time."""
+
+    def __init__(self, path: Path, *, immutable: bool = False) -> None:
+        self.path = path
+        self._immutable = immutable
+        self._idle: deque[apsw.Connection] = deque()
+
+    @contextmanager
+    def connection(self) -> Iterator[apsw.Connection]:
+        """Borrow a read-only connection; its errors become the ledger's own."""
+        with explained(self.path):
+            try:
+                con = self._idle.pop()
+            except IndexError:
+                con = open_reading(self.path, immutable=self._immutable)
+            try:
+                yield con
+            except BaseException:
+                con.close()
+                raise
+            self._idle.append(con)
+
+    def _rows(self, sql: str, *bindings: Any) -> list[tuple[Any, ...]]:
+        with self.connection() as con:
+            return con.execute(sql, bindings).fetchall()
+
+    def goals(self) -> list[str]:
+        """List the goals that have events, sorted; the daemon's own ("") is not among them."""
+        return [goal for (goal,) in self._rows(schema.GOALS)]
+
+    def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[Row]:
+        """Read a goal's events whose seq is greater than `after`, oldest first."""
+        left = limit
+        while left is None or left > 0:
+            size = _PAGE_ROWS if left is None else min(left, _PAGE_ROWS)
+            page = self._rows(schema.EVENTS_OF_GOAL, goal, after, size)
+            yield from (Row(*row) for row in page)
+            if len(page) < size:
+                return
+            after = page[-1][0]
+            left = None if left is None else left - size
+
+    def read_all(self, after: int = 0) -> Iterator[Row]:
+        """Read the events of all goals whose seq is greater than `after`, oldest first."""
+        while page := self._rows(schema.EVENTS, after, _PAGE_ROWS):
+            yield from (Row(*row) for row in page)
+            after = page[-1][0]
+
+    def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None:
+        """Give the seq and the state of the goal's snapshot, if there is one of this version."""
+        rows = self._rows(schema.SNAPSHOT, goal, version)
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    def output(self, seq: int) -> bytes | None:
+        """Give the output that was kept with the event `seq`."""
+        rows = self._rows(schema.OUTPUT, seq)
+        return rows[0][0] if rows else None
+
+    def last_seq(self) -> int:
+        """Give the highest durable seq, 0 for an empty ledger."""
+        last: int = self._rows(schema.LAST_SEQ)[0][0]
+        return last
+
+    def _close_readers(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+
+class Reader(Reading):
+    """A ledger opened only to be read, with or without a daemon that writes it."""
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open an existing ledger; raises LedgerError, LedgerTooNew or LedgerCorrupt."""
+        with explained(path):
+            reader = cls(path, immutable=needs_immutable(path))
+        with reader.connection() as con:
+            version = check_kind(con, path)
+        if version == 0:
+            reader.close()
+            raise corrupt(path, "is empty: no daemon has made a ledger of it yet")
+        return reader
+
+    def close(self) -> None:
+        self._close_readers()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,123 @@
+"""The ledger on SQLite: assigns seq, n and hash, and hands the rest to the writer thread.
+
+It must not know what an event means, nor decide whether one may happen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Self
+
+from clew_shared.ledger import schema
+from clew_shared.ledger.chain import digest_of, genesis, link
+from clew_shared.ledger.opening import explained, open_writing
+from clew_shared.ledger.reader import Reader, Reading
+from clew_shared.ledger.writer import Job, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import apsw
+
+    from clew_shared.ledger.records import Entry, LedgerState
+
+__all__ = ["Ledger", "Reader"]
+
+
+class Ledger(Reading):
+    """The one ledger of a daemon; `append` and all `async` methods belong to one event loop.
+
+    Reading sees what is durable, and may be done from any thread.
+    """
+
+    def __init__(
+        self, path: Path, con: apsw.Connection, on_state: Callable[[LedgerState], None] | None
+    ) -> None:
+        super().__init__(path)
+        self._tips: dict[str, tuple[int, bytes]] = {}
+        self._seq = 0
+        for goal, seq, n, tip in con.execute(schema.TIPS):
+            self._tips[goal] = (n, tip)  # a head stands after what was purged
+            self._seq = max(self._seq, seq)
+        self._writer = Writer(path, con, on_state)
+
+    @classmethod
+    def open(cls, path: Path, *, on_state: Callable[[LedgerState], None] | None = None) -> Self:
+        """Open or make the ledger at `path`; `on_state` is called on the loop's thread.
+
+        Raises LedgerTooNew, LedgerCorrupt, or LedgerError (not durable there, not readable).
+        """
+        con = open_writing(path)
+        with explained(path):
+            return cls(path, con, on_state)
+
+    @property
+    def pending(self) -> int:
+        """How many records wait to become durable."""
+        return self._writer.pending
+
+    @property
+    def state(self) -> LedgerState:
+        """How writing goes, as last told to `on_state`."""
+        return self._writer.state
+
+    def append(self, entries: Sequence[Entry]) -> tuple[list[int], asyncio.Future[None]]:
+        """Give the entries their seqs, in call order; the future ends when all are durable.
+
+        One call is one transaction, wholly there or not at all. Raises LedgerFailed, before
+        anything is assigned, once writing has failed or when far too much waits already.
+        """
+        size = sum(len(e.body) + len(e.output or b"") for e in entries)
+        loop = self._writer.admit(len(entries), size)
+        rows = self._rows_of(entries)
+        done: asyncio.Future[None] = loop.create_future()
+        statements = [(schema.APPEND, rows)] if rows else []
+        self._writer.put(Job(statements, done, len(rows), size))
+        return [row[0] for row in rows], done
+
+    def _rows_of(self, entries: Sequence[Entry]) -> list[tuple[Any, ...]]:
+        """Chain the entries; the tips move only when all of them could be."""
+        rows: list[tuple[Any, ...]] = []
+        tips: dict[str, tuple[int, bytes]] = {}
+        seq = self._seq
+        for entry in entries:
+            goal, kind, body, output = entry.goal, entry.kind, entry.body, entry.output
+            n, prev = tips.get(goal) or self._tips.get(goal) or (0, genesis(goal))
+            seq, n, digest = seq + 1, n + 1, digest_of(output)
+            tip = link(prev, seq, n, goal, kind, body, digest)
+            rows.append((seq, goal, n, kind, body, digest, tip, output))
+            tips[goal] = (n, tip)
+        self._seq = seq
+        self._tips.update(tips)
+        return rows
+
+    async def snapshot(self, goal: str, seq: int, version: int, state: bytes) -> None:
+        """Keep the goal's folded state as of `seq`, in the place of an earlier one."""
+        await self._write(schema.KEEP_SNAPSHOT, (goal, seq, version, state), size=len(state))
+
+    async def purge(self, goal: str) -> None:
+        """Remove an ended goal's events, outputs and snapshot; what `verify` needs of it stays."""
+        loop = self._writer.admit(1, 0)
+        done: asyncio.Future[None] = loop.create_future()
+        self._writer.put(Job([(sql, [(goal,)]) for sql in schema.PURGE], done, 1))
+        await done
+
+    async def sync(self, timeout_s: float) -> bool:
+        """Tell whether all that was queued so far became durable within `timeout_s`."""
+        loop = self._writer.admit(0, 0)
+        done: asyncio.Future[None] = loop.create_future()
+        self._writer.put(Job([], done))
+        await asyncio.wait([done], timeout=timeout_s)
+        return done.done() and done.exception() is None
+
+    async def close(self, timeout_s: float) -> None:
+        """Write what waits and close; what is not durable after `timeout_s` fails."""
+        self._close_readers()
+        await self._writer.stop(timeout_s)
+
+    async def _write(self, sql: str, row: tuple[Any, ...], size: int) -> None:
+        loop = self._writer.admit(1, size)
+        done: asyncio.Future[None] = loop.create_future()
+        self._writer.put(Job([(sql, [row])], done, 1, size))
+        await done

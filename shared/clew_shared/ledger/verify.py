@@ -1,0 +1,144 @@
+"""Checking a ledger from end to end, without trusting or changing it.
+
+It checks the record, not its meaning: replaying the events is for those who know them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from clew_shared.ledger import schema
+from clew_shared.ledger.chain import digest_of, genesis, link
+from clew_shared.ledger.errors import LedgerError
+from clew_shared.ledger.reader import Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong and where; `seq` and `goal` are None where it is no single event."""
+
+    seq: int | None
+    goal: str | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The result of a check: how much was read, and the first fault."""
+
+    ok: bool
+    events: int
+    goals: int
+    fault: Fault | None
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Where the check has come to: the last seq, and each goal's seq, n and hash."""
+
+    seq: int = 0
+    events: int = 0
+    tips: dict[str, tuple[int, int, bytes]] = field(default_factory=dict)
+    purged: dict[str, tuple[int, int, bytes]] = field(default_factory=dict)
+    gaps: dict[int, int] = field(default_factory=dict)  # first seq → last seq of what was purged
+
+    def skip_purged(self) -> None:
+        while (last := self.gaps.pop(self.seq + 1, None)) is not None:
+            self.seq = last
+
+
+def verify(path: Path) -> Report:
+    """Check the database, the sequence, the chains and the outputs; a bad file raises nothing."""
+    walk = _Walk()
+    try:
+        with Reader.open(path) as reader, reader.connection() as con:
+            con.execute("BEGIN")  # one view of the whole, whatever a daemon writes meanwhile
+            fault = next(_faults(con, walk), None)
+            con.execute("ROLLBACK")
+    except Exception as error:  # noqa: BLE001 - a damaged file can decode to anything
+        fault = _unreadable(error, walk)
+    return Report(fault is None, walk.events, len(walk.tips.keys() - {""}), fault)
+
+
+def _unreadable(error: Exception, walk: _Walk) -> Fault:
+    what = error.what if isinstance(error, LedgerError) else f"{type(error).__name__}: {error}"
+    if not walk.seq:
+        return Fault(None, None, what)
+    return Fault(walk.seq + 1, None, f"cannot be read after seq {walk.seq}: {what}")
+
+
+def _faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
+    """Give the faults in order: an event's own first, because it says where."""
+    damage = _damage(con)
+    try:
+        walk.gaps = {first: last for first, last in con.execute(schema.PURGED_RANGES)}
+        walk.purged = {goal: (seq, n, tip) for goal, seq, n, tip in con.execute(schema.PURGED)}
+        yield from _event_faults(con, walk)
+    except apsw.CorruptError as error:
+        yield _unreadable(error, walk)
+    if damage:
+        yield Fault(None, None, f"the database is damaged: {damage}")
+    yield from _end_faults(con, walk)
+
+
+def _damage(con: apsw.Connection) -> str:
+    """Give what SQLite itself finds wrong, "" for nothing."""
+    try:
+        found = str(con.execute("PRAGMA quick_check(1)").get)
+    except apsw.Error as error:
+        return str(error)
+    return "" if found == "ok" else " ".join(found.split())
+
+
+def _event_faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
+    for row in con.execute(schema.EVENTS_WITH_OUTPUTS):
+        walk.skip_purged()
+        if row[0] != walk.seq + 1:
+            message = f"the event is missing: seq {row[0]} follows seq {walk.seq}"
+            yield Fault(walk.seq + 1, None, message)
+        message = _event_fault(row, walk)
+        if message:
+            yield Fault(row[0], row[1], message)
+        walk.seq = row[0]
+        walk.events += 1
+    walk.skip_purged()
+
+
+def _event_fault(row: tuple[Any, ...], walk: _Walk) -> str:
+    """Say what is wrong with one event, and move its goal's tip to it."""
+    seq, goal, n, kind, body, digest, recorded, output = row
+    before = walk.tips.get(goal) or walk.purged.get(goal) or (0, 0, genesis(goal))
+    walk.tips[goal] = (seq, n, recorded)
+    if n != before[1] + 1:
+        return f"is number {n} of its goal, after number {before[1]}"
+    if link(before[2], seq, n, goal, kind, body, digest) != recorded:
+        return "its hash does not fit: it or the event before it was changed"
+    if digest and output is None:
+        return "its output is missing"
+    if digest_of(output) != digest:
+        return "its output was changed"
+    return ""
+
+
+def _end_faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
+    """Check what stands beside the events: heads, what was purged, outputs of no event."""
+    heads = {goal: (seq, n, tip) for goal, seq, n, tip in con.execute(schema.HEADS)}
+    for goal in sorted(heads.keys() | walk.tips.keys()):
+        head, tip = heads.get(goal), walk.tips.get(goal)
+        if head != tip:
+            seq = max(at[0] for at in (head, tip) if at is not None)
+            yield Fault(seq, goal, "the goal's events do not end where its head says")
+    if walk.gaps:
+        yield Fault(min(walk.gaps), None, "what is said to be purged here does not fit the rest")
+    for goal, count, ranges in con.execute(schema.PURGED_COUNTS):
+        if count != ranges:
+            yield Fault(None, goal, f"{count} events were purged, the record says which {ranges}")
+    for (seq,) in con.execute(schema.STRAY_OUTPUT):
+        yield Fault(seq, None, "an output without its event")

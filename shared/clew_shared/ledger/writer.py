@@ -1,0 +1,278 @@
+"""The writer thread: it owns the only connection that writes and checkpoints.
+
+It takes whatever waits and commits it as one transaction, so that many waiters share one fsync,
+and wakes them all with one call to the event loop. A full disk is waited for; an fsync that failed
+is never retried, because the kernel has marked the pages clean and a second one would lie.
+
+Everything here but `_run` and what it calls runs on the event loop's thread. Queue counts, state
+and error are only touched there, which is why they need no lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from clew_shared.ledger.errors import LedgerFailed
+from clew_shared.ledger.records import LedgerState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+RETRY_S = 1.0  # between attempts while the disk is full
+GIVE_UP_S = 0.5  # for a thread that was told not to retry any more
+SLOW_S = 1.0  # a commit that takes longer is reported
+IDLE_S = 1.0  # without work for so long, the WAL is moved into the database
+WAL_PAGES_MAX = 1_000  # 4 MB: beyond it the WAL is moved between two commits
+BATCH_JOBS_MAX = 1_000  # one transaction's bound, so that no waiter waits for ever
+PENDING_MAX = 100_000
+PENDING_BYTES_MAX = 256 << 20
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+_FAILED_HINT = (
+    "nothing more is recorded: stop, mend the disk, and start again; "
+    "all that was acknowledged is kept"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Statements with their rows that become durable together, and who waits for it."""
+
+    statements: Sequence[tuple[str, Sequence[tuple[Any, ...]]]]
+    done: asyncio.Future[None]
+    count: int = 0
+    size: int = 0  # bytes
+
+
+class Writer:
+    """The queue to the writer thread, and what is known of how writing goes."""
+
+    def __init__(
+        self,
+        path: Path,
+        con: apsw.Connection,
+        on_state: Callable[[LedgerState], None] | None,
+    ) -> None:
+        self.path = path
+        self.state = LedgerState.OK
+        self.error: LedgerFailed | None = None
+        self.pending = 0
+        self.pending_bytes = 0
+        self._con = con
+        self._cursor = con.cursor()
+        self._on_state = on_state
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._give_up = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended: asyncio.Future[None] | None = None
+        self._reported = LedgerState.OK  # the writer thread's view of `state`
+        self._wal_pages = 1  # what an earlier run left is moved as soon as there is time
+        self._wal_pages_max = WAL_PAGES_MAX
+        con.set_wal_hook(self._committed)
+        self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
+
+    # On the event loop's thread.
+
+    def admit(self, count: int, size: int) -> asyncio.AbstractEventLoop:
+        """Make sure that `count` more records of `size` bytes may wait; raises LedgerFailed."""
+        if self.error is not None:
+            raise self.error
+        if self.pending + count > PENDING_MAX or self.pending_bytes + size > PENDING_BYTES_MAX:
+            what = f"{self.pending} records ({self.pending_bytes} bytes) wait to be written"
+            raise LedgerFailed(self.path, what, "free disk space, or find out why it is slow")
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._thread.start()
+        return self._loop
+
+    def put(self, job: Job) -> None:
+        self.pending += job.count
+        self.pending_bytes += job.size
+        self._jobs.put(job)
+
+    async def stop(self, timeout_s: float) -> None:
+        """Write what waits and close; what is not durable after `timeout_s` fails."""
+        closed = LedgerFailed(self.path, "closed", "open it again")
+        if self._loop is None:
+            self.error = closed
+            self._close(clean=True)
+            return
+        self.error = self.error or closed
+        if self._ended is None:
+            self._ended = self._loop.create_future()
+            self._jobs.put(None)
+        if self._thread.is_alive():
+            await asyncio.wait([self._ended], timeout=timeout_s)
+            self._give_up.set()
+            await asyncio.wait([self._ended], timeout=GIVE_UP_S)
+        self._fail_waiting(self.error)
+
+    def _deliver(self, jobs: list[Job], error: LedgerFailed | None = None) -> None:
+        for job in jobs:
+            self.pending -= job.count
+            self.pending_bytes -= job.size
+            if job.done.done():
+                continue
+            if error is None:
+                job.done.set_result(None)
+            else:
+                job.done.set_exception(error)
+                job.done.exception()  # seen: nobody has to await it, `on_state` told as well
+
+    def _fail(self, error: LedgerFailed, jobs: list[Job]) -> None:
+        self.error = error
+        self._deliver(jobs, error)
+        self._fail_waiting(error)
+        self._tell(LedgerState.FAILED)
+
+    def _fail_waiting(self, error: LedgerFailed) -> None:
+        waiting: list[Job] = []
+        with suppress(Empty):
+            while True:
+                job = self._jobs.get_nowait()
+                if job is not None:
+                    waiting.append(job)
+        self._deliver(waiting, error)
+
+    def _tell(self, state: LedgerState) -> None:
+        self.state = state
+        if self._on_state is not None:
+            self._on_state(state)
+
+    def _end(self) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+
+    # On the writer thread.
+
+    def _run(self) -> None:
+        batch: list[Job] = []
+        clean = True
+        try:
+            while batch := self._next_batch():
+                self._commit(batch)
+                self._call(self._deliver, batch)
+                if self._wal_pages > self._wal_pages_max:
+                    self._checkpoint()
+        except LedgerFailed as error:
+            clean = False
+            self._call(self._fail, error, batch)
+        except Exception as error:  # noqa: BLE001 - whatever it is, no waiter may wait for ever
+            clean = False
+            what = f"writing failed: {type(error).__name__}: {error}"
+            self._call(self._fail, LedgerFailed(self.path, what, _FAILED_HINT), batch)
+        finally:
+            self._close(clean=clean)
+            self._call(self._end)
+
+    def _next_batch(self) -> list[Job]:
+        """Wait for work, then take all of it; empty when the ledger is to be closed."""
+        job = self._wait()
+        batch: list[Job] = []
+        with suppress(Empty):
+            while job is not None:
+                batch.append(job)
+                if len(batch) >= BATCH_JOBS_MAX:
+                    return batch
+                job = self._jobs.get_nowait()
+            self._jobs.put(None)  # the end comes after this batch
+        return batch
+
+    def _wait(self) -> Job | None:
+        while self._wal_pages:
+            try:
+                return self._jobs.get(timeout=IDLE_S)
+            except Empty:
+                self._checkpoint()
+        return self._jobs.get()
+
+    def _commit(self, batch: list[Job]) -> None:
+        """Make a batch durable, waiting as long as the disk is full or locked by another."""
+        while True:
+            started = time.monotonic()
+            try:
+                self._transact(batch)
+            except apsw.Error as error:
+                self._roll_back()
+                if not (is_full(error, self._con) or isinstance(error, apsw.BusyError)):
+                    raise self._final(error) from error
+                busy = isinstance(error, apsw.BusyError)
+                self._report(LedgerState.SLOW if busy else LedgerState.FULL)
+                self._checkpoint()  # where the database has room, the WAL can be used again
+                if self._give_up.wait(RETRY_S):
+                    raise self._final(error) from error
+            else:
+                slow = time.monotonic() - started > SLOW_S
+                self._report(LedgerState.SLOW if slow else LedgerState.OK)
+                return
+
+    def _transact(self, batch: list[Job]) -> None:
+        statements = [statement for job in batch for statement in job.statements]
+        if len(statements) == 1 and len(statements[0][1]) == 1:
+            sql, rows = statements[0]
+            self._cursor.execute(sql, rows[0])  # autocommit: a transaction of its own
+        elif statements:
+            self._cursor.execute("BEGIN IMMEDIATE")
+            for sql, rows in statements:
+                self._cursor.executemany(sql, rows)
+            self._cursor.execute("COMMIT")
+
+    def _roll_back(self) -> None:
+        if self._con.in_transaction:
+            with suppress(apsw.Error):  # the first error is the one to tell of
+                self._con.execute("ROLLBACK")
+
+    def _final(self, error: apsw.Error) -> LedgerFailed:
+        return LedgerFailed(self.path, f"cannot be written: {error}", _FAILED_HINT)
+
+    def _committed(self, _con: apsw.Connection, _name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self) -> None:
+        """Move the WAL into the database, as far as readers allow, so that it is used anew."""
+        try:
+            pages, moved = self._con.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.Error as error:
+            if not (is_full(error, self._con) or isinstance(error, apsw.BusyError)):
+                raise self._final(error) from error
+            self._wal_pages_max = self._wal_pages + WAL_PAGES_MAX
+            return
+        done = pages == moved
+        self._wal_pages = 0 if done else pages
+        self._wal_pages_max = WAL_PAGES_MAX if done else pages + WAL_PAGES_MAX
+
+    def _report(self, state: LedgerState) -> None:
+        if state is not self._reported:
+            self._reported = state
+            self._call(self._tell, state)
+
+    def _call(self, function: Callable[..., None], *args: Any) -> None:
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+                self._loop.call_soon_threadsafe(function, *args)
+
+    def _close(self, *, clean: bool) -> None:
+        self._con.set_wal_hook(None)
+        if clean:
+            self._con.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        with suppress(apsw.Error):
+            self._con.close()
+
+
+def is_full(error: apsw.Error, con: apsw.Connection) -> bool:
+    """Tell a full disk or quota, where a retry may help, from a failing one."""
+    if isinstance(error, apsw.FullError):
+        return True
+    retryable = (apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_SHMSIZE)
+    return error.extendedresult in retryable and con.system_errno in _NO_ROOM
