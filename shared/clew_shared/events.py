@@ -1,0 +1,444 @@
+"""Everything that can happen, one frozen model each: what the ledger holds and the fold reads.
+
+An event says what was decided or seen, never what should be done about it. Events are only added to:
+a field that came later has a default, so that an old ledger still folds.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from clew_shared.model import Level
+
+
+class Event(BaseModel):
+    """What all events share: `at`, seconds since 1970 on the wall clock, for people to read."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+    kind: str
+    at: float = 0.0
+
+
+class Step(BaseModel):
+    """A runbook's action, as the goal file gave it."""
+
+    model_config = ConfigDict(frozen=True)
+    tool: str
+    args: dict[str, Any]
+
+
+class PlannedSubtask(BaseModel):
+    """A subtask of a plan."""
+
+    model_config = ConfigDict(frozen=True)
+    description: str
+    done: bool = False
+    steps: tuple[Step, ...] = ()
+
+
+class PlannedTask(BaseModel):
+    """A task of a plan."""
+
+    model_config = ConfigDict(frozen=True)
+    description: str
+    subtasks: tuple[PlannedSubtask, ...] = ()
+
+
+class Spec(BaseModel):
+    """What a goal file asked for, besides its tree; durations in seconds, `not_before` since 1970."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+    description: str
+    notes: str = ""
+    done_when: str = ""
+    workspace: str = ""
+    agent: str = ""
+    checks: dict[str, str] = Field(default_factory=dict)
+    priority: int = 0
+    max_iterations: int | None = None
+    budget_tokens: int | None = None
+    budget_wall_s: float | None = None
+    not_before: float | None = None
+    depends_on: tuple[str, ...] = ()
+    on_interrupt: Literal["retry", "ask"] = "retry"
+    unknown_keys: tuple[str, ...] = ()
+    file_name: str = ""
+
+
+class GoalAccepted(Event):
+    """A goal file was taken; its bytes lie beside the event as its output, `identity` names the file."""
+
+    kind: Literal["goal_accepted"] = "goal_accepted"
+    goal_id: str
+    spec: Spec
+    tasks: tuple[PlannedTask, ...] = ()
+    identity: tuple[str, ...] = ()
+
+
+class GoalStarted(Event):
+    """A goal left the queue."""
+
+    kind: Literal["goal_started"] = "goal_started"
+
+
+class GoalWaiting(Event):
+    """A goal waits: until a known time (seconds since 1970), or for a person where `until` is None."""
+
+    kind: Literal["goal_waiting"] = "goal_waiting"
+    reason: str
+    until: float | None = None
+    paused: bool = False
+
+
+class GoalBlocked(Event):
+    """A goal was escalated to a person, with the question that they must answer."""
+
+    kind: Literal["goal_blocked"] = "goal_blocked"
+    reason: str
+    question: str = ""
+
+
+class GoalRequeued(Event):
+    """A goal goes on: `reopen` gives its blocked or failed subtask a fresh start, `by` says who asked."""
+
+    kind: Literal["goal_requeued"] = "goal_requeued"
+    by: str = ""
+    reopen: bool = False
+
+
+class GoalEnded(Event):
+    """A goal is over."""
+
+    kind: Literal["goal_ended"] = "goal_ended"
+    status: Literal["completed", "failed", "cancelled"]
+    reason: str = ""
+    summary: str = ""
+
+
+class WorkerStarted(Event):
+    """A new incarnation of the worker; `created` is the process creation time, for recognising it."""
+
+    kind: Literal["worker_started"] = "worker_started"
+    epoch: int
+    agent: str = ""
+    pid: int | None = None
+    created: float = 0.0
+
+
+class WorkerReady(Event):
+    """The agent said hello."""
+
+    kind: Literal["worker_ready"] = "worker_ready"
+    epoch: int
+    agent: str = ""
+
+
+class WorkerExited(Event):
+    """An incarnation is over; `crash` says whether it counts against the restart intensity."""
+
+    kind: Literal["worker_exited"] = "worker_exited"
+    epoch: int
+    reason: str
+    code: int | None = None
+    crash: bool = False
+    active_s: float = 0.0
+
+
+class Planned(Event):
+    """The agent planned; `replan` says which level the plan replaces, None the implicit first one."""
+
+    kind: Literal["planned"] = "planned"
+    tasks: tuple[PlannedTask, ...]
+    replan: Literal["task", "goal"] | None = None
+
+
+class TreeEdited(Event):
+    """The library's user changed the tree in place: the whole of it, as a JSON object."""
+
+    kind: Literal["tree_edited"] = "tree_edited"
+    goal: dict[str, Any]
+    task_idx: int = 0
+    subtask_idx: int = 0
+    probes: dict[str, bool] = Field(default_factory=dict)
+    loop_counts: dict[str, int] | None = None
+    blocked_actions: tuple[str, ...] | None = None
+
+
+class SubtaskStarted(Event):
+    """Work on a subtask begins; `scope` says what the gate remembers there."""
+
+    kind: Literal["subtask_started"] = "subtask_started"
+    task_idx: int
+    subtask_idx: int
+    scope: Literal["new", "keep", "inherit"] = "new"
+
+
+class SubtaskFailed(Event):
+    """An attempt at the current subtask failed; it stays in progress."""
+
+    kind: Literal["subtask_failed"] = "subtask_failed"
+    failure: str = ""
+    cause: Literal["agent", "ignored_interventions"] = "agent"
+
+
+class SubtaskEnded(Event):
+    """The current subtask is over: done, skipped or failed for good."""
+
+    kind: Literal["subtask_ended"] = "subtask_ended"
+    status: Literal["completed", "skipped", "failed"]
+    summary: str = ""
+
+
+class Escalated(Event):
+    """The current subtask is blocked; `to` says who must find another way."""
+
+    kind: Literal["escalated"] = "escalated"
+    to: Level
+    reason: str
+    replan_failed_task: bool = False
+    replan_failed_goal: bool = False
+
+
+class ActionAllowed(Event):
+    """The gate let a proposal through; it may run, once."""
+
+    kind: Literal["action_allowed"] = "action_allowed"
+    epoch: int
+    tool: str
+    args: dict[str, Any]
+    signature: str
+    rationale: str = ""
+
+
+class ActionBlocked(Event):
+    """The gate refused a proposal; `makes_block` adds it to the blocked actions of its world.
+
+    `done` is set where an agent reported what it had already done (`record`).
+    """
+
+    kind: Literal["action_blocked"] = "action_blocked"
+    epoch: int
+    tool: str
+    args: dict[str, Any]
+    signature: str
+    reason: str
+    message: str
+    makes_block: str = ""
+    everywhere: bool = False
+    counts: bool = False
+    done: bool = False
+
+
+class ActionFinished(Event):
+    """What came of an action: `of` is its sequence number, the full output lies beside the event.
+
+    `world` is the digest after it ("" where nothing measured it), `error_class` names the error
+    without what varies from call to call, `head` shows the first part of the output.
+    """
+
+    kind: Literal["action_finished"] = "action_finished"
+    of: int
+    result: str
+    head: str = ""
+    outcome: str
+    error_class: str = ""
+    duration_s: float = 0.0
+    exit_code: int | None = None
+    changed: bool | None = None
+    world: str = ""
+    plain: bool = False
+    soft: bool = False
+
+
+class ActionInterrupted(Event):
+    """An action was in flight when something died: its effect is unknown; `counts` for the crash rule."""
+
+    kind: Literal["action_interrupted"] = "action_interrupted"
+    of: int
+    reason: str
+    counts: bool = False
+
+
+class WorldSeen(Event):
+    """The workspace was found to differ from what the last action left."""
+
+    kind: Literal["world_seen"] = "world_seen"
+    world: str
+
+
+class LoopDetected(Event):
+    """The gate found a loop."""
+
+    kind: Literal["loop_detected"] = "loop_detected"
+    loop: str
+    signature: str = ""
+    attempt_count: int = 0
+    evidence: str = ""
+    escalated_to: Level | None = None
+
+
+class Intervened(Event):
+    """A word to the agent, recorded before it is sent; `again` where an earlier one was ignored."""
+
+    kind: Literal["intervened"] = "intervened"
+    intervention: str
+    message: str
+    key: str = ""
+    again: bool = False
+
+
+class Thought(Event):
+    """The agent said what it thinks."""
+
+    kind: Literal["thought"] = "thought"
+    text: str
+    theme: str
+    has_tool_calls: bool
+    near: bool = False
+
+
+class Reflected(Event):
+    """An iteration record (contract, section 9), as the agent gave it, and what it cost."""
+
+    kind: Literal["reflected"] = "reflected"
+    iteration: int
+    assessment: str = ""
+    record: dict[str, Any] = Field(default_factory=dict)
+    tokens: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_cached: int = 0
+    llm_s: float = 0.0
+
+
+class ProbesSeen(Event):
+    """What is true of the workspace, by name."""
+
+    kind: Literal["probes_seen"] = "probes_seen"
+    probes: dict[str, bool]
+
+
+class CheckFinished(Event):
+    """The daemon ran a check of the goal."""
+
+    kind: Literal["check_finished"] = "check_finished"
+    name: str
+    passed: bool
+    output: str = ""
+
+
+class FeedbackGiven(Event):
+    """A person corrected the agent."""
+
+    kind: Literal["feedback_given"] = "feedback_given"
+    text: str
+
+
+class FeedbackHeard(Event):
+    """The agent was shown all feedback up to here."""
+
+    kind: Literal["feedback_heard"] = "feedback_heard"
+
+
+class Unblocked(Event):
+    """A person lifted the blocks of a signature and its counts."""
+
+    kind: Literal["unblocked"] = "unblocked"
+    signature: str
+
+
+class BulletAdded(Event):
+    """A strategy was learned; an event of the daemon, not of a goal."""
+
+    kind: Literal["bullet_added"] = "bullet_added"
+    id: str
+    section: str
+    content: str
+    source_goal: str = ""
+    helpful: int = 0
+    harmful: int = 0
+    neutral: int = 0
+
+
+class BulletTagged(Event):
+    """A strategy was credited."""
+
+    kind: Literal["bullet_tagged"] = "bullet_tagged"
+    id: str
+    tag: Literal["helpful", "harmful", "neutral"]
+    source_goal: str = ""
+
+
+class BulletUpdated(Event):
+    """A strategy was put in other words."""
+
+    kind: Literal["bullet_updated"] = "bullet_updated"
+    id: str
+    content: str
+
+
+class BulletRemoved(Event):
+    """A strategy was put away."""
+
+    kind: Literal["bullet_removed"] = "bullet_removed"
+    id: str
+
+
+GoalEvent = Annotated[
+    GoalAccepted
+    | GoalStarted
+    | GoalWaiting
+    | GoalBlocked
+    | GoalRequeued
+    | GoalEnded
+    | WorkerStarted
+    | WorkerReady
+    | WorkerExited
+    | Planned
+    | TreeEdited
+    | SubtaskStarted
+    | SubtaskFailed
+    | SubtaskEnded
+    | Escalated
+    | ActionAllowed
+    | ActionBlocked
+    | ActionFinished
+    | ActionInterrupted
+    | WorldSeen
+    | LoopDetected
+    | Intervened
+    | Thought
+    | Reflected
+    | ProbesSeen
+    | CheckFinished
+    | FeedbackGiven
+    | FeedbackHeard
+    | Unblocked,
+    Field(discriminator="kind"),
+]
+
+PlaybookEvent = Annotated[
+    BulletAdded | BulletTagged | BulletUpdated | BulletRemoved, Field(discriminator="kind")
+]
+
+_goal_events: TypeAdapter[Any] = TypeAdapter(GoalEvent)
+_playbook_events: TypeAdapter[Any] = TypeAdapter(PlaybookEvent)
+
+
+def encode(event: Event) -> bytes:
+    """Write an event as JSON; fields at their defaults are left out, the kind never is."""
+    body = event.model_dump_json(exclude_defaults=True)
+    head = f'{{"kind":"{event.kind}"'
+    return (head + ("}" if body == "{}" else "," + body[1:])).encode()
+
+
+def decode(body: bytes) -> GoalEvent:  # type: ignore[valid-type]
+    """Read a goal's event; raises `pydantic.ValidationError` on anything else."""
+    return _goal_events.validate_json(body)
+
+
+def decode_playbook(body: bytes) -> PlaybookEvent:  # type: ignore[valid-type]
+    """Read an event of the playbook."""
+    return _playbook_events.validate_json(body)

@@ -1,0 +1,629 @@
+"""State is a fold of the ledger: `apply` takes one event into a state, and nothing else ever changes one.
+
+Pure and without rules: what was decided stands in the events, here is only what follows from it. It sees no
+clock, no settings and no process, so that a replay gives the same state on any machine, at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import deepcopy
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from clew_shared import events as ev
+from clew_shared.model import (
+    ACTIONS_KEPT,
+    Action,
+    Goal,
+    GoalStatus,
+    Result,
+    StepStatus,
+    Subtask,
+    Task,
+)
+from clew_shared.progress import WRITE_ONLY_TOOLS, is_wait
+from clew_shared.signature import digest
+from clew_shared.state import (
+    CHECKS_HEAD_CHARS,
+    EVERYWHERE,
+    STEPS_KEPT,
+    THOUGHTS_KEPT,
+    Attention,
+    Change,
+    Check,
+    InFlight,
+    Raised,
+    Scope,
+    State,
+    Step,
+    Streak,
+    Tally,
+)
+
+FEEDBACK_KEPT = 50
+SET_ASIDE_KEPT = 200
+
+_goals: TypeAdapter[Goal] = TypeAdapter(Goal)
+
+
+def fold(rows: Iterable[tuple[int, ev.Event]], state: State | None = None) -> State:
+    """Fold recorded events, oldest first, into a state."""
+    state = state or State()
+    for seq, event in rows:
+        apply(state, event, seq)
+    return state
+
+
+def apply(state: State, event: ev.Event, seq: int) -> State:
+    """Take one event into the state, in place, and give the state back."""
+    _APPLY[event.kind](state, event, seq)
+    state.seq = seq
+    state.updated_at = max(state.updated_at, event.at)
+    return state
+
+
+def iso(at: float) -> str:
+    """Write a moment as people and published files read it: UTC, ISO 8601, microseconds."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds")
+
+
+# -- the goal ------------------------------------------------------------------------------------------
+
+
+def _goal_accepted(state: State, e: ev.GoalAccepted, seq: int) -> None:
+    state.goal_id, state.spec, state.identity = e.goal_id, e.spec, e.identity
+    state.accepted_seq, state.accepted_at = seq, e.at
+    state.planned = bool(e.tasks)
+    implicit = ev.PlannedTask(
+        description=e.spec.description,
+        subtasks=(ev.PlannedSubtask(description=e.spec.description),),
+    )
+    state.goal = Goal(e.spec.description, [_task(t) for t in e.tasks or (implicit,)])
+    for task in state.goal.tasks:
+        _settle_task(task)
+
+
+def _goal_started(state: State, e: ev.GoalStarted, _seq: int) -> None:
+    state.goal.status = GoalStatus.IN_PROGRESS
+    state.started_at = state.started_at or e.at
+    state.reason, state.question, state.wait_until = "", "", None
+
+
+def _goal_waiting(state: State, e: ev.GoalWaiting, _seq: int) -> None:
+    state.goal.status = GoalStatus.WAITING
+    state.reason, state.wait_until, state.paused = e.reason, e.until, e.paused
+
+
+def _goal_blocked(state: State, e: ev.GoalBlocked, _seq: int) -> None:
+    state.goal.status = GoalStatus.BLOCKED
+    state.reason, state.question, state.wait_until = e.reason, e.question, None
+
+
+def _goal_requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
+    if e.reopen:
+        _reopen(state)
+    state.goal.status = GoalStatus.QUEUED
+    state.reason, state.question, state.wait_until, state.paused = "", "", None, False
+
+
+def _reopen(state: State) -> None:
+    """Give what a person let go on a fresh start: attempts, replans, streaks and budgets count anew."""
+    state.replan_required = ""
+    state.goal.failed_replans = 0
+    state.blocked_proposals = state.ignored_interventions = 0
+    state.attention = Attention(steps=state.attention.steps)
+    state.iterations_granted, state.actions_granted = state.iteration, state.actions_total
+    state.tokens_granted, state.active_granted_s = state.cost.tokens, state.cost.active_s
+    for task in state.goal.tasks:
+        task.failed_replans = 0
+        for subtask in task.subtasks:
+            if subtask.status in (StepStatus.BLOCKED, StepStatus.FAILED):
+                subtask.status, subtask.attempts = StepStatus.PENDING, 0
+        _settle_task(task)
+    if state.subtask and state.subtask.status == StepStatus.PENDING and state.task:
+        state.subtask.status = state.task.status = StepStatus.IN_PROGRESS
+
+
+def _goal_ended(state: State, e: ev.GoalEnded, _seq: int) -> None:
+    state.goal.status = GoalStatus(e.status)
+    state.reason, state.summary, state.question, state.wait_until = e.reason, e.summary, "", None
+    current = state.subtask
+    if e.status == GoalStatus.COMPLETED:
+        for task in state.goal.tasks:
+            for subtask in task.subtasks:
+                if not StepStatus(subtask.status).done:
+                    done = subtask is current
+                    subtask.status = StepStatus.COMPLETED if done else StepStatus.SKIPPED
+            _settle_task(task)
+    elif e.status == GoalStatus.FAILED and current and StepStatus(current.status).open:
+        current.status = StepStatus.FAILED
+
+
+# -- the worker ----------------------------------------------------------------------------------------
+
+
+def _worker_started(state: State, e: ev.WorkerStarted, _seq: int) -> None:
+    if state.epoch:
+        state.restarts += 1
+    state.epoch, state.pid, state.pid_created = e.epoch, e.pid, e.created
+    state.working, state.worker_since = True, e.at
+
+
+def _worker_ready(state: State, e: ev.WorkerReady, _seq: int) -> None:
+    del state, e
+
+
+def _worker_exited(state: State, e: ev.WorkerExited, _seq: int) -> None:
+    state.working, state.pid = False, None
+    state.cost.active_s += e.active_s
+
+
+# -- the tree ------------------------------------------------------------------------------------------
+
+
+def _subtask(planned: ev.PlannedSubtask) -> Subtask:
+    steps = [{"tool": s.tool, "args": s.args} for s in planned.steps]
+    status = StepStatus.COMPLETED if planned.done else StepStatus.PENDING
+    return Subtask(planned.description, status, steps=steps)
+
+
+def _task(planned: ev.PlannedTask) -> Task:
+    return Task(planned.description, [_subtask(s) for s in planned.subtasks])
+
+
+def _settle_task(task: Task) -> None:
+    """Derive a task's status from its subtasks."""
+    statuses = {StepStatus(s.status) for s in task.subtasks}
+    if task.subtasks and all(s.done for s in statuses):
+        task.status = StepStatus.COMPLETED
+    elif StepStatus.BLOCKED in statuses:
+        task.status = StepStatus.BLOCKED
+    elif StepStatus.IN_PROGRESS in statuses or any(s.done for s in statuses):
+        task.status = StepStatus.IN_PROGRESS
+    elif statuses == {StepStatus.PENDING}:
+        task.status = StepStatus.PENDING
+
+
+def _planned(state: State, e: ev.Planned, _seq: int) -> None:
+    state.planned, state.replan_required = True, ""
+    if e.replan is None:
+        state.goal.tasks = [_task(t) for t in e.tasks]
+        state.current_task_idx = state.current_subtask_idx = 0
+        return
+    state.inherited = deepcopy(state.scope)
+    if e.replan == "task":
+        _replan_task(state, e.tasks[0])
+    else:
+        _replan_goal(state, e.tasks)
+
+
+def _replan_task(state: State, planned: ev.PlannedTask) -> None:
+    task = state.goal.tasks[state.current_task_idx]
+    kept = [s for s in task.subtasks if StepStatus(s.status).done]
+    _put_aside(state, [s for s in task.subtasks if not StepStatus(s.status).done])
+    new = [_subtask(s) for s in planned.subtasks]
+    for subtask in new:
+        subtask.inherits = True
+    task.description, task.subtasks = planned.description or task.description, kept + new
+    task.status, task.replanned = StepStatus.IN_PROGRESS, True
+    state.current_subtask_idx = len(kept)
+
+
+def _replan_goal(state: State, planned: tuple[ev.PlannedTask, ...]) -> None:
+    kept: list[Task] = []
+    for task in state.goal.tasks:
+        done = [s for s in task.subtasks if StepStatus(s.status).done]
+        _put_aside(state, [s for s in task.subtasks if not StepStatus(s.status).done])
+        if done:
+            task.subtasks, task.status = done, StepStatus.COMPLETED
+            kept.append(task)
+    new = [_task(t) for t in planned]
+    for task in new:
+        for subtask in task.subtasks:
+            subtask.inherits = True
+    state.goal.tasks, state.goal.replanned = kept + new, True
+    state.current_task_idx, state.current_subtask_idx = len(kept), 0
+
+
+def _put_aside(state: State, subtasks: list[Subtask]) -> None:
+    for subtask in subtasks:
+        failure = f": {subtask.last_failure}" if subtask.last_failure else ""
+        state.set_aside.append(f"{subtask.description} ({subtask.status}{failure})")
+    del state.set_aside[:-SET_ASIDE_KEPT]
+
+
+def _tree_edited(state: State, e: ev.TreeEdited, _seq: int) -> None:
+    state.goal = _goals.validate_python(e.goal)
+    state.current_task_idx, state.current_subtask_idx = e.task_idx, e.subtask_idx
+    state.last_probe_state, state.planned = dict(e.probes), True
+    if e.loop_counts is not None:
+        state.scope.loop_counts = dict(e.loop_counts)
+    if e.blocked_actions is not None:
+        old = state.scope.blocks
+        state.scope.blocks = {s: old.get(s, {EVERYWHERE: "person"}) for s in e.blocked_actions}
+
+
+def _subtask_started(state: State, e: ev.SubtaskStarted, _seq: int) -> None:
+    state.current_task_idx, state.current_subtask_idx = e.task_idx, e.subtask_idx
+    task, subtask = state.task, state.subtask
+    if task and subtask:
+        task.status = subtask.status = StepStatus.IN_PROGRESS
+    if e.scope == "new":
+        state.scope = _new_scope(state.world)
+    elif e.scope == "inherit":
+        state.scope = deepcopy(state.inherited) if state.inherited else state.scope
+    state.attention = Attention(steps=state.attention.steps)
+    state.blocked_proposals = state.ignored_interventions = 0
+
+
+def _new_scope(world: str) -> Scope:
+    return Scope(worlds={world: 1} if world else {})
+
+
+def _subtask_failed(state: State, e: ev.SubtaskFailed, _seq: int) -> None:
+    if state.subtask:
+        state.subtask.attempts += 1
+        state.subtask.last_failure = e.failure
+    state.ignored_interventions = 0
+    state.attention.raised.clear()
+
+
+def _subtask_ended(state: State, e: ev.SubtaskEnded, _seq: int) -> None:
+    if state.subtask and state.task:
+        state.subtask.status, state.subtask.summary = StepStatus(e.status), e.summary
+        _settle_task(state.task)
+
+
+def _escalated(state: State, e: ev.Escalated, _seq: int) -> None:
+    task = state.task
+    if state.subtask and task:
+        state.subtask.status = StepStatus.BLOCKED
+        state.subtask.last_failure = state.subtask.last_failure or e.reason
+        if e.replan_failed_task:
+            task.failed_replans += 1
+        if e.to != "task":
+            task.status = StepStatus.BLOCKED
+    if e.replan_failed_goal:
+        state.goal.failed_replans += 1
+        state.goal.replanned = False
+    state.replan_required = e.to
+    state.attention.raised.clear()
+
+
+# -- actions -------------------------------------------------------------------------------------------
+
+
+def _action(state: State, e: ev.ActionAllowed | ev.ActionBlocked, seq: int, result: str) -> Action:
+    return Action(
+        name=e.tool,
+        args=e.args,
+        result=result,
+        seq=seq,
+        timestamp=iso(e.at),
+        task_idx=state.current_task_idx,
+        subtask_idx=state.current_subtask_idx,
+        epoch=e.epoch,
+    )
+
+
+def _keep(state: State, action: Action) -> None:
+    """Put a finished action under its subtask."""
+    tasks = state.goal.tasks
+    if not 0 <= action.task_idx < len(tasks):
+        return
+    subtasks = tasks[action.task_idx].subtasks
+    if not 0 <= action.subtask_idx < len(subtasks):
+        return
+    subtask = subtasks[action.subtask_idx]
+    subtask.actions.append(action)
+    subtask.actions_total += 1
+    del subtask.actions[:-ACTIONS_KEPT]
+
+
+def _count(counts: dict[str, int], key: str) -> None:
+    counts[key] = counts.get(key, 0) + 1
+
+
+def _action_allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:
+    state.in_flight[seq] = InFlight(seq, e.signature, _action(state, e, seq, ""))
+    state.proposed = True
+    state.actions_total += 1
+    state.attention.thoughts_without_tools = 0
+    _count(state.scope.loop_counts, e.signature)
+
+
+def _action_blocked(state: State, e: ev.ActionBlocked, seq: int) -> None:
+    state.proposed = True
+    state.blocked_total += 1
+    state.attention.thoughts_without_tools = 0
+    if e.makes_block:
+        _count(state.scope.loop_counts, e.signature)
+        where = EVERYWHERE if e.everywhere else state.world
+        state.scope.blocks.setdefault(e.signature, {})[where] = e.makes_block
+    if e.counts:
+        state.blocked_proposals += 1
+    if e.done:
+        action = _action(state, e, seq, "")
+        state.in_flight[seq] = InFlight(seq, e.signature, action)
+        return
+    _keep(state, _action(state, e, seq, Result.BLOCKED))
+    state.attention.steps += 1
+    state.attention.stale += 1
+
+
+def _action_interrupted(state: State, e: ev.ActionInterrupted, _seq: int) -> None:
+    flight = state.in_flight.pop(e.of, None)
+    if flight is None:
+        return
+    flight.action.result = Result.INTERRUPTED
+    _keep(state, flight.action)
+    if e.counts:
+        _count(state.scope.crashes, flight.signature)
+
+
+def _action_finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
+    flight = state.in_flight.pop(e.of, None)
+    if flight is None:
+        return
+    action = flight.action
+    action.result, action.duration_s = e.result, e.duration_s
+    before = state.world
+    state.world = world_after(state, flight.signature, e)
+    moved = state.world != before
+    action.changed = e.changed if e.changed is not None else (moved if e.world else None)
+    _keep(state, action)
+    if e.changed and not e.world:
+        _remember_change(state, flight.signature, e.outcome)
+    if not is_wait(action.name, action.args):
+        _learn(state, action, flight.signature, e, before)
+
+
+def world_after(state: State, signature: str, e: ev.ActionFinished) -> str:
+    """Name the world that an outcome leads to.
+
+    A measured digest names itself. A claimed change (nothing measured) leads to a new world, but for a
+    signature seen before with the same outcome and no new changing signature since: that leads to the
+    world that it led to then (contract, "What follows from what").
+    """
+    if e.world:
+        return e.world
+    if not e.changed:
+        return state.world
+    known = state.changes.get(signature, {}).get(e.outcome)
+    if known and known.novelty == state.novelty:
+        return known.world
+    return "claimed:" + digest(f"{state.world}\n{signature}\n{e.outcome}\n{state.novelty}")
+
+
+def _remember_change(state: State, signature: str, outcome: str) -> None:
+    if signature not in state.changes:
+        state.novelty += 1
+    state.changes.setdefault(signature, {})[outcome] = Change(state.world, state.novelty)
+
+
+def makes_progress(state: State, tool: str, before: str, after: str, outcome: str) -> bool:
+    """Tell whether a step reaches a world not seen in this scope, or, without writing, a new outcome there."""
+    scope = state.scope
+    if after != before:
+        return after not in scope.worlds
+    return f"{tool}\n{after}\n{outcome}" not in scope.outcomes
+
+
+def _learn(state: State, action: Action, signature: str, e: ev.ActionFinished, before: str) -> None:
+    scope, after = state.scope, state.world
+    changed = after != before or (bool(e.changed) and not e.world)
+    progress = makes_progress(state, action.name, before, after, e.outcome)
+    writer = action.name in WRITE_ONLY_TOOLS or signature in scope.writers
+    if changed:
+        _count(scope.writers, signature)
+    _count(scope.worlds, after)
+    _count(scope.outcomes, f"{action.name}\n{after}\n{e.outcome}")
+    idle = (writer or changed) and not progress
+    scope.steps.append(Step(signature, progress, idle, e.plain))
+    del scope.steps[:-STEPS_KEPT]
+    _tally(scope, signature, after, action, e, reading=not changed)
+    _errors(scope, action.name, signature, e)
+    attention = state.attention
+    attention.steps += 1
+    attention.stale = 0 if progress else attention.stale + 1
+    if progress:
+        attention.fresh = True
+        attention.themes.clear()
+    _relieve(state)
+
+
+def _tally(
+    scope: Scope, signature: str, world: str, action: Action, e: ev.ActionFinished, *, reading: bool
+) -> None:
+    tally = scope.tallies.setdefault(signature, {}).setdefault(world, Tally())
+    _count(tally.counts, e.outcome)
+    tally.outcome, tally.result, tally.head = e.outcome, e.result, e.head
+    tally.seq, tally.soft = action.seq, e.soft
+    tally.reading = tally.reading and reading and e.result == Result.SUCCESS
+    tally.plain = tally.plain and e.plain
+
+
+def _errors(scope: Scope, tool: str, signature: str, e: ev.ActionFinished) -> None:
+    what = "" if e.soft else e.error_class
+    failed = e.result not in (Result.SUCCESS, Result.TIMEOUT)
+    _streak(scope.tool_errors, tool, what)
+    _streak(scope.action_errors, signature, e.outcome if failed and what else "")
+
+
+def _streak(streaks: dict[str, Streak], key: str, what: str) -> None:
+    if not what:
+        streaks.pop(key, None)
+        return
+    streak = streaks.setdefault(key, Streak())
+    streak.count = streak.count + 1 if streak.what == what else 1
+    streak.what = what
+
+
+def _world_seen(state: State, e: ev.WorldSeen, _seq: int) -> None:
+    state.scope.worlds.setdefault(e.world, 1)
+    state.world = e.world
+
+
+# -- judgements, thoughts, people ----------------------------------------------------------------------
+
+
+def _loop_detected(state: State, e: ev.LoopDetected, _seq: int) -> None:
+    del e
+    state.loops_total += 1
+
+
+def _intervened(state: State, e: ev.Intervened, _seq: int) -> None:
+    attention = state.attention
+    if e.again:
+        state.ignored_interventions += 1
+    if e.key:
+        streak = streak_of(state, e.intervention, e.key)
+        attention.raised[e.intervention] = Raised(e.key, attention.steps, streak)
+
+
+def _relieve(state: State) -> None:
+    """Forget interventions whose streak was broken: they were heeded."""
+    raised = state.attention.raised
+    for kind in [k for k, r in raised.items() if streak_of(state, k, r.key) < r.streak]:
+        del raised[kind]
+
+
+def streak_of(state: State, intervention: str, key: str) -> int:
+    """Give the present length of the streak that an intervention was raised from."""
+    attention, scope = state.attention, state.scope
+    match intervention:
+        case "no_progress":
+            return max(attention.stale, attention.iterations_without_facts)
+        case "repeated_planning":
+            return attention.thoughts_without_tools
+        case "theme":
+            return _run(attention.themes)
+        case "stuck":
+            return attention.stuck
+        case "same_error":
+            side, _, name = key.partition(":")
+            streaks = scope.tool_errors if side == "tool" else scope.action_errors
+            return streaks[name].count if name in streaks else 0
+        case _:
+            return 0
+
+
+def _run(themes: list[str]) -> int:
+    """Count how many of the last thoughts have the theme of the last one."""
+    run = 0
+    for theme in reversed(themes):
+        if theme != themes[-1]:
+            break
+        run += 1
+    return run
+
+
+def _thought(state: State, e: ev.Thought, _seq: int) -> None:
+    attention = state.attention
+    attention.steps += 1
+    attention.themes.append(e.theme)
+    attention.thoughts.append(e.text)
+    del attention.themes[:-THOUGHTS_KEPT], attention.thoughts[:-THOUGHTS_KEPT]
+    attention.thoughts_without_tools = (
+        0 if e.has_tool_calls else attention.thoughts_without_tools + 1
+    )
+    _relieve(state)
+
+
+def _reflected(state: State, e: ev.Reflected, _seq: int) -> None:
+    attention = state.attention
+    state.iteration = max(state.iteration + 1, e.iteration)
+    attention.stuck = attention.stuck + 1 if e.assessment in ("stuck", "regressing") else 0
+    attention.iterations_without_facts = (
+        0 if attention.fresh else attention.iterations_without_facts + 1
+    )
+    attention.fresh = False
+    _relieve(state)
+    cost = state.cost
+    cost.tokens += e.tokens
+    cost.tokens_in += e.tokens_in
+    cost.tokens_out += e.tokens_out
+    cost.tokens_cached += e.tokens_cached
+    cost.llm_s += e.llm_s
+
+
+def _probes_seen(state: State, e: ev.ProbesSeen, _seq: int) -> None:
+    state.last_probe_state.update(e.probes)
+
+
+def _check_finished(state: State, e: ev.CheckFinished, _seq: int) -> None:
+    before = state.checks.get(e.name)
+    if before is None or before.passed != e.passed:
+        state.attention.fresh = True
+    state.checks[e.name] = Check(e.passed, e.output[:CHECKS_HEAD_CHARS])
+    state.last_probe_state[e.name] = e.passed
+
+
+def _feedback_given(state: State, e: ev.FeedbackGiven, _seq: int) -> None:
+    """Start the streaks anew and lift the subtask's blocks but for `crash` (contract, section 8)."""
+    state.feedback.append(e.text)
+    state.feedback_new.append(e.text)
+    del state.feedback[:-FEEDBACK_KEPT], state.feedback_new[:-FEEDBACK_KEPT]
+    old = state.scope
+    blocks = {
+        s: {EVERYWHERE: "crash"} for s, b in old.blocks.items() if b.get(EVERYWHERE) == "crash"
+    }
+    state.scope = Scope(
+        worlds=old.worlds,
+        outcomes=old.outcomes,
+        writers=old.writers,
+        crashes=old.crashes,
+        blocks=blocks,
+    )
+    state.attention = Attention(steps=state.attention.steps)
+    state.blocked_proposals = state.ignored_interventions = 0
+
+
+def _feedback_heard(state: State, e: ev.FeedbackHeard, _seq: int) -> None:
+    del e
+    state.feedback_new.clear()
+
+
+def _unblocked(state: State, e: ev.Unblocked, _seq: int) -> None:
+    scopes = [state.scope, *([state.inherited] if state.inherited else [])]
+    for scope in scopes:
+        for counts in (scope.blocks, scope.tallies, scope.crashes, scope.loop_counts):
+            counts.pop(e.signature, None)  # type: ignore[attr-defined]
+        scope.steps = [s for s in scope.steps if s.signature != e.signature]
+
+
+_APPLY: dict[str, Any] = {
+    "goal_accepted": _goal_accepted,
+    "goal_started": _goal_started,
+    "goal_waiting": _goal_waiting,
+    "goal_blocked": _goal_blocked,
+    "goal_requeued": _goal_requeued,
+    "goal_ended": _goal_ended,
+    "worker_started": _worker_started,
+    "worker_ready": _worker_ready,
+    "worker_exited": _worker_exited,
+    "planned": _planned,
+    "tree_edited": _tree_edited,
+    "subtask_started": _subtask_started,
+    "subtask_failed": _subtask_failed,
+    "subtask_ended": _subtask_ended,
+    "escalated": _escalated,
+    "action_allowed": _action_allowed,
+    "action_blocked": _action_blocked,
+    "action_finished": _action_finished,
+    "action_interrupted": _action_interrupted,
+    "world_seen": _world_seen,
+    "loop_detected": _loop_detected,
+    "intervened": _intervened,
+    "thought": _thought,
+    "reflected": _reflected,
+    "probes_seen": _probes_seen,
+    "check_finished": _check_finished,
+    "feedback_given": _feedback_given,
+    "feedback_heard": _feedback_heard,
+    "unblocked": _unblocked,
+}
+"""Which function takes in which event; a test holds it to be total."""

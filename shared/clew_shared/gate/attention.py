@@ -1,0 +1,144 @@
+"""The rules for thoughts and streaks: when the agent needs a word (an intervention).
+
+An intervention refuses nothing. One that is ignored (what raised it still holds three steps later, and has
+grown) is given again; the fold counts those.
+"""
+
+from __future__ import annotations
+
+from clew_shared.events import Intervened
+from clew_shared.fold import streak_of
+from clew_shared.gate.verdict import Thresholds
+from clew_shared.state import State
+
+IGNORED_AFTER_STEPS = 3
+_FAMILY = {
+    "theme": "thought",
+    "repeated_planning": "thought",
+    "no_progress": "action",
+    "same_error": "action",
+    "stuck": "reflection",
+}
+
+
+def review(
+    state: State, thresholds: Thresholds, *, tool: str = "", signature: str = ""
+) -> Intervened | None:
+    """Say what the agent should be told now, if anything; `tool` and `signature` name the last action."""
+    for found in (
+        theme(state, thresholds),
+        repeated_planning(state, thresholds),
+        same_error(state, thresholds, tool, signature),
+        no_progress(state, thresholds),
+        stuck(state, thresholds),
+    ):
+        if found and (due := _due(state, found)):
+            return due
+    return None
+
+
+def _due(state: State, found: Intervened) -> Intervened | None:
+    """Hold back what was just said; say again what was ignored."""
+    attention = state.attention
+    raised = attention.raised.get(found.intervention)
+    if raised and raised.key == found.key:
+        waited = attention.steps - raised.since >= IGNORED_AFTER_STEPS
+        grown = streak_of(state, found.intervention, found.key) > raised.streak
+        return found.model_copy(update={"again": True}) if waited and grown else None
+    family = _FAMILY[found.intervention]
+    recent = (
+        r
+        for kind, r in attention.raised.items()
+        if _FAMILY[kind] == family and attention.steps - r.since < IGNORED_AFTER_STEPS
+    )
+    return None if any(recent) else found
+
+
+def theme(state: State, thresholds: Thresholds) -> Intervened | None:
+    """Notice that the last thoughts all turn on one theme, and no progress came between.
+
+    Source: the dual-track context design. Stops: "I need to plan", three times. Must pass: three searches,
+    each announced by a thought, that find something new.
+    """
+    last = state.attention.themes[-thresholds.theme_window :]
+    if len(last) < thresholds.theme_window or len(set(last)) > 1 or last[0] == "general":
+        return None
+    message = (
+        f"Your last {len(last)} thoughts were all {last[0].replace('_', ' ')} and nothing new came of them. "
+        "You are repeating yourself: take one concrete action now, or call finish."
+    )
+    return Intervened(intervention="theme", key=f"theme:{last[0]}", message=message)
+
+
+def repeated_planning(state: State, thresholds: Thresholds) -> Intervened | None:
+    """Notice thoughts in a row without a tool call."""
+    count = state.attention.thoughts_without_tools
+    if count < thresholds.thoughts_without_tools:
+        return None
+    message = (
+        f"{count} thoughts in a row without a tool call. Act now: call one tool, or call finish."
+    )
+    return Intervened(intervention="repeated_planning", key="planning", message=message)
+
+
+def no_progress(state: State, thresholds: Thresholds) -> Intervened | None:
+    """Notice actions, or whole iterations, that bring no new world and no new outcome."""
+    attention = state.attention
+    by_actions = attention.stale >= thresholds.stale_actions
+    by_iterations = attention.iterations_without_facts >= thresholds.iterations_without_facts
+    if not (by_actions or by_iterations):
+        return None
+    what = (
+        f"{attention.stale} actions in a row"
+        if by_actions
+        else f"{attention.iterations_without_facts} iterations"
+    )
+    message = (
+        f"{what} brought nothing new: no file changed and no new answer. Stop, say what you know, "
+        "and do one thing that you have not tried; if the work is done, call finish."
+    )
+    return Intervened(intervention="no_progress", key="stale", message=message)
+
+
+def same_error(
+    state: State, thresholds: Thresholds, tool: str, signature: str
+) -> Intervened | None:
+    """Notice one error that a tool, or one action whatever happened between, gives again and again.
+
+    Stops: forty commands that open the same missing path; a test that fails with the very same words after
+    each of three rewrites. Must pass: a rate limit or a timeout (those get back-off), other errors each time.
+    """
+    limit = thresholds.same_error_limit
+    scope = state.scope
+    for side, name, streaks in (
+        ("tool", tool, scope.tool_errors),
+        ("action", signature, scope.action_errors),
+    ):
+        streak = streaks.get(name)
+        if streak and streak.count >= limit:
+            return _same_error(side, name, streak.count, streak.what)
+    return None
+
+
+def _same_error(side: str, name: str, count: int, what: str) -> Intervened:
+    error = what.partition(":")[2].strip()
+    quote = f': "{error}"' if side == "tool" and error else ""
+    message = (
+        f"{name.partition('::')[0]} has now failed {count} times in the same way{quote}. Varying the arguments does "
+        "not help: find the cause first, or do it by another tool."
+    )
+    return Intervened(intervention="same_error", key=f"{side}:{name}", message=message)
+
+
+def stuck(state: State, thresholds: Thresholds) -> Intervened | None:
+    """Notice that the agent itself says, again and again, that it is stuck."""
+    count = state.attention.stuck
+    if count < thresholds.stuck_limit:
+        return None
+    failed = state.subtask.last_failure if state.subtask else ""
+    tried = f" Last failure: {failed}." if failed else ""
+    message = (
+        f"You have called yourself stuck {count} times in a row. To recover: name what you tried and why it failed,"
+        f" then do one different, concrete action.{tried} If there is no other way, complete_subtask with success=false."
+    )
+    return Intervened(intervention="stuck", key="stuck", message=message)

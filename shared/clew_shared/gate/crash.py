@@ -1,0 +1,25 @@
+"""The `crash` rule."""
+
+from __future__ import annotations
+
+from clew_shared.gate.verdict import Proposal, Refusal, Thresholds
+from clew_shared.gate.words import what_else
+from clew_shared.state import State
+
+
+def crash(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | None:
+    """Refuse an action that was in flight when the worker died, `crash_limit` times.
+
+    Source: the restart intensity of OTP supervisors, taken per action. Stops: the build that eats all memory
+    and takes the worker along, each time it comes back. Must pass: an action that a stop, a reload or the
+    daemon's own death interrupted; those do not count.
+    """
+    deaths = state.scope.crashes.get(proposal.signature, 0)
+    if deaths < thresholds.crash_limit:
+        return None
+    message = (
+        f"Refused: the worker died {deaths} times while this action was running. What it did is unknown. "
+        f"Look at the workspace first, then find a way that needs less. {what_else(state)}"
+    )
+    evidence = f"in flight at {deaths} deaths of the worker"
+    return Refusal("crash", message, deaths + 1, evidence, everywhere=True)

@@ -1,0 +1,68 @@
+"""The `repetition` rule."""
+
+from __future__ import annotations
+
+from clew_shared.gate.verdict import Nudge, Proposal, Refusal, Thresholds
+from clew_shared.gate.words import last_time, what_else
+from clew_shared.state import State, Tally
+
+
+def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | Nudge | None:
+    """Refuse the same action, in the same world, with the same outcome each time.
+
+    Attempts are counted per signature, world and outcome in the scope, not only in a row. The limit is
+    `repeat_limit`, or `transient_limit` for temporary faults and empty answers of a poll. Reading (success,
+    nothing changed) passes once more, with a word.
+
+    Stops: `pytest` three times with no edit between, the identical `write_file` again and again.
+    Must pass: `pytest` between different edits (another world each time), a poll whose output moves
+    (another outcome each time).
+    """
+    if not thresholds.progress_aware:
+        return _plain(state, proposal, thresholds)
+    known = proposal.known
+    world = known.world if known else state.world
+    tally = state.scope.tallies.get(proposal.signature, {}).get(world)
+    if tally is None:
+        return None
+    attempt = tally.counts.get(known.outcome if known else tally.outcome, 0) + 1
+    limit = _limit(proposal.tool, tally, thresholds)
+    if attempt < limit:
+        return None
+    evidence = f"attempt {attempt} of the same action in the same world, each time: {tally.result}"
+    if tally.reading and not tally.plain and attempt == limit:
+        return Nudge(_nothing_new(attempt, state), attempt, evidence)
+    return Refusal("repetition", _refusal(state, proposal, attempt), attempt, evidence)
+
+
+def _plain(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | None:
+    attempt = state.scope.loop_counts.get(proposal.signature, 0) + 1
+    if attempt < _tool_limit(proposal.tool, thresholds):
+        return None
+    evidence = f"attempt {attempt} of the same action"
+    message = _refusal(state, proposal, attempt)
+    return Refusal("repetition", message, attempt, evidence, everywhere=True)
+
+
+def _limit(tool: str, tally: Tally, thresholds: Thresholds) -> int:
+    limit = _tool_limit(tool, thresholds)
+    return max(limit, thresholds.transient_limit) if tally.soft else limit
+
+
+def _tool_limit(tool: str, thresholds: Thresholds) -> int:
+    own = thresholds.tools.get(tool)
+    return (own.repeat_limit if own else None) or thresholds.repeat_limit
+
+
+def _nothing_new(attempt: int, state: State) -> str:
+    return (
+        f"You have now done this {attempt} times and nothing has changed: the answer is the same. "
+        f"Asking once more will be refused. {what_else(state)}"
+    )
+
+
+def _refusal(state: State, proposal: Proposal, attempt: int) -> str:
+    return (
+        f"Refused, a loop: this would be attempt {attempt} of the very same action, with nothing changed between. "
+        f"{last_time(state, proposal)} {what_else(state)}"
+    )

@@ -1,0 +1,49 @@
+"""The rules for actions, in the order in which they are asked, and the words of a refusal."""
+
+from __future__ import annotations
+
+from clew_shared.gate.crash import crash
+from clew_shared.gate.cycle import cycle
+from clew_shared.gate.repetition import repetition
+from clew_shared.gate.verdict import Nudge, Proposal, Refusal, Thresholds
+from clew_shared.gate.words import last_time, what_else
+from clew_shared.progress import is_wait
+from clew_shared.state import EVERYWHERE, State
+
+
+def judge(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | Nudge | None:
+    """Say whether a proposal may run; None lets it through without a word.
+
+    Waits are judged by the crash rule alone: letting time pass is no loop.
+    """
+    if held := blocked(state, proposal):
+        return held
+    if found := crash(state, proposal, thresholds):
+        return found
+    if is_wait(proposal.tool, proposal.args):
+        return None
+    if proposal.known and proposal.known.progress and thresholds.progress_aware:
+        return None
+    said = repetition(state, proposal, thresholds)
+    if isinstance(said, Refusal):
+        return said
+    return cycle(state, proposal, thresholds) or said
+
+
+def blocked(state: State, proposal: Proposal) -> Refusal | None:
+    """Refuse what is blocked in this world.
+
+    Stops: the same failing command, again, after it was refused. Must pass: the same command once the
+    workspace has changed, since a block belongs to the world in which it was made.
+    """
+    worlds = state.scope.blocks.get(proposal.signature)
+    if not worlds:
+        return None
+    kind = worlds.get(EVERYWHERE) or worlds.get(state.world)
+    if kind is None:
+        return None
+    message = (
+        f"This action is blocked ({kind}): it was refused before and nothing has changed since. "
+        f"{last_time(state, proposal)} {what_else(state)}"
+    )
+    return Refusal("blocked_action", message, loop=False)

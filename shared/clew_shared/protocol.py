@@ -1,0 +1,249 @@
+"""The worker protocol: JSON-RPC 2.0, one message a line, UTF-8, at most 1 MiB (contract, section 7).
+
+Shapes and framing only: what a method does is the daemon's session, what an agent makes of it its own.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+PROTOCOL_VERSION = 1
+LINE_BYTES_MAX = 1 << 20
+DEPTH_MAX = 64
+
+TEXT_CHARS_MAX = 200_000
+DESCRIPTION_CHARS_MAX = 2_000
+TASKS_MAX = 100
+SUBTASKS_MAX = 100
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+WRONG_STATE = -32001
+STALE_EPOCH = -32002
+STOPPING = -32003
+
+
+class ProtocolError(Exception):
+    """A line that breaks the protocol: `code` is JSON-RPC's, `request_id` the request's where it is known."""
+
+    def __init__(self, message: str, code: int = INVALID_REQUEST, request_id: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.request_id = request_id
+
+
+class _Params(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Hello(_Params):
+    """The first word of an agent, and any time that it wants the state anew."""
+
+    protocol: int = PROTOCOL_VERSION
+    agent: str = Field(default="", max_length=200)
+
+
+class Heartbeat(_Params):
+    """I am alive."""
+
+
+class PlanSubtask(_Params):
+    description: str = Field(min_length=1, max_length=DESCRIPTION_CHARS_MAX)
+
+
+class PlanTask(_Params):
+    description: str = Field(min_length=1, max_length=DESCRIPTION_CHARS_MAX)
+    subtasks: list[PlanSubtask] = Field(min_length=1, max_length=SUBTASKS_MAX)
+
+
+class Plan(_Params):
+    """A plan, or a plan in the place of what was blocked."""
+
+    tasks: list[PlanTask] = Field(min_length=1, max_length=TASKS_MAX)
+    replan: Literal["task", "goal"] | None = None
+
+
+class Act(_Params):
+    """Do this for me, if it may be done."""
+
+    tool: str = Field(min_length=1, max_length=200)
+    args: dict[str, Any] = Field(default_factory=dict)
+    rationale: str = Field(default="", max_length=TEXT_CHARS_MAX)
+
+
+class Propose(Act):
+    """May I do this myself?"""
+
+
+class Outcome(_Params):
+    """This came of what you allowed."""
+
+    seq: int
+    result: Literal["success", "failure", "error", "timeout", "interrupted"]
+    output: str | None = None
+    changed: bool | None = None
+    exit_code: int | None = None
+    duration_s: float | None = Field(default=None, ge=0)
+
+
+class Record(_Params):
+    """I have already done this."""
+
+    tool: str = Field(min_length=1, max_length=200)
+    args: dict[str, Any] = Field(default_factory=dict)
+    result: Literal["success", "failure", "error", "timeout"]
+    output: str | None = None
+    changed: bool | None = None
+    duration_s: float | None = Field(default=None, ge=0)
+
+
+class Think(_Params):
+    """What I think."""
+
+    text: str = Field(max_length=TEXT_CHARS_MAX)
+    has_tool_calls: bool = False
+
+
+class Usage(_Params):
+    """What an LLM call cost; tokens and seconds."""
+
+    input: int = Field(default=0, ge=0)
+    output: int = Field(default=0, ge=0)
+    cached: int = Field(default=0, ge=0)
+    seconds: float = Field(default=0.0, ge=0)
+
+
+class Reflect(_Params):
+    """One turn is over: an iteration record (contract, section 9); unknown fields are kept."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    iteration: int | None = Field(default=None, ge=0)
+    progress_assessment: Literal["advancing", "stuck", "regressing"] | None = None
+    tool_calls: list[dict[str, Any]] = Field(default_factory=list, max_length=200)
+    usage: Usage = Usage()
+
+
+class CompleteSubtask(_Params):
+    """The current subtask is done, or this attempt at it failed."""
+
+    success: bool
+    failure: str = Field(default="", max_length=TEXT_CHARS_MAX)
+    summary: str = Field(default="", max_length=TEXT_CHARS_MAX)
+
+
+class Advance(_Params):
+    """What is next?"""
+
+
+class Learn(_Params):
+    """Changes to the playbook."""
+
+    deltas: list[dict[str, Any]] = Field(max_length=100)
+
+
+class Finish(_Params):
+    """The goal is done, or cannot be done."""
+
+    success: bool
+    summary: str = Field(default="", max_length=TEXT_CHARS_MAX)
+
+
+class LlmSlot(_Params):
+    """I am about to call the LLM (`open`), or have done so; for `llm_calls` and `stall_timeout_s`.
+
+    The answer to `open: true` comes when there is a free slot at the endpoint.
+    """
+
+    open: bool
+    base_url: str = Field(default="", max_length=2_000)
+
+
+class Leave(_Params):
+    """Why I am about to exit with 75 (`temporary`: try again, after `retry_after_s`) or 78 (`configuration`)."""
+
+    kind: Literal["temporary", "configuration"]
+    reason: str = Field(max_length=4_000)
+    retry_after_s: float | None = Field(default=None, ge=0, le=30 * 86_400)
+
+
+METHODS: dict[str, type[_Params]] = {
+    "hello": Hello,
+    "heartbeat": Heartbeat,
+    "plan": Plan,
+    "act": Act,
+    "propose": Propose,
+    "outcome": Outcome,
+    "record": Record,
+    "think": Think,
+    "reflect": Reflect,
+    "complete_subtask": CompleteSubtask,
+    "advance": Advance,
+    "learn": Learn,
+    "finish": Finish,
+    "llm_slot": LlmSlot,
+    "leave": Leave,
+}
+"""Every method that an agent may call, with the shape of its params."""
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """Read one line as a JSON object; raises `ProtocolError`."""
+    if len(line) > LINE_BYTES_MAX:
+        raise ProtocolError(f"a message of over {LINE_BYTES_MAX} bytes", PARSE_ERROR)
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"not JSON: {error}", PARSE_ERROR) from None
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+        raise ProtocolError("not a JSON-RPC 2.0 message")
+    return message
+
+
+def request(message: dict[str, Any]) -> tuple[Any, str, Any]:
+    """Give id, method and params of an agent's message; raises `ProtocolError` on what is no request."""
+    request_id, method = message.get("id"), message.get("method")
+    if not isinstance(method, str) or not isinstance(request_id, int | str | None):
+        raise ProtocolError("a request needs a `method` and an `id`", INVALID_REQUEST, request_id)
+    return request_id, method, message.get("params", {})
+
+
+def params(method: str, raw: Any) -> _Params:
+    """Check the params of a method; raises `ProtocolError` that names every fault."""
+    model = METHODS.get(method)
+    if model is None:
+        known = ", ".join(METHODS)
+        raise ProtocolError(f"no method `{method[:80]}`; there are: {known}", METHOD_NOT_FOUND)
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(str(p) for p in f['loc']) or 'params'}: {f['msg']}"
+            for f in error.errors()[:10]
+        )
+        raise ProtocolError(f"`{method}`: {faults}", INVALID_PARAMS) from None
+
+
+def line(message: dict[str, Any]) -> bytes:
+    """Write a message as one line; lone surrogates cannot be sent and become `?`."""
+    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+def result(request_id: Any, value: Any) -> bytes:
+    """Write an answer."""
+    return line({"jsonrpc": "2.0", "id": request_id, "result": value})
+
+
+def error(request_id: Any, code: int, message: str) -> bytes:
+    """Write an error answer."""
+    return line({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}})
+
+
+def notification(method: str, value: dict[str, Any]) -> bytes:
+    """Write a notification."""
+    return line({"jsonrpc": "2.0", "method": method, "params": value})

@@ -1,0 +1,67 @@
+"""When two actions are the same action.
+
+Knows names and arguments only: not results, not the workspace's content, not the disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+from typing import Any
+
+LONG_STRING_CHARS = 200
+PATH_KEYS = frozenset(
+    {"path", "file", "file_path", "filename", "dir", "directory", "cwd", "folder"}
+)
+
+
+def signature(name: str, args: dict[str, Any], workspace: str = "") -> str:
+    """Name an action so that equal actions have equal names.
+
+    `name::` and canonical JSON of the args: sorted keys, no spaces, paths normalised against the
+    workspace, trailing white space of lines dropped, a string over 200 characters as `sha256:` and
+    16 hex digits (contract, section 8).
+    """
+    plain = _canonical(args, "", workspace)
+    return f"{name}::" + json.dumps(
+        plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
+
+
+def digest(text: str) -> str:
+    """Give 16 hex digits of a text's SHA-256."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _canonical(value: Any, key: str, workspace: str) -> Any:
+    match value:
+        case str():
+            return _text(value, key, workspace)
+        case dict():
+            return {str(k): _canonical(v, str(k), workspace) for k, v in value.items()}
+        case list() | tuple():
+            return [_canonical(v, key if key in PATH_KEYS else "", workspace) for v in value]
+        case float() if value.is_integer() and abs(value) < 2**53:
+            return int(value)  # 5 and 5.0 are one argument to every tool
+        case _:
+            return value
+
+
+def _text(value: str, key: str, workspace: str) -> str:
+    text = "\n".join(line.rstrip() for line in value.split("\n"))
+    if key in PATH_KEYS and text and "\n" not in text:
+        text = _path(text, workspace)
+    if len(text) > LONG_STRING_CHARS:
+        return "sha256:" + digest(text)
+    return text
+
+
+def _path(path: str, workspace: str) -> str:
+    clean = posixpath.normpath(path)
+    root = posixpath.normpath(workspace) if workspace else ""
+    if root and clean == root:
+        return "."
+    if root and clean.startswith(root.rstrip("/") + "/"):
+        return clean[len(root.rstrip("/")) + 1 :]
+    return clean

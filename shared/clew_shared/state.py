@@ -1,0 +1,244 @@
+"""What the fold keeps: the state of one goal and what the gate remembers in its scope.
+
+Plain records without rules; all of it can be written as JSON and read back equal (`dump`, `load`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from clew_shared.events import Spec
+from clew_shared.model import Action, Goal, Subtask, Task
+
+STATE_VERSION = 1
+"""Snapshots of another version are not read; the ledger is replayed instead."""
+
+STEPS_KEPT = 16
+THOUGHTS_KEPT = 8
+CHECKS_HEAD_CHARS = 1000
+EVERYWHERE = "*"
+"""The world of a block that holds in every world."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of one signature in one world: attempts by outcome, and how the last one went."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    outcome: str = ""
+    result: str = ""
+    head: str = ""
+    seq: int = 0
+    reading: bool = True
+    plain: bool = True
+    soft: bool = False
+
+
+@dataclass(slots=True)
+class Step:
+    """One finished action, as the cycle rule sees it.
+
+    `idle` is a write that changed nothing or led back to an earlier world.
+    """
+
+    signature: str
+    progress: bool
+    idle: bool
+    plain: bool
+
+
+@dataclass(slots=True)
+class Streak:
+    """How often in a row the same thing was seen."""
+
+    what: str = ""
+    count: int = 0
+
+
+@dataclass(slots=True)
+class Raised:
+    """An intervention that waits to be heeded: at which step it was raised, by a streak how long."""
+
+    key: str
+    since: int
+    streak: int
+
+
+@dataclass(slots=True)
+class Scope:
+    """What the gate remembers between two ends of a scope; bounded by the actions in it."""
+
+    worlds: dict[str, int] = field(default_factory=dict)
+    outcomes: dict[str, int] = field(default_factory=dict)
+    tallies: dict[str, dict[str, Tally]] = field(default_factory=dict)
+    loop_counts: dict[str, int] = field(default_factory=dict)
+    writers: dict[str, int] = field(default_factory=dict)
+    crashes: dict[str, int] = field(default_factory=dict)
+    blocks: dict[str, dict[str, str]] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    tool_errors: dict[str, Streak] = field(default_factory=dict)
+    action_errors: dict[str, Streak] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Attention:
+    """The streaks that interventions are raised from; a person's feedback starts them anew."""
+
+    steps: int = 0
+    stale: int = 0
+    fresh: bool = False
+    iterations_without_facts: int = 0
+    themes: list[str] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
+    thoughts_without_tools: int = 0
+    stuck: int = 0
+    raised: dict[str, Raised] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class InFlight:
+    """An allowed action of which nothing has been heard yet."""
+
+    seq: int
+    signature: str
+    action: Action
+
+
+@dataclass(slots=True)
+class Change:
+    """Where a claimed change led, and how many new changing signatures there were by then."""
+
+    world: str
+    novelty: int
+
+
+@dataclass(slots=True)
+class Check:
+    """How a check of the goal went the last time."""
+
+    passed: bool
+    output: str = ""
+
+
+@dataclass(slots=True)
+class Cost:
+    """What the goal has cost so far."""
+
+    tokens: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_cached: int = 0
+    llm_s: float = 0.0
+    active_s: float = 0.0
+
+
+@dataclass(slots=True)
+class State:
+    """All that is known of one goal: a fold of its events."""
+
+    goal_id: str = ""
+    goal: Goal = field(default_factory=lambda: Goal(""))
+    spec: Spec = field(default_factory=lambda: Spec(description=""))
+    seq: int = 0
+    accepted_seq: int = 0
+    identity: tuple[str, ...] = ()
+    current_task_idx: int = 0
+    current_subtask_idx: int = 0
+    scope: Scope = field(default_factory=Scope)
+    inherited: Scope | None = None
+    attention: Attention = field(default_factory=Attention)
+    blocked_proposals: int = 0
+    ignored_interventions: int = 0
+    in_flight: dict[int, InFlight] = field(default_factory=dict)
+    world: str = ""
+    changes: dict[str, dict[str, Change]] = field(default_factory=dict)
+    novelty: int = 0
+    replan_required: str = ""
+    planned: bool = False
+    proposed: bool = False
+    last_probe_state: dict[str, bool] = field(default_factory=dict)
+    iteration: int = 0
+    iterations_granted: int = 0
+    actions_granted: int = 0
+    tokens_granted: int = 0
+    active_granted_s: float = 0.0
+    actions_total: int = 0
+    blocked_total: int = 0
+    loops_total: int = 0
+    epoch: int = 0
+    working: bool = False
+    pid: int | None = None
+    pid_created: float = 0.0
+    worker_since: float = 0.0
+    restarts: int = 0
+    reason: str = ""
+    question: str = ""
+    summary: str = ""
+    paused: bool = False
+    wait_until: float | None = None
+    checks: dict[str, Check] = field(default_factory=dict)
+    feedback: list[str] = field(default_factory=list)
+    feedback_new: list[str] = field(default_factory=list)
+    set_aside: list[str] = field(default_factory=list)
+    cost: Cost = field(default_factory=Cost)
+    accepted_at: float = 0.0
+    started_at: float = 0.0
+    updated_at: float = 0.0
+
+    @property
+    def loop_counts(self) -> dict[str, int]:
+        """Attempts by signature in the current scope."""
+        return self.scope.loop_counts
+
+    @property
+    def blocked_actions(self) -> list[str]:
+        """Signatures that are blocked in the current scope, whatever the world."""
+        return list(self.scope.blocks)
+
+    @property
+    def task(self) -> Task | None:
+        """The current task."""
+        tasks = self.goal.tasks
+        return tasks[self.current_task_idx] if 0 <= self.current_task_idx < len(tasks) else None
+
+    @property
+    def subtask(self) -> Subtask | None:
+        """The current subtask."""
+        subtasks = self.task.subtasks if self.task else []
+        idx = self.current_subtask_idx
+        return subtasks[idx] if 0 <= idx < len(subtasks) else None
+
+    def next_pending(self) -> tuple[int, int] | None:
+        """Find the first pending subtask, in the order of the tree."""
+        for t, task in enumerate(self.goal.tasks):
+            for s, subtask in enumerate(task.subtasks):
+                if subtask.status == "pending":
+                    return t, s
+        return None
+
+    def open_subtasks(self) -> list[str]:
+        """Name what is still to be done."""
+        return [s.description for t in self.goal.tasks for s in t.subtasks if s.status in _OPEN]
+
+
+_OPEN = ("pending", "in_progress", "blocked")
+
+_states: TypeAdapter[State] = TypeAdapter(State)
+
+
+def dump(state: State) -> bytes:
+    """Write a state as JSON."""
+    return _states.dump_json(state)
+
+
+def load(body: bytes) -> State:
+    """Read a state back; raises `pydantic.ValidationError` where it is not one."""
+    return _states.validate_json(body)
+
+
+def as_dict(state: State) -> dict[str, Any]:
+    """Give a state as plain JSON values."""
+    return _states.dump_python(state, mode="json")  # type: ignore[no-any-return]
