@@ -1,4 +1,40 @@
-"""The worker: agents that think and propose, the executor that acts, and the library for agents of other makers.
+"""The worker: agents that think and propose, the executor that acts, and the agents' library.
 
-It decides nothing about loops and records nothing durable; that is `clew_daemon`, which it never imports.
+It decides nothing about loops and records nothing durable; that is `clew_daemon`, which it never
+imports. Each public name is loaded when it is first used, so that importing the package is cheap.
 """
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "Action": "clew_shared.model",
+    "Bullet": "clew_worker.playbook.bullet",
+    "ContextManager": "clew_worker.context_manager",
+    "DualTrackContext": "clew_worker.context.dual_track",
+    "ExecutionReflector": "clew_worker.playbook.reflector",
+    "Goal": "clew_shared.model",
+    "Intervention": "clew_worker.iteration_log",
+    "IterationLog": "clew_worker.iteration_log",
+    "IterationRecord": "clew_worker.iteration_log",
+    "Playbook": "clew_worker.playbook.playbook",
+    "Reflection": "clew_worker.playbook.reflector",
+    "Subtask": "clew_shared.model",
+    "Task": "clew_shared.model",
+    "ToolCall": "clew_worker.playbook.steps",
+    "Windows": "clew_worker.context.windows",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module and keep it."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(home), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,169 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from clew_worker import IterationLog
+
+CALL = {
+    "tool": "search",
+    "params": {"pattern": "flask logging"},
+    "raw_output": "3 hits",
+    "outcome": "success",
+    "execution_time": 1.5,
+    "cost": {"tokens": 120, "time": 1.5},
+    "tool_selection_rationale": "faster than reading",
+    "insights": "found setup docs",
+    "learning": "werkzeug has its own logger",
+    "relevance": "high",
+    "next_suggested_actions": "read the docs",
+}
+
+
+def record(iteration=1, assessment="advancing", calls=(CALL,), **more):
+    return {
+        "iteration": iteration,
+        "timestamp": "2026-01-01T00:00:00Z",
+        "mode": "fast",
+        "tool_calls": list(calls),
+        "synthesis": "closer",
+        "progress_assessment": assessment,
+        "user_feedback": "",
+        **more,
+    }
+
+
+def call(tool, relevance="medium", **more):
+    return {"tool": tool, "relevance": relevance, **more}
+
+
+def test_a_record_is_an_object_with_its_fields_as_attributes():
+    log = IterationLog()
+    assert log.add(record()) is None
+    kept = log.records[0]
+    assert kept.iteration == 1
+    assert kept.timestamp == datetime(2026, 1, 1, tzinfo=UTC)
+    assert (kept.mode, kept.synthesis, kept.user_feedback) == ("fast", "closer", "")
+    assert kept.progress_assessment == "advancing"
+    for field, value in CALL.items():
+        if field != "cost":
+            assert getattr(kept.tool_calls[0], field) == value
+    assert kept.tool_calls[0].cost.tokens == kept.tool_calls[0].cost["tokens"] == 120
+
+
+def test_the_names_of_history_are_taken_for_those_of_the_record():
+    log = IterationLog()
+    log.add(record(calls=[{"name": "read_file", "args": {"path": "a"}, "result": "text of a"}]))
+    kept = log.records[0].tool_calls[0]
+    assert (kept.tool, kept.params, kept.raw_output) == ("read_file", {"path": "a"}, "text of a")
+
+
+def test_a_line_of_history_keeps_its_outcome_and_its_output():
+    log = IterationLog()
+    log.add(record(calls=[{"name": "x", "args": {}, "result": "timeout", "output": "so far"}]))
+    log.add(record(calls=[{"name": "x", "args": {}, "result": "blocked"}]))
+    outcomes = [(kept.tool_calls[0].outcome, kept.tool_calls[0].raw_output) for kept in log.records]
+    assert outcomes == [("timeout", "so far"), ("error", "blocked")]
+
+
+@pytest.mark.parametrize("field", ["raw_output", "result"])
+def test_raw_output_is_cut_to_1000_characters(field):
+    log = IterationLog()
+    log.add(record(calls=[{"tool": "t", field: "ab" * 4000}]))
+    assert log.records[0].tool_calls[0].raw_output == "ab" * 500
+
+
+def test_output_that_is_no_text_is_kept_as_json():
+    log = IterationLog()
+    log.add(record(calls=[{"tool": "t", "result": {"b": [1], "a": None}}]))
+    assert log.records[0].tool_calls[0].raw_output == '{"a": null, "b": [1]}'
+
+
+def test_only_the_iteration_is_required():
+    log = IterationLog()
+    assert log.add({"iteration": 0}) is None
+    assert log.records[0].tool_calls == []
+
+
+def test_a_wrong_record_is_refused_with_every_fault_named_and_not_kept():
+    log = IterationLog()
+    with pytest.raises(ValueError, match="iteration record refused") as caught:
+        log.add(record("x", "sideways", calls=[{"tool": "t", "outcome": "great"}]))
+    for place in ("iteration", "progress_assessment", "tool_calls.0.outcome"):
+        assert place in str(caught.value)
+    assert log.records == []
+
+
+@pytest.mark.parametrize("assessments", [["stuck"] * 3, ["regressing", "stuck", "regressing"]])
+def test_three_in_a_row_without_progress_give_a_recovery_prompt(assessments):
+    log = IterationLog()
+    given = [log.add(record(n, name)) for n, name in enumerate(assessments)]
+    assert given[:2] == [None, None]
+    assert "recover" in given[2]
+    assert given[2].kind == "stuck"
+    assert "recover" in given[2].message
+
+
+def test_the_recovery_prompt_names_what_was_tried():
+    log = IterationLog()
+    for n in range(2):
+        log.add(record(n, "stuck"))
+    tried = call("run_cmd", params={"cmd": "make"}, outcome="error", raw_output="no rule")
+    prompt = log.add(record(2, "stuck", calls=[tried]))
+    assert "search flask logging" in prompt
+    assert "run_cmd make → found error: no rule" in prompt
+
+
+def test_the_streak_starts_anew_after_the_prompt_and_after_an_advance():
+    log = IterationLog()
+    fired = [bool(log.add(record(n, "stuck"))) for n in range(7)]
+    assert fired == [False, False, True, False, False, True, False]
+    assert log.add(record(7, "advancing")) is None
+    assert [bool(log.add(record(n, "stuck"))) for n in range(3)] == [False, False, True]
+
+
+def test_how_many_in_a_row_are_stuck_is_a_setting():
+    log = IterationLog(stuck_limit=1)
+    assert "recover" in log.add(record(1, "stuck"))
+    with pytest.raises(ValueError, match="at least 1"):
+        IterationLog(stuck_limit=0)
+
+
+def test_reasoning_context_goes_by_relevance_and_by_time_within_it():
+    log = IterationLog()
+    log.add(record(1, calls=[call("a", "low"), call("b", "high"), call("c")]))
+    log.add(record(2, calls=[call("d", "high"), call("e", "low"), call("f")]))
+    tools = [line.split()[1] for line in log.reasoning_context()]
+    assert tools == ["b", "d", "c", "f", "a", "e"]
+
+
+def test_time_within_a_relevance_is_the_time_of_the_records():
+    log = IterationLog()
+    log.add(record(2, calls=[call("later")], timestamp="2026-01-02T00:00:00"))
+    log.add(record(1, calls=[call("sooner")], timestamp="2026-01-01T00:00:00Z"))
+    assert [line.split()[1] for line in log.reasoning_context()] == ["sooner", "later"]
+
+
+def test_a_reasoning_line_says_what_was_done_and_what_was_found():
+    log = IterationLog()
+    log.add(record())
+    assert log.reasoning_context() == [
+        "did search flask logging → found setup docs; werkzeug has its own logger"
+    ]
+
+
+def test_without_insights_the_line_shows_the_outcome_itself():
+    log = IterationLog()
+    failed = call("read_file", params={"path": "a"}, outcome="error", raw_output="no\nsuch file")
+    log.add(record(calls=[failed, call("list_files")]))
+    assert log.reasoning_context() == [
+        "did read_file a → found error: no such file",
+        "did list_files → found no output",
+    ]
+
+
+def test_cost_totals_tokens_seconds_and_calls():
+    log = IterationLog()
+    assert log.cost() == {"tokens": 0, "time": 0, "calls": 0}
+    log.add(record(calls=[CALL, CALL]))
+    log.add(record(calls=[{"tool": "t", "execution_time": 0.5, "cost": {"tokens": 7}}]))
+    assert log.cost() == {"tokens": 247, "time": 3.5, "calls": 3}
