@@ -1,0 +1,87 @@
+"""What the service manager hears, on a real datagram socket."""
+
+import os
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from clew_daemon.service import Notifier, without_notify
+
+
+@pytest.fixture(params=["path", "abstract"])
+def manager(request, tmp_path: Path):
+    """A listening manager, and the address that it puts in NOTIFY_SOCKET."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        path = f"/tmp/clew-{os.getpid()}-{time.monotonic_ns()}"
+        address = path if request.param == "path" else f"@{path}"
+        listener.bind(address.replace("@", "\0"))
+        listener.settimeout(10)
+        yield listener, address
+    Path(path).unlink(missing_ok=True)
+
+
+def test_the_manager_hears_each_state(manager):
+    listener, address = manager
+    notifier = Notifier.from_env({"NOTIFY_SOCKET": address})
+    notifier.ready("2 goals running")
+    assert listener.recv(4096) == b"READY=1\nSTATUS=2 goals running"
+    notifier.status("1 goal blocked")
+    assert listener.recv(4096) == b"STATUS=1 goal blocked"
+    notifier.watchdog()
+    assert listener.recv(4096) == b"WATCHDOG=1"
+    notifier.stopping()
+    assert listener.recv(4096) == b"STOPPING=1"
+
+
+def test_a_reload_and_its_time_come_in_one_datagram(manager):
+    listener, address = manager
+    before_us = time.monotonic_ns() // 1000
+    Notifier(address).reloading()
+    state, moment = listener.recv(4096).decode().split("\n")
+    assert state == "RELOADING=1"
+    assert before_us <= int(moment.removeprefix("MONOTONIC_USEC=")) <= time.monotonic_ns() // 1000
+
+
+def test_a_status_is_one_line_and_forges_no_state(manager):
+    listener, address = manager
+    Notifier(address).status("goal a\nWATCHDOG=1\nb \udcff " + "x" * 9999)
+    heard = listener.recv(1 << 16).decode()
+    assert heard.startswith("STATUS=goal a WATCHDOG=1 b ? x")
+    assert "\n" not in heard
+    assert len(heard) < 600
+
+
+def test_a_manager_that_does_not_listen_holds_nothing_up(manager):
+    listener, address = manager
+    notifier = Notifier(address)
+    for _ in range(10_000):
+        notifier.watchdog()
+    listener.close()
+    notifier.watchdog()
+
+
+@pytest.mark.parametrize("address", ["", "/nowhere/at/all", "/" + "x" * 300, "vsock:2:1", "@"])
+def test_an_address_that_cannot_be_used_is_no_fault(address):
+    Notifier.from_env({"NOTIFY_SOCKET": address}).ready("alone")
+
+
+@pytest.mark.parametrize(
+    ("env", "interval_s"),
+    [
+        ({}, None),
+        ({"WATCHDOG_USEC": "30000000"}, 15.0),
+        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getpid())}, 15.0),
+        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}, None),
+        ({"WATCHDOG_USEC": "0"}, None),
+        ({"WATCHDOG_USEC": "soon"}, None),
+    ],
+)
+def test_the_watchdog_is_fed_twice_in_its_time_if_it_watches_us(env, interval_s):
+    assert Notifier.from_env(env).watchdog_interval_s == interval_s
+
+
+def test_a_child_gets_no_way_to_speak_for_the_daemon():
+    env = {"NOTIFY_SOCKET": "/run/x", "WATCHDOG_USEC": "1", "WATCHDOG_PID": "2", "PATH": "/bin"}
+    assert without_notify(env) == {"PATH": "/bin"}
