@@ -1,0 +1,99 @@
+"""Which paths a cell may touch, and what is hidden from it whatever else allows it.
+
+Paths in, Landlock grants out; it looks at folders but restricts nothing.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from clew_shared import cellwire
+
+from . import interpreter
+from .landlock import DEVICE, READ, WRITE, Grant, Right
+
+_SYSTEM = (
+    *("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/etc", "/opt"),
+    *("/nix", "/gnu", "/snap", "/proc", "/sys", "/var/lib/ca-certificates"),
+)
+_LINKED_FILES = ("/etc/resolv.conf", "/etc/localtime")  # may lead to /run
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+PRIVATE_SHM = "/dev/shm"  # noqa: S108 - only where the cell has a /dev/shm of its own
+
+
+class TooManyPathsError(Exception):
+    """A granted folder around a hidden one has more entries than can be granted one by one."""
+
+
+_ENTRIES_MAX = 50_000
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Say whether `path` is `folder` or lies in it; both absolute and resolved."""
+    return folder in (path, "/") or path.startswith(folder + "/")
+
+
+def beside(path: str, hidden: Iterable[str]) -> Iterator[str]:
+    """Give `path`, or where hidden folders lie in it, everything in it that is beside them."""
+    if any(is_within(path, secret) for secret in hidden):
+        return
+    inside = [secret for secret in hidden if is_within(secret, path)]
+    if not inside:
+        yield path
+        return
+    try:
+        entries = [entry.path for entry in os.scandir(path) if not entry.is_symlink()]
+    except OSError:
+        return
+    if len(entries) > _ENTRIES_MAX:
+        raise TooManyPathsError(
+            f"{path} holds a folder that is hidden from workers ({inside[0]}) beside more than "
+            f"{_ENTRIES_MAX} others; name narrower paths in [sandbox] read, or move one of them"
+        )
+    for entry in entries:
+        yield from beside(entry, inside)
+
+
+def python_folders() -> list[str]:
+    """Where the running Python and clew's own modules lie."""
+    packages = (Path(__file__).parents[1], Path(cellwire.__file__).parent)
+    return [sys.prefix, sys.base_prefix, *map(str, packages)]
+
+
+def visible(spec: cellwire.CellSpec) -> list[str]:
+    """Name everything that the cell may read, but for what is hidden from it."""
+    box = spec.sandbox
+    links = [os.path.realpath(path) for path in _LINKED_FILES]
+    command = interpreter.folders(spec.argv, spec.cwd, spec.env.get("PATH", os.defpath))
+    return [*_SYSTEM, *links, *python_folders(), *command, *box.read]
+
+
+def may_write(spec: cellwire.CellSpec) -> bool:
+    """Say whether this cell acts (an executor, an own-tools command) or only thinks."""
+    return spec.kind == "executor" or (spec.kind == "command" and spec.sandbox.own_tools)
+
+
+def grants(spec: cellwire.CellSpec, *, private_shm: bool) -> list[Grant]:
+    """Say what the cell may do, as contract section 7 (Sandboxes) promises."""
+    box = spec.sandbox
+    acts = may_write(spec)
+    hidden = sorted({os.path.realpath(path) for path in box.hide})
+    read = READ | Right.EXECUTE if acts else READ
+    write = WRITE | Right.EXECUTE if acts else READ
+    result = [Grant(device, DEVICE) for device in _DEVICES]
+    for path in visible(spec):
+        result += [Grant(one, read) for one in beside(os.path.realpath(path), hidden)]
+    for path in (box.workspace, *box.private):
+        own = os.path.realpath(path)
+        others = [secret for secret in hidden if not is_within(own, secret)]
+        result += [Grant(one, write) for one in beside(own, others)]
+    if acts:
+        extra = (os.path.realpath(path) for path in box.write)
+        result += [Grant(one, write) for path in extra for one in beside(path, hidden)]
+        if private_shm:
+            result.append(Grant(PRIVATE_SHM, WRITE))
+    elif spec.kind == "command":
+        chain = interpreter.chain(spec.argv[0], spec.cwd, spec.env.get("PATH", os.defpath))
+        result += [Grant(path, Right.EXECUTE | Right.READ_FILE) for path in chain]
+    return result

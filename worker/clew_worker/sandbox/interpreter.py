@@ -1,0 +1,107 @@
+"""What a foreign command is made of: its programs (to execute) and its folders (to read).
+
+It reads the heads of files only: `#!` lines and ELF program headers.
+"""
+
+import os
+import shutil
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+_DEPTH_MAX = 5  # scripts whose interpreter is a script, as the kernel allows
+_PT_INTERP = 3
+_HEAD_BYTES = 4096
+
+
+def program(name: str, cwd: str, path: str) -> str | None:
+    """Find a command's program as execvp would; None if there is none."""
+    if "/" in name:
+        full = os.path.join(cwd, name)  # noqa: PTH118 - an absolute name stays as it is
+        return full if os.access(full, os.X_OK) else None
+    return shutil.which(name, path=path)
+
+
+def _elf_loader(head: bytes) -> str | None:
+    """Read PT_INTERP of a 64-bit little-endian ELF file."""
+    if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64:
+        return None
+    (table,) = struct.unpack_from("<Q", head, 32)
+    size, count = struct.unpack_from("<HH", head, 54)
+    for at in range(table, table + size * count, size):
+        if at + 56 > len(head):
+            return None
+        kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", head, at)
+        if kind == _PT_INTERP:
+            return head[offset : offset + length].rstrip(b"\0").decode(errors="replace")
+    return None
+
+
+def _script_programs(head: bytes, path: str) -> list[str]:
+    """Read the `#!` line: the interpreter, and with env the program that env would start."""
+    words = head[2:].split(b"\n", 1)[0].decode(errors="replace").split()
+    if not words:
+        return []
+    found = [words[0]]
+    if Path(words[0]).name == "env":
+        rest = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+        target = shutil.which(rest[0], path=path) if rest else None
+        found += [target] if target else []
+    return found
+
+
+def chain(name: str, cwd: str, path: str) -> list[str]:
+    """Name every file that must be executable for the command to start, loader included."""
+    start = program(name, cwd, path)
+    todo = [start] if start else []
+    found: list[str] = []
+    for _ in range(_DEPTH_MAX):
+        heads = []
+        for one in todo:
+            found.append(one)
+            try:
+                with Path(one).open("rb") as file:
+                    heads.append(file.read(_HEAD_BYTES))
+            except OSError:
+                continue
+        todo = []
+        for head in heads:
+            if head.startswith(b"#!"):
+                todo += _script_programs(head, path)
+            elif loader := _elf_loader(head):
+                todo.append(loader)
+    return found
+
+
+def _python_prefixes(executable: str) -> list[str]:
+    """Name the prefix of a Python and, for a virtual environment, the one that it is based on."""
+    prefix = Path(executable).parent.parent
+    result = []
+    config = prefix / "pyvenv.cfg"
+    if config.is_file():
+        result.append(str(prefix))
+        for line in config.read_text(errors="replace").splitlines():
+            key, _, value = line.partition("=")
+            if key.strip() == "home":
+                result.append(str(Path(value.strip()).parent))
+    elif any(prefix.glob("lib/python3*")):
+        result.append(str(prefix))
+    return [folder for folder in result if folder != "/"]
+
+
+def folders(argv: Sequence[str], cwd: str, path: str) -> list[str]:
+    """Name the folders of the paths in a command, and the prefixes of a Python that it starts."""
+    if not argv:
+        return []
+    result: list[str] = []
+    for one in chain(argv[0], cwd, path):
+        real = os.path.realpath(one)
+        result += [str(Path(one).parent), str(Path(real).parent)]
+        for name in (one, real):
+            if Path(name).name.startswith("python"):
+                result += _python_prefixes(name)
+    for word in argv[1:]:
+        full = Path(cwd, word)
+        if "/" in word and full.exists():
+            result.append(str(full if full.is_dir() else full.parent))
+    return result

@@ -1,0 +1,104 @@
+"""System calls that Python 3.11 has no name for, by ctypes.
+
+It only makes calls and turns errno into OSError; what is to be called, and when, others know.
+"""
+
+import ctypes
+import os
+import platform
+import struct
+
+_libc = ctypes.CDLL(None, use_errno=True)
+MACHINE = platform.machine()
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_CAPBSET_DROP = 24
+PR_SET_SECCOMP = 22
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_CLEAR_ALL = 4
+
+CLONE_NEWNS = 0x0002_0000
+CLONE_NEWUSER = 0x1000_0000
+CLONE_NEWPID = 0x2000_0000
+CLONE_NEWNET = 0x4000_0000
+
+MS_RDONLY = 1
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_BIND = 4096
+MS_REC = 16384
+MS_SLAVE = 1 << 19
+
+RESOLVE_NO_MAGICLINKS = 0x02
+RESOLVE_BENEATH = 0x08
+_SYS_OPENAT2 = 437
+
+_CAP_VERSION_3 = 0x2008_0522
+
+
+def _checked(value: int, what: str) -> int:
+    if value < 0:
+        errno = ctypes.get_errno()
+        raise OSError(errno, f"{what}: {os.strerror(errno)}")
+    return value
+
+
+def syscall(number: int, what: str, *args: object) -> int:
+    """Make system call `number`; OSError that names `what`."""
+    return _checked(int(_libc.syscall(ctypes.c_long(number), *args)), what)
+
+
+def prctl(option: int, arg2: int = 0, arg3: int = 0) -> int:
+    """Make the system call of that name."""
+    args = (ctypes.c_ulong(value) for value in (arg2, arg3, 0, 0))
+    return _checked(int(_libc.prctl(option, *args)), f"prctl({option})")
+
+
+def unshare(flags: int) -> None:
+    """Leave the namespaces of `flags` for new ones."""
+    _checked(int(_libc.unshare(flags)), f"unshare({flags:#x})")
+
+
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    """Make the system call of that name."""
+    raw = (os.fsencode(text) for text in (source, target, kind))
+    result = _libc.mount(*raw, ctypes.c_ulong(flags), os.fsencode(options))
+    _checked(int(result), f"mount {target}")
+
+
+def open_beneath(path: str, flags: int, mode: int, dir_fd: int) -> int:
+    """Open `path` so that no part of it, link or not, leads out of `dir_fd`: EXDEV if one does.
+
+    OSError with ENOSYS where the kernel has no openat2 (before 5.6).
+    """
+    resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS
+    how = struct.pack("QQQ", flags | os.O_CLOEXEC, mode, resolve)
+    raw = ctypes.create_string_buffer(how, len(how))
+    name = ctypes.c_char_p(os.fsencode(path))
+    size = ctypes.c_size_t(len(how))
+    return syscall(_SYS_OPENAT2, path, ctypes.c_int(dir_fd), name, raw, size)
+
+
+def set_capabilities(mask: int) -> None:
+    """Keep only the capabilities of `mask`, effective and permitted; none are inherited."""
+    header = struct.pack("Ii", _CAP_VERSION_3, 0)
+    low, high = mask & 0xFFFF_FFFF, mask >> 32
+    data = struct.pack("6I", low, low, 0, high, high, 0)
+    result = _libc.capset(
+        ctypes.create_string_buffer(header, len(header)),
+        ctypes.create_string_buffer(data, len(data)),
+    )
+    _checked(int(result), "capset")
+
+
+def seccomp_filter(program: bytes) -> None:
+    """Install a BPF program of struct sock_filter; needs no_new_privs."""
+    raw = ctypes.create_string_buffer(program, len(program))
+    fprog = struct.pack("H6xQ", len(program) // 8, ctypes.addressof(raw))
+    holder = ctypes.create_string_buffer(fprog, len(fprog))
+    result = _libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), holder)
+    _checked(int(result), "seccomp")

@@ -1,0 +1,172 @@
+"""Landlock, by its three system calls: what a process may do to files, and whom it may signal.
+
+Allow-list only: what no rule names is refused. It knows rights and paths, not why. The package
+`landlock` of the registry has no scopes (ABI 6), hence this file.
+Source: Linux Documentation/userspace-api/landlock.rst, include/uapi/linux/landlock.h.
+"""
+
+import contextlib
+import ctypes
+import os
+import stat
+import struct
+from dataclasses import dataclass
+from enum import IntFlag
+
+from . import kernel
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_CREATE_RULESET_VERSION = 1
+_RULE_PATH_BENEATH = 1
+_SCOPES = 0b11  # abstract unix sockets, signals
+_SCOPES_ABI = 6
+
+
+class Right(IntFlag):
+    """What may be done with a path and all beneath it."""
+
+    EXECUTE = 1 << 0
+    WRITE_FILE = 1 << 1
+    READ_FILE = 1 << 2
+    READ_DIR = 1 << 3
+    REMOVE_DIR = 1 << 4
+    REMOVE_FILE = 1 << 5
+    MAKE_CHAR = 1 << 6
+    MAKE_DIR = 1 << 7
+    MAKE_REG = 1 << 8
+    MAKE_SOCK = 1 << 9
+    MAKE_FIFO = 1 << 10
+    MAKE_BLOCK = 1 << 11
+    MAKE_SYM = 1 << 12
+    REFER = 1 << 13
+    TRUNCATE = 1 << 14
+    IOCTL_DEV = 1 << 15
+
+
+_ALL = Right(0xFFFF)
+_OF_FILES = Right.EXECUTE | Right.WRITE_FILE | Right.READ_FILE | Right.TRUNCATE | Right.IOCTL_DEV
+READ = Right.READ_FILE | Right.READ_DIR
+DEVICE = Right.READ_FILE | Right.WRITE_FILE | Right.TRUNCATE | Right.IOCTL_DEV
+WRITE = (
+    READ
+    | Right.WRITE_FILE
+    | Right.REMOVE_DIR
+    | Right.REMOVE_FILE
+    | Right.MAKE_DIR
+    | Right.MAKE_REG
+    | Right.MAKE_SOCK
+    | Right.MAKE_FIFO
+    | Right.MAKE_SYM
+    | Right.REFER
+    | Right.TRUNCATE
+)
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A path, followed if it is a link, and what may be done with it and all beneath it."""
+
+    path: str
+    rights: Right
+
+
+def abi() -> int:
+    """Say which version of Landlock the kernel speaks; 0 for none, or disabled at boot."""
+    try:
+        return kernel.syscall(
+            _CREATE_RULESET,
+            "landlock",
+            None,
+            ctypes.c_size_t(0),
+            ctypes.c_uint(_CREATE_RULESET_VERSION),
+        )
+    except OSError:
+        return 0
+
+
+def handled_rights(version: int) -> Right:
+    """Say which rights a ruleset of this ABI can refuse."""
+    rights = _ALL
+    if version < 5:
+        rights &= ~Right.IOCTL_DEV
+    if version < 3:
+        rights &= ~Right.TRUNCATE
+    if version < 2:
+        rights &= ~Right.REFER
+    return rights
+
+
+def _create(version: int, rights: Right, scoped: int) -> int:
+    values = [int(rights)]
+    if version >= 4:
+        values.append(0)
+    if version >= _SCOPES_ABI:
+        values.append(scoped)
+    raw = struct.pack(f"{len(values)}Q", *values)
+    return kernel.syscall(
+        _CREATE_RULESET,
+        "landlock_create_ruleset",
+        ctypes.create_string_buffer(raw, len(raw)),
+        ctypes.c_size_t(len(raw)),
+        ctypes.c_uint(0),
+    )
+
+
+def _add(ruleset_fd: int, grant: Grant, handled: Right) -> None:
+    try:
+        fd = os.open(grant.path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return  # what is not there, or not ours to see, needs no grant
+    try:
+        rights = grant.rights & handled
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            rights &= _OF_FILES
+        if not rights:
+            return
+        rule = struct.pack("=Qi", int(rights), fd)
+        with contextlib.suppress(FileNotFoundError):
+            kernel.syscall(
+                _ADD_RULE,
+                f"landlock_add_rule {grant.path}",
+                ctypes.c_int(ruleset_fd),
+                ctypes.c_int(_RULE_PATH_BENEATH),
+                ctypes.create_string_buffer(rule, len(rule)),
+                ctypes.c_uint(0),
+            )
+    finally:
+        os.close(fd)
+
+
+def ruleset(grants: list[Grant]) -> int:
+    """Make a ruleset that allows `grants` and nothing else, signals confined; returns its fd."""
+    version = abi()
+    handled = handled_rights(version)
+    fd = _create(version, handled, _SCOPES)
+    for grant in grants:
+        _add(fd, grant, handled)
+    return fd
+
+
+def inner_ruleset() -> int:
+    """Make a ruleset that keeps all files as they are, but cannot trace or signal what is outside.
+
+    Tracing out of a domain is refused by any domain. ABIs without scopes need some right to
+    handle: making devices, which nobody here may do anyway.
+    """
+    version = abi()
+    return _create(version, Right.MAKE_CHAR | Right.MAKE_BLOCK, _SCOPES)
+
+
+def restrict(ruleset_fd: int) -> None:
+    """Enter the domain of a ruleset, for good; needs no_new_privs."""
+    kernel.syscall(
+        _RESTRICT_SELF,
+        "landlock_restrict_self",
+        ctypes.c_int(ruleset_fd),
+        ctypes.c_uint(0),
+    )
+
+
+def has_scopes(version: int) -> bool:
+    """Say whether this ABI confines signals and abstract sockets."""
+    return version >= _SCOPES_ABI

@@ -1,0 +1,58 @@
+"""What a process gives up for good before it runs anything: privileges, limits, core dumps."""
+
+import contextlib
+import os
+import resource
+
+from clew_shared.cellwire import CellLimits
+
+from . import kernel
+
+# The capabilities that root's tools and package managers need to act on files and drop rights;
+# without SYS_PTRACE and the others of the daemon, its /proc entries cannot be read.
+_CHOWN, _DAC_OVERRIDE, _DAC_READ_SEARCH, _FOWNER, _FSETID, _KILL = range(6)
+_SETGID, _SETUID, _BIND_SERVICE, _CHROOT = 6, 7, 10, 18
+THINKING = (_DAC_OVERRIDE, _DAC_READ_SEARCH)
+ACTING = (
+    *(_CHOWN, _DAC_OVERRIDE, _DAC_READ_SEARCH, _FOWNER, _FSETID, _KILL),
+    *(_SETGID, _SETUID, _BIND_SERVICE, _CHROOT),
+)
+_CAPABILITIES_MAX = 64
+
+
+def no_new_privs() -> None:
+    """No program started from here on gains rights by setuid or file capabilities."""
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+
+
+def keep_capabilities(kept: tuple[int, ...]) -> None:
+    """Give up every capability but `kept`, also for programs that root starts later."""
+    for number in range(_CAPABILITIES_MAX):
+        if number not in kept:
+            with contextlib.suppress(OSError):  # unknown to this kernel, or not ours to drop
+                kernel.prctl(kernel.PR_CAPBSET_DROP, number)
+    with contextlib.suppress(OSError):
+        kernel.prctl(kernel.PR_CAP_AMBIENT, kernel.PR_CAP_AMBIENT_CLEAR_ALL)
+    kernel.set_capabilities(sum(1 << number for number in kept))
+
+
+def limit(limits: CellLimits, *, processes: bool) -> None:
+    """Set the resource limits; `processes` only where they are counted for this cell alone."""
+    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_NOFILE, limits.open_files)
+    if processes:
+        _lower(resource.RLIMIT_NPROC, limits.processes)
+    if limits.file_size_mb is not None:
+        _lower(resource.RLIMIT_FSIZE, limits.file_size_mb * 1024 * 1024)
+
+
+def _lower(what: int, value: int) -> None:
+    _, hard = resource.getrlimit(what)
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(what, (value, value))
+
+
+def is_root() -> bool:
+    """Say whether this process acts as root."""
+    return os.geteuid() == 0
