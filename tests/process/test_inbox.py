@@ -275,14 +275,14 @@ async def test_what_is_no_file_is_never_opened_and_named_once(daemon, folder):
 
 async def test_a_thousand_files_at_once_are_each_taken_once_the_oldest_first(daemon, folder):
     folder.mkdir(parents=True)
-    names = [f"goal-{count:04}.md" for count in range(1000)]
-    for count, name in enumerate(reversed(names)):
+    in_order = [f"goal-{count:04}.md" for count in range(1000)]
+    for count, name in enumerate(reversed(in_order)):
         (folder / name).write_text(name)
         os.utime(folder / name, ns=(0, (1000 - count) * 10**9))
     async with running(daemon):
         await daemon.until_drops(1000)
         await daemon.until(lambda: not names(folder))
-    assert daemon.names == names
+    assert daemon.names == in_order
 
 
 async def test_a_thousand_files_dropped_while_it_runs_are_each_taken_once(daemon, folder):
