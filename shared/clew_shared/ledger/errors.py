@@ -18,15 +18,15 @@ class LedgerError(Exception):
         self.hint = hint
 
 
-class LedgerFailed(LedgerError):
+class LedgerFailed(LedgerError):  # noqa: N818 - says what happened, as its base says that it is an error
     """A write failed in a way that must not be retried, or the ledger is closed."""
 
 
-class LedgerTooNew(LedgerError):
+class LedgerTooNew(LedgerError):  # noqa: N818 - says what happened, as its base says that it is an error
     """The ledger was written by a newer clew than this one."""
 
 
-class LedgerCorrupt(LedgerError):
+class LedgerCorrupt(LedgerError):  # noqa: N818 - says what happened, as its base says that it is an error
     """The file is not a ledger, or it is damaged; it is never repaired silently."""
 
 

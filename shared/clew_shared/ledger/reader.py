@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from clew_shared.ledger import schema
-from clew_shared.ledger.errors import corrupt
+from clew_shared.ledger.errors import LedgerError
 from clew_shared.ledger.opening import check_kind, explained, needs_immutable, open_reading
 from clew_shared.ledger.records import Row
 
@@ -106,7 +106,7 @@ class Reader(Reading):
             version = check_kind(con, path)
         if version == 0:
             reader.close()
-            raise corrupt(path, "is empty: no daemon has made a ledger of it yet")
+            raise LedgerError(path, "is still empty", "start the daemon once (`clew run`)")
         return reader
 
     def close(self) -> None:

@@ -43,14 +43,26 @@ class Ledger(Reading):
         self._writer = Writer(path, con, on_state)
 
     @classmethod
-    def open(cls, path: Path, *, on_state: Callable[[LedgerState], None] | None = None) -> Self:
+    def open(
+        cls,
+        path: Path,
+        *,
+        on_state: Callable[[LedgerState], None] | None = None,
+        vfs: str | None = None,
+    ) -> Self:
         """Open or make the ledger at `path`; `on_state` is called on the loop's thread.
+
+        `vfs` names an SQLite file system that was registered with apsw, for tests of failing disks.
 
         Raises LedgerTooNew, LedgerCorrupt, or LedgerError (not durable there, not readable).
         """
-        con = open_writing(path)
-        with explained(path):
-            return cls(path, con, on_state)
+        con = open_writing(path, vfs=vfs)
+        try:
+            with explained(path):
+                return cls(path, con, on_state)
+        except BaseException:
+            con.close()
+            raise
 
     @property
     def pending(self) -> int:

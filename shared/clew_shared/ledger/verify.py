@@ -78,7 +78,7 @@ def _faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
     """Give the faults in order: an event's own first, because it says where."""
     damage = _damage(con)
     try:
-        walk.gaps = {first: last for first, last in con.execute(schema.PURGED_RANGES)}
+        walk.gaps = {row[0]: row[1] for row in con.execute(schema.PURGED_RANGES)}
         walk.purged = {goal: (seq, n, tip) for goal, seq, n, tip in con.execute(schema.PURGED)}
         yield from _event_faults(con, walk)
     except apsw.CorruptError as error:

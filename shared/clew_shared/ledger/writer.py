@@ -275,4 +275,4 @@ def is_full(error: apsw.Error, con: apsw.Connection) -> bool:
     if isinstance(error, apsw.FullError):
         return True
     retryable = (apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_SHMSIZE)
-    return error.extendedresult in retryable and con.system_errno in _NO_ROOM
+    return getattr(error, "extendedresult", 0) in retryable and con.system_errno in _NO_ROOM

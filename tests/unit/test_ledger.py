@@ -1,0 +1,355 @@
+"""The ledger as its callers see it: order, durability, reading, purging, opening."""
+
+import asyncio
+import os
+import stat
+import threading
+
+import apsw
+import pytest
+from clew_shared.ledger import (
+    Entry,
+    Ledger,
+    LedgerCorrupt,
+    LedgerError,
+    LedgerFailed,
+    LedgerTooNew,
+    Reader,
+    opening,
+    schema,
+    verify,
+)
+from clew_shared.ledger import writer as writer_module
+
+
+def entry(goal: str, text: str, output: bytes | None = None) -> Entry:
+    return Entry(goal, "noted", text.encode(), output)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+async def ledger(path):
+    ledger = Ledger.open(path)
+    yield ledger
+    await ledger.close(10)
+
+
+async def test_appended_events_are_read_back_in_call_order(ledger):
+    seqs = []
+    for i in range(600):
+        given, done = ledger.append([entry("a", f"a{i}"), entry("b", f"b{i}")])
+        seqs += given
+    await done
+
+    assert seqs == list(range(1, 1201))
+    assert [row.body for row in ledger.read("a")] == [b"a%d" % i for i in range(600)]
+    assert [row.n for row in ledger.read("b")] == list(range(1, 601))
+    assert [row.seq for row in ledger.read_all()] == seqs
+    assert ledger.last_seq() == 1200
+    assert ledger.goals() == ["a", "b"]
+
+
+async def test_reading_starts_after_a_seq_and_stops_at_the_limit(ledger):
+    await ledger.append([entry("a" if i % 2 else "b", str(i)) for i in range(1, 1001)])[1]
+
+    assert [row.seq for row in ledger.read("a", after=5, limit=3)] == [7, 9, 11]
+    assert len(list(ledger.read("b", limit=300))) == 300
+    assert list(ledger.read("a", limit=0)) == []
+    assert [row.seq for row in ledger.read_all(after=998)] == [999, 1000]
+    assert list(ledger.read("unknown")) == []
+
+
+async def test_the_daemons_own_events_are_read_but_not_listed_as_a_goal(ledger):
+    await ledger.append([entry("", "started"), entry("a", "x")])[1]
+
+    assert ledger.goals() == ["a"]
+    assert [row.body for row in ledger.read("")] == [b"started"]
+
+
+async def test_outputs_are_kept_apart_and_come_back_whole(ledger):
+    big = os.urandom(300_000)
+    (plain, loud, silent), done = ledger.append(
+        [entry("a", "1"), entry("a", "2", big), entry("a", "3", b"")]
+    )
+    await done
+
+    assert ledger.output(plain) is None
+    assert ledger.output(loud) == big
+    assert ledger.output(silent) == b""
+    assert ledger.output(99) is None
+
+
+async def test_what_waits_together_is_committed_together(path):
+    ledger = Ledger.open(path)
+    commits = []
+    ledger._writer._con.set_commit_hook(lambda: bool(commits.append(1)))
+    hold = threading.Event()
+    take = ledger._writer._next_batch
+    ledger._writer._next_batch = lambda: (hold.wait(10), take())[1]
+
+    futures = [ledger.append([entry("a", str(i))])[1] for i in range(200)]
+    assert ledger.pending == 200
+    hold.set()
+    await asyncio.gather(*futures)
+
+    assert len(commits) == 1
+    assert ledger.pending == 0
+    await ledger.close(10)
+
+
+async def test_an_empty_append_is_durable_when_what_was_queued_before_it_is(ledger):
+    first = ledger.append([entry("a", "x")])[1]
+    seqs, done = ledger.append([])
+    await done
+
+    assert seqs == []
+    assert first.done()
+
+
+async def test_sync_says_that_all_that_was_queued_is_durable(ledger):
+    done = ledger.append([entry("a", "x")])[1]
+
+    assert await ledger.sync(10)
+    assert done.done()
+    assert ledger.last_seq() == 1
+
+
+async def test_a_cancelled_waiter_does_not_disturb_the_others(ledger):
+    first, second = (ledger.append([entry("a", str(i))])[1] for i in range(2))
+    first.cancel()
+    await second
+
+    assert ledger.last_seq() == 2
+
+
+async def test_the_chain_goes_on_when_the_ledger_is_opened_again(path):
+    for part in range(3):
+        ledger = Ledger.open(path)
+        seqs, done = ledger.append([entry("a", f"{part}"), entry(f"g{part}", "x")])
+        await done
+        await ledger.close(10)
+        assert seqs == [2 * part + 1, 2 * part + 2]
+
+    report = verify(path)
+    assert (report.ok, report.events, report.goals) == (True, 6, 4)
+
+
+async def test_a_clean_close_leaves_one_file_of_mode_0600(path):
+    ledger = Ledger.open(path)
+    await ledger.append([entry("a", "x")])[1]
+    await ledger.close(10)
+
+    assert os.listdir(path.parent) == ["ledger.db"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_close_writes_what_waits_and_refuses_what_comes_later(path):
+    ledger = Ledger.open(path)
+    done = ledger.append([entry("a", "x")])[1]
+    await ledger.close(10)
+    await ledger.close(10)
+
+    assert done.done()
+    with pytest.raises(LedgerFailed, match="closed"):
+        ledger.append([entry("a", "y")])
+    with Reader.open(path) as reader:
+        assert reader.last_seq() == 1
+
+
+async def test_a_ledger_that_was_never_written_can_be_closed(path):
+    await Ledger.open(path).close(10)
+
+    assert verify(path).ok
+
+
+async def test_only_the_newest_snapshot_of_the_asked_version_is_given(ledger):
+    await ledger.append([entry("a", "x"), entry("a", "y")])[1]
+    await ledger.snapshot("a", 1, 7, b"old")
+    await ledger.snapshot("a", 2, 7, b"new")
+
+    assert ledger.latest_snapshot("a", 7) == (2, b"new")
+    assert ledger.latest_snapshot("a", 8) is None
+    assert ledger.latest_snapshot("b", 7) is None
+
+
+async def test_a_reader_follows_a_writer_from_another_thread(path):
+    ledger = Ledger.open(path)
+    await ledger.append([entry("a", "0")])[1]
+    with Reader.open(path) as reader:
+        seen = []
+        for i in range(1, 50):
+            await ledger.append([entry("a", str(i))])[1]
+            seen.append(await asyncio.to_thread(reader.last_seq))
+        rows = await asyncio.to_thread(lambda: list(reader.read("a")))
+    await ledger.close(10)
+
+    assert seen == list(range(2, 51))
+    assert [row.body for row in rows] == [b"%d" % i for i in range(50)]
+
+
+async def test_a_reader_cannot_write(ledger, path):
+    await ledger.append([entry("a", "0")])[1]
+    with Reader.open(path) as reader, pytest.raises(LedgerError), reader.connection() as con:
+        con.execute("DELETE FROM events")
+
+
+async def test_a_reader_works_without_a_daemon_and_changes_nothing(path):
+    ledger = Ledger.open(path)
+    await ledger.append([entry("a", "0")])[1]
+    await ledger.close(10)
+    before = path.read_bytes()
+
+    with Reader.open(path) as reader:
+        assert len(list(reader.read("a"))) == 1
+
+    assert path.read_bytes() == before
+
+
+def test_a_reader_of_a_missing_ledger_says_so_and_makes_none(path):
+    with pytest.raises(LedgerError, match=r"ledger\.db: cannot be used"):
+        Reader.open(path)
+
+    assert os.listdir(path.parent) == []
+
+
+async def test_purging_a_goal_removes_it_and_keeps_the_rest_verifiable(path):
+    ledger = Ledger.open(path)
+    for i in range(20):
+        ledger.append([entry("old", str(i), b"out"), entry("new", str(i), b"kept")])
+    await ledger.snapshot("old", 39, 1, b"state")
+    await ledger.purge("old")
+
+    assert ledger.goals() == ["new"]
+    assert list(ledger.read("old")) == []
+    assert ledger.output(1) is None
+    assert ledger.output(2) == b"kept"
+    assert ledger.latest_snapshot("old", 1) is None
+    assert verify(path).ok
+    await ledger.close(10)
+    assert verify(path).ok
+
+
+async def test_a_purged_goals_chain_goes_on_and_can_be_purged_again(path):
+    ledger = Ledger.open(path)
+    await ledger.append([entry("a", "1"), entry("b", "1"), entry("a", "2")])[1]
+    await ledger.purge("a")
+    await ledger.close(10)
+
+    ledger = Ledger.open(path)
+    seqs, done = ledger.append([entry("a", "3")])
+    await done
+    assert seqs == [4]
+    assert [row.n for row in ledger.read("a")] == [3]
+    assert verify(path).ok
+    await ledger.purge("a")
+    assert verify(path).ok
+    await ledger.purge("b")
+    assert verify(path) == verify(path)
+    assert verify(path).ok
+    assert ledger.last_seq() == 4
+    await ledger.close(10)
+
+
+async def test_purging_an_unknown_goal_changes_nothing(ledger, path):
+    await ledger.append([entry("a", "1")])[1]
+    await ledger.purge("unknown")
+
+    assert verify(path).ok
+
+
+async def test_too_much_waiting_is_refused_before_anything_is_assigned(ledger, monkeypatch):
+    monkeypatch.setattr(writer_module, "PENDING_MAX", 2)
+    ledger.append([entry("a", "1"), entry("a", "2")])
+    with pytest.raises(LedgerFailed, match="wait to be written"):
+        ledger.append([entry("a", "3")])
+
+    assert await ledger.sync(10)
+    assert ledger.append([entry("a", "3")])[0] == [3]
+
+
+async def test_a_newer_version_is_refused_and_left_alone(path):
+    await Ledger.open(path).close(10)
+    con = apsw.Connection(str(path))
+    con.pragma("user_version", 99)
+    con.close()
+    before = path.read_bytes()
+
+    with pytest.raises(LedgerTooNew, match="version 99.*newer clew"):
+        Ledger.open(path)
+    with pytest.raises(LedgerTooNew):
+        Reader.open(path)
+    assert "version 99" in verify(path).fault.message
+    assert path.read_bytes() == before
+
+
+async def test_an_older_version_is_brought_forward_and_keeps_its_events(path):
+    ledger = Ledger.open(path)
+    await ledger.append([entry("a", "1")])[1]
+    await ledger.close(10)
+
+    newer = (*schema.MIGRATIONS, "CREATE TABLE extra (x)", "INSERT INTO extra VALUES (7)")
+    con = opening.open_writing(path, newer)
+    assert con.pragma("user_version") == 3
+    assert con.execute("SELECT x FROM extra").get == 7
+    assert con.execute("SELECT count(*) FROM events").get == 1
+    con.close()
+
+
+async def test_a_migration_that_fails_changes_nothing(path):
+    await Ledger.open(path).close(10)
+
+    with pytest.raises(LedgerError):
+        opening.open_writing(path, (*schema.MIGRATIONS, "CREATE TABLE extra (x)", "no sql"))
+
+    ledger = Ledger.open(path)
+    await ledger.append([entry("a", "1")])[1]
+    await ledger.close(10)
+    assert verify(path).ok
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(path):
+    path.write_bytes(b"Dear diary, " * 1000)
+
+    with pytest.raises(LedgerCorrupt, match=r"not a database.*restore it"):
+        Ledger.open(path)
+    assert "not a database" in verify(path).fault.message
+    assert path.read_bytes() == b"Dear diary, " * 1000
+
+
+def test_another_programs_database_is_refused(path):
+    con = apsw.Connection(str(path))
+    con.execute("CREATE TABLE bookmarks (url)")
+    con.close()
+
+    with pytest.raises(LedgerCorrupt, match="another program"):
+        Ledger.open(path)
+
+
+async def test_a_torn_file_is_refused_and_reported(path):
+    ledger = Ledger.open(path)
+    await ledger.append([entry("a", "x" * 1000) for _ in range(300)])[1]
+    await ledger.close(10)
+    os.truncate(path, path.stat().st_size // 2)
+
+    with pytest.raises(LedgerCorrupt):
+        Ledger.open(path)
+    with pytest.raises(LedgerCorrupt), Reader.open(path) as reader:
+        list(reader.read_all())
+    assert not verify(path).ok
+
+
+async def test_two_ledgers_on_one_file_corrupt_nothing_and_the_second_fails(path):
+    first, second = Ledger.open(path), Ledger.open(path)
+    await first.append([entry("a", "1")])[1]
+    with pytest.raises(LedgerFailed, match="UNIQUE"):
+        await second.append([entry("b", "1")])[1]
+    await first.append([entry("a", "2")])[1]
+    await second.close(10)
+    await first.close(10)
+
+    report = verify(path)
+    assert (report.ok, report.events) == (True, 2)
