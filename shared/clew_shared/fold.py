@@ -332,6 +332,8 @@ def _action_allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:
     state.proposed = True
     state.actions_total += 1
     state.attention.thoughts_without_tools = 0
+    if e.signature not in state.scope.loop_counts:
+        state.attention.themes.clear()  # a thought that leads to something not tried before is work
     _count(state.scope.loop_counts, e.signature)
 
 
@@ -448,9 +450,10 @@ def _tally(
 
 def _errors(scope: Scope, tool: str, signature: str, e: ev.ActionFinished) -> None:
     what = "" if e.soft else e.error_class
-    failed = e.result not in (Result.SUCCESS, Result.TIMEOUT)
     _streak(scope.tool_errors, tool, what)
-    _streak(scope.action_errors, signature, e.outcome if failed and what else "")
+    _streak(scope.action_errors, signature, what)
+    if what and e.result == Result.ERROR:
+        _count(scope.misuses, f"{tool}:{what}")
 
 
 def _streak(streaks: dict[str, Streak], key: str, what: str) -> None:
@@ -505,6 +508,8 @@ def streak_of(state: State, intervention: str, key: str) -> int:
             return attention.stuck
         case "same_error":
             side, _, name = key.partition(":")
+            if side == "misuse":
+                return scope.misuses.get(name, 0)
             streaks = scope.tool_errors if side == "tool" else scope.action_errors
             return streaks[name].count if name in streaks else 0
         case _:

@@ -85,9 +85,12 @@ _WAIT_NAMES: Final = frozenset({"wait", "sleep"})
 _COMMAND_KEYS: Final = ("cmd", "command", "script")
 
 _QUOTED: Final = re.compile(r"`[^`\n]*`|'[^'\n]*'|\"[^\"\n]*\"")
-_NUMBER: Final = re.compile(r"\d+(\.\d+)?")
+_POSITION: Final = re.compile(
+    r"\b(lines?|columns?|offset|position|char)[ :]*\[?\d[\d, :-]*\]?|(?<=:)\d+(?=[:,\s])",
+    re.IGNORECASE,
+)
 ARG_CHARS_MIN: Final = 4
-ERROR_CLASS_CHARS: Final = 300
+ERROR_CLASS_CHARS: Final = 160
 
 
 def normalise(text: str) -> str:
@@ -108,18 +111,17 @@ def outcome(tool: str, result: str, output: str | None) -> str:
 def error_class(result: str, output: str | None, args: dict[str, Any]) -> str:
     """Name an error without what varies from call to call, or "" where there was none.
 
-    Arguments that the message quotes, other quoted text and numbers are left out, so that one missing
-    tool, one 401 or one unknown option is one error whatever the arguments were.
+    Arguments that the message quotes, other quoted text and positions are left out, so that one missing
+    tool, one 401 or one unknown option is one error whatever the arguments were. Other numbers stay:
+    "2 failed" after "3 failed" is another error, and getting better.
     """
     if result not in (Result.ERROR, Result.FAILURE) or not output:
         return ""
     text = normalise(output)
     for value in sorted(_strings(args), key=len, reverse=True):
         text = text.replace(value, "<arg>")
-    text = _QUOTED.sub("<q>", text)
-    text = _NUMBER.sub("#", text)
-    head = text[:ERROR_CLASS_CHARS]
-    return f"{digest(text)}:{head}"[:80]
+    text = _POSITION.sub("<position>", _QUOTED.sub("<q>", text))
+    return f"{digest(text)}:{' '.join(text.split())}"[:ERROR_CLASS_CHARS]
 
 
 def soft(tool: str, args: dict[str, Any], result: str, output: str | None) -> bool:

@@ -81,6 +81,7 @@ class Scope:
     steps: list[Step] = field(default_factory=list)
     tool_errors: dict[str, Streak] = field(default_factory=dict)
     action_errors: dict[str, Streak] = field(default_factory=dict)
+    misuses: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

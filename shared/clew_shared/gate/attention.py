@@ -103,31 +103,36 @@ def no_progress(state: State, thresholds: Thresholds) -> Intervened | None:
 def same_error(
     state: State, thresholds: Thresholds, tool: str, signature: str
 ) -> Intervened | None:
-    """Notice one error that a tool, or one action whatever happened between, gives again and again.
+    """Notice one error that comes again and again, whatever the arguments.
+
+    In a row from one tool; in a row from one action, whatever was done between; or, where a tool itself
+    complains (`error`: wrong arguments, not found, not unique), so often in the scope.
 
     Stops: forty commands that open the same missing path; a test that fails with the very same words after
-    each of three rewrites. Must pass: a rate limit or a timeout (those get back-off), other errors each time.
+    each of three rewrites; an edit that is not unique, tried again after every detour. Must pass: a rate
+    limit or a timeout (those get back-off), tests that fail in other words after each edit.
     """
-    limit = thresholds.same_error_limit
-    scope = state.scope
-    for side, name, streaks in (
-        ("tool", tool, scope.tool_errors),
-        ("action", signature, scope.action_errors),
-    ):
-        streak = streaks.get(name)
-        if streak and streak.count >= limit:
-            return _same_error(side, name, streak.count, streak.what)
+    scope, limit = state.scope, thresholds.same_error_limit
+    last = scope.tool_errors.get(tool)
+    counts = (
+        (f"tool:{tool}", last.count if last else 0),
+        (f"action:{signature}", streak_of(state, "same_error", f"action:{signature}")),
+        (f"misuse:{tool}:{last.what}", scope.misuses.get(f"{tool}:{last.what}", 0))
+        if last
+        else ("", 0),
+    )
+    for key, count in counts:
+        if last and count >= limit:
+            return _same_error(key, tool, count, last.what)
     return None
 
 
-def _same_error(side: str, name: str, count: int, what: str) -> Intervened:
-    error = what.partition(":")[2].strip()
-    quote = f': "{error}"' if side == "tool" and error else ""
+def _same_error(key: str, tool: str, count: int, what: str) -> Intervened:
     message = (
-        f"{name.partition('::')[0]} has now failed {count} times in the same way{quote}. Varying the arguments does "
-        "not help: find the cause first, or do it by another tool."
+        f'{tool} has now failed {count} times in the same way: "{what.partition(":")[2]}". Trying once more '
+        "the same way does not help: find the cause first, or do it by another tool."
     )
-    return Intervened(intervention="same_error", key=f"{side}:{name}", message=message)
+    return Intervened(intervention="same_error", key=key, message=message)
 
 
 def stuck(state: State, thresholds: Thresholds) -> Intervened | None:

@@ -1,0 +1,121 @@
+"""Play recorded agent runs through the gate: python bench/trajectories.py [FILE] [-v].
+
+Each run is fed to the core as an agent that runs its own tools would report it (`propose`, `outcome`, `think`,
+feedback for what a user says). Printed: loops caught in time, too late, too early; ok runs with a refusal
+(a false alarm) or an intervention.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from clew_shared import events as ev
+from clew_shared.core import Core, Report
+from clew_shared.settings import Loops
+from clew_shared.state import State
+
+DATA = Path(__file__).parents[1].parent / "shared" / "data" / "trajectories.jsonl"
+
+
+@dataclass
+class Played:
+    run: dict[str, Any]
+    refusals: list[tuple[int, str]]
+    words: list[tuple[int, str]]
+
+    @property
+    def first(self) -> int | None:
+        return min((i for i, _ in self.refusals + self.words), default=None)
+
+    @property
+    def verdict(self) -> str:
+        if self.run["truth"] == "ok":
+            return "false alarm" if self.refusals else "quiet" if not self.words else "spoken to"
+        if self.first is None:
+            return "missed"
+        if self.first < self.run["not_before"]:
+            return "too early"
+        late = self.first > self.run["truth_index"] + self.run["tolerance"]
+        return "too late" if late else "caught"
+
+
+def play(run: dict[str, Any], loops: Any = None) -> Played:
+    numbers = count(1)
+    core = Core(State(), loops or Loops(), lambda: next(numbers), max_actions=10_000)
+    core.emit(ev.GoalAccepted(goal_id=run["id"], spec=ev.Spec(description="run")))
+    core.emit(ev.GoalStarted())
+    core.start(0.0)
+    played = Played(run, [], [])
+    steps = run["steps"]
+    for i, step in enumerate(steps):
+        match step["kind"]:
+            case "action":
+                _act(core, i, step, played)
+            case "thought":
+                following = steps[i + 1]["kind"] if i + 1 < len(steps) else ""
+                heard = core.think(step["text"], 0.0, has_tool_calls=following == "action")
+                _note(played, i, heard.intervention)
+            case "user":
+                core.emit(ev.FeedbackGiven(text=step["text"]))
+    return played
+
+
+def _act(core: Core, i: int, step: dict[str, Any], played: Played) -> None:
+    if core.state.replan_required or core.state.goal.status != "in_progress":
+        return  # what a real agent would do now is not on record
+    verdict = core.propose(step["name"], step["args"], 0.0)
+    _note(played, i, verdict.intervention)
+    if not verdict.allowed:
+        played.refusals.append((i, verdict.reason))
+        return
+    output = step.get("output") or ""
+    if step.get("output_sha1"):
+        output += f"\n<{step['output_sha1']}>" if step.get("output_len", 0) > len(output) else ""
+    result = (
+        step["result"]
+        if step["result"] in ("success", "failure", "error", "timeout")
+        else "success"
+    )
+    heard = core.outcome(verdict.seq, Report(result, output, step.get("changed")), 0.0)
+    _note(played, i, heard.intervention)
+
+
+def _note(played: Played, i: int, word: Any) -> None:
+    if word:
+        played.words.append((i, word.kind))
+
+
+def main() -> None:
+    files = [a for a in sys.argv[1:] if not a.startswith("-")]
+    runs = [json.loads(line) for line in Path(files[0] if files else DATA).open(encoding="utf-8")]
+    results = [play(run) for run in runs]
+    for played in results:
+        if "-v" in sys.argv or played.verdict not in ("quiet", "caught", "spoken to"):
+            run = played.run
+            print(
+                f"{run['id']:14} {run['truth']:5} {'contested' if run['contested'] else '':10}"
+                f"{played.verdict:12} refusals={played.refusals[:4]} words={played.words[:4]}"
+            )
+    for truth, good in (("loop", ("caught",)), ("ok", ("quiet", "spoken to"))):
+        for contested in (False, True):
+            rows = [
+                p for p in results if p.run["truth"] == truth and p.run["contested"] == contested
+            ]
+            spoken = sum(p.verdict == "spoken to" for p in rows)
+            print(
+                f"{truth}{' contested' if contested else ''}: {sum(p.verdict in good for p in rows)} of {len(rows)}"
+                + (
+                    f" never refused, {spoken} of them spoken to"
+                    if truth == "ok"
+                    else " caught in time"
+                )
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,482 @@
+"""The deciding core of one goal, without I/O: commands and the time go in, events and answers come out.
+
+The daemon's session and the library both drive it. A command judges, takes its events into the state at once
+and queues them; whoever drives it records what `take` gives *before* anyone hears the answer. Seen from
+outside, a crash in between leaves a prefix of the ledger, and a prefix is always a state to go on from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from clew_shared import events as ev
+from clew_shared.escalation import escalation
+from clew_shared.fold import apply, makes_progress, world_after
+from clew_shared.gate import Known, Nudge, Proposal, Refusal, Thresholds, judge, review
+from clew_shared.model import GoalStatus, Level, Result, StepStatus
+from clew_shared.progress import error_class, head, outcome, soft
+from clew_shared.signature import signature
+from clew_shared.state import State
+from clew_shared.thoughts import theme
+
+IGNORED_LIMIT = 2
+"""So many ignored interventions in a subtask are a failure of it (contract, section 8)."""
+
+IN_FLIGHT_MAX = 64
+MESSAGE_CHARS = 2_000
+
+
+class Numbers(Thresholds, Protocol):
+    """The `[loops]` table as the core needs it, beyond the gate's part."""
+
+    @property
+    def scope(self) -> str: ...
+    @property
+    def failure_limit(self) -> int: ...
+    @property
+    def blocked_limit(self) -> int: ...
+    @property
+    def replan_limit(self) -> int: ...
+
+
+class WrongState(Exception):
+    """A command that makes no sense now; the message says why and what would."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """An intervention: what kind, and what the agent is told."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to a proposal."""
+
+    allowed: bool
+    seq: int
+    reason: str = ""
+    message: str = ""
+    intervention: Word | None = None
+    escalated_to: Level | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The answer to what the agent reported; `known` is false where it had been reported before."""
+
+    intervention: Word | None = None
+    escalated_to: Level | None = None
+    known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of an action; `world` is the measured digest after it, "" where nothing was measured."""
+
+    result: str
+    output: str | None = None
+    changed: bool | None = None
+    world: str = ""
+    duration_s: float = 0.0
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An event with its number, and the big output that belongs to it."""
+
+    seq: int
+    event: ev.Event
+    output: bytes | None = None
+
+
+@dataclass(slots=True)
+class Core:
+    """One goal's judge and bookkeeper; not safe for use from several threads.
+
+    `number` gives the next sequence number of the ledger, and must be followed by recording what `take`
+    gives before anybody else takes one.
+    """
+
+    state: State
+    loops: Numbers
+    number: Callable[[], int]
+    max_actions: int = 1000
+    _queue: list[Recorded] = field(default_factory=list)
+
+    def take(self) -> list[Recorded]:
+        """Hand over what has happened and must be recorded."""
+        queue, self._queue = self._queue, []
+        return queue
+
+    def emit(self, event: ev.Event, output: bytes | None = None) -> int:
+        """Take an event into the state and queue it for the ledger; gives its number."""
+        seq = self.number()
+        apply(self.state, event, seq)
+        self._queue.append(Recorded(seq, event, output))
+        return seq
+
+    # -- actions -----------------------------------------------------------------------------------
+
+    def propose(self, tool: str, args: dict[str, Any], at: float, rationale: str = "") -> Verdict:
+        """Judge a proposal; an allowed one is in flight until its outcome is told."""
+        proposal = Proposal(tool, args, self._signature(tool, args))
+        if refused := self._out_of_order(proposal, at):
+            return refused
+        self._ensure_started(at)
+        said = judge(self.state, proposal, self.loops)
+        if isinstance(said, Refusal):
+            return self._refuse(proposal, said, at)
+        return self._allow(proposal, said, at, rationale)
+
+    def outcome(self, seq: int, report: Report, at: float) -> Heard:
+        """Take in what came of an allowed action; one told twice is recognised."""
+        flight = self.state.in_flight.get(seq)
+        if flight is None:
+            return Heard(known=False)
+        action = flight.action
+        self._finish(seq, action.name, action.args, report, at)
+        return self._review(at, tool=action.name, signature=flight.signature)
+
+    def record(self, tool: str, args: dict[str, Any], report: Report, at: float) -> Verdict:
+        """Judge and store what an agent has already done: refused means that it must not be done again."""
+        name = self._signature(tool, args)
+        proposal = Proposal(tool, args, name, self._known(tool, args, name, report))
+        if refused := self._out_of_order(proposal, at, done=report):
+            return refused
+        self._ensure_started(at)
+        said = judge(self.state, proposal, self.loops)
+        if isinstance(said, Refusal):
+            return self._refuse(proposal, said, at, done=report)
+        verdict = self._allow(proposal, said, at, "")
+        self._finish(verdict.seq, tool, args, report, at)
+        heard = self._review(at, tool=tool, signature=name)
+        return Verdict(
+            True,
+            verdict.seq,
+            intervention=heard.intervention or verdict.intervention,
+            escalated_to=heard.escalated_to,
+        )
+
+    def interrupt(self, reason: str, at: float, *, counts: bool) -> list[int]:
+        """Say of everything in flight that its effect is unknown; gives the numbers of the actions."""
+        seqs = list(self.state.in_flight)
+        for seq in seqs:
+            self.emit(ev.ActionInterrupted(at=at, of=seq, reason=reason, counts=counts))
+        return seqs
+
+    def see_world(self, world: str, at: float) -> bool:
+        """Take in a fresh digest of the workspace; true where it differs from what was believed."""
+        if not world or world == self.state.world:
+            return False
+        self.emit(ev.WorldSeen(at=at, world=world))
+        return True
+
+    def _signature(self, tool: str, args: dict[str, Any]) -> str:
+        return signature(tool, args, self.state.spec.workspace)
+
+    def _known(self, tool: str, args: dict[str, Any], name: str, report: Report) -> Known:
+        state = self.state
+        event = self._finished(0, tool, args, report, 0.0)
+        world = world_after(state, name, event)
+        progress = makes_progress(state, tool, state.world, world, event.outcome)
+        return Known(event.outcome, world, progress, event.soft)
+
+    def _out_of_order(
+        self, proposal: Proposal, at: float, done: Report | None = None
+    ) -> Verdict | None:
+        state = self.state
+        if state.replan_required:
+            level = state.replan_required
+            message = (
+                f"The subtask is blocked: replan the {level} first (`plan` with replan: {level!r})."
+                if level != "person"
+                else f"The goal waits for a person: {state.question or state.reason}"
+            )
+            return self._refuse(
+                proposal, Refusal("replan_required", message, loop=False), at, done=done
+            )
+        if state.goal.status != GoalStatus.IN_PROGRESS:
+            message = f"The goal is {state.goal.status}; nothing more is carried out."
+            return self._refuse(proposal, Refusal("stopped", message, loop=False), at, done=done)
+        if len(state.in_flight) >= IN_FLIGHT_MAX:
+            raise WrongState(f"{IN_FLIGHT_MAX} actions are in flight; report their outcomes first")
+        if spent := self.budget_spent(at):
+            refusal = Refusal("budget", f"Refused: {spent}. A person must decide.", loop=False)
+            verdict = self._refuse(proposal, refusal, at, done=done)
+            self.block_goal("budget", at, question=_budget_question(state, spent))
+            return Verdict(False, verdict.seq, "budget", verdict.message, escalated_to="person")
+        return None
+
+    def budget_spent(self, at: float) -> str:
+        """Say which budget is used up, "" where none is; a budget is not a loop."""
+        state, spec = self.state, self.state.spec
+        if state.actions_total - state.actions_granted >= self.max_actions:
+            return f"the limit of {self.max_actions} actions is reached"
+        turns = state.iteration - state.iterations_granted
+        if spec.max_iterations is not None and turns >= spec.max_iterations:
+            return f"the budget of {spec.max_iterations} iterations is used up"
+        tokens = state.cost.tokens - state.tokens_granted
+        if spec.budget_tokens is not None and tokens >= spec.budget_tokens:
+            return f"the budget of {spec.budget_tokens} tokens is used up"
+        active = state.cost.active_s - state.active_granted_s
+        if state.working:
+            active += max(0.0, at - state.worker_since)
+        if spec.budget_wall_s is not None and active >= spec.budget_wall_s:
+            return f"the budget of {spec.budget_wall_s:g} seconds is used up"
+        return ""
+
+    def _allow(self, proposal: Proposal, said: Nudge | None, at: float, rationale: str) -> Verdict:
+        seq = self.emit(
+            ev.ActionAllowed(
+                at=at,
+                epoch=self.state.epoch,
+                tool=proposal.tool,
+                args=proposal.args,
+                signature=proposal.signature,
+                rationale=rationale[:MESSAGE_CHARS],
+            )
+        )
+        if said is None:
+            return Verdict(True, seq)
+        word = Word("repetition", said.message)
+        self.emit(ev.Intervened(at=at, intervention=word.kind, message=word.message))
+        self.emit(
+            ev.LoopDetected(
+                at=at,
+                loop=word.kind,
+                signature=proposal.signature,
+                attempt_count=said.attempt,
+                evidence=said.evidence,
+            )
+        )
+        return Verdict(True, seq, intervention=word)
+
+    def _refuse(
+        self, proposal: Proposal, refusal: Refusal, at: float, done: Report | None = None
+    ) -> Verdict:
+        event = ev.ActionBlocked(
+            at=at,
+            epoch=self.state.epoch,
+            tool=proposal.tool,
+            args=proposal.args,
+            signature=proposal.signature,
+            reason=refusal.reason,
+            message=refusal.message,
+            makes_block=refusal.reason if refusal.loop else "",
+            everywhere=refusal.everywhere,
+            counts=refusal.reason == "blocked_action",
+            done=done is not None,
+        )
+        seq = self.emit(event)
+        if done is not None:
+            self._finish(seq, proposal.tool, proposal.args, done, at)
+        level = self._escalate_proposals(at)
+        if refusal.loop:
+            self.emit(
+                ev.LoopDetected(
+                    at=at,
+                    loop=refusal.reason,
+                    signature=proposal.signature,
+                    attempt_count=refusal.attempt,
+                    evidence=refusal.evidence,
+                )
+            )
+        return Verdict(False, seq, refusal.reason, refusal.message, escalated_to=level)
+
+    def _escalate_proposals(self, at: float) -> Level | None:
+        count = self.state.blocked_proposals
+        if self.state.replan_required or count < self.loops.blocked_limit:
+            return None
+        return self._escalate(f"blocked actions were proposed {count} times", at)
+
+    def _finish(self, seq: int, tool: str, args: dict[str, Any], report: Report, at: float) -> None:
+        output = report.output.encode("utf-8", "replace") if report.output else None
+        self.emit(self._finished(seq, tool, args, report, at), output)
+
+    def _finished(
+        self, seq: int, tool: str, args: dict[str, Any], report: Report, at: float
+    ) -> ev.ActionFinished:
+        moved = bool(report.world) and report.world != self.state.world
+        return ev.ActionFinished(
+            at=at,
+            of=seq,
+            result=report.result,
+            head=head(report.output),
+            outcome=outcome(tool, report.result, report.output),
+            error_class=error_class(report.result, report.output, args),
+            duration_s=round(report.duration_s, 6),
+            exit_code=report.exit_code,
+            changed=report.changed,
+            world=report.world,
+            plain=report.output is None and report.changed is None and not moved,
+            soft=soft(tool, args, report.result, report.output),
+        )
+
+    # -- thoughts, turns, people ---------------------------------------------------------------------
+
+    def think(self, text: str, at: float, *, has_tool_calls: bool) -> Heard:
+        """Take in a thought."""
+        event = ev.Thought(at=at, text=head(text), theme=theme(text), has_tool_calls=has_tool_calls)
+        self.emit(event)
+        return self._review(at)
+
+    def reflect(self, event: ev.Reflected) -> Heard:
+        """Take in an iteration record: one turn is over."""
+        self.emit(event)
+        return self._review(event.at)
+
+    def _review(self, at: float, *, tool: str = "", signature: str = "") -> Heard:
+        """Say a word where a streak asks for one; two that were ignored are a failure of the subtask."""
+        found = review(self.state, self.loops, tool=tool, signature=signature)
+        if found is None:
+            return Heard()
+        self.emit(found.model_copy(update={"at": at}))
+        self.emit(
+            ev.LoopDetected(
+                at=at,
+                loop=found.intervention,
+                signature=signature if found.intervention == "same_error" else "",
+                evidence=found.message,
+            )
+        )
+        word = Word(found.intervention, found.message)
+        if self.state.ignored_interventions < IGNORED_LIMIT or self.state.replan_required:
+            return Heard(word)
+        failure = f"{IGNORED_LIMIT} interventions were ignored; the last: {found.message}"
+        return Heard(word, self._fail(failure, at, "ignored_interventions"))
+
+    # -- the tree ----------------------------------------------------------------------------------
+
+    def start(self, at: float) -> None:
+        """Start the first pending subtask where none is in progress; done before the agent says hello."""
+        self._ensure_started(at)
+
+    def _ensure_started(self, at: float) -> None:
+        current = self.state.subtask
+        if current and current.status == StepStatus.IN_PROGRESS:
+            return
+        if not self.state.replan_required:
+            self._start_next(at)
+
+    def _start_next(self, at: float) -> bool:
+        found = self.state.next_pending()
+        if found is None:
+            return False
+        task_idx, subtask_idx = found
+        self.emit(
+            ev.SubtaskStarted(
+                at=at, task_idx=task_idx, subtask_idx=subtask_idx, scope=self._scope(*found)
+            )
+        )
+        return True
+
+    def _scope(self, task_idx: int, subtask_idx: int) -> Any:
+        state, width = self.state, self.loops.scope
+        if state.goal.tasks[task_idx].subtasks[subtask_idx].inherits and state.inherited:
+            return "inherit"
+        if not self.loops.progress_aware or width == "goal":
+            return "keep"
+        if width == "task" and task_idx == state.current_task_idx:
+            return "keep"
+        return "new"
+
+    def plan(self, tasks: tuple[ev.PlannedTask, ...], replan: Any, at: float) -> None:
+        """Take a plan: the first one, or the replan that was asked for. Raises `WrongState`."""
+        state = self.state
+        required = state.replan_required
+        if required == "person":
+            raise WrongState(f"the goal waits for a person: {state.question or state.reason}")
+        if replan != (required or None):
+            asked = f"`replan: {required!r}` is asked for" if required else "no replan is asked for"
+            raise WrongState(f"`replan` is {replan!r}, but {asked}")
+        if replan is None and (state.planned or state.proposed):
+            what = "has a plan" if state.planned else "has begun without a plan"
+            raise WrongState(f"the goal {what}; `plan` with `replan: null` comes first or never")
+        if replan == "task" and len(tasks) != 1:
+            raise WrongState(f"a replan of the task brings exactly one task, not {len(tasks)}")
+        self.emit(ev.Planned(at=at, tasks=tasks, replan=replan))
+        self._start_next(at)
+
+    def complete_subtask(self, at: float, *, success: bool, failure: str, summary: str = "") -> Any:
+        """End the current subtask, or count a failed attempt at it; gives the level escalated to."""
+        self._need_no_replan()
+        current = self.state.subtask
+        if current is None or current.status != StepStatus.IN_PROGRESS:
+            return None
+        if success:
+            self.emit(ev.SubtaskEnded(at=at, status="completed", summary=summary[:MESSAGE_CHARS]))
+            return None
+        return self._fail(failure[:MESSAGE_CHARS] or "the agent gave no reason", at, "agent")
+
+    def advance(self, at: float) -> bool:
+        """Start the next pending subtask; the current one stays while it is open. False: none is left."""
+        self._need_no_replan()
+        current = self.state.subtask
+        if current and current.status == StepStatus.IN_PROGRESS:
+            return True
+        return self._start_next(at)
+
+    def _need_no_replan(self) -> None:
+        required = self.state.replan_required
+        if required == "person":
+            raise WrongState(
+                f"the goal waits for a person: {self.state.question or self.state.reason}"
+            )
+        if required:
+            raise WrongState(f"the subtask is blocked: `plan` with `replan: {required!r}` first")
+
+    def _fail(self, failure: str, at: float, cause: Any) -> Level | None:
+        self.emit(ev.SubtaskFailed(at=at, failure=failure, cause=cause))
+        subtask = self.state.subtask
+        if subtask is None or subtask.attempts < self.loops.failure_limit:
+            return None
+        return self._escalate(f"failed {subtask.attempts} times; the last: {failure}", at)
+
+    def _escalate(self, reason: str, at: float) -> Level:
+        event = escalation(self.state, reason, self.loops.replan_limit).model_copy(
+            update={"at": at}
+        )
+        self.emit(event)
+        self.emit(ev.LoopDetected(at=at, loop="failures", evidence=reason, escalated_to=event.to))
+        if event.to == "person":
+            subtask = self.state.subtask
+            name = subtask.description if subtask else self.state.goal.description
+            question = (
+                f'"{name}" is blocked ({reason}) and replanning did not help. What should be done differently? '
+                f'Answer with `clew feedback {self.state.goal_id} "..."`.'
+            )
+            self.block_goal(reason, at, question=question)
+        return event.to
+
+    def block_goal(self, reason: str, at: float, *, question: str) -> None:
+        """Hand the goal to a person."""
+        if self.state.goal.status != GoalStatus.BLOCKED:
+            self.emit(ev.GoalBlocked(at=at, reason=reason, question=question))
+
+    def finish_failed(self, summary: str, at: float) -> None:
+        """End the goal as failed: the agent says that it cannot be done."""
+        self.emit(
+            ev.GoalEnded(at=at, status="failed", reason=head(summary) or "failed", summary=summary)
+        )
+
+    def may_finish(self) -> str:
+        """Say why success cannot be accepted before any check has run; "" where it can."""
+        state = self.state
+        if state.replan_required:
+            return f"replan required: {state.replan_required}"
+        if not state.spec.checks and state.open_subtasks():
+            return "subtasks are open"
+        return ""
+
+
+def _budget_question(state: State, spent: str) -> str:
+    return (
+        f"For this goal {spent}. Go on with as much again (`clew resume {state.goal_id}`), "
+        f"or end it (`clew cancel {state.goal_id}`)?"
+    )

@@ -1,0 +1,33 @@
+"""Who must find another way when a subtask is blocked: its task, the goal, or a person."""
+
+from __future__ import annotations
+
+from clew_shared.events import Escalated
+from clew_shared.model import Level
+from clew_shared.state import State
+
+
+def escalation(state: State, reason: str, replan_limit: int) -> Escalated:
+    """Escalate a blocked subtask one level for every level whose replans are used up.
+
+    A replan has failed when any subtask that it brought is blocked. `replan_limit` failed replans of the
+    task send it to the goal, as many of the goal send it to a person (contract, section 8).
+    Source: the escalation of restart intensities in a tree of OTP supervisors.
+    """
+    task, subtask = state.task, state.subtask
+    inherits = bool(subtask and subtask.inherits)
+    task_failed = bool(inherits and task and task.replanned)
+    goal_failed = inherits and state.goal.replanned  # counted once, at its first blocked subtask
+    task_count = (task.failed_replans if task else 0) + task_failed
+    goal_count = state.goal.failed_replans + goal_failed
+    to: Level = "task"
+    if goal_count >= replan_limit:
+        to = "person"
+    elif task_count >= replan_limit:
+        to = "goal"
+    return Escalated(
+        to=to,
+        reason=reason,
+        replan_failed_task=task_failed,
+        replan_failed_goal=goal_failed,
+    )
