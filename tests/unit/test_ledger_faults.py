@@ -1,0 +1,223 @@
+"""The ledger when the disk is full, slow, locked or failing; all of it real."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import apsw
+import pytest
+
+from clew_shared.ledger import Entry, Ledger, LedgerError, LedgerFailed, LedgerState, Reader, verify
+from clew_shared.ledger import writer as writer_module
+
+BIG = b"x" * 50_000
+
+
+@pytest.fixture(autouse=True)
+def _quick_retries(monkeypatch):
+    monkeypatch.setattr(writer_module, "RETRY_S", 0.02)
+
+
+class States(asyncio.Queue):
+    async def until(self, state):
+        async with asyncio.timeout(60):
+            while await self.get() is not state:
+                pass
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "tmpfs", folder],
+        capture_output=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip("may not mount a small file system here")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def copy_with_wal(path, copy):
+    for suffix in ("", "-wal"):
+        Path(f"{copy}{suffix}").write_bytes(Path(f"{path}{suffix}").read_bytes())
+
+
+def remount_read_only(folder):
+    subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
+
+
+async def test_a_closed_ledger_can_be_read_on_a_read_only_disk(small_disk):
+    path = small_disk / "ledger.db"
+    ledger = Ledger.open(path)
+    await ledger.append([Entry("a", "noted", b"kept")])[1]
+    await ledger.close(10)
+    remount_read_only(small_disk)
+
+    with Reader.open(path) as reader:
+        assert next(reader.read("a")).body == b"kept"
+    assert verify(path).ok
+
+
+async def test_a_ledger_with_a_wal_is_read_whole_or_refused_on_a_read_only_disk(small_disk):
+    path, copy = small_disk / "ledger.db", small_disk / "copy.db"
+    ledger = Ledger.open(path)
+    await ledger.append([Entry("a", "noted", b"kept")])[1]
+    copy_with_wal(path, copy)
+    await ledger.close(10)
+    remount_read_only(small_disk)
+
+    with pytest.raises(LedgerError, match="cannot be used"):
+        Reader.open(copy)
+    assert verify(copy).fault is not None
+
+
+async def append_until_full(ledger, states):
+    futures = []
+    while True:
+        futures.append(ledger.append([Entry("a", "noted", b"%d" % len(futures), BIG)])[1])
+        await asyncio.wait([futures[-1]], timeout=0.5)
+        if LedgerState.FULL in states._queue:
+            return futures
+
+
+async def test_a_full_disk_is_waited_for_and_nothing_is_lost_or_reordered(small_disk):
+    states, path = States(), small_disk / "ledger.db"
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(b"x" * 1_000_000)
+    ledger = Ledger.open(path, on_state=states.put_nowait)
+
+    futures = await append_until_full(ledger, states)
+    futures += [ledger.append([Entry("a", "noted", b"late %d" % i)])[1] for i in range(10)]
+    await states.until(LedgerState.FULL)
+    assert not futures[-1].done()
+    assert not await ledger.sync(0.1)
+    assert ledger.state is LedgerState.FULL
+
+    ballast.unlink()
+    await asyncio.gather(*futures)
+    await states.until(LedgerState.OK)
+    assert states.empty()
+    report = verify(path)
+    assert (report.ok, report.events) == (True, len(futures))
+    await ledger.close(10)
+
+
+async def test_a_full_database_is_waited_for(tmp_path):
+    states, path = States(), tmp_path / "ledger.db"
+    ledger = Ledger.open(path, on_state=states.put_nowait)
+    ledger._writer._con.pragma("max_page_count", 100)
+
+    futures = await append_until_full(ledger, states)
+    ledger._writer._con.pragma("max_page_count", 100_000)
+    await asyncio.gather(*futures)
+
+    await states.until(LedgerState.OK)
+    await ledger.close(10)
+    report = verify(path)
+    assert (report.ok, report.events) == (True, len(futures))
+
+
+async def test_closing_on_a_full_disk_ends_in_time_and_fails_who_waits(tmp_path):
+    states, path = States(), tmp_path / "ledger.db"
+    ledger = Ledger.open(path, on_state=states.put_nowait)
+    ledger._writer._con.pragma("max_page_count", 100)
+
+    futures = await append_until_full(ledger, states)
+    async with asyncio.timeout(20):
+        await ledger.close(0.1)
+    results = await asyncio.gather(*futures, return_exceptions=True)
+
+    assert isinstance(results[-1], LedgerFailed)
+    report = verify(path)
+    assert (report.ok, report.events) == (True, results.count(None))
+
+
+async def test_a_slow_commit_is_told_once_and_so_is_its_end(tmp_path, monkeypatch):
+    states = States()
+    ledger = Ledger.open(tmp_path / "ledger.db", on_state=states.put_nowait)
+    monkeypatch.setattr(writer_module, "SLOW_S", 0)
+    for _ in range(3):
+        await ledger.append([Entry("a", "noted", b"x")])[1]
+    monkeypatch.setattr(writer_module, "SLOW_S", 1000)
+    await ledger.append([Entry("a", "noted", b"x")])[1]
+    await ledger.close(10)
+
+    assert list(states._queue) == [LedgerState.SLOW, LedgerState.OK]
+
+
+async def test_another_programs_lock_is_waited_for(tmp_path):
+    states, path = States(), tmp_path / "ledger.db"
+    ledger = Ledger.open(path, on_state=states.put_nowait)
+    ledger._writer._con.set_busy_timeout(1)
+    other = apsw.Connection(str(path))
+    other.execute("BEGIN IMMEDIATE")
+
+    done = ledger.append([Entry("a", "noted", b"x")])[1]
+    await states.until(LedgerState.SLOW)
+    assert not done.done()
+    other.execute("ROLLBACK")
+    await done
+
+    other.close()
+    await ledger.close(10)
+    assert verify(path).events == 1
+
+
+class BrittleFile(apsw.VFSFile):
+    broken = False
+
+    def __init__(self, name, flags):
+        super().__init__("", name, flags)
+
+    def xSync(self, flags):  # noqa: N802 - SQLite's name
+        if BrittleFile.broken:
+            raise apsw.exception_for(apsw.SQLITE_IOERR_FSYNC)
+        super().xSync(flags)
+
+
+class BrittleDisk(apsw.VFS):
+    def __init__(self):
+        super().__init__("brittle", "")
+
+    def xOpen(self, name, flags):  # noqa: N802 - SQLite's name
+        return BrittleFile(name, flags)
+
+
+@pytest.fixture
+def brittle_disk(monkeypatch):
+    # apsw shows an error raised in a file system also as unraisable; here it is meant.
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    disk = BrittleDisk()
+    BrittleFile.broken = False
+    yield disk
+    BrittleFile.broken = False
+    disk.unregister()
+
+
+async def test_a_failed_fsync_is_never_retried_and_fails_everyone(tmp_path, brittle_disk):
+    states, path = States(), tmp_path / "ledger.db"
+    ledger = Ledger.open(path, on_state=states.put_nowait, vfs="brittle")
+    await ledger.append([Entry("a", "noted", b"kept")])[1]
+    BrittleFile.broken = True
+    lost = [ledger.append([Entry("a", "noted", b"lost")])[1] for _ in range(3)]
+    results = await asyncio.gather(*lost, return_exceptions=True)
+    await states.until(LedgerState.FAILED)
+    BrittleFile.broken = False
+
+    assert all(isinstance(result, LedgerFailed) for result in results)
+    assert ledger.pending == 0
+    with pytest.raises(LedgerFailed, match="cannot be written"):
+        ledger.append([Entry("a", "noted", b"later")])
+    with pytest.raises(LedgerFailed):
+        await ledger.sync(1)
+    await ledger.close(10)
+
+    ledger = Ledger.open(path)
+    assert next(ledger.read("a")).body == b"kept"
+    await ledger.append([Entry("a", "noted", b"again")])[1]
+    await ledger.close(10)
+    assert verify(path).ok

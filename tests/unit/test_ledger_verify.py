@@ -1,0 +1,109 @@
+"""What `verify` finds in a ledger that somebody or something changed."""
+
+import os
+import random
+
+import apsw
+import pytest
+
+from clew_shared.ledger import Entry, Ledger, LedgerCorrupt, verify
+from clew_shared.ledger.chain import genesis, link
+
+
+@pytest.fixture
+async def path(tmp_path):
+    """Three goals, interleaved; every second event has an output; goal c is purged."""
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    for i in range(30):
+        output = b"output %d" % i if i % 2 else None
+        ledger.append([Entry("abc"[i % 3], "noted", b"body %d" % i, output)])
+    await ledger.purge("c")
+    await ledger.close(10)
+    return tmp_path / "ledger.db"
+
+
+def change(path, sql):
+    con = apsw.Connection(str(path))
+    con.execute(sql)
+    assert con.changes() == 1
+    con.close()
+
+
+async def test_an_untouched_ledger_is_in_order(path):
+    report = verify(path)
+
+    assert (report.ok, report.events, report.goals, report.fault) == (True, 20, 2, None)
+
+
+@pytest.mark.parametrize(
+    ("sql", "seq", "goal", "says"),
+    [
+        ("UPDATE events SET body = x'00' WHERE seq = 11", 11, "b", "was changed"),
+        ("UPDATE events SET kind = 'other' WHERE seq = 11", 11, "b", "was changed"),
+        ("UPDATE events SET goal = 'a' WHERE seq = 11", 11, "a", "number"),
+        ("UPDATE events SET n = 9 WHERE seq = 11", 11, "b", "number 9"),
+        ("UPDATE events SET hash = zeroblob(32) WHERE seq = 11", 11, "b", "was changed"),
+        ("UPDATE events SET hash = zeroblob(32) WHERE seq = 29", 29, "b", "was changed"),
+        ("DELETE FROM events WHERE seq = 11", 11, None, "missing"),
+        ("DELETE FROM events WHERE seq = 1", 1, None, "missing"),
+        ("DELETE FROM events WHERE seq = 29", 29, "b", "do not end"),
+        ("DELETE FROM outputs WHERE seq = 10", 10, "a", "output is missing"),
+        ("UPDATE outputs SET data = x'00' WHERE seq = 10", 10, "a", "output was changed"),
+        ("INSERT INTO outputs VALUES (11, x'00')", 11, "b", "output was changed"),
+        ("INSERT INTO outputs VALUES (77, x'00')", 77, None, "without its event"),
+        ("DELETE FROM heads WHERE goal = 'b'", 29, "b", "do not end"),
+        ("DELETE FROM purged_ranges WHERE first = 3", 3, None, "missing"),
+        ("UPDATE purged SET count = 11", None, "c", "11 events were purged"),
+        ("INSERT INTO purged_ranges VALUES (50, 60, 'c')", 50, None, "does not fit"),
+    ],
+)
+async def test_a_change_is_found_and_located(path, sql, seq, goal, says):
+    change(path, sql)
+
+    fault = verify(path).fault
+    assert (fault.seq, fault.goal) == (seq, goal)
+    assert says in fault.message
+
+
+async def test_a_cut_off_end_is_refused_at_the_next_start(path):
+    change(path, "DELETE FROM events WHERE seq = 29")
+
+    with pytest.raises(LedgerCorrupt, match="seq 29, goal 'b'"):
+        Ledger.open(path)
+
+
+async def test_a_damaged_file_gives_a_fault_and_no_exception(path):
+    whole = path.read_bytes()
+    seed = int.from_bytes(os.urandom(4))
+    dice = random.Random(seed)
+    for _ in range(60):
+        torn = bytearray(whole)
+        at = dice.randrange(len(torn) - 64)
+        torn[at : at + 64] = dice.randbytes(64)
+        path.write_bytes(torn)
+        report = verify(path)
+        assert report.ok is (report.fault is None), seed
+    for size in (0, 1, 99, 4096, len(whole) // 2, len(whole) - 4096):
+        path.write_bytes(whole[:size])
+        assert verify(path).fault is not None
+
+
+def test_a_missing_ledger_is_a_fault(tmp_path):
+    report = verify(tmp_path / "none.db")
+
+    assert (report.ok, report.events) == (False, 0)
+    assert "cannot be used" in report.fault.message
+
+
+def test_no_two_records_have_the_same_link():
+    links = {
+        link(genesis("a"), 1, 1, "a", "bc", b"d", b""),
+        link(genesis("a"), 1, 1, "ab", "c", b"d", b""),
+        link(genesis("a"), 1, 1, "a", "b", b"cd", b""),
+        link(genesis("a"), 1, 1, "a", "bc", b"", b"d"),
+        link(genesis("b"), 1, 1, "a", "bc", b"d", b""),
+        link(genesis("a"), 2, 1, "a", "bc", b"d", b""),
+        link(genesis("a"), 1, 2, "a", "bc", b"d", b""),
+    }
+
+    assert len(links) == 7
