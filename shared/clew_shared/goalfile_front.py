@@ -1,0 +1,321 @@
+"""The front matter of a goal file: YAML between two `---` lines, read key by key with line numbers.
+
+Pure. Only what a goal needs of YAML is read: no aliases, no tags, no deep nesting, so that nothing
+in it can take long or grow. Keys of other tools are named, not refused.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+
+from clew_shared.goalfile_model import Budget, Fault, shortened
+from clew_shared.spelling import closest
+
+FRONT_CHARS_MAX = 65_536
+DEPTH_MAX = 8
+CHECKS_MAX = 100
+NUMBER_MAX = 10**12
+
+UNREADABLE = (yaml.YAMLError, ValueError, LookupError, TypeError, OverflowError)
+"""What PyYAML raises for values that it takes for numbers, dates and the like but cannot read."""
+
+
+@dataclass
+class Front:
+    """What the front matter gave: values by key, keys that are not clew's, and what is wrong."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    unknown_keys: list[str] = field(default_factory=list)
+    suggestions: dict[str, str] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+
+def split(text: str) -> tuple[str | None, str, int]:
+    """Return the front matter (None without), the body, and the body's first line number.
+
+    ValueError where the first line is `---` and no other closes it.
+    """
+    lines = text.split("\n")
+    if lines[0].rstrip() != "---":
+        return None, text, 1
+    for index, line in enumerate(lines[1:], start=1):
+        if line.rstrip() in {"---", "..."}:
+            return "\n".join(lines[1:index]), "\n".join(lines[index + 1 :]), index + 2
+    raise ValueError("the front matter that begins here has no end: close it with a line `---`")
+
+
+def read(front: str, agents: Collection[str]) -> Front:
+    """Read the front matter; `agents` are the names that `agent:` may have. Never raises."""
+    found = Front()
+    try:
+        root = _composed(front)
+    except _FrontError as error:
+        found.faults.append(error.fault)
+        return found
+    if root is not None:
+        for key, node, line in _pairs(root, front, found):
+            _read_key(key, node, line, agents, found)
+    return found
+
+
+class _FrontError(Exception):
+    def __init__(self, line: int | None, message: str) -> None:
+        super().__init__(message)
+        self.fault = Fault(line, message)
+
+
+def _line(front: str, mark: Any) -> int:
+    """Return the file's line of a mark; by its index, for YAML knows more line breaks than we."""
+    return front.count("\n", 0, mark.index) + 2
+
+
+def _composed(front: str) -> yaml.MappingNode | None:
+    if len(front) > FRONT_CHARS_MAX:
+        raise _FrontError(1, f"the front matter is over {FRONT_CHARS_MAX:,} characters: shorten it")
+    try:
+        _check_events(front)
+        node = yaml.compose(front, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = _line(front, mark) if mark else None
+        raise _FrontError(line, f"the front matter is no YAML: {error.problem}") from None
+    except yaml.reader.ReaderError as error:
+        line = front.count("\n", 0, error.position) + 2
+        raise _FrontError(line, "the front matter holds a character that YAML forbids") from None
+    except (*UNREADABLE, RecursionError) as error:
+        raise _FrontError(1, f"the front matter is no YAML: {shortened(str(error), 200)}") from None
+    if node is None:
+        return None
+    if not isinstance(node, yaml.MappingNode):
+        raise _FrontError(
+            _line(front, node.start_mark),
+            "the front matter must be lines of `key: value`; a file without it begins otherwise",
+        )
+    return node
+
+
+def _check_events(front: str) -> None:
+    """Refuse, before anything is built, what could grow or nest without bound."""
+    depth = 0
+    for event in yaml.parse(front, Loader=yaml.SafeLoader):
+        line = _line(front, event.start_mark)
+        if isinstance(event, yaml.AliasEvent):
+            raise _FrontError(line, "aliases (`*name`) are not read: write the value out")
+        if getattr(event, "tag", None) is not None:
+            raise _FrontError(line, "tags (`!name`) are not read: write the plain value")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEPTH_MAX:
+            raise _FrontError(line, f"nested deeper than {DEPTH_MAX} levels: flatten it")
+
+
+def _pairs(
+    mapping: yaml.MappingNode, front: str, found: Front
+) -> Iterator[tuple[str, yaml.Node, int]]:
+    """Yield key, value and the key's line; a key given twice is a fault."""
+    seen: set[str] = set()
+    for key, value in mapping.value:
+        line = _line(front, key.start_mark)
+        if not isinstance(key, yaml.ScalarNode) or not key.value.strip():
+            found.faults.append(Fault(line, "a key must be a word, as in `priority: 1`"))
+        elif key.value in seen:
+            found.faults.append(Fault(line, f"`{_cut(key.value)}` is given twice: keep one"))
+        else:
+            seen.add(key.value)
+            yield key.value, value, line
+
+
+def _read_key(key: str, node: yaml.Node, line: int, agents: Collection[str], found: Front) -> None:
+    if key not in READERS:
+        found.unknown_keys.append(key)
+        meant = closest(key, READERS)
+        if meant is not None:
+            found.suggestions[key] = meant
+        return
+    try:
+        value = READERS[key](node)
+        if key == "agent" and value is not None:
+            _known_agent(value, agents)
+        if value is not None:
+            found.values[key] = value
+        if key == "budget" and isinstance(node, yaml.MappingNode):
+            _note_unknown_budget(node, found)
+    except ValueError as error:
+        found.faults.append(Fault(line, f"`{key}` {error}"))
+
+
+def _value(node: yaml.Node) -> Any:
+    """Return what YAML makes of the node; ValueError, in words, where it cannot."""
+    try:
+        return yaml.SafeLoader("").construct_object(node, deep=True)
+    except UNREADABLE:
+        raise ValueError(f"has a value that cannot be read: {_given(node)}") from None
+
+
+def _given(node: yaml.Node) -> str:
+    if isinstance(node, yaml.ScalarNode):
+        return f"`{_cut(node.value)}`" if node.value else "nothing"
+    return "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
+
+
+def _cut(text: str) -> str:
+    return shortened(text, 60)
+
+
+def _text(node: yaml.Node) -> str | None:
+    value = _value(node)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"must be text, not {_given(node)}; in quotes it is")
+    return value.strip()
+
+
+def _whole(node: yaml.Node, least: int) -> int | None:
+    value = _value(node)
+    if value is None:
+        return None
+    if type(value) is not int:  # a bool is an int too, and none is meant
+        raise ValueError(f"must be a whole number, not {_given(node)}")
+    if not least <= value <= NUMBER_MAX:
+        raise ValueError(f"must be a whole number from {least:,} on, not {_given(node)}")
+    return value
+
+
+def _seconds(node: yaml.Node) -> float | None:
+    value = _value(node)
+    if value is None:
+        return None
+    if type(value) not in {int, float}:
+        raise ValueError(f"must be a number of seconds, not {_given(node)}")
+    if not 0 < value <= NUMBER_MAX:
+        raise ValueError(f"must be a number of seconds above 0, not {_given(node)}")
+    return float(value)
+
+
+def _workspace(node: yaml.Node) -> str | None:
+    value = _text(node)
+    if value is None or value == "~" or value.startswith("~/"):
+        return value
+    if not PurePosixPath(value).is_absolute():
+        raise ValueError(f"must be an absolute path or begin with ~/, not {_given(node)}")
+    return value
+
+
+def _checks(node: yaml.Node) -> dict[str, str]:
+    if isinstance(node, yaml.MappingNode):
+        named = {_check_name(key): _command(value) for key, value in node.value}
+        if len(named) != len(node.value):
+            raise ValueError("must have a different name for each check")
+    elif isinstance(node, yaml.SequenceNode):
+        named = {f"check_{n}": _command(value) for n, value in enumerate(node.value, start=1)}
+    elif (only := _text(node)) is not None:
+        named = {"check_1": only}
+    else:
+        named = {}
+    if len(named) > CHECKS_MAX:
+        raise ValueError(f"must be {CHECKS_MAX} at the most, not {len(named)}")
+    return named
+
+
+def _check_name(key: yaml.Node) -> str:
+    if not isinstance(key, yaml.ScalarNode) or not key.value.strip():
+        raise ValueError("must be lines of `name: command`")
+    return _cut(key.value)
+
+
+def _command(node: yaml.Node) -> str:
+    command = None if not isinstance(node, yaml.ScalarNode) else _text(node)
+    if command is None:
+        raise ValueError(f"must be lines of `name: command`, and {_given(node)} is no command")
+    return command
+
+
+def _budget(node: yaml.Node) -> Budget | None:
+    if not isinstance(node, yaml.MappingNode):
+        if _value(node) is None:
+            return None
+        raise ValueError(f"must be like {{tokens: 200000, wall_s: 3600}}, not {_given(node)}")
+    given: dict[str, Any] = {}
+    for key, value in node.value:
+        name = key.value if isinstance(key, yaml.ScalarNode) else ""
+        try:
+            if name == "tokens":
+                given[name] = _whole(value, 1)
+            elif name == "wall_s":
+                given[name] = _seconds(value)
+        except ValueError as error:
+            raise ValueError(f"has a `{name}` that {error}") from None
+    return Budget(**given)
+
+
+def _note_unknown_budget(node: yaml.MappingNode, found: Front) -> None:
+    for key, _value_node in node.value:
+        name = str(key.value) if isinstance(key, yaml.ScalarNode) else "?"
+        if name not in Budget.model_fields:
+            found.unknown_keys.append(f"budget.{name}")
+            meant = closest(name, Budget.model_fields)
+            if meant is not None:
+                found.suggestions[f"budget.{name}"] = f"budget.{meant}"
+
+
+def _moment(node: yaml.Node) -> datetime | None:
+    """Return the moment in UTC; one without a zone is taken as UTC, a date as its first moment."""
+    value = _value(node)
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+        if isinstance(moment, date) and not isinstance(moment, datetime):
+            moment = datetime.combine(moment, time())
+        if isinstance(moment, datetime):
+            return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise ValueError(f"must be a time like 2026-12-01T06:00:00Z, not {_given(node)}")
+
+
+def _goal_ids(node: yaml.Node) -> tuple[str, ...]:
+    if not isinstance(node, yaml.SequenceNode):
+        one = _text(node)
+        return () if one is None else (one,)
+    ids = [_text(item) for item in node.value]
+    if None in ids:
+        raise ValueError("must be a list of goal ids, like [other-goal-7f3a]")
+    return tuple(dict.fromkeys(goal_id for goal_id in ids if goal_id is not None))
+
+
+def _on_interrupt(node: yaml.Node) -> str | None:
+    value = _text(node)
+    if value not in {None, "retry", "ask"}:
+        raise ValueError(f"must be retry or ask, not {_given(node)}")
+    return value
+
+
+def _known_agent(name: str, agents: Collection[str]) -> None:
+    if name in agents:
+        return
+    meant = closest(name, agents)
+    question = f"did you mean {meant}? " if meant else ""
+    known = ", ".join(sorted(agents)) or "none"
+    raise ValueError(f"names no agent of the config: `{_cut(name)}`; {question}There are: {known}")
+
+
+READERS: dict[str, Callable[[yaml.Node], Any]] = {
+    "workspace": _workspace,
+    "agent": _text,
+    "checks": _checks,
+    "priority": lambda node: _whole(node, -NUMBER_MAX),
+    "max_iterations": lambda node: _whole(node, 1),
+    "budget": _budget,
+    "not_before": _moment,
+    "depends_on": _goal_ids,
+    "on_interrupt": _on_interrupt,
+}
+"""The keys of contract section 3, and how each is read."""

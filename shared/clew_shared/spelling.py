@@ -1,0 +1,19 @@
+"""What a misspelt name was probably meant to be, for "did you mean". Pure."""
+
+from collections.abc import Iterable
+
+from rapidfuzz import process
+
+CLOSE_ENOUGH = 70
+"""Similarity, of 100, from which on an unknown name is taken for a slip of a known one."""
+
+LONGEST = 80
+"""Longer words are no slips; comparing them would cost time."""
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that was probably meant, or None."""
+    if len(word) > LONGEST:
+        return None
+    found = process.extractOne(word.lower(), list(known), score_cutoff=CLOSE_ENOUGH)
+    return found[0] if found else None

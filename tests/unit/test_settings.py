@@ -1,0 +1,302 @@
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from clew_shared.places import PlacesError
+from clew_shared.settings import (
+    CommandAgent,
+    LlmAgent,
+    RunbookAgent,
+    Settings,
+    SettingsError,
+    changes,
+    flatten,
+    load,
+    places,
+)
+from clew_shared.settings_faults import dotted, key_lines
+
+EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
+MAP_TABLES = {"agents.NAME", "loops.tools.NAME"}
+
+
+def settings_of(text, **env):
+    return load(text, env, "c.toml").settings
+
+
+def faults_of(text, **env):
+    with pytest.raises(SettingsError) as caught:
+        load(text, env, "c.toml")
+    return [str(fault) for fault in caught.value.faults]
+
+
+def uncommented(text):
+    lines = text.split("\n")
+    return "\n".join(
+        line[1:] if line.startswith("#") and not line.startswith("# ") else line for line in lines
+    )
+
+
+def model_keys(model, at=""):
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel) and at + name != "agents":
+            yield from model_keys(kind, f"{at}{name}.")
+        elif at + name not in {"agents", "loops.tools"}:
+            yield at + name
+
+
+def test_an_absent_file_gives_the_defaults():
+    loaded = load(None, {}, "c.toml")
+    assert loaded.settings == Settings()
+    assert set(loaded.sources.values()) == {"default"}
+
+
+def test_the_defaults_are_those_of_the_contract():
+    flat = flatten(Settings())
+    expected = {
+        "daemon.max_workers": 4,
+        "daemon.settle_s": 0.5,
+        "daemon.sweep_s": 30,
+        "heartbeat.timeout_s": 10,
+        "heartbeat.stall_timeout_s": 600,
+        "restart.backoff_initial_s": 0.1,
+        "restart.max_restarts": 5,
+        "limits.memory_mb": 2048,
+        "limits.output_bytes": 65536,
+        "limits.llm_calls": None,
+        "sandbox.mode": "enforce",
+        "loops.repeat_limit": 3,
+        "loops.transient_limit": 6,
+        "loops.max_period": 4,
+        "context.max_chars": 2000,
+        "context.aggressive_until": 20,
+        "playbook.prune_below": -0.3,
+        "ledger.url": "sqlite:///<state>/ledger.db",
+        "ledger.keep_days": 90,
+    }
+    assert {key: flat[key] for key in expected} == expected
+
+
+def test_the_example_loads_as_the_defaults():
+    assert settings_of(EXAMPLE.read_text()) == Settings()
+
+
+def test_the_example_has_every_key_of_the_model():
+    shown = {dotted(location) for location in key_lines(uncommented(EXAMPLE.read_text()))}
+    assert set(model_keys(Settings)) - shown == set()
+    shown_of_agents = {key.rsplit(".", 1)[-1] for key in shown if key.startswith("agents.")}
+    for kind in (LlmAgent, RunbookAgent, CommandAgent):
+        assert set(kind.model_fields) <= shown_of_agents
+    assert "agents.default" in shown
+    assert "loops.tools.read_file.repeat_limit" in shown
+
+
+def test_every_key_that_the_example_has_is_in_the_model():
+    settings = settings_of(uncommented(EXAMPLE.read_text()))
+    assert settings.agents.default_name == "ollama"
+    assert isinstance(settings.agents.get("mine"), CommandAgent)
+
+
+def test_every_key_of_the_example_has_a_line_of_comment():
+    lines = EXAMPLE.read_text().split("\n")
+    described = ("model =", "base_url =", "mode =", "kind =")
+    for before, line in pairwise(lines):
+        key = line.lstrip("#")
+        if " = " in key and not line.startswith(("# ", " ")) and not key.startswith(described):
+            assert before.startswith("# "), line
+
+
+def test_ten_mistakes_are_all_named_at_once_with_their_lines():
+    faults = faults_of(
+        "[loops]\n"
+        "repeat_limt = 4\n"
+        "max_period = 99\n"
+        'scope = "x"\n'
+        "[lops]\n"
+        "[limits]\n"
+        "memory_mb = true\n"
+        'open_files = "many"\n'
+        "[daemon]\n"
+        "sweep_s = nan\n"
+        "[agents.y]\n"
+        'kind = "lm"\n'
+        "[agents.z]\n"
+        'base_ulr = "x"\n'
+        "[context]\n"
+        "full_until = 20\n"
+        "[log]\n"
+        'level = "loud"\n'
+    )
+    assert [fault.split(": ")[0] for fault in faults] == [
+        f"c.toml:{line}" for line in (2, 3, 4, 5, 7, 8, 10, 12, 14, 15, 18)
+    ]
+    assert "did you mean `repeat_limit`?" in faults[0]
+    assert "must be at most 16, not 99" in faults[1]
+    assert "did you mean `loops`?" in faults[3]
+    assert "must be a whole number, not true" in faults[4]
+    assert "one of llm, runbook, command" in faults[7]
+    assert "did you mean `base_url`?" in faults[8]
+    assert "must be larger than `full_until` (20), not 15" in faults[9]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("a = ", "c.toml:1"),
+        ("[x]\nq = 1\nq = 2\n", "c.toml:3"),
+        ("[x\n", "c.toml:1"),
+        ("a = " + "[" * 5000, "c.toml"),
+    ],
+)
+def test_broken_toml_is_one_fault_with_its_line(text, place):
+    (fault,) = faults_of(text)
+    assert fault.startswith(f"{place}: is no TOML")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "loops = 5",
+        "agents = 5",
+        "[agents]\nx = 5",
+        "[agents]\ndefault = 5",
+        "[loops.tools]\nx = 5",
+        "[loops.tools.x]\nrepeat_limit = 1",
+        "[loops.tools.x]\nrepeatlimit = 1",
+        "[agents.x]\nkind = []",
+        "[agents.x]\nkind = 'command'\ncommand = []",
+        "[agents.x]\nbase_url = 'localhost'",
+        "[agents.x]\napi_key_env = 'A'\napi_key_file = 'b'",
+        "[ledger]\nurl = 'postgres://x'",
+        "[sandbox]\nenv = ['A B']",
+        "[sandbox]\nread = [1]",
+        "[heartbeat]\ntimeout_s = 0.5",
+        "[restart]\nbackoff_max_s = 0.01",
+        "[limits]\nmemory_mb = 0xfffffffffffffffffffffffffffff.5",
+        "[paths]\ninbox = ''",
+    ],
+)
+def test_a_wrong_value_is_a_fault_with_a_line(text):
+    (fault,) = faults_of(text)
+    assert fault.startswith("c.toml:")
+
+
+def test_the_environment_goes_before_the_file():
+    loaded = load("[loops]\nrepeat_limit = 5\n", {"CLEW_LOOPS__REPEAT_LIMIT": "4"}, "c.toml")
+    assert loaded.settings.loops.repeat_limit == 4
+    assert loaded.sources["loops.repeat_limit"] == "env CLEW_LOOPS__REPEAT_LIMIT"
+
+
+def test_the_environment_reaches_tables_in_tables_and_lists():
+    settings = settings_of(
+        "[agents.my-llm]\nmodel = 'a'\n",
+        CLEW_LOOPS__TOOLS__RUN_CMD__REPEAT_LIMIT="7",
+        CLEW_AGENTS__MY_LLM__MODEL="123",
+        CLEW_SANDBOX__READ='["/opt"]',
+        CLEW_SANDBOX__NETWORK="false",
+        CLEW_LOG__LEVEL="debug",
+    )
+    assert settings.loops.tools["run_cmd"].repeat_limit == 7
+    assert settings.agents.get("my-llm").model == "123"
+    assert settings.sandbox.read == ("/opt",)
+    assert settings.sandbox.network is False
+    assert settings.log.level == "debug"
+
+
+def test_faults_of_the_environment_name_the_variable_beside_those_of_the_file():
+    faults = faults_of(
+        "[daemon]\nmax_workers = 0\n", CLEW_RESTART__WINDOW_S="abc", CLEW_NOPE__X="1"
+    )
+    assert [fault.split(": ")[0] for fault in faults] == [
+        "env CLEW_NOPE__X",
+        "env CLEW_RESTART__WINDOW_S",
+        "c.toml:2",
+    ]
+
+
+def test_other_names_of_the_environment_are_no_config():
+    assert settings_of(None, CLEW_HOME="/x", CLEW_FD="3", CLEW_GOAL_ID="g", clew_a__b="1") == (
+        Settings()
+    )
+
+
+def test_sources_name_the_line_of_each_given_key():
+    loaded = load('[log]\nlevel = "debug"\n\n[limits]\nllm_calls = 2\n', {}, "c.toml")
+    assert loaded.sources["log.level"] == "c.toml:2"
+    assert loaded.sources["limits.llm_calls"] == "c.toml:5"
+    assert loaded.sources["log.format"] == "default"
+    assert set(loaded.sources) == set(flatten(loaded.settings))
+
+
+def test_the_built_in_default_agent_says_what_it_lacks_only_when_used():
+    agents = Settings().agents
+    assert agents.default_name == "default"
+    assert isinstance(agents.get("runbook"), RunbookAgent)
+    assert "no model" in agents.fault()
+    assert agents.fault("runbook") is None
+    assert "there is no agent 'x'" in agents.fault("x")
+
+
+def test_the_only_agent_of_the_config_is_the_default():
+    agents = settings_of("[agents.local]\nmodel = 'm'\n").agents
+    assert agents.default_name == "local"
+    assert agents.get("default").model == "m"
+    assert agents.fault() is None
+
+
+def test_a_table_named_default_is_an_agent_and_the_default():
+    agents = settings_of("[agents.default]\nmodel = 'm'\n[agents.b]\nmodel = 'n'\n").agents
+    assert agents.get().model == "m"
+
+
+def test_a_default_that_is_no_agent_is_a_fault():
+    (fault,) = faults_of("[agents]\ndefault = 'locl'\n[agents.local]\nmodel = 'm'\n")
+    assert fault.startswith("c.toml:2: `agents.default`")
+    assert "local" in fault
+
+
+def test_a_reload_names_each_changed_key_and_whether_it_is_live():
+    new = settings_of("[loops]\nrepeat_limit = 4\n[daemon]\nmax_workers = 2\n")
+    assert [(c.key, c.old, c.new, c.live) for c in changes(Settings(), new)] == [
+        ("daemon.max_workers", 4, 2, False),
+        ("loops.repeat_limit", 3, 4, True),
+    ]
+    assert changes(new, new) == []
+
+
+def test_a_removed_agent_is_a_change_to_nothing():
+    old = settings_of("[agents.mine]\ncommand = ['x']\n")
+    assert ("agents.mine.command", ["x"], None) in [
+        (c.key, c.old, c.new) for c in changes(old, Settings())
+    ]
+
+
+def test_home_puts_all_under_one_folder():
+    found = places({"CLEW_HOME": "/a"}, Path("/h"), None)
+    assert found.config == Path("/h/config.toml")
+    assert found.run == Path("/h/run")
+    assert places({"CLEW_HOME": "/a"}, None, None).inbox == Path("/a/inbox")
+
+
+def test_xdg_folders_are_used_where_they_are_absolute():
+    env = {"HOME": "/u", "XDG_DATA_HOME": "/d", "XDG_CONFIG_HOME": "rel", "XDG_RUNTIME_DIR": "/r"}
+    found = places(env, None, None)
+    assert found.inbox == Path("/d/clew/inbox")
+    assert found.config == Path("/u/.config/clew/config.toml")
+    assert found.state == Path("/u/.local/state/clew")
+    assert found.run == Path("/r/clew")
+
+
+def test_without_a_runtime_folder_run_is_the_state_folder_wherever_that_is():
+    settings = settings_of("[paths]\nstate = '~/s'\noutbox = 'out'\n")
+    found = places({"HOME": "/u"}, None, settings)
+    assert found.state == found.run == Path("/u/s")
+    assert found.outbox == Path("/u/.config/clew/out")
+
+
+def test_without_home_the_fault_says_what_to_set():
+    with pytest.raises(PlacesError, match="HOME is not set"):
+        places({}, None, None)
