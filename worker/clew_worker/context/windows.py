@@ -1,0 +1,104 @@
+"""How much of a conversation is shown, by iteration: the progressive windows and their markers.
+
+Pure numbers and texts: it knows no message list and no state. The stages and their wording are
+those of the dual-track context design; the numbers are the defaults of `[context]` in the config.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any, Self
+
+
+class Window(IntEnum):
+    """How strictly a conversation is cut; a larger one keeps less."""
+
+    FULL = 0
+    MODERATE = 1
+    AGGRESSIVE = 2
+    EMERGENCY = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """The thresholds of trimming; iterations count from 0 and each `until` is the first beyond.
+
+    `chars_per_token` turns characters of JSON into tokens, to be calibrated on a server's usage;
+    the default errs on the safe side for English and code.
+    """
+
+    full_until: int = 10
+    moderate_until: int = 15
+    aggressive_until: int = 20
+    progress_from: int = 5
+    iterations_without_facts: int = 5
+    moderate_exchanges: int = 2
+    moderate_thoughts: int = 2
+    emergency_results: int = 3
+    chars_per_token: float = 3.5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.full_until <= self.moderate_until <= self.aggressive_until:
+            raise ValueError(
+                f"windows out of order: full_until={self.full_until}, moderate_until="
+                f"{self.moderate_until}, aggressive_until={self.aggressive_until}; "
+                "each must be at least the one before"
+            )
+        if self.chars_per_token <= 0:
+            raise ValueError(f"chars_per_token is {self.chars_per_token}; it must be above 0")
+
+    def at(self, iteration: int) -> Window:
+        """Give the window of an iteration."""
+        starts = (self.full_until, self.moderate_until, self.aggressive_until)
+        return Window(sum(iteration >= start for start in starts))
+
+    def scaled(self, max_iterations: int, reference: int = 30) -> Self:
+        """Fit the windows, made for `reference` iterations, to a goal that sets its own number."""
+
+        def fit(start: int) -> int:
+            return math.ceil(start * max_iterations / reference)
+
+        return replace(
+            self,
+            full_until=fit(self.full_until),
+            moderate_until=fit(self.moderate_until),
+            aggressive_until=fit(self.aggressive_until),
+        )
+
+    def tokens(self, message: Mapping[str, Any]) -> int:
+        """Estimate the tokens of one message, calls and framing included."""
+        size = len(json.dumps(message, ensure_ascii=False, default=str))
+        return math.ceil(size / self.chars_per_token)
+
+
+def progress_marker(iteration: int, max_iterations: int, tools_used: int, pages_read: int) -> str:
+    """Say where the agent stands: `[PROGRESS: Iteration 7/30 | 3 tools used | 2 pages read]`."""
+    return (
+        f"[PROGRESS: Iteration {iteration}/{max_iterations} | {tools_used} tools used"
+        f" | {pages_read} pages read]"
+    )
+
+
+def urgency_marker(window: Window, iterations_left: int) -> str:
+    """Press for an answer in the last two windows; nothing before."""
+    if window is Window.EMERGENCY:
+        return f"[EMERGENCY: {iterations_left} iterations remaining. Synthesize NOW.]"
+    if window is Window.AGGRESSIVE:
+        return f"[{iterations_left} iterations left. Complete your answer.]"
+    return ""
+
+
+_MARKER = re.compile(
+    r"\[(PROGRESS: Iteration \d+/\d+ \| \d+ tools used \| \d+ pages read"
+    r"|EMERGENCY: \d+ iterations remaining\. Synthesize NOW\."
+    r"|\d+ iterations left\. Complete your answer\.)\]"
+)
+
+
+def is_marker(text: str) -> bool:
+    """Say whether a text is nothing but markers of this module, so that old ones can go."""
+    lines = text.splitlines()
+    return bool(lines) and all(_MARKER.fullmatch(line.strip()) for line in lines)
