@@ -312,7 +312,7 @@ class Core:
             error_class=error_class(report.result, report.output, args),
             duration_s=round(report.duration_s, 6),
             exit_code=report.exit_code,
-            changed=report.changed,
+            changed=moved if report.changed is None and report.world else report.changed,
             world=report.world,
             plain=report.output is None and report.changed is None and not moved,
             soft=soft(tool, args, report.result, report.output),

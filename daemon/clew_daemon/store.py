@@ -1,0 +1,70 @@
+"""States from the ledger: the latest snapshot, and the events after it.
+
+The daemon loads every goal so at its start; the command line does it where no daemon runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from clew_shared import events as ev
+from clew_shared.fold import apply
+from clew_shared.ledger import Row
+from clew_shared.publish import HistoryFold, history_view
+from clew_shared.state import STATE_VERSION, State, load
+
+SNAPSHOT_EVERY = 500
+"""Events of a goal between two snapshots: what a start replays at the most."""
+
+
+class Readable(Protocol):
+    """What a ledger and a reader have in common."""
+
+    def goals(self) -> list[str]: ...
+    def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[Row]: ...
+    def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None: ...
+    def output(self, seq: int) -> bytes | None: ...
+
+
+def load_state(ledger: Readable, goal: str) -> State:
+    """Give a goal's state as of its last recorded event."""
+    found = ledger.latest_snapshot(goal, STATE_VERSION)
+    state, after = (load(found[1]), found[0]) if found else (State(goal_id=goal), 0)
+    for row in ledger.read(goal, after):
+        apply(state, ev.decode(row.body), row.seq)
+    return state
+
+
+def load_states(ledger: Readable) -> dict[str, State]:
+    """Give the states of all goals, in the order of their acceptance."""
+    states = [load_state(ledger, goal) for goal in ledger.goals() if goal]
+    return {s.goal_id: s for s in sorted(states, key=lambda s: s.accepted_seq)}
+
+
+def history(ledger: Readable, goal: str) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    """Give a goal's lines of history.jsonl and its entries of loops.json, oldest first."""
+    fold, lines = HistoryFold(), []
+    for row in ledger.read(goal):
+        if row.kind in _OF_HISTORY and (ended := fold.take(row.seq, ev.decode(row.body))):
+            action, of = ended
+            lines.append(history_view(action, text(ledger.output(of))))
+    return lines, fold.loops
+
+
+def text(output: bytes | None) -> str:
+    """Give a recorded output as text."""
+    return (output or b"").decode("utf-8", "replace")
+
+
+_OF_HISTORY = frozenset(
+    {
+        "subtask_started",
+        "tree_edited",
+        "loop_detected",
+        "action_allowed",
+        "action_blocked",
+        "action_finished",
+        "action_interrupted",
+    }
+)

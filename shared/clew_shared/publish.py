@@ -1,0 +1,204 @@
+"""What people and programs are shown of a goal: the shapes of `.agent_context/`, of `status` and of `loops`.
+
+Pure functions of state and events; whoever writes them to disk or to a socket does so elsewhere, and nothing
+here is ever read back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clew_shared import events as ev
+from clew_shared.fold import iso
+from clew_shared.model import Action, Goal
+from clew_shared.state import State
+
+OUTPUT_CHARS = 1_000
+VERSION = 1
+
+
+def state_view(state: State) -> dict[str, Any]:
+    """Give the content of `state.json` (contract, section 5)."""
+    return {
+        "version": VERSION,
+        "goal_id": state.goal_id,
+        "goal": goal_view(state.goal),
+        "current_task_idx": state.current_task_idx,
+        "current_subtask_idx": state.current_subtask_idx,
+        "loop_counts": dict(state.loop_counts),
+        "blocked_actions": state.blocked_actions,
+        "last_probe_state": dict(state.last_probe_state),
+        "iteration": state.iteration,
+        "epoch": state.epoch,
+        "restarts": state.restarts,
+        "seq": state.seq,
+    }
+
+
+def goal_view(goal: Goal) -> dict[str, Any]:
+    """Give the tree as JSON values."""
+    return {
+        "description": goal.description,
+        "status": str(goal.status),
+        "tasks": [
+            {
+                "description": task.description,
+                "status": str(task.status),
+                "subtasks": [
+                    {
+                        "description": s.description,
+                        "status": str(s.status),
+                        "attempts": s.attempts,
+                        "last_failure": s.last_failure or None,
+                        "actions_total": s.actions_total,
+                        "actions": [action_view(a) for a in s.actions],
+                    }
+                    for s in task.subtasks
+                ],
+            }
+            for task in goal.tasks
+        ],
+    }
+
+
+def action_view(action: Action) -> dict[str, Any]:
+    """Give an action with the fields of history.jsonl, but for its output."""
+    return {
+        "seq": action.seq,
+        "timestamp": action.timestamp,
+        "name": action.name,
+        "args": action.args,
+        "result": str(action.result),
+        "duration_s": action.duration_s,
+        "changed": action.changed,
+        "task_idx": action.task_idx,
+        "subtask_idx": action.subtask_idx,
+        "epoch": action.epoch,
+    }
+
+
+def history_view(action: Action, output: str | None) -> dict[str, Any]:
+    """Give a line of history.jsonl: the action and up to 1,000 characters of its output."""
+    return {**action_view(action), "output": (output or "")[:OUTPUT_CHARS]}
+
+
+def loop_view(event: ev.LoopDetected, task_idx: int, subtask_idx: int) -> dict[str, Any]:
+    """Give an entry of loops.json."""
+    return {
+        "timestamp": iso(event.at),
+        "kind": event.loop,
+        "action_signature": event.signature,
+        "attempt_count": event.attempt_count,
+        "task_idx": task_idx,
+        "subtask_idx": subtask_idx,
+        "evidence": event.evidence,
+        "escalated_to": event.escalated_to,
+    }
+
+
+def status_view(state: State) -> dict[str, Any]:
+    """Give a goal's entry of `clew status --json` (contract, section 4)."""
+    task, subtask = state.task, state.subtask
+    return {
+        "id": state.goal_id,
+        "description": state.goal.description,
+        "status": str(state.goal.status),
+        "progress": state.goal.progress(),
+        "task": task.description if task else None,
+        "subtask": subtask.description if subtask else None,
+        "epoch": state.epoch,
+        "pid": state.pid,
+        "restarts": state.restarts,
+        "blocked_actions": state.blocked_actions,
+        "iteration": state.iteration,
+        "reason": state.reason or None,
+        "updated_at": iso(state.updated_at),
+    }
+
+
+def goal_detail(state: State) -> dict[str, Any]:
+    """Give one goal whole, for `clew status GOAL --json`: its entry, its tree and what it has cost."""
+    current = [
+        {"seq": f.seq, "name": f.action.name, "signature": f.signature}
+        for f in state.in_flight.values()
+    ]
+    return {
+        **status_view(state),
+        "goal": goal_view(state.goal),
+        "current_task_idx": state.current_task_idx,
+        "current_subtask_idx": state.current_subtask_idx,
+        "in_flight": current,
+        "question": state.question or None,
+        "summary": state.summary or None,
+        "checks": {
+            name: {"passed": c.passed, "output": c.output} for name, c in state.checks.items()
+        },
+        "workspace": state.spec.workspace,
+        "agent": state.spec.agent,
+        "actions_total": state.actions_total,
+        "blocked_total": state.blocked_total,
+        "loops_total": state.loops_total,
+        "wait_until": iso(state.wait_until) if state.wait_until else None,
+        "replan_required": state.replan_required or None,
+        "cost": {
+            "tokens": state.cost.tokens,
+            "tokens_in": state.cost.tokens_in,
+            "tokens_out": state.cost.tokens_out,
+            "tokens_cached": state.cost.tokens_cached,
+            "llm_s": round(state.cost.llm_s, 3),
+            "active_s": round(state.cost.active_s, 3),
+        },
+    }
+
+
+class HistoryFold:
+    """Turns a goal's events, in order, into the lines of history.jsonl and the entries of loops.json."""
+
+    def __init__(self) -> None:
+        self._flying: dict[int, tuple[Any, int, int]] = {}
+        self._at = (0, 0)
+        self.loops: list[dict[str, Any]] = []
+
+    def take(self, seq: int, event: ev.Event) -> tuple[Action, int] | None:
+        """Take an event; gives the action that it ended and the number whose output belongs to it."""
+        match event:
+            case ev.SubtaskStarted():
+                self._at = (event.task_idx, event.subtask_idx)
+            case ev.TreeEdited():
+                self._at = (event.task_idx, event.subtask_idx)
+            case ev.LoopDetected():
+                self.loops.append(loop_view(event, *self._at))
+            case ev.ActionAllowed():
+                self._flying[seq] = (event, *self._at)
+            case ev.ActionBlocked() if event.done:
+                self._flying[seq] = (event, *self._at)
+            case ev.ActionBlocked():
+                return _ended(event, seq, "blocked", *self._at), seq
+            case ev.ActionFinished() if event.of in self._flying:
+                action = _ended(
+                    self._flying[event.of][0],
+                    event.of,
+                    event.result,
+                    *self._flying.pop(event.of)[1:],
+                )
+                action.duration_s, action.changed = event.duration_s, event.changed
+                return action, seq
+            case ev.ActionInterrupted() if event.of in self._flying:
+                began, t, s = self._flying.pop(event.of)
+                return _ended(began, event.of, "interrupted", t, s), seq
+            case _:
+                pass
+        return None
+
+
+def _ended(began: Any, seq: int, result: str, task_idx: int, subtask_idx: int) -> Action:
+    return Action(
+        name=began.tool,
+        args=began.args,
+        result=result,
+        seq=seq,
+        timestamp=iso(began.at),
+        task_idx=task_idx,
+        subtask_idx=subtask_idx,
+        epoch=began.epoch,
+    )
