@@ -1,0 +1,141 @@
+"""The executor: carries out the actions that the daemon has allowed, in the workspace.
+
+It has hands but no mind: no LLM, no key, no judgement, no memory but that of file digests.
+One request at a time comes over a socket (`clew_shared.cellwire`); it runs inside a cell whose
+sandbox is already up.
+"""
+
+import os
+import socket
+import sys
+import time
+
+from pydantic import ValidationError
+
+from clew_shared import cellwire
+from clew_shared.cellwire import (
+    CellSpec,
+    Check,
+    Checked,
+    Digest,
+    Digested,
+    Done,
+    ExecutorReady,
+    Killall,
+    Killed,
+    Run,
+    World,
+)
+from clew_worker.sandbox import landlock
+
+from . import tools
+from .commands import Commands
+from .output import cut
+from .tools.outcome import Context, Outcome
+from .wire import Request, Wire, WireError
+from .workspace import Workspace
+from .world import WorldWatch
+
+_EXIT_CONFIGURATION = 78
+_OUTPUT_BYTES_MAX = 128 * 1024  # six times as long as JSON at worst: still one line
+
+
+class Executor:
+    """One workspace and its tools."""
+
+    def __init__(self, spec: CellSpec, wire: Wire) -> None:
+        self._wire = wire
+        self._workspace = Workspace(spec.sandbox.workspace)
+        self._watch = WorldWatch(self._workspace.root, spec.executor.ignore)
+        confined = spec.sandbox.mode != "off" and landlock.abi() > 0
+        self._commands = Commands(wire, self._workspace.root, inner_domain=confined)
+        self._world: World | None = None
+
+    def serve(self) -> int:
+        """Answer requests until the daemon hangs up."""
+        self._wire.send(ExecutorReady(pid=os.getpid()))
+        while (request := self._wire.next_request()) is not None:
+            self._commands.reap()
+            self._answer(request)
+            self._wire.forget(request.id)
+        return 0
+
+    def close(self) -> None:
+        self._commands.close()
+        self._workspace.close()
+
+    def _answer(self, request: Request) -> None:
+        match request:
+            case Run():
+                self._wire.send(self._run(request))
+            case Check():
+                self._wire.send(self._check(request))
+            case Digest():
+                self._wire.send(Digested(id=request.id, world=self._digest()))
+            case Killall():
+                self._wire.send(Killed(id=request.id, count=self._commands.kill_background()))
+
+    def _digest(self) -> World:
+        self._world = self._watch.digest()
+        return self._world
+
+    def _carry_out(self, request: Run | Check, name: str, args: dict[str, object]) -> Outcome:
+        if self._wire.is_cancelled(request.id):
+            return Outcome("error", "cancelled", changed=False)
+        limit = min(request.output_bytes, _OUTPUT_BYTES_MAX)
+        context = Context(
+            self._workspace, self._commands, self._wire, request.id, request.timeout_s, limit
+        )
+        outcome = tools.carry_out(name, args, context)
+        text = cut(outcome.output, limit + 200)  # room for a note after the output
+        return Outcome(outcome.result, text, outcome.exit_code, outcome.changed)
+
+    def _run(self, request: Run) -> Done:
+        started = time.monotonic()
+        outcome = self._carry_out(request, request.tool, request.args)
+        duration_s = time.monotonic() - started
+        changed = outcome.changed
+        world = None
+        if request.world:
+            before = self._world
+            world = self._digest()
+            if before is not None:
+                changed = before.digest != world.digest
+        return Done(
+            id=request.id,
+            seq=request.seq,
+            result=outcome.result,
+            output=outcome.output,
+            exit_code=outcome.exit_code,
+            duration_s=round(duration_s, 4),
+            changed=changed,
+            world=world,
+        )
+
+    def _check(self, request: Check) -> Checked:
+        started = time.monotonic()
+        outcome = self._carry_out(request, "run_cmd", {"cmd": request.cmd})
+        return Checked(
+            id=request.id,
+            name=request.name,
+            result=outcome.result,
+            exit_code=outcome.exit_code,
+            output=outcome.output,
+            duration_s=round(time.monotonic() - started, 4),
+        )
+
+
+def main(spec: CellSpec, sock: socket.socket) -> int:
+    """Be the executor of `spec` on `sock` (a stream socket to the daemon); the exit code."""
+    try:
+        executor = Executor(spec, Wire(sock))
+    except OSError as error:
+        sys.stderr.write(f"executor: {error.filename}: {error.strerror}\n")
+        return _EXIT_CONFIGURATION
+    try:
+        return executor.serve()
+    except (WireError, ValidationError, cellwire.OversizedMessageError) as error:
+        sys.stderr.write(f"executor: the daemon's message is broken: {error}\n")
+        return _EXIT_CONFIGURATION
+    finally:
+        executor.close()

@@ -1,0 +1,255 @@
+"""Starting commands, and following one until it ends.
+
+Commands are started by a small process in a Landlock domain inside the executor's: they cannot
+trace or signal the executor and so cannot forge outcomes, but they can signal each other (a later
+`kill` ends an earlier server). The executor is the parent of each (subreaper), so that its exit
+status is the kernel's word; the starter may be killed at any time and is then made anew.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import NoReturn
+
+from clew_worker.cell import descendants
+from clew_worker.sandbox import kernel, landlock
+
+from .output import Capture
+from .wire import Wire
+
+_CHUNK = 65536
+_REQUEST_BYTES_MAX = 120 * 1024  # a string of a command line has 128 KiB at most (MAX_ARG_STRLEN)
+_DRAIN_S = 0.2
+_SILENCE_S = 0.02
+_START_TIMEOUT_S = 10.0
+
+
+class CommandError(Exception):
+    """A command could not be started; the text says why."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended: `exit_code` is 128 + signal for one ended by a signal."""
+
+    output: str
+    exit_code: int | None
+    timed_out: bool = False
+    cancelled: bool = False
+
+
+class Commands:
+    """Starts commands in `folder`, one followed at a time; others may run in the background."""
+
+    def __init__(self, wire: Wire, folder: str, *, inner_domain: bool) -> None:
+        self._wire = wire
+        self._folder = folder
+        self._inner_domain = inner_domain
+        self._starter: tuple[int, socket.socket] | None = None
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+
+    def close(self) -> None:
+        """End the starter."""
+        if self._starter is not None:
+            self._starter[1].close()
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self._starter[0], 0)
+            self._starter = None
+
+    def reap(self) -> None:
+        """Collect what has ended in the background."""
+        with contextlib.suppress(ChildProcessError):
+            while pid := os.waitpid(-1, os.WNOHANG)[0]:
+                if self._starter is not None and pid == self._starter[0]:
+                    self._starter[1].close()
+                    self._starter = None
+
+    def kill_background(self) -> int:
+        """End everything that commands have left running; how many processes that were."""
+        self.reap()
+        keep = self._starter[0] if self._starter else None
+        count = 0
+        while pids := [pid for pid in descendants(os.getpid()) if pid != keep]:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            count = max(count, len(pids))
+            time.sleep(0.001)
+            self.reap()
+        return count
+
+    def run(self, cmd: str | list[str], request_id: int, timeout_s: float, limit: int) -> Ended:
+        """Run one command to its end, its deadline or its cancellation. CommandError: no start."""
+        argv = ["/bin/sh", "-c", cmd] if isinstance(cmd, str) else cmd
+        deadline = time.monotonic() + timeout_s
+        read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
+        try:
+            pid = self._start(argv, write_fd)
+        except CommandError:
+            os.close(read_fd)
+            raise
+        finally:
+            os.close(write_fd)
+        capture = Capture(limit)
+        timed_out = self._follow(pid, read_fd, capture, request_id, deadline)
+        cancelled = self._wire.is_cancelled(request_id)
+        if timed_out or cancelled:
+            _kill_tree(pid)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        self._drain(read_fd, capture)
+        return Ended(capture.text(), code if code >= 0 else 128 - code, timed_out, cancelled)
+
+    def _follow(
+        self, pid: int, read_fd: int, capture: Capture, request_id: int, deadline: float
+    ) -> bool:
+        """Read along until the command itself has ended; True if the deadline came first."""
+        pidfd = os.pidfd_open(pid)
+        fds: tuple[int, ...] = (pidfd, read_fd)
+        try:
+            while not self._wire.is_cancelled(request_id):
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    return True
+                ready = self._wire.wait(fds, left_s)
+                if read_fd in ready:
+                    data = os.read(read_fd, _CHUNK)
+                    capture.add(data)
+                    if not data:
+                        fds = (pidfd,)
+                elif pidfd in ready:
+                    break
+            return False
+        finally:
+            os.close(pidfd)
+
+    def _drain(self, read_fd: int, capture: Capture) -> None:
+        """Read what is still in the pipe; a background process may hold it open for long."""
+        until = time.monotonic() + _DRAIN_S
+        while time.monotonic() < until:
+            if not select.select([read_fd], [], [], _SILENCE_S)[0]:
+                self._wire.leave(read_fd)
+                return
+            data = os.read(read_fd, _CHUNK)
+            if not data:
+                os.close(read_fd)
+                return
+            capture.add(data)
+        self._wire.leave(read_fd)
+
+    def _start(self, argv: list[str], output: int) -> int:
+        """Have the starter start a command whose output goes to `output`; its pid."""
+        request = json.dumps({"argv": argv, "cwd": self._folder}).encode()
+        if len(request) > _REQUEST_BYTES_MAX:
+            raise CommandError(
+                f"the command has {len(request)} bytes, at most {_REQUEST_BYTES_MAX} are possible; "
+                "write a file with write_file and run that"
+            )
+        self.reap()
+        for _ in range(2):  # a starter killed by an earlier command is made anew
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                sock = self._starter_socket()
+                socket.send_fds(sock, [request], [output])
+                if data := sock.recv(_CHUNK):
+                    return _pid(json.loads(data))
+            self._drop_starter()
+        raise CommandError("the process that starts commands was killed twice")
+
+    def _drop_starter(self) -> None:
+        if self._starter is not None:
+            pid, sock = self._starter
+            sock.close()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+            self._starter = None
+
+    def _starter_socket(self) -> socket.socket:
+        if self._starter is None:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            pid = os.fork()
+            if pid == 0:
+                _be_starter(theirs.fileno(), inner_domain=self._inner_domain)
+            theirs.close()
+            ours.settimeout(_START_TIMEOUT_S)
+            self._starter = (pid, ours)
+        return self._starter[1]
+
+
+def _pid(answer: dict[str, object]) -> int:
+    pid = answer.get("pid")
+    if not isinstance(pid, int):
+        raise CommandError(str(answer.get("error")))
+    return pid
+
+
+def _kill_tree(pid: int) -> None:
+    """End a command with everything beneath it and in its process group."""
+    for below in descendants(pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(below, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _be_starter(fd: int, *, inner_domain: bool) -> NoReturn:
+    """Be the process that starts commands, in a domain of its own, until the socket closes."""
+    code = 1
+    try:
+        os.dup2(fd, 3)
+        os.closerange(4, max(fd, 1024) + 1)
+        if inner_domain:
+            rules = landlock.inner_ruleset()
+            landlock.restrict(rules)
+            os.close(rules)
+        sock = socket.socket(fileno=3)
+        while _start_one(sock):
+            pass
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _start_one(sock: socket.socket) -> bool:
+    """Start what one request asks for, as a child of the executor; False at the end."""
+    data, fds, _, _ = socket.recv_fds(sock, _REQUEST_BYTES_MAX, 1, socket.MSG_CMSG_CLOEXEC)
+    if not data:
+        return False
+    read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        _launch(json.loads(data), fds[0], write_fd)
+    os.close(write_fd)
+    os.close(fds[0])
+    os.waitpid(child, 0)  # now the executor is the command's parent
+    answer = os.read(read_fd, _CHUNK)
+    os.close(read_fd)
+    sock.send(answer or b'{"error": "the command could not be started"}')
+    return True
+
+
+def _launch(request: dict[str, object], output: int, answer: int) -> NoReturn:
+    """Start the command, tell its pid, and end, so that it gets another parent."""
+    try:
+        argv = request["argv"]
+        try:
+            process = subprocess.Popen(
+                argv,  # type: ignore[call-overload]
+                cwd=request["cwd"],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            told: dict[str, object] = {"pid": process.pid}
+        except (OSError, ValueError) as error:
+            told = {"error": f"{getattr(error, 'filename', None) or 'command'}: {error}"}
+        os.write(answer, json.dumps(told).encode())
+    finally:
+        os._exit(0)

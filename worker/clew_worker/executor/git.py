@@ -1,0 +1,146 @@
+"""What git holds of a workspace beside its files: HEAD and the index, without stat data.
+
+It reads git's own files and starts no git: a digest must not depend on what is installed, and a
+plain refresh of the index must not look like a change.
+Source: gitformat-index(5), gitrepository-layout(5).
+"""
+
+import hashlib
+import struct
+from pathlib import Path
+
+_REF_DEPTH_MAX = 5
+_INDEX_BYTES_MAX = 256 * 1024 * 1024
+_ENTRY = struct.Struct(">10I20sH")
+_EXTENDED = 0x4000
+_STAGE = 0x3000
+
+Stamp = tuple[int, int, int, int]
+
+
+class GitState:
+    """Digests of HEAD and the index of one workspace; the index is parsed again when it changed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._index: tuple[Stamp, bytes] | None = None
+
+    def digest(self) -> bytes:
+        """Give a digest of HEAD (resolved) and of what is staged; empty outside a repository."""
+        folder = _git_folder(self._root)
+        if folder is None:
+            return b""
+        head = _resolve(folder, _common_folder(folder), "HEAD")
+        return hashlib.blake2b(head + b"\0" + self._staged(folder), digest_size=16).digest()
+
+    def _staged(self, folder: Path) -> bytes:
+        path = folder / "index"
+        try:
+            info = path.stat()
+            stamp = (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+            if self._index is None or self._index[0] != stamp:
+                if info.st_size > _INDEX_BYTES_MAX:
+                    return repr(stamp).encode()
+                self._index = (stamp, _index_digest(path.read_bytes()))
+        except OSError:
+            return b""
+        return self._index[1]
+
+
+def _git_folder(root: Path) -> Path | None:
+    """Find the repository of a workspace that is a work tree's root, `.git` files included."""
+    dot_git = root / ".git"
+    try:
+        if dot_git.is_dir():
+            return dot_git
+        text = dot_git.read_text(errors="surrogateescape")
+    except (OSError, ValueError):
+        return None
+    if not text.startswith("gitdir:"):
+        return None
+    folder = root / text.removeprefix("gitdir:").strip()
+    return folder if folder.is_dir() else None
+
+
+def _common_folder(folder: Path) -> Path:
+    """Find where a linked work tree keeps its branches."""
+    try:
+        return folder / (folder / "commondir").read_text().strip()
+    except (OSError, ValueError):
+        return folder
+
+
+def _resolve(folder: Path, common: Path, name: str) -> bytes:
+    """Follow symbolic refs; the names passed through and the commit at the end."""
+    trail: list[str] = []
+    for _ in range(_REF_DEPTH_MAX):
+        value = _ref(folder, common, name)
+        trail += [name, value]
+        if not value.startswith("ref:"):
+            break
+        name = value.removeprefix("ref:").strip()
+    return "\0".join(trail).encode(errors="surrogateescape")
+
+
+def _ref(folder: Path, common: Path, name: str) -> str:
+    for place in (folder, common):
+        try:
+            return (place / name).read_text(errors="surrogateescape").strip()
+        except (OSError, ValueError):
+            continue
+    try:
+        packed = (common / "packed-refs").read_text(errors="surrogateescape")
+    except OSError:
+        return ""
+    for line in packed.splitlines():
+        commit, _, ref = line.partition(" ")
+        if ref == name:
+            return commit
+    return ""
+
+
+def _index_digest(data: bytes) -> bytes:
+    """Digest (mode, object, stage, path) of each entry; of the whole file if it is no such index.
+
+    Reads versions 2 to 4 with SHA-1 objects; another kind changes with every refresh.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        _read_entries(data, digest)
+    except (struct.error, ValueError, IndexError):
+        return hashlib.blake2b(data, digest_size=16).digest()
+    return digest.digest()
+
+
+def _read_entries(data: bytes, digest: "hashlib.blake2b") -> None:
+    magic, version, count = struct.unpack_from(">4sII", data)
+    if magic != b"DIRC" or version not in (2, 3, 4):
+        raise ValueError(version)
+    at, path = 12, b""
+    for _ in range(count):
+        start = at
+        fields = _ENTRY.unpack_from(data, at)
+        mode, name, flags = fields[6], fields[10], fields[11]
+        at += _ENTRY.size + (2 if flags & _EXTENDED else 0)
+        if version == 4:
+            strip, at = _varint(data, at)
+            path = path[: len(path) - strip]
+        else:
+            path = b""
+        end = data.index(b"\0", at)
+        path += data[at:end]
+        at = end + 1 if version == 4 else start + ((end - start) // 8 + 1) * 8
+        digest.update(b"%o %s %d %s\0" % (mode, name, flags & _STAGE, path))
+    if data[at : at + 4] == b"link":
+        raise ValueError("a split index: most entries are in another file")
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Read git's offset encoding: the value, and where it ends."""
+    byte = data[at]
+    value = byte & 0x7F
+    while byte & 0x80:
+        at += 1
+        byte = data[at]
+        value = ((value + 1) << 7) | (byte & 0x7F)
+    return value, at + 1

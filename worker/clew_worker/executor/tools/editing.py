@@ -1,0 +1,91 @@
+"""Replacing an exact piece of text, with help when it is not there."""
+
+import difflib
+from typing import Any
+
+from clew_worker.executor.output import cut
+from clew_worker.executor.workspace import PathError
+
+from .files import is_binary, read_whole
+from .outcome import Context, Outcome
+
+_LINES_COMPARED_MAX = 5000
+_NEAR_MIN = 60  # per cent of likeness for a line to be worth showing
+_NEAR_SHOWN = 3
+_DIFF_BYTES = 8192
+
+
+def edit_file(args: dict[str, Any], context: Context) -> Outcome:
+    """Replace `old` by `new` where it is there just `count` times."""
+    path, old, new, count = args["path"], args["old"], args["new"], args.get("count", 1)
+    data = read_whole(context.workspace, path)
+    if is_binary(data):
+        raise PathError(f"{path} is no text")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise PathError(f"{path} is not UTF-8; use run_cmd") from error
+    if not old:
+        raise PathError("old is empty: give the text to replace, or use write_file")
+    found = text.count(old)
+    if found != count:
+        return Outcome("error", _miscounted(path, text, old, found, count), changed=False)
+    if old == new:
+        return Outcome("error", "old and new are the same: nothing to change", changed=False)
+    after = text.replace(old, new)
+    context.workspace.replace(path, after.encode(errors="replace"))
+    limit = min(_DIFF_BYTES, context.output_bytes)
+    return Outcome("success", cut(_diff(path, text, after), limit), changed=True)
+
+
+def _diff(path: str, before: str, after: str) -> str:
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), path, path, lineterm="", n=2
+    )
+    return "\n".join(lines)
+
+
+def _miscounted(path: str, text: str, old: str, found: int, count: int) -> str:
+    if found == 0:
+        return _not_there(path, text, old)
+    numbers: list[str] = []
+    at = text.find(old)
+    while at >= 0 and len(numbers) < 10:
+        numbers.append(str(text.count("\n", 0, at) + 1))
+        at = text.find(old, at + len(old))
+    return (
+        f"old is {found} times in {path}, not {count} (lines {', '.join(numbers)}): give more of "
+        f"the text around it, or count={found} to replace all"
+    )
+
+
+def _not_there(path: str, text: str, old: str) -> str:
+    """Say that `old` is not there, and what comes closest."""
+    message = f"old is not in {path}"
+    if _squeezed(old) and _squeezed(old) in _squeezed(text):
+        message += " with just this white space (spaces, tabs, line ends count)"
+    first = next((line for line in old.splitlines() if line.strip()), "")
+    near = _closest(first, text.splitlines()[:_LINES_COMPARED_MAX])
+    if near:
+        message += "; the closest lines are:\n" + "\n".join(near)
+    else:
+        message += "; read the file and copy the text exactly"
+    return message
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split())
+
+
+def _closest(wanted: str, lines: list[str]) -> list[str]:
+    from rapidfuzz import fuzz, process
+
+    best = process.extract(
+        wanted.strip()[:500],
+        [line.strip()[:500] for line in lines],
+        scorer=fuzz.ratio,
+        limit=_NEAR_SHOWN,
+        score_cutoff=_NEAR_MIN,
+    )
+    numbers = sorted(index for _, _, index in best)
+    return [f"{number + 1}: {lines[number][:200]}" for number in numbers]

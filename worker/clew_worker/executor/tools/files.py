@@ -1,0 +1,88 @@
+"""Reading and writing whole files."""
+
+import os
+from typing import IO, Any
+
+from clew_worker.executor.output import clean
+from clew_worker.executor.workspace import MissingError, TooLargeError, Workspace
+
+from .outcome import Context, Outcome
+
+_SNIFF_BYTES = 8192
+WHOLE_BYTES_MAX = 16 * 1024 * 1024
+
+
+def is_binary(head: bytes) -> bool:
+    """Say whether the head of a file looks like no text."""
+    return b"\0" in head
+
+
+def read_whole(workspace: Workspace, path: str) -> bytes:
+    """Read a file that is to be compared or edited; TooLargeError if it is too large for that."""
+    fd, info = workspace.open_regular(path)
+    with os.fdopen(fd, "rb") as file:
+        if info.st_size > WHOLE_BYTES_MAX:
+            raise TooLargeError(f"{path} has {info.st_size} bytes, too many; use run_cmd")
+        return file.read(WHOLE_BYTES_MAX + 1)
+
+
+def read_file(args: dict[str, Any], context: Context) -> Outcome:
+    """Give the text from `start_line` on, as much of it as an output may have."""
+    path = args["path"]
+    fd, info = context.workspace.open_regular(path)
+    with os.fdopen(fd, "rb") as file:
+        if is_binary(file.read(_SNIFF_BYTES)):
+            hint = "look at it with run_cmd, for example with `file` or `xxd`"
+            return Outcome("error", f"{path} is no text ({info.st_size} bytes); {hint}")
+        file.seek(0)
+        return _read_lines(file, args, context.output_bytes)
+
+
+def _read_lines(file: IO[bytes], args: dict[str, Any], limit: int) -> Outcome:
+    start = args.get("start_line", 1)
+    last = start + args["max_lines"] - 1 if "max_lines" in args else None
+    text = bytearray()
+    number = 0
+    while last is None or number < last:
+        room = limit - len(text)
+        line = file.readline(room + 1 if number + 1 >= start else limit + 1)
+        if not line:
+            break
+        if number + 1 >= start and len(line) > room:
+            return _cut_short(text, line[:room], number + 1, start)
+        if number + 1 >= start:
+            text += line
+        number += line.endswith(b"\n") or len(line) <= limit
+    if number < start and start > 1:
+        return Outcome("error", f"{args['path']} has only {number} lines", changed=False)
+    return Outcome("success", clean(text.decode(errors="replace")), changed=False)
+
+
+def _cut_short(text: bytearray, piece: bytes, number: int, start: int) -> Outcome:
+    """Say where to read on; a single line that is too long is shown as far as it goes."""
+    if not text:
+        text += piece
+        note = f"[line {number} goes on; it is too long to show]"
+    else:
+        note = f"[more follows: read on with start_line={number}]"
+    head = clean(text.decode(errors="replace"))
+    newline = "" if head.endswith("\n") else "\n"
+    return Outcome("success", f"{head}{newline}{note}", changed=number < start)
+
+
+def write_file(args: dict[str, Any], context: Context) -> Outcome:
+    """Write a file whole, unless it is so already."""
+    path = args["path"]
+    data = args["content"].encode(errors="replace")
+    shown = context.workspace.relative(path)
+    verb, old = "changed", b""
+    try:
+        old = read_whole(context.workspace, path)
+    except MissingError:
+        verb = "created"
+    except TooLargeError:
+        pass  # larger than any content that fits in a message
+    if verb == "changed" and old == data:
+        return Outcome("success", f"unchanged {shown} ({len(data)} bytes)", changed=False)
+    context.workspace.replace(path, data)
+    return Outcome("success", f"{verb} {shown} ({len(data)} bytes)", changed=True)

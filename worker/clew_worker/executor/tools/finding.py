@@ -1,0 +1,163 @@
+"""Listing folders and searching files."""
+
+import os
+import re
+import signal
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from clew_worker.executor.output import clean, cut
+from clew_worker.executor.workspace import PathError, Workspace
+
+from .files import is_binary
+from .outcome import Context, Outcome
+
+# Not looked into unless asked for by name: what tools make, not people.
+_SKIPPED = {
+    *(".git", ".hg", ".svn", "__pycache__", "node_modules", ".venv", ".agent_context", ".tox"),
+    *(".mypy_cache", ".pytest_cache", ".ruff_cache"),
+}
+_LISTED_MAX = 1000
+_DEPTH = 3
+_DEPTH_MAX = 32
+_MATCHES = 100
+_MATCHES_MAX = 1000
+_LINE_CHARS = 300
+_FILE_BYTES_MAX = 8 * 1024 * 1024
+_SEARCH_S = 10.0
+
+
+def _entries(workspace: Workspace, folder: str) -> list[tuple[str, os.stat_result]]:
+    """Give name and lstat of what is in a folder, in order; vanished ones left out."""
+    fd = workspace.open_folder(folder)
+    try:
+        found = []
+        for name in sorted(os.listdir(fd)):  # noqa: PTH208 - by descriptor
+            try:
+                found.append((name, os.stat(name, dir_fd=fd, follow_symlinks=False)))
+            except OSError:
+                continue
+        return found
+    finally:
+        os.close(fd)
+
+
+def _walk(
+    workspace: Workspace, folder: str, depth: int
+) -> Iterator[tuple[str, os.stat_result, bool]]:
+    """Give path, lstat and whether it is skipped, of everything beneath a folder, in order."""
+    try:
+        entries = _entries(workspace, folder)
+    except PathError:
+        return  # vanished, or unreadable
+    for name, info in entries:
+        path = name if folder == "." else f"{folder}/{name}"
+        skipped = name in _SKIPPED and stat.S_ISDIR(info.st_mode)
+        yield path, info, skipped
+        if stat.S_ISDIR(info.st_mode) and not skipped and depth > 1:
+            yield from _walk(workspace, path, depth - 1)
+
+
+def list_files(args: dict[str, Any], context: Context) -> Outcome:
+    """List a folder, one path a line, folders with a slash at the end."""
+    workspace = context.workspace
+    folder = workspace.relative(args.get("path", "."))
+    os.close(workspace.open_folder(folder))
+    lines: list[str] = []
+    for path, info, skipped in _walk(workspace, folder, min(args.get("depth", _DEPTH), _DEPTH_MAX)):
+        if len(lines) >= _LISTED_MAX:
+            lines.append(f"[more than {_LISTED_MAX}: name a folder in path, or a smaller depth]")
+            break
+        mark = "/" if stat.S_ISDIR(info.st_mode) else "@" if stat.S_ISLNK(info.st_mode) else ""
+        lines.append(f"{path}{mark}{' (not listed)' if skipped else ''}")
+    text = clean(os.fsencode("\n".join(lines)).decode(errors="replace"))
+    return Outcome("success", cut(text, context.output_bytes) or "(empty)", changed=False)
+
+
+class _TimeUpError(Exception):
+    pass
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raise _TimeUpError after `seconds`, also inside a regular expression."""
+
+    def ring(_signum: int, _frame: object) -> None:
+        raise _TimeUpError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _pattern(text: str) -> tuple[re.Pattern[str], str]:
+    """Compile a pattern; one that is no regular expression is taken literally, with a note."""
+    try:
+        return re.compile(text), ""
+    except (re.error, RecursionError, OverflowError) as error:
+        note = f"[no regular expression ({error}): searched for it as plain text]"
+        return re.compile(re.escape(text)), note
+
+
+def _text_files(workspace: Workspace, path: str) -> Iterator[str]:
+    """Name the regular files of a folder, or the one file that it is."""
+    try:
+        os.close(workspace.open_folder(path))
+    except PathError:
+        os.close(workspace.open_regular(path)[0])
+        yield path
+        return
+    for found, info, _ in _walk(workspace, path, _DEPTH_MAX):
+        if stat.S_ISREG(info.st_mode) and info.st_size <= _FILE_BYTES_MAX:
+            yield found
+
+
+def _matches(workspace: Workspace, path: str, pattern: re.Pattern[str]) -> Iterator[str]:
+    """Give `file:line: text` for each matching line of a text file."""
+    try:
+        fd, _ = workspace.open_regular(path)
+    except PathError:
+        return
+    with os.fdopen(fd, "rb") as file:
+        data = file.read(_FILE_BYTES_MAX)
+    if is_binary(data[:8192]):
+        return
+    shown = os.fsencode(path).decode(errors="replace")
+    for number, line in enumerate(data.decode(errors="replace").splitlines(), 1):
+        if pattern.search(line):
+            yield f"{shown}:{number}: {line.strip()[:_LINE_CHARS]}"
+
+
+def search(args: dict[str, Any], context: Context) -> Outcome:
+    """Search text files, in the order of their paths; no match is a success that says so."""
+    workspace = context.workspace
+    path = workspace.relative(args.get("path", "."))
+    most = min(args.get("max", _MATCHES), _MATCHES_MAX)
+    pattern, note = _pattern(args["pattern"])
+    lines = [note] if note else []
+    found = 0
+    try:
+        with _time_limit(min(_SEARCH_S, context.timeout_s)):
+            for match in _all_matches(workspace, path, pattern):
+                if found >= most:
+                    lines.append(f"[more than {most} matches: narrow the pattern or the path]")
+                    break
+                lines.append(match)
+                found += 1
+    except _TimeUpError:
+        lines.append(f"[stopped after {_SEARCH_S:g} s: narrow the pattern or the path]")
+        return Outcome("timeout", cut("\n".join(lines), context.output_bytes), changed=False)
+    if not found:
+        lines.append("no match")
+    return Outcome("success", cut("\n".join(lines), context.output_bytes), changed=False)
+
+
+def _all_matches(workspace: Workspace, path: str, pattern: re.Pattern[str]) -> Iterator[str]:
+    for file in _text_files(workspace, path):
+        yield from _matches(workspace, file, pattern)

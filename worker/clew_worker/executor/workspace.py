@@ -1,0 +1,190 @@
+"""Opening files of the workspace, and only those, whatever links and `..` say.
+
+Every open is one system call that the kernel keeps beneath the workspace (openat2), or a walk
+that follows no link where the kernel cannot; a path that is swapped meanwhile leads nowhere else.
+"""
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from clew_worker.sandbox import kernel
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+class PathError(Exception):
+    """A path cannot be used; the text says why, for the agent to read."""
+
+
+class MissingError(PathError):
+    """There is nothing of that name."""
+
+
+class TooLargeError(PathError):
+    """The file is too large for what was asked."""
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+class Workspace:
+    """A folder and what lies beneath it. Paths are relative to it, or absolute within it."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.realpath(root)
+        self._given = os.path.normpath(root)
+        self._fd = os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def relative(self, path: str) -> str:
+        """Normalise a path against the workspace ("." for itself); PathError if it leads out."""
+        if "\0" in path:
+            raise PathError(f"{path!r:.80} is not a path")
+        full = os.path.normpath(os.path.join(self.root, path or "."))  # noqa: PTH118
+        for root in (self.root, self._given):
+            if full == root:
+                return "."
+            if full.startswith(root.rstrip("/") + "/"):
+                return full[len(root.rstrip("/")) + 1 :]
+        raise self._outside(path)
+
+    def _outside(self, path: str) -> PathError:
+        return PathError(f"{path:.200} is outside the workspace; use a path inside it")
+
+    def _open_once(self, relative: str, flags: int, mode: int) -> int:
+        try:
+            return kernel.open_beneath(relative, flags, mode, self._fd)
+        except OSError as error:
+            if error.errno not in (errno.ENOSYS, errno.EPERM):
+                raise
+        return self._walk(relative, flags, mode)
+
+    def _walk(self, relative: str, flags: int, mode: int) -> int:
+        """Open without openat2: component by component, no links."""
+        *folders, name = relative.split("/")
+        at = os.dup(self._fd)
+        try:
+            for folder in folders:
+                below = os.open(folder, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY, dir_fd=at)
+                os.close(at)
+                at = below
+            return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=at)
+        except NotADirectoryError as error:
+            raise OSError(errno.ELOOP, "a link, or no folder") from error
+        finally:
+            os.close(at)
+
+    def open(self, path: str, flags: int, mode: int = 0o666) -> int:
+        """Give a descriptor; PathError if it leads out, else OSError.
+
+        A link with an absolute target inside the workspace is followed; never blocks on a FIFO.
+        """
+        relative = self.relative(path)
+        flags |= os.O_NONBLOCK | os.O_NOCTTY
+        try:
+            return self._open_once(relative, flags, mode)
+        except OSError as error:
+            if error.errno not in (errno.EXDEV, errno.ELOOP):
+                raise
+        inside = self._resolved(path)
+        try:
+            return self._open_once(inside, flags, mode)
+        except OSError as error:
+            if error.errno in (errno.EXDEV, errno.ELOOP):
+                raise self._outside(path) from error
+            raise
+
+    def _resolved(self, path: str) -> str:
+        """Follow every link of a path; relative to the workspace again."""
+        real = os.path.realpath(Path(self.root, self.relative(path)))
+        if real == self.root:
+            return "."
+        if not real.startswith(self.root.rstrip("/") + "/"):
+            raise self._outside(path)
+        return real[len(self.root.rstrip("/")) + 1 :]
+
+    def open_regular(self, path: str) -> tuple[int, os.stat_result]:
+        """Open a file for reading; PathError in words if there is none, or it is no file."""
+        try:
+            fd = self.open(path, os.O_RDONLY)
+        except OSError as error:
+            raise self._why(path, error) from error
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            os.close(fd)
+            kind = "a folder" if stat.S_ISDIR(info.st_mode) else "no regular file"
+            raise PathError(f"{path} is {kind}")
+        return fd, info
+
+    def open_folder(self, path: str) -> int:
+        """Open a folder for reading; PathError in words if there is none."""
+        try:
+            return self.open(path, _FOLDER)
+        except NotADirectoryError as error:
+            raise PathError(f"{path} is no folder") from error
+        except OSError as error:
+            raise self._why(path, error) from error
+
+    def _why(self, path: str, error: OSError) -> PathError:
+        if isinstance(error, FileNotFoundError):
+            return MissingError(f"{path} does not exist")
+        return PathError(f"{path}: {_reason(error)}")
+
+    def _make_folder(self, path: str) -> int:
+        """Open a folder, making it and those above it if absent."""
+        try:
+            return self.open(path, _FOLDER)
+        except FileNotFoundError:
+            above, name = os.path.split(path)
+        upper = self._make_folder(above or ".")
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=upper)
+        finally:
+            os.close(upper)
+        return self.open(path, _FOLDER)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Write a whole file at once: it has the old content or the new, never a part.
+
+        Makes missing folders, keeps the mode of what was there, writes through a link to where it
+        leads. PathError in words for whatever goes wrong.
+        """
+        relative = self._resolved(path)  # the folder is opened beneath the workspace all the same
+        folder, name = os.path.split(relative)
+        try:
+            at = self._make_folder(folder or ".")
+        except OSError as error:
+            raise PathError(f"{path}: {_reason(error)}") from error
+        try:
+            _replace_at(at, name, data)
+        except OSError as error:
+            raise PathError(f"{path}: {_reason(error)}") from error
+        finally:
+            os.close(at)
+
+
+def _replace_at(at: int, name: str, data: bytes) -> None:
+    """Write `data` beside `name` in the folder `at`, then put it in its place."""
+    draft = f".clew-{secrets.token_hex(8)}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(draft, flags, 0o666, dir_fd=at)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            with contextlib.suppress(FileNotFoundError):
+                old = os.stat(name, dir_fd=at, follow_symlinks=False)
+                if stat.S_ISREG(old.st_mode):
+                    os.fchmod(fd, stat.S_IMODE(old.st_mode))
+        os.replace(draft, name, src_dir_fd=at, dst_dir_fd=at)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(draft, dir_fd=at)
+        raise
