@@ -24,7 +24,6 @@ SHELLS = frozenset({"sh", "bash", "shell"})
 LISTS = frozenset({"bullet_list", "ordered_list"})
 CHECKBOX = re.compile(r"\[([ xX])\](?:\s+|$)")
 FILE = re.compile(r"""(?:^|\s)file=(?:"([^"]*)"|'([^']*)'|(\S*))""")
-INLINE_CODE = re.compile(r"(`+)(.+?)\1", re.DOTALL)
 STRUCTURE = re.compile(r"^ {0,3}#{1,2}\s", re.MULTILINE)
 
 
@@ -189,9 +188,10 @@ class _Reader:
         return RunbookStep(tool="run_cmd", args={"cmd": command}, line=line)
 
     def _prose(self, section: _Section, taken: list[SyntaxTreeNode], goal: str = "") -> str:
-        """Return the section's source without the lists taken as subtasks and the goal's heading."""
-        parts = [self._source(block) for block in section.blocks if block not in taken]
-        if section.level == 1 and section.title != goal and not section.is_done_when:
+        """Return the section's source, without the lists taken as subtasks and the goal's title."""
+        apart = set(taken)
+        parts = [self._source(block) for block in section.blocks if block not in apart]
+        if section.level == 1 and section.title not in {"", goal} and not section.is_done_when:
             parts.insert(0, f"# {section.title}")
         return "\n\n".join(filter(None, parts))
 
@@ -275,7 +275,7 @@ def _commands(section: _Section) -> Iterator[str]:
 
 def _code_of(text: str) -> str:
     """Return the code where the text is one piece of inline code and nothing else."""
-    found = INLINE_CODE.fullmatch(text)
-    if not found or found[1] in found[2]:
-        return ""
-    return " ".join(found[2].split())
+    inner = text.strip("`")
+    ticks = text[: len(text) - len(text.lstrip("`"))]
+    whole = bool(ticks) and text == ticks + inner + ticks and ticks not in inner
+    return " ".join(inner.split()) if whole else ""

@@ -57,9 +57,17 @@ def read(front: str, agents: Collection[str]) -> Front:
         found.faults.append(error.fault)
         return found
     if root is not None:
-        for key, node, line in _pairs(root, front, found):
-            _read_key(key, node, line, agents, found)
+        for key, node in _pairs(root, front, found):
+            _read_key(key, node, front, agents, found)
     return found
+
+
+class _WrongError(ValueError):
+    """A value that the key cannot have; `node` is where it stands."""
+
+    def __init__(self, node: yaml.Node, message: str) -> None:
+        super().__init__(message)
+        self.node = node
 
 
 class _FrontError(Exception):
@@ -115,10 +123,8 @@ def _check_events(front: str) -> None:
             raise _FrontError(line, f"nested deeper than {DEPTH_MAX} levels: flatten it")
 
 
-def _pairs(
-    mapping: yaml.MappingNode, front: str, found: Front
-) -> Iterator[tuple[str, yaml.Node, int]]:
-    """Yield key, value and the key's line; a key given twice is a fault."""
+def _pairs(mapping: yaml.MappingNode, front: str, found: Front) -> Iterator[tuple[str, yaml.Node]]:
+    """Yield key and value; a key given twice is a fault."""
     seen: set[str] = set()
     for key, value in mapping.value:
         line = _line(front, key.start_mark)
@@ -128,10 +134,10 @@ def _pairs(
             found.faults.append(Fault(line, f"`{_cut(key.value)}` is given twice: keep one"))
         else:
             seen.add(key.value)
-            yield key.value, value, line
+            yield key.value, value
 
 
-def _read_key(key: str, node: yaml.Node, line: int, agents: Collection[str], found: Front) -> None:
+def _read_key(key: str, node: yaml.Node, front: str, agents: Collection[str], found: Front) -> None:
     if key not in READERS:
         found.unknown_keys.append(key)
         meant = closest(key, READERS)
@@ -141,21 +147,22 @@ def _read_key(key: str, node: yaml.Node, line: int, agents: Collection[str], fou
     try:
         value = READERS[key](node)
         if key == "agent" and value is not None:
-            _known_agent(value, agents)
+            _known_agent(node, value, agents)
         if value is not None:
             found.values[key] = value
         if key == "budget" and isinstance(node, yaml.MappingNode):
             _note_unknown_budget(node, found)
-    except ValueError as error:
+    except _WrongError as error:
+        line = _line(front, error.node.start_mark)
         found.faults.append(Fault(line, f"`{key}` {error}"))
 
 
 def _value(node: yaml.Node) -> Any:
-    """Return what YAML makes of the node; ValueError, in words, where it cannot."""
+    """Return what YAML makes of the node; an error in words where it cannot."""
     try:
         return yaml.SafeLoader("").construct_object(node, deep=True)
     except UNREADABLE:
-        raise ValueError(f"has a value that cannot be read: {_given(node)}") from None
+        raise _WrongError(node, f"has a value that cannot be read: {_given(node)}") from None
 
 
 def _given(node: yaml.Node) -> str:
@@ -173,7 +180,7 @@ def _text(node: yaml.Node) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"must be text, not {_given(node)}; in quotes it is")
+        raise _WrongError(node, f"must be text, not {_given(node)}; in quotes it is")
     return value.strip()
 
 
@@ -182,9 +189,9 @@ def _whole(node: yaml.Node, least: int) -> int | None:
     if value is None:
         return None
     if type(value) is not int:  # a bool is an int too, and none is meant
-        raise ValueError(f"must be a whole number, not {_given(node)}")
+        raise _WrongError(node, f"must be a whole number, not {_given(node)}")
     if not least <= value <= NUMBER_MAX:
-        raise ValueError(f"must be a whole number from {least:,} on, not {_given(node)}")
+        raise _WrongError(node, f"must be from {least:,} to {NUMBER_MAX:,}, not {_given(node)}")
     return value
 
 
@@ -193,9 +200,9 @@ def _seconds(node: yaml.Node) -> float | None:
     if value is None:
         return None
     if type(value) not in {int, float}:
-        raise ValueError(f"must be a number of seconds, not {_given(node)}")
+        raise _WrongError(node, f"must be a number of seconds, not {_given(node)}")
     if not 0 < value <= NUMBER_MAX:
-        raise ValueError(f"must be a number of seconds above 0, not {_given(node)}")
+        raise _WrongError(node, f"must be a number of seconds above 0, not {_given(node)}")
     return float(value)
 
 
@@ -204,7 +211,7 @@ def _workspace(node: yaml.Node) -> str | None:
     if value is None or value == "~" or value.startswith("~/"):
         return value
     if not PurePosixPath(value).is_absolute():
-        raise ValueError(f"must be an absolute path or begin with ~/, not {_given(node)}")
+        raise _WrongError(node, f"must be an absolute path or begin with ~/, not {_given(node)}")
     return value
 
 
@@ -212,7 +219,7 @@ def _checks(node: yaml.Node) -> dict[str, str]:
     if isinstance(node, yaml.MappingNode):
         named = {_check_name(key): _command(value) for key, value in node.value}
         if len(named) != len(node.value):
-            raise ValueError("must have a different name for each check")
+            raise _WrongError(node, "must have a different name for each check")
     elif isinstance(node, yaml.SequenceNode):
         named = {f"check_{n}": _command(value) for n, value in enumerate(node.value, start=1)}
     elif (only := _text(node)) is not None:
@@ -220,20 +227,22 @@ def _checks(node: yaml.Node) -> dict[str, str]:
     else:
         named = {}
     if len(named) > CHECKS_MAX:
-        raise ValueError(f"must be {CHECKS_MAX} at the most, not {len(named)}")
+        raise _WrongError(node, f"must be {CHECKS_MAX} at the most, not {len(named)}")
     return named
 
 
 def _check_name(key: yaml.Node) -> str:
     if not isinstance(key, yaml.ScalarNode) or not key.value.strip():
-        raise ValueError("must be lines of `name: command`")
+        raise _WrongError(key, "must be lines of `name: command`")
     return _cut(key.value)
 
 
 def _command(node: yaml.Node) -> str:
     command = None if not isinstance(node, yaml.ScalarNode) else _text(node)
     if command is None:
-        raise ValueError(f"must be lines of `name: command`, and {_given(node)} is no command")
+        raise _WrongError(
+            node, f"must be lines of `name: command`, and {_given(node)} is no command"
+        )
     return command
 
 
@@ -241,7 +250,9 @@ def _budget(node: yaml.Node) -> Budget | None:
     if not isinstance(node, yaml.MappingNode):
         if _value(node) is None:
             return None
-        raise ValueError(f"must be like {{tokens: 200000, wall_s: 3600}}, not {_given(node)}")
+        raise _WrongError(
+            node, f"must be like {{tokens: 200000, wall_s: 3600}}, not {_given(node)}"
+        )
     given: dict[str, Any] = {}
     for key, value in node.value:
         name = key.value if isinstance(key, yaml.ScalarNode) else ""
@@ -250,8 +261,8 @@ def _budget(node: yaml.Node) -> Budget | None:
                 given[name] = _whole(value, 1)
             elif name == "wall_s":
                 given[name] = _seconds(value)
-        except ValueError as error:
-            raise ValueError(f"has a `{name}` that {error}") from None
+        except _WrongError as error:
+            raise _WrongError(error.node, f"has a `{name}` that {error}") from None
     return Budget(**given)
 
 
@@ -278,7 +289,7 @@ def _moment(node: yaml.Node) -> datetime | None:
             return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         pass
-    raise ValueError(f"must be a time like 2026-12-01T06:00:00Z, not {_given(node)}")
+    raise _WrongError(node, f"must be a time like 2026-12-01T06:00:00Z, not {_given(node)}")
 
 
 def _goal_ids(node: yaml.Node) -> tuple[str, ...]:
@@ -287,24 +298,26 @@ def _goal_ids(node: yaml.Node) -> tuple[str, ...]:
         return () if one is None else (one,)
     ids = [_text(item) for item in node.value]
     if None in ids:
-        raise ValueError("must be a list of goal ids, like [other-goal-7f3a]")
+        raise _WrongError(node, "must be a list of goal ids, like [other-goal-7f3a]")
     return tuple(dict.fromkeys(goal_id for goal_id in ids if goal_id is not None))
 
 
 def _on_interrupt(node: yaml.Node) -> str | None:
     value = _text(node)
     if value not in {None, "retry", "ask"}:
-        raise ValueError(f"must be retry or ask, not {_given(node)}")
+        raise _WrongError(node, f"must be retry or ask, not {_given(node)}")
     return value
 
 
-def _known_agent(name: str, agents: Collection[str]) -> None:
+def _known_agent(node: yaml.Node, name: str, agents: Collection[str]) -> None:
     if name in agents:
         return
     meant = closest(name, agents)
     question = f"did you mean {meant}? " if meant else ""
     known = ", ".join(sorted(agents)) or "none"
-    raise ValueError(f"names no agent of the config: `{_cut(name)}`; {question}There are: {known}")
+    raise _WrongError(
+        node, f"names no agent of the config: `{_cut(name)}`; {question}There are: {known}"
+    )
 
 
 READERS: dict[str, Callable[[yaml.Node], Any]] = {

@@ -1,0 +1,338 @@
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from clew_shared.goalfile import GoalFileError, goal_id, parse, workspace_fault
+from clew_shared.places import places
+
+AGENTS = ["default", "runbook"]
+
+CONTRACT_EXAMPLE = """\
+---
+workspace: ~/src/mathx        # where the agent acts
+agent: default
+checks:
+  pkg_exists: test -f mathx/__init__.py
+  pytest_ok: pytest -q
+priority: 0
+max_iterations: 30
+budget: {tokens: 200000, wall_s: 3600}
+not_before: 2026-12-01T06:00:00Z
+depends_on: [other-goal-id]
+---
+# Create mathx package with an add function and tests
+Prose here is the goal's notes for the agent.
+## Create package structure
+- [ ] Create mathx/__init__.py
+  ```python file=mathx/__init__.py
+  def add(a, b):
+      return a + b
+  ```
+## Add tests
+- [ ] Write and run the tests
+  ```sh
+  pytest -q
+  ```
+"""
+
+
+def goal_of(text):
+    return parse(text.encode(), "g.md", AGENTS)
+
+
+def with_front(front):
+    return goal_of(f"---\n{front}\n---\n# G\n")
+
+
+def faults_of(raw):
+    with pytest.raises(GoalFileError) as caught:
+        parse(raw if isinstance(raw, bytes) else raw.encode(), "g.md", AGENTS)
+    return [str(fault) for fault in caught.value.faults]
+
+
+def tree_of(goal):
+    return {task.description: [s.description for s in task.subtasks] for task in goal.tasks}
+
+
+def test_the_example_of_the_contract_is_read_in_full():
+    goal = goal_of(CONTRACT_EXAMPLE)
+    assert goal.description == "Create mathx package with an add function and tests"
+    assert goal.notes == "Prose here is the goal's notes for the agent."
+    assert goal.workspace == "~/src/mathx"
+    assert goal.checks == {"pkg_exists": "test -f mathx/__init__.py", "pytest_ok": "pytest -q"}
+    assert (goal.budget.tokens, goal.budget.wall_s) == (200000, 3600.0)
+    assert goal.not_before == datetime(2026, 12, 1, 6, tzinfo=UTC)
+    assert goal.depends_on == ("other-goal-id",)
+    assert tree_of(goal) == {
+        "Create package structure": ["Create mathx/__init__.py"],
+        "Add tests": ["Write and run the tests"],
+    }
+    write, run = (task.subtasks[0].steps[0] for task in goal.tasks)
+    assert write.tool == "write_file"
+    assert write.args == {
+        "path": "mathx/__init__.py",
+        "content": "def add(a, b):\n    return a + b\n",
+    }
+    assert (run.tool, run.args, run.line) == ("run_cmd", {"cmd": "pytest -q"}, 23)
+    assert goal.runnable_without_llm
+    assert goal.text == CONTRACT_EXAMPLE
+
+
+def test_plain_text_is_the_goal_and_has_no_tasks():
+    goal = goal_of("\nWrite hello.txt\nwith hello in it.\n- a\n- b\n")
+    assert goal.description == "Write hello.txt"
+    assert goal.notes == "Write hello.txt\nwith hello in it.\n- a\n- b"
+    assert goal.tasks == ()
+    assert not goal.runnable_without_llm
+
+
+def test_a_long_first_line_is_shortened_to_its_first_sentence():
+    assert goal_of("Do this. " + "Then that, " * 60).description == "Do this."
+    assert len(goal_of("word " * 1000).description) <= 200
+    assert len(goal_of("w" * 100_000).description) <= 200
+
+
+def test_a_line_of_dashes_under_prose_is_no_heading():
+    assert goal_of("Do a\n---\nand b\n===\n").tasks == ()
+
+
+def test_items_under_the_goal_form_one_task_that_bears_its_description():
+    goal = goal_of("# G\nprose\n- a\n- [x] b\n\n  more\n  - [ ] nested\n1. c\n")
+    assert tree_of(goal) == {"G": ["a", "b", "c"]}
+    assert goal.notes == "prose"
+    done = goal.tasks[0].subtasks[1]
+    assert done.done
+    assert done.notes == "more\n\n- [ ] nested"
+
+
+def test_plain_lists_above_the_tasks_are_notes_and_marked_ones_a_first_task():
+    assert tree_of(goal_of("# G\n- note\n## T\n- a\n")) == {"T": ["a"]}
+    assert tree_of(goal_of("# G\n- [ ] first\n## T\n- a\n")) == {"G": ["first"], "T": ["a"]}
+
+
+def test_checkboxes_without_any_heading_are_subtasks():
+    assert tree_of(goal_of("Do these:\n- [ ] a\n- [ ] b\n")) == {"Do these:": ["a", "b"]}
+
+
+def test_a_task_without_items_has_one_subtask_of_its_description():
+    goal = goal_of("# G\n## T\nIn words:\n```sh\nls\n```\n")
+    assert tree_of(goal) == {"T": ["T"]}
+    assert goal.tasks[0].notes == "In words:\n\n```sh\nls\n```"
+    assert not goal.runnable_without_llm
+
+
+def test_steps_in_nested_items_and_several_to_an_item_keep_their_order():
+    goal = goal_of(
+        "# G\n- a\n  ```sh\n  one\n  ```\n  ```json\n  {}\n  ```\n"
+        "  - b\n    ```bash\n    two\n    ```\n"
+        '  ```text file="a b.txt"\n  x\n  ```\n'
+    )
+    (subtask,) = goal.tasks[0].subtasks
+    assert [tuple(step.args.values()) for step in subtask.steps] == [
+        ("one",),
+        ("two",),
+        ("a b.txt", "x\n"),
+    ]
+    assert "{}" in subtask.notes
+
+
+def test_a_goal_is_runnable_without_an_llm_when_every_open_item_has_steps():
+    step = "\n  ```sh\n  ls\n  ```\n"
+    assert goal_of(f"# G\n- [x] a\n- b{step}").runnable_without_llm
+    assert not goal_of(f"# G\n- [ ] a\n- b{step}").runnable_without_llm
+
+
+def test_an_item_without_words_is_named_by_its_step_and_an_empty_one_is_none():
+    assert tree_of(goal_of("# G\n-\n- [ ]\n- ```sh\n  ls -l\n  ```\n")) == {"G": ["Run ls -l"]}
+
+
+def test_done_when_gives_prose_and_checks_beside_those_of_the_front_matter():
+    goal = goal_of(
+        "---\nchecks: {done_1: make}\n---\n# G\n## Done when:\nAll is fine, `x` too.\n"
+        "- `test -f x`\n- [ ] ``echo `date` ``\n- the file `y` exists\n"
+        "- tests pass\n  ```sh\n  pytest -q\n  ```\n```python\nno\n```\n"
+    )
+    assert goal.checks == {
+        "done_1": "make",
+        "done_2": "test -f x",
+        "done_3": "echo `date`",
+        "done_4": "pytest -q",
+    }
+    assert goal.done_when.startswith("All is fine, `x` too.")
+    assert goal.tasks == ()
+
+
+def test_headings_deeper_or_further_are_prose():
+    goal = goal_of("# G\n### Why\nso\n# Also\nthis\n## T\n- a\n### More\nwords\n")
+    assert goal.description == "G"
+    assert goal.notes == "### Why\n\nso\n\n# Also\n\nthis"
+    assert goal.tasks[0].notes == "### More\n\nwords"
+
+
+def test_a_byte_order_mark_and_carriage_returns_are_tolerated():
+    goal = goal_of("\ufeff---\r\npriority: 2\r\n---\r\n# G\r\n- a\r\n  ```sh\r\n  x\r\n  ```\r\n")
+    assert goal.priority == 2
+    assert goal.tasks[0].subtasks[0].steps[0].args == {"cmd": "x"}
+
+
+def test_unknown_keys_are_named_with_what_they_may_mean():
+    goal = with_front("title: x\npriorty: 3\nbudget: {token: 3}")
+    assert goal.unknown_keys == ("title", "priorty", "budget.token")
+    assert goal.suggestions == {"priorty": "priority", "budget.token": "budget.tokens"}
+
+
+@pytest.mark.parametrize(
+    ("checks", "expected"),
+    [
+        ("[make, make test]", {"check_1": "make", "check_2": "make test"}),
+        ("pytest -q", {"check_1": "pytest -q"}),
+        ("{1: ls}", {"1": "ls"}),
+        ("", {}),
+    ],
+)
+def test_checks_may_be_a_mapping_a_list_or_one_command(checks, expected):
+    assert with_front(f"checks: {checks}").checks == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("2026-12-01T06:00:00+02:00", datetime(2026, 12, 1, 4, tzinfo=UTC)),
+        ("2026-12-01 06:00", datetime(2026, 12, 1, 6, tzinfo=UTC)),
+        ("2026-12-01", datetime(2026, 12, 1, tzinfo=UTC)),
+        ("'2026-12-01T06:00:00Z'", datetime(2026, 12, 1, 6, tzinfo=UTC)),
+    ],
+)
+def test_not_before_is_utc_unless_it_names_a_zone(given, expected):
+    assert with_front(f"not_before: {given}").not_before == expected
+
+
+def test_empty_values_are_the_defaults():
+    keys = (
+        "workspace agent checks priority max_iterations budget not_before depends_on on_interrupt"
+    )
+    assert with_front("\n".join(f"{key}:" for key in keys.split())) == goal_of("# G\n").model_copy(
+        update={"text": "---\n" + "\n".join(f"{key}:" for key in keys.split()) + "\n---\n# G\n"}
+    )
+
+
+def test_all_faults_are_told_at_once_each_with_its_line():
+    faults = faults_of(
+        "---\nworkspace: foo\nagent: defalt\nchecks:\n  a: true\npriority: true\n"
+        "max_iterations: 0\nbudget: {tokens: -5}\nnot_before: 2026-99-01\ndepends_on: [a, 3]\n"
+        "on_interrupt: maybe\npriority: 4\n---\n# X\n## Y\n- [ ] z\n  ```py file=../x\n  ```\n"
+        "  ```sh\n  ```\n##\n"
+    )
+    assert [fault.split(":")[0] for fault in faults] == [
+        f"line {line}" for line in (2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 17, 19, 21)
+    ]
+    assert "did you mean default? There are: default, runbook" in faults[1]
+    assert "begin with ~/" in faults[0]
+    assert "-5" in faults[5]
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        (b"", "empty"),
+        (b" \n\t\n", "empty"),
+        (b"\xef\xbb\xbf", "empty"),
+        (b"---\npriority: 1\n---\n\n", "no goal"),
+        (b"a\nb\xff", "line 2: the file is not UTF-8 (at byte 3)"),
+        (b"\xff\xfea\0", "UTF-16"),
+        (b"ab\n\0", "line 2: the file holds a NUL byte"),
+        (b"x" * (1024 * 1024 + 1), "at most 1,048,576"),
+        (b"---\nx: 1\n", "line 1: the front matter that begins here has no end"),
+        (b"---\nok: 1\nx: [1\n---\nx", "is no YAML"),
+        (b"---\nok: 1\n\tx: 1\n---\nx", "line 3: the front matter is no YAML"),
+        (b"---\nok: 1\na: \x01\n---\nx", "line 3: the front matter holds a character"),
+        (b"---\n- a\n---\nx", "line 2: the front matter must be lines of `key: value`"),
+        (b"---\na: &x 1\nb: *x\n---\nx", "line 3: aliases"),
+        (b"---\na: !!python/name:os.system\n---\nx", "line 2: tags"),
+        (b"---\na: " + b"[" * 3000 + b"\n---\nx", "line 2: nested deeper"),
+        (b"---\na: '" + b"x" * 70_000 + b"'\n---\nx", "shorten it"),
+        (b"---\n? [a]\n: b\n---\nx", "line 2: a key must be a word"),
+        (b"---\nbudget: 5\n---\nx", "line 2: `budget` must be like"),
+        (b"---\nbudget: {wall_s: .inf}\n---\nx", "above 0"),
+        (b"---\nbudget: {wall_s: soon}\n---\nx", "a number of seconds"),
+        (b"---\npriority: 0x" + b"f" * 20_000 + b"\n---\nx", "line 2: `priority` must be from"),
+        (b"---\npriority: 1" + b"0" * 20_000 + b"\n---\nx", "cannot be read"),
+        (b"---\nnot_before: 0001-01-01T00:00:00+05:00\n---\nx", "must be a time like"),
+        (b"---\nchecks: {a: [1]}\n---\nx", "a list is no command"),
+        (b"# G\n- a\n  ```sh file=/etc/x\n  ```\n", "line 3: `file=/etc/x` must be relative"),
+        (b"# G\n- a\n  ```sh file=~/x\n  ```\n", "must be relative"),
+        (b"# G\n- a\n  ```sh file=a/../../x\n  ```\n", "leaves the workspace"),
+        (b"# G\n- a\n  ```sh file=\n  ```\n", "names no file"),
+        (b"# G\n" + b"- [ ] a\n" * 1001, "over 1,000: split it"),
+        (b"# G\n" + b"a\n" * 20_001, "lines of Markdown: split it"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_words(raw, told):
+    (fault,) = faults_of(raw)
+    assert told in fault
+
+
+def test_the_error_names_the_file_and_has_one_fault_a_line():
+    with pytest.raises(GoalFileError) as caught:
+        parse(b"---\nagent: x\npriority: y\n---\nx", "bad.md", [])
+    assert str(caught.value).split("\n")[0] == "bad.md cannot be used:"
+    assert len(str(caught.value).split("\n")) == 3
+
+
+def test_very_many_lines_of_plain_text_are_a_goal():
+    assert goal_of("line\n" * 100_000).description == "line"
+
+
+@pytest.mark.parametrize(
+    ("description", "expected"),
+    [
+        ("Create mathx package with an add function and tests", "create-mathx-package-7f3a"),
+        ("Fix the bug", "fix-bug-7f3a"),
+        ("the of", "the-of-7f3a"),
+        ("Grüße schreiben", "grue-schreiben-7f3a"),
+        ("写一个文件", "goal-7f3a"),
+        ("", "goal-7f3a"),
+        ("x" * 100, "x" * 40 + "-7f3a"),
+    ],
+)
+def test_a_goal_id_is_a_readable_slug_and_four_hex_digits(description, expected):
+    assert goal_id(description, "7f3a99") == expected
+
+
+HOME = places({}, Path("/h/clew"), None)
+XDG = places({"HOME": "/u", "XDG_RUNTIME_DIR": "/run/user/1"}, None, None)
+
+
+@pytest.mark.parametrize(
+    ("where", "workspace"),
+    [
+        (HOME, "/"),
+        (HOME, "/h"),
+        (HOME, "/h/clew"),
+        (HOME, "/h/clew/state/x"),
+        (HOME, "/h/clew/x/../inbox"),
+        (HOME, "/h/clew/workspaces"),
+        (HOME, "relative"),
+        (XDG, "/u"),
+        (XDG, "/u/.config/clew/x"),
+        (XDG, "/u/.local/share/clew"),
+        (XDG, "/run/user/1/clew"),
+    ],
+)
+def test_a_workspace_in_or_around_clews_own_folders_is_refused(where, workspace):
+    assert workspace in (workspace_fault(Path(workspace), where) or "")
+
+
+@pytest.mark.parametrize(
+    ("where", "workspace"),
+    [
+        (HOME, "/h/clew/workspaces/g-7f3a"),
+        (HOME, "/h/clew/project"),
+        (HOME, "/h/clew/statement"),
+        (XDG, "/u/src/mathx"),
+        (XDG, "/u/.local/share/clew/workspaces/g-7f3a"),
+    ],
+)
+def test_any_other_workspace_is_allowed(where, workspace):
+    assert workspace_fault(Path(workspace), where) is None
