@@ -1,0 +1,266 @@
+"""The log: events with stable names, as JSON lines, or for a person on a terminal.
+
+Every part of the daemon logs by `structlog.get_logger()`; here is decided what becomes of it, and
+that may change while it runs. No line may hold a key or a control character, and no fault in
+writing one may reach the one who logs.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import structlog
+from structlog.dev import ConsoleRenderer, plain_traceback
+
+from clew_daemon.log_sinks import RotatedFile, Stream
+from clew_shared.redact import REDACTED, redact
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict
+
+MAX_CHARS = 16_384
+MAX_ITEMS = 1000
+MAX_DEPTH = 8
+_FIRST_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
+_LEVELS = {
+    "debug": 10,
+    "info": 20,
+    "warning": 30,
+    "warn": 30,
+    "error": 40,
+    "exception": 40,
+    "critical": 50,
+    "fatal": 50,
+}
+_LEVEL_NAMES = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "critical"}
+_SECRET_KEYS = {"api_key", "apikey", "authorization", "password", "secret", "access_token"}
+
+
+class LogSettings(Protocol):
+    """The table `[log]` of the config."""
+
+    @property
+    def level(self) -> str: ...
+    @property
+    def format(self) -> str: ...
+    @property
+    def file(self) -> str | None: ...
+    @property
+    def max_bytes(self) -> int: ...
+    @property
+    def backups(self) -> int: ...
+
+
+class _Output:
+    """What all loggers share, so that a reload reaches those that were bound long before."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.level = _LEVELS["info"]
+        self.secrets: tuple[str, ...] = ()
+        self.console: ConsoleRenderer | None = None
+        self.stream: Stream | None = None
+        self.file: RotatedFile | None = None
+        self.lost = 0
+        self._unsaid: dict[int, int] = {}
+
+    def log(self, line: EventDict) -> None:
+        """Write one line wherever lines go now; count it where it cannot be written."""
+        with self.lock:
+            if self.stream is not None:
+                self._write(self.stream, line, as_json=self.console is None)
+            if self.file is not None:
+                self._write(self.file, line, as_json=True)
+
+    debug = info = warning = warn = error = exception = critical = fatal = log
+
+    def _write(self, sink: Stream | RotatedFile, line: EventDict, *, as_json: bool) -> None:
+        render = _json_line if as_json or self.console is None else self._console_line
+        unsaid = self._unsaid.pop(id(sink), 0)
+        if unsaid and not sink.write(render(_dropped(unsaid))):
+            self._unsaid[id(sink)] = unsaid
+        if not sink.write(render(line)):
+            self.lost += 1
+            self._unsaid[id(sink)] = self._unsaid.get(id(sink), 0) + 1
+
+    def _console_line(self, line: EventDict) -> bytes:
+        assert self.console is not None  # noqa: S101 - the caller has looked
+        shown = {_printable(key): _shown(key, value) for key, value in line.items()}
+        return f"{self.console(None, '', shown)}\n".encode("utf-8", "backslashreplace")
+
+    def change(self, stream: Stream, file: RotatedFile | None) -> None:
+        with self.lock:
+            for old in (self.stream, self.file):
+                if old is not None:
+                    old.close()
+            self.stream, self.file = stream, file
+            self._unsaid.clear()
+
+
+_output = _Output()
+
+
+def configure(settings: LogSettings, *, stdout_fd: int = 1, secrets: Sequence[str] = ()) -> None:
+    """Log as `settings` say from now on, all loggers included; legal at any time, as on SIGHUP.
+
+    `secrets` are keys that never appear, whatever they look like. Raises OSError when the file
+    cannot be opened; then nothing has changed.
+    """
+    file = None
+    if settings.file is not None:
+        path = Path(settings.file).expanduser()
+        file = RotatedFile(path, max_bytes=settings.max_bytes, backups=settings.backups)
+    stream = Stream(stdout_fd)
+    console = settings.format == "console" or (settings.format == "auto" and stream.is_terminal)
+    _output.change(stream, file)
+    _output.level = _LEVELS[settings.level]
+    _output.secrets = tuple(secrets)
+    _output.console = _renderer(colours=stream.is_terminal) if console else None
+    structlog.configure(
+        processors=[
+            _drop_below_level,
+            structlog.processors.StackInfoRenderer(),
+            structlog.processors.format_exc_info,
+            _finish,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        context_class=dict,
+        logger_factory=lambda *_: _output,
+        cache_logger_on_first_use=False,
+    )
+    _take_over_stdlib()
+
+
+def lost_lines() -> int:
+    """How many lines could not be written since the start."""
+    return _output.lost
+
+
+def close() -> None:
+    """Let go of the file and the stream; later lines go nowhere."""
+    with _output.lock:
+        for sink in (_output.stream, _output.file):
+            if sink is not None:
+                sink.close()
+        _output.stream = _output.file = None
+
+
+def _renderer(*, colours: bool) -> ConsoleRenderer:
+    return ConsoleRenderer(
+        colors=colours and not os.environ.get("NO_COLOR"),
+        exception_formatter=plain_traceback,
+        sort_keys=False,
+    )
+
+
+def _drop_below_level(_: object, method: str, event: EventDict) -> EventDict:
+    if _LEVELS.get(method, 20) < _output.level:
+        raise structlog.DropEvent
+    return event
+
+
+def _finish(_: object, method: str, event: EventDict) -> tuple[tuple[EventDict], dict[str, Any]]:
+    """Put the keys in their order, clean the values, and hand the line to the output."""
+    now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    level = _LEVEL_NAMES[_LEVELS.get(method, 20)]
+    line: EventDict = {"timestamp": now, "level": level}
+    for key in _FIRST_KEYS[2:]:
+        if event.get(key) is not None:
+            line[key] = _clean(event[key])
+    for key, value in event.items():
+        if key not in line and key not in _FIRST_KEYS:
+            line[key] = _clean_named(key, value)
+    return (line,), {}
+
+
+def _clean(value: object, depth: int = 0) -> object:
+    """`value` as JSON can hold it, without keys and no longer than a line should be."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, Mapping | list | tuple | set | frozenset) and depth < MAX_DEPTH:
+        return _clean_items(value, depth + 1)
+    return _clean_text(value if isinstance(value, str) else _text_of(value))
+
+
+def _clean_items(items: Mapping[Any, Any] | Collection[Any], depth: int) -> object:
+    if isinstance(items, Mapping):
+        some = ((str(key), each) for key, each in islice(items.items(), MAX_ITEMS))
+        return {_clean_text(key): _clean_named(key, each, depth) for key, each in some}
+    return [_clean(each, depth) for each in islice(items, MAX_ITEMS)]
+
+
+def _clean_named(key: str, value: object, depth: int = 0) -> object:
+    return REDACTED if value and key.lower() in _SECRET_KEYS else _clean(value, depth)
+
+
+def _text_of(value: object) -> str:
+    try:
+        return str(value)
+    except Exception as error:  # noqa: BLE001 - a value that cannot say what it is breaks no log
+        return f"<{type(value).__name__}: {type(error).__name__}>"
+
+
+def _clean_text(text: str) -> str:
+    # Redacted before it is cut: half a key is still half a key.
+    clean = redact(text[: 2 * MAX_CHARS], _output.secrets)
+    return clean if len(clean) <= MAX_CHARS else clean[: MAX_CHARS - 1] + "…"
+
+
+def _json_line(line: EventDict) -> bytes:
+    text = json.dumps(line, ensure_ascii=False)
+    if not text.isprintable():  # control characters beyond ASCII's, or no Unicode at all
+        text = json.dumps(line)
+    return f"{text}\n".encode()
+
+
+def _shown(key: str, value: object) -> object:
+    """Make a value fit for a terminal: control characters and escapes by name."""
+    if not isinstance(value, str):
+        return value if isinstance(value, int | float | None) else _printable(json.dumps(value))
+    if key in ("exception", "stack"):
+        return "\n".join(map(_printable, value.split("\n")))
+    return _printable(value)
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _dropped(count: int) -> EventDict:
+    (line,), _ = _finish(None, "warning", {"event": "log.dropped", "count": count})
+    return line
+
+
+class _FromStdlib(logging.Handler):
+    """Brings what libraries log (asyncio's lost exceptions above all) into our log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            structlog.get_logger().log(
+                min(record.levelno // 10, 5) * 10,
+                "python.logged",
+                logger=record.name,
+                message=record.getMessage(),
+                exc_info=record.exc_info,
+            )
+        except Exception:  # noqa: BLE001 - as in every handler: a bad record is shown, not raised
+            self.handleError(record)
+
+
+def _take_over_stdlib() -> None:
+    root = logging.getLogger()
+    if not any(isinstance(handler, _FromStdlib) for handler in root.handlers):
+        root.addHandler(_FromStdlib(logging.WARNING))

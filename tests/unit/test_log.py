@@ -1,0 +1,318 @@
+"""What a log line looks like, and what it may cost."""
+
+import fcntl
+import json
+import logging
+import os
+import pty
+import re
+import resource
+import select
+import socket
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import structlog
+
+from clew_daemon import log
+
+
+@dataclass
+class Settings:
+    level: str = "info"
+    format: str = "json"
+    file: str | None = None
+    max_bytes: int = 1 << 20
+    backups: int = 2
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was():
+    handlers = logging.getLogger().handlers[:]
+    yield
+    log.close()
+    structlog.reset_defaults()
+    logging.getLogger().handlers[:] = handlers
+
+
+@pytest.fixture
+def out(tmp_path: Path):
+    """A regular file as stdout: its descriptor, and a function that gives its lines."""
+    path = tmp_path / "stdout"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    yield fd, lambda: [json.loads(line) for line in path.read_text().splitlines()]
+    os.close(fd)
+
+
+@pytest.fixture
+def pipe():
+    reader, writer = os.pipe()
+    ends = {reader, writer}
+    yield reader, writer, ends
+    for fd in ends:
+        os.close(fd)
+
+
+def read_lines(fd: int, count: int) -> list[bytes]:
+    data = b""
+    while data.count(b"\n") < count:
+        assert select.select([fd], [], [], 20)[0], f"only {data!r} came"
+        data += os.read(fd, 1 << 16)
+    return data.splitlines()
+
+
+def test_a_line_begins_with_the_keys_of_the_contract_in_their_order(out):
+    fd, lines = out
+    log.configure(Settings(), stdout_fd=fd)
+    logger = structlog.get_logger().bind(seq=7, tool="run_cmd")
+    logger.info("action.allowed", epoch=2, goal="mathx-7f3a", args={"b": 1, "a": [Path("x")]})
+    (line,) = lines()
+    assert list(line) == [
+        *("timestamp", "level", "event", "goal", "epoch", "seq"),
+        *("tool", "args"),
+    ]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", line["timestamp"])
+    assert line["args"] == {"b": 1, "a": ["x"]}
+    assert (line["level"], line["event"], line["seq"]) == ("info", "action.allowed", 7)
+
+
+def test_lines_below_the_level_are_dropped_and_a_reload_reaches_bound_loggers(out):
+    fd, lines = out
+    log.configure(Settings(level="warning"), stdout_fd=fd)
+    logger = structlog.get_logger().bind(goal="g")
+    logger.info("goal.started")
+    log.configure(Settings(level="debug"), stdout_fd=fd)
+    logger.debug("goal.started")
+    assert [line["level"] for line in lines()] == ["debug"]
+
+
+def test_no_value_holds_a_key(out):
+    fd, lines = out
+    log.configure(Settings(), stdout_fd=fd, secrets=["open-sesame"])
+    structlog.get_logger().error(
+        "worker.exited",
+        error=ValueError("Bearer abc123def456"),
+        api_key="short",
+        nested={"headers": [{"Authorization": "x"}], "text": "say open-sesame"},
+        digest="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    )
+    (line,) = lines()
+    assert line["error"] == "Bearer [redacted]"
+    assert line["api_key"] == "[redacted]"
+    assert line["nested"] == {
+        "headers": [{"Authorization": "[redacted]"}],
+        "text": "say [redacted]",
+    }
+    assert line["digest"].startswith("9f86d081")
+
+
+def test_whatever_is_logged_makes_one_line_of_json(out):
+    class Broken:
+        def __str__(self) -> str:
+            raise RuntimeError("no")
+
+    fd, lines = out
+    log.configure(Settings(), stdout_fd=fd)
+    ring: list[object] = []
+    ring.append(ring)
+    structlog.get_logger().info(
+        "action.finished",
+        broken=Broken(),
+        ring=ring,
+        infinite=float("inf"),
+        name=os.fsdecode(b"\xff"),
+        control="a\nb\x1b[2J\x9b\u2028",
+        long="x" * 1_000_000,
+        raw=b"\x00",
+        keys={(1, 2): 3},
+    )
+    (line,) = lines()
+    assert line["broken"] == "<Broken: RuntimeError>"
+    assert line["infinite"] == "inf"
+    assert line["control"] == "a\nb\x1b[2J\x9b\u2028"
+    assert len(line["long"]) == log.MAX_CHARS
+    assert line["keys"] == {"(1, 2)": 3}
+
+
+def test_a_raw_line_never_holds_a_control_character(pipe):
+    reader, writer, _ = pipe
+    log.configure(Settings(), stdout_fd=writer)
+    structlog.get_logger().info("action.finished", output="ü\x1b[2J\x9b31m\u202e")
+    (line,) = read_lines(reader, 1)
+    assert line.decode("ascii").isprintable()
+
+
+def test_a_terminal_gets_no_escape_from_a_value():
+    primary, secondary = pty.openpty()
+    try:
+        log.configure(Settings(format="auto"), stdout_fd=secondary)
+        evil = "\x1b]0;owned\x07\x1b[2J\x9b2J\r\nfake.event"
+        structlog.get_logger().info("action.finished", output=evil, evil={"\x1b[2J": evil})
+        (line,) = read_lines(primary, 1)
+    finally:
+        os.close(primary)
+        os.close(secondary)
+    ours = re.sub(rb"\x1b\[[0-9;]*m", b"", line).decode()
+    assert "action.finished" in ours
+    assert ours.isprintable()
+
+
+def test_an_exception_is_logged_with_its_traceback_and_without_its_key(out):
+    fd, lines = out
+    log.configure(Settings(), stdout_fd=fd)
+    try:
+        int("api_key=abc12345")
+    except ValueError:
+        structlog.get_logger().exception("inbox.failed")
+    (line,) = lines()
+    assert line["level"] == "error"
+    assert line["exception"].endswith("literal for int() with base 10: 'api_key=[redacted]'")
+
+
+def test_what_libraries_log_is_in_the_log(out):
+    fd, lines = out
+    for _ in range(2):
+        log.configure(Settings(), stdout_fd=fd)
+    logging.getLogger("asyncio").error("task %s was lost", "t1")
+    (line,) = lines()
+    assert (line["event"], line["logger"]) == ("python.logged", "asyncio")
+    assert line["message"] == "task t1 was lost"
+
+
+def test_the_file_has_the_same_lines_and_is_rotated(out, tmp_path):
+    fd, lines = out
+    path = tmp_path / "logs" / "clew.log"
+    log.configure(Settings(file=str(path), max_bytes=4096, backups=2), stdout_fd=fd)
+    for count in range(100):
+        structlog.get_logger().info("goal.started", count=count, pad="x" * 100)
+    files = [path.with_name("clew.log.2"), path.with_name("clew.log.1"), path]
+    assert all(file.stat().st_size <= 4096 for file in files)
+    kept = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    assert kept == lines()[-len(kept) :]
+    assert len(list(path.parent.iterdir())) == 3
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_without_backups_starts_anew_when_it_is_full(out, tmp_path):
+    path = tmp_path / "clew.log"
+    log.configure(Settings(file=str(path), max_bytes=4096, backups=0), stdout_fd=out[0])
+    for _ in range(100):
+        structlog.get_logger().info("goal.started", pad="x" * 100)
+    assert 0 < path.stat().st_size <= 4096
+
+
+def test_a_file_that_cannot_be_opened_is_said_and_nothing_changes(out, tmp_path):
+    fd, lines = out
+    log.configure(Settings(), stdout_fd=fd)
+    (tmp_path / "blocked").write_text("a file, no folder")
+    with pytest.raises(OSError, match="blocked"):
+        log.configure(Settings(level="error", file=str(tmp_path / "blocked" / "x.log")))
+    structlog.get_logger().info("daemon.ready")
+    assert len(lines()) == 1
+
+
+def test_a_full_disk_costs_lines_that_are_counted_and_said(out, tmp_path, monkeypatch):
+    fd, _ = out
+    path = tmp_path / "clew.log"
+    log.configure(Settings(file=str(path)), stdout_fd=fd)
+    logger = structlog.get_logger()
+    logger.info("goal.started")
+    before = log.lost_lines()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, hard))
+    try:
+        for _ in range(3):
+            logger.info("goal.completed")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert log.lost_lines() > before
+    logger.info("goal.started")
+    ends = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+    assert [line["event"] for line in ends] == ["goal.started", "log.dropped", "goal.started"]
+    assert ends[1]["count"] == 3
+
+
+def test_a_reader_that_has_gone_is_no_fault(pipe):
+    reader, writer, ends = pipe
+    log.configure(Settings(), stdout_fd=writer)
+    os.close(reader)
+    ends.remove(reader)
+    before = log.lost_lines()
+    structlog.get_logger().info("daemon.ready")
+    assert log.lost_lines() == before + 1
+
+
+def test_a_closed_stdout_is_never_written_to_even_when_its_number_is_used_again(tmp_path):
+    fd = os.open(tmp_path / "ledger.db", os.O_RDWR | os.O_CREAT)
+    os.close(fd)
+    log.configure(Settings(), stdout_fd=fd)
+    assert os.open(tmp_path / "ledger.db", os.O_RDWR) == fd
+    structlog.get_logger().info("daemon.ready")
+    os.close(fd)
+    assert (tmp_path / "ledger.db").read_bytes() == b""
+
+
+def test_a_reader_that_has_stopped_drops_lines_and_is_told_how_many(pipe):
+    reader, writer, _ = pipe
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    log.configure(Settings(), stdout_fd=writer)
+    before = log.lost_lines()
+    for count in range(1000):
+        structlog.get_logger().info("action.allowed", count=count, pad="x" * 1000)
+    kept = 1000 - (log.lost_lines() - before)
+    assert 0 < kept < 100
+    lines: list[bytes] = []
+    reading = threading.Thread(target=lambda: lines.extend(read_lines(reader, kept + 1)))
+    reading.start()
+    while reading.is_alive():  # what was dropped is said with the next line that goes
+        structlog.get_logger().info("action.finished")
+        reading.join(0.01)
+    events = [json.loads(line) for line in lines[: kept + 1]]
+    assert [line["count"] for line in events[:-1]] == list(range(kept))
+    assert events[-1]["count"] >= 1000 - kept
+    assert events[-1]["event"] == "log.dropped"
+    assert os.get_blocking(writer)
+
+
+def test_a_stalled_journal_socket_blocks_nobody():
+    ours, journal = socket.socketpair()
+    with ours, journal:
+        log.configure(Settings(), stdout_fd=ours.fileno())
+        before = log.lost_lines()
+        for _ in range(2000):
+            structlog.get_logger().info("action.allowed", pad="x" * 1000)
+        assert log.lost_lines() > before
+        log.close()
+
+
+def test_lines_of_many_threads_do_not_mix(out):
+    fd, lines = out
+    log.configure(Settings(), stdout_fd=fd)
+
+    def write(name: int) -> None:
+        for count in range(200):
+            structlog.get_logger().info("action.allowed", name=name, count=count)
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    for name in range(4):
+        counts = [line["count"] for line in lines() if line["name"] == name]
+        assert counts == list(range(200))
+
+
+def test_the_descriptors_of_an_earlier_configuration_are_closed(out, tmp_path):
+    fd, _ = out
+
+    def count() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    log.configure(Settings(file=str(tmp_path / "a.log")), stdout_fd=fd)
+    before = count()
+    for _ in range(5):
+        log.configure(Settings(file=str(tmp_path / "a.log")), stdout_fd=fd)
+    assert count() == before
