@@ -1,6 +1,6 @@
 import re
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clew_shared.goalfile import GoalFileError, goal_id, parse
@@ -86,16 +86,19 @@ def parsed_or_refused(raw):
     assert all(goal.checks.values())
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_goal_or_refused(raw):
     parsed_or_refused(raw)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_is_a_goal_or_refused(text):
     parsed_or_refused(text.encode("utf-8", "surrogatepass"))
 
 
+@settings(deadline=None)
 @given(MARKDOWN)
 @example("---\n<<: {a: 1}\n---\nx")
 @example("- \n\n# ")
@@ -103,11 +106,13 @@ def test_any_mixture_of_markdown_is_a_goal_or_refused(text):
     parsed_or_refused(text.encode())
 
 
+@settings(deadline=None)
 @given(MARKDOWN)
 def test_any_front_matter_is_a_goal_or_refused(front):
     parsed_or_refused(f"---\n{front}\n---\n# Goal\n".encode())
 
 
+@settings(deadline=None)
 @given(st.text(), st.text())
 def test_a_goal_id_always_has_its_form(description, token):
     found = goal_id(description, token)
