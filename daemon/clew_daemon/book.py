@@ -1,0 +1,136 @@
+"""The daemon's book of goals: their cores in memory, and the one way by which events reach the ledger.
+
+An event is folded at once, so that the next judgement sees it, and heard of only when it is durable: whoever
+answers awaits `commit`. Nothing here knows processes or sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon import eventlog
+from clew_daemon.store import SNAPSHOT_EVERY, load_states
+from clew_shared import events as ev
+from clew_shared.core import Core, Recorded
+from clew_shared.ledger import Entry, Ledger
+from clew_shared.state import STATE_VERSION, State, dump
+
+if TYPE_CHECKING:
+    from clew_shared.settings import Settings
+
+Listener = Callable[[str, list[Recorded]], None]
+
+
+class Book:
+    """All goals of a daemon; `listeners` hear of events once they are durable, in order."""
+
+    def __init__(self, ledger: Ledger, settings: Settings) -> None:
+        self.ledger = ledger
+        self.settings = settings
+        self.listeners: list[Listener] = [eventlog.log_events]
+        self._tasks: set[asyncio.Future[Any]] = set()
+        self._commits: dict[str, asyncio.Future[None]] = {}
+        self._last = ledger.last_seq()
+        self._since_snapshot: dict[str, int] = {}
+        self.cores: dict[str, Core] = {
+            goal: self._core(state) for goal, state in load_states(ledger).items()
+        }
+        self.identities = {c.state.identity for c in self.cores.values() if c.state.identity}
+
+    def states(self) -> dict[str, State]:
+        """Give the states of all goals, in the order of their acceptance."""
+        return {goal: core.state for goal, core in self.cores.items()}
+
+    def adopt(self, settings: Settings) -> None:
+        """Go by other thresholds from now on."""
+        self.settings = settings
+        for core in self.cores.values():
+            core.loops, core.max_actions = settings.loops, settings.limits.max_actions
+
+    async def accept(self, event: ev.GoalAccepted, text: bytes) -> None:
+        """Record a new goal with the bytes of its file."""
+        core = self._core(State(goal_id=event.goal_id))
+        with self.entering(core):
+            core.emit(event, text)
+            self.cores[event.goal_id] = core
+            self.identities.add(event.identity)
+        await self.commit(core)
+
+    @contextmanager
+    def entering(self, core: Core) -> Iterator[None]:
+        """Bracket commands to a core, so that what they emitted is queued in the order of its numbers.
+
+        No `await` may stand inside.
+        """
+        try:
+            yield
+        finally:
+            self._flush(core)
+
+    async def commit(self, core: Core) -> None:
+        """Wait until all that the goal has emitted is durable."""
+        done = self._commits.get(core.state.goal_id)
+        if done is not None:
+            await asyncio.shield(done)
+
+    async def emit(self, core: Core, event: ev.Event, output: bytes | None = None) -> None:
+        """Record one event and wait until it is durable."""
+        with self.entering(core):
+            core.emit(event, output)
+        await self.commit(core)
+
+    def _core(self, state: State) -> Core:
+        return Core(
+            state,
+            self.settings.loops,
+            self._number,
+            max_actions=self.settings.limits.max_actions,
+        )
+
+    def _number(self) -> int:
+        self._last += 1
+        return self._last
+
+    def _flush(self, core: Core) -> None:
+        records = core.take()
+        if not records:
+            return
+        goal = core.state.goal_id
+        entries = [Entry(goal, r.event.kind, ev.encode(r.event), r.output) for r in records]
+        seqs, done = self.ledger.append(entries)
+        if seqs[0] != records[0].seq:
+            raise AssertionError(f"numbered {records[0].seq}, recorded as {seqs[0]}")
+        self._commits[goal] = done
+        done.add_done_callback(lambda f: self._durable(goal, records, f))
+        self._snapshot(core, len(records))
+
+    def _durable(
+        self, goal: str, records: list[Recorded], done: asyncio.Future[None]
+    ) -> None:
+        if self._commits.get(goal) is done:
+            del self._commits[goal]
+        if done.cancelled() or done.exception() is not None:
+            return  # the ledger has failed, and says so itself
+        for listener in self.listeners:
+            listener(goal, records)
+
+    def _snapshot(self, core: Core, events: int) -> None:
+        """Keep a snapshot now and then, and when a goal rests; behind the events, awaited by nobody."""
+        goal = core.state.goal_id
+        since = self._since_snapshot.get(goal, 0) + events
+        if since >= SNAPSHOT_EVERY:
+            since = 0
+            task = asyncio.ensure_future(
+                self.ledger.snapshot(goal, core.state.seq, STATE_VERSION, dump(core.state))
+            )
+            self._tasks.add(task)
+            task.add_done_callback(self._kept)
+        self._since_snapshot[goal] = since
+
+    def _kept(self, task: asyncio.Future[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # a failed ledger is told by `on_state`; a snapshot may be missing

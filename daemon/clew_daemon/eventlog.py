@@ -1,0 +1,113 @@
+"""What the log says of recorded events: stable names, one line each (contract, section 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from clew_shared import events as ev
+from clew_shared.core import Recorded
+
+log = structlog.get_logger()
+
+Line = tuple[str, dict[str, Any]]
+
+
+def line(event: ev.Event) -> Line | None:
+    """Give the name and the fields of an event's log line, None where it has none."""
+    describe = _LINES.get(type(event))
+    return describe(event) if describe else None
+
+
+_LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
+    ev.GoalAccepted: lambda e: (
+        "goal.accepted",
+        {
+            "description": e.spec.description,
+            "agent": e.spec.agent,
+            "workspace": e.spec.workspace,
+            "file": e.spec.file_name,
+            **({"unknown_keys": list(e.spec.unknown_keys)} if e.spec.unknown_keys else {}),
+        },
+    ),
+    ev.GoalStarted: lambda _: ("goal.started", {}),
+    ev.GoalWaiting: lambda e: ("goal.waiting", {"reason": e.reason, "until": e.until}),
+    ev.GoalBlocked: lambda e: ("goal.blocked", {"reason": e.reason, "question": e.question}),
+    ev.GoalRequeued: lambda e: ("goal.requeued", {"by": e.by}),
+    ev.GoalEnded: lambda e: (f"goal.{e.status}", {"reason": e.reason} if e.reason else {}),
+    ev.WorkerStarted: lambda e: (
+        "worker.started",
+        {"epoch": e.epoch, "pid": e.pid, "agent": e.agent},
+    ),
+    ev.WorkerReady: lambda e: ("worker.ready", {"epoch": e.epoch, "agent": e.agent}),
+    ev.WorkerExited: lambda e: (
+        "worker.exited",
+        {"epoch": e.epoch, "reason": e.reason, "code": e.code, "crash": e.crash},
+    ),
+    ev.SubtaskStarted: lambda e: (
+        "subtask.started",
+        {"task_idx": e.task_idx, "subtask_idx": e.subtask_idx},
+    ),
+    ev.SubtaskFailed: lambda e: ("subtask.failed", {"failure": e.failure, "cause": e.cause}),
+    ev.SubtaskEnded: lambda e: (
+        f"subtask.{e.status}",
+        {"summary": e.summary} if e.summary else {},
+    ),
+    ev.Escalated: lambda e: (
+        "subtask.blocked" if e.to == "task" else "task.blocked",
+        {"escalated_to": e.to, "reason": e.reason},
+    ),
+    ev.ActionAllowed: lambda e: (
+        "action.allowed",
+        {"epoch": e.epoch, "tool": e.tool, "signature": e.signature},
+    ),
+    ev.ActionBlocked: lambda e: (
+        "action.blocked",
+        {"epoch": e.epoch, "tool": e.tool, "signature": e.signature, "reason": e.reason},
+    ),
+    ev.ActionFinished: lambda e: (
+        "action.finished",
+        {
+            "action": e.of,
+            "result": e.result,
+            "duration_s": round(e.duration_s, 3),
+            "changed": e.changed,
+        },
+    ),
+    ev.ActionInterrupted: lambda e: ("action.interrupted", {"action": e.of, "reason": e.reason}),
+    ev.LoopDetected: lambda e: (
+        "loop.detected",
+        {
+            "kind": e.loop,
+            "signature": e.signature,
+            "attempts": e.attempt_count,
+            "evidence": e.evidence,
+            "escalated_to": e.escalated_to,
+        },
+    ),
+    ev.Intervened: lambda e: (
+        "intervention.sent",
+        {"kind": e.intervention, "message": e.message, "again": e.again},
+    ),
+    ev.CheckFinished: lambda e: (
+        "check.passed" if e.passed else "check.failed",
+        {"name": e.name, **({} if e.passed else {"output": e.output[:400]})},
+    ),
+    ev.FeedbackGiven: lambda e: ("feedback.given", {"text": e.text}),
+    ev.Unblocked: lambda e: ("action.unblocked", {"signature": e.signature}),
+    ev.Planned: lambda e: ("goal.planned", {"tasks": len(e.tasks), "replan": e.replan}),
+    ev.BulletAdded: lambda e: ("strategy.learned", {"id": e.id, "content": e.content}),
+    ev.BulletTagged: lambda e: ("strategy.tagged", {"id": e.id, "tag": e.tag}),
+    ev.BulletRemoved: lambda e: ("strategy.removed", {"id": e.id}),
+}
+
+
+def log_events(goal: str, records: list[Recorded]) -> None:
+    """Log what has become durable."""
+    for record in records:
+        found = line(record.event)
+        if found:
+            event, fields = found
+            log.info(event, goal=goal, seq=record.seq, **fields)
