@@ -1,0 +1,117 @@
+"""When two strategies are one, and when they contradict each other.
+
+Embeddings merge "Run tests after changes" with "Do not run tests after changes" and miss real
+paraphrases; so this goes by words, with a guard for negation, numbers, names and order, and says
+"the same" only where a person would. It knows no playbook and no counts.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from clew_shared.thoughts import FILLERS, NEGATIONS, is_particular, stem, tokens
+
+_SYNONYMS = {
+    "folder": "directory",
+    "dir": "directory",
+    "execute": "run",
+    "launch": "run",
+    "modify": "change",
+    "alter": "change",
+    "modification": "change",
+    "delete": "remove",
+    "verify": "check",
+    "ensure": "check",
+    "requirement": "dependency",
+    "package": "dependency",
+    "repo": "repository",
+}
+_OPPOSITES = {
+    "disable": "enable",
+    "exclude": "include",
+    "forbid": "allow",
+    "deny": "allow",
+    "disallow": "allow",
+    "ignore": "heed",
+}
+_SWAPPED_BY = frozenset({"over", "than", "instead"})
+_DIRECTIONS = frozenset({"from", "into", "onto"}) | _SWAPPED_BY
+_WEAK = frozenset({"code", "suite", "existing", "it", "them"})
+_SEEN = re.compile(r"\s*\(seen: .*\)\s*$", re.DOTALL)
+_ORDER = re.compile(r"\b(before|after)\b", re.IGNORECASE)
+
+_FILLERS = FILLERS - {"make", "sure"}  # `make` is a program too
+_STEMMED_SYNONYMS = {stem(word): stem(other) for word, other in _SYNONYMS.items()}
+_STEMMED_OPPOSITES = {stem(word): stem(other) for word, other in _OPPOSITES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a strategy says: for each step in order its words, each with whether it is negated."""
+
+    steps: tuple[frozenset[tuple[str, bool]], ...]
+    sequence: tuple[str, ...]
+    particulars: tuple[str, ...]
+
+    @property
+    def words(self) -> tuple[frozenset[str], ...]:
+        return tuple(frozenset(word for word, _ in step) for step in self.steps)
+
+
+@lru_cache(maxsize=4096)
+def meaning(text: str) -> Meaning:
+    """Read a strategy; the evidence in a closing "(seen: …)" is no part of what it says."""
+    plain = _SEEN.sub("", text)
+    words = tokens(plain)
+    steps = tuple(frozenset(_flagged(tokens(part))) for part in _in_order(plain))
+    sequence = tuple(word for word, _ in _flagged(words)) if _DIRECTIONS & {*words} else ()
+    return Meaning(steps, sequence, tuple(word for word in words if is_particular(word)))
+
+
+def same(a: str, b: str) -> bool:
+    """Say whether two strategies are one in other words; in doubt they are not."""
+    first, second = meaning(a), meaning(b)
+    if not any(first.steps) or not any(second.steps):
+        return tokens(a) == tokens(b)
+    return first == second
+
+
+def opposite(a: str, b: str) -> bool:
+    """Say whether two strategies contradict: one negates the other, or turns its order around."""
+    first, second = meaning(a), meaning(b)
+    if sorted(first.particulars) != sorted(second.particulars) or not any(first.steps):
+        return False
+    if first.words == second.words:
+        turned = first.sequence != second.sequence and bool(_SWAPPED_BY & {*first.sequence})
+        return first.steps != second.steps or turned
+    one_step = len(first.steps) == 1
+    return not one_step and first.steps == second.steps[::-1]
+
+
+def _in_order(text: str) -> list[str]:
+    """Cut "X before Y", "Y after X", "Before Y, X", "After X, Y" into [X, Y]."""
+    found = _ORDER.search(text)
+    if not found:
+        return [text]
+    head, tail = text[: found.start()], text[found.end() :]
+    if not _flagged(tokens(head)) and "," in tail:
+        tail, _, head_after = tail.partition(",")
+        head += " " + head_after
+    parts = [head, tail]
+    return parts if found.group().casefold() == "before" else parts[::-1]
+
+
+def _flagged(words: list[str]) -> list[tuple[str, bool]]:
+    """Give the telling words; a negation holds for the next of them."""
+    found: list[tuple[str, bool]] = []
+    negated = False
+    for word in words:
+        if word in NEGATIONS:
+            negated = not negated
+        elif word not in _FILLERS and word not in _WEAK:
+            root = word if is_particular(word) else stem(word)
+            root = _STEMMED_SYNONYMS.get(root, root)
+            flipped = root in _STEMMED_OPPOSITES
+            found.append((_STEMMED_OPPOSITES.get(root, root), negated != flipped))
+            negated = False
+    return found
