@@ -33,12 +33,7 @@ Description=clew, a supervisor for LLM agents
 StartLimitIntervalSec=0
 
 [Service]
-# Managers before 253 do not know notify-reload, warn, and keep the line before it; the others take
-# the last one. A lone notify-reload they would run as "simple", and never wait for READY=1.
-Type=notify
-Type=notify-reload
-# No ExecReload=: notify-reload sends SIGHUP itself, and with `kill -HUP` beside it two come.
-NotifyAccess=main
+{kind}NotifyAccess=main
 ExecStart={exec_start}
 {environment}Restart=always
 RestartSec=1
@@ -66,6 +61,21 @@ RestrictRealtime=yes
 WantedBy=default.target
 """
 
+_NOTIFY_RELOAD = """\
+# Managers before 253 do not know notify-reload, warn, and keep the line before it; the others take
+# the last one. A lone notify-reload they would run as "simple", and never wait for READY=1.
+Type=notify
+Type=notify-reload
+# No ExecReload=: notify-reload sends SIGHUP itself, and with `kill -HUP` beside it two come.
+# (`clew service install` writes one for a manager before 253, which has no other way to reload.)
+"""
+_NOTIFY = """\
+# The manager that this was written for does not know notify-reload (253).
+Type=notify
+ExecReload=kill -HUP $MAINPID
+"""
+NOTIFY_RELOAD_SINCE = 253
+
 
 @dataclass(frozen=True, slots=True)
 class Installed:
@@ -81,18 +91,22 @@ def unit_text(
     env: Mapping[str, str] | None = None,
     *,
     stop_grace_s: float = STOP_GRACE_S,
+    version: int | None = None,
 ) -> str:
     """Write out the unit that runs `exec_path` on the clew home `home` (default: the XDG places).
 
     `env` is set for the daemon; keys belong into `api_key_file`, since every process of the user
-    can read a unit. Source: systemd.service(5), systemd.exec(5).
+    can read a unit. `version` is the manager's; None gives a text that loads with any. Source:
+    systemd.service(5), systemd.exec(5).
     """
     # `$` is doubled in arguments alone: neither the program's path nor Environment= expand it.
     home_option = f" --home {_quoted(str(home)).replace('$', '$$')}" if home is not None else ""
     exec_word = exec_path if exec_path == DEFAULT_EXEC else _quoted(exec_path)
     given = (env or {}).items()
     settings = (f"Environment={_quoted(f'{name}={value}')}\n" for name, value in given)
+    old = version is not None and version < NOTIFY_RELOAD_SINCE
     return _TEXT.format(
+        kind=_NOTIFY if old else _NOTIFY_RELOAD,
         exec_start=f"{exec_word}{home_option} run",
         environment="".join(settings),
         timeout_stop_s=round(stop_grace_s + STOP_MARGIN_S),
@@ -122,7 +136,8 @@ def install(
     """
     env = os.environ if env is None else env
     path = unit_path(env)
-    text = unit_text(exec_path, home, unit_env, stop_grace_s=stop_grace_s)
+    version = _version(env)
+    text = unit_text(exec_path, home, unit_env, stop_grace_s=stop_grace_s, version=version)
     _write(path, text)
     messages = [f"wrote {path}"]
     fault = _systemctl(env, ("daemon-reload",), ("enable", UNIT))
@@ -160,28 +175,42 @@ def _write(path: Path, text: str) -> None:
     partial.replace(path)
 
 
+def _version(env: Mapping[str, str]) -> int | None:
+    """Ask systemctl for systemd's version; None where it cannot say."""
+    try:
+        said = _run(env, "--version").stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.match(r"systemd (\d+)", said)
+    return int(found[1]) if found else None
+
+
 def _systemctl(env: Mapping[str, str], *commands: Sequence[str]) -> str:
     """Run `systemctl --user` commands until one fails; what failed, or nothing."""
-    program = shutil.which("systemctl", path=env.get("PATH"))
-    if program is None:
-        return "systemctl is not installed"
     for command in commands:
         try:
-            done = subprocess.run(
-                [program, "--user", "--no-pager", *command],
-                env=dict(env),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=SYSTEMCTL_DEADLINE_S,
-                check=False,
-            )
+            done = _run(env, "--user", "--no-pager", *command)
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"systemctl --user {command[0]}: {error}"
         if done.returncode != 0:
             said = (done.stderr.strip() or f"exit {done.returncode}").splitlines()[0]
             return f"systemctl --user {command[0]}: {said}"
     return ""
+
+
+def _run(env: Mapping[str, str], *args: str) -> subprocess.CompletedProcess[str]:
+    program = shutil.which("systemctl", path=env.get("PATH"))
+    if program is None:
+        raise FileNotFoundError("systemctl is not installed")
+    return subprocess.run(
+        [program, *args],
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SYSTEMCTL_DEADLINE_S,
+        check=False,
+    )
 
 
 def _quoted(word: str) -> str:

@@ -12,6 +12,7 @@ from clew_daemon.units import Installed, install, uninstall, unit_path, unit_tex
 
 CHECKED_IN = Path(__file__).parents[2] / "systemd" / "clew.service"
 SYSTEMCTL = """#!/bin/sh
+if [ "$1" = --version ]; then echo "systemd ${VERSION:-257} (257.1)"; exit; fi
 echo "$@" >> "$CALLS"
 if [ -n "$NO_MANAGER" ]; then echo "Failed to connect to bus: No medium found" >&2; exit 1; fi
 """
@@ -71,13 +72,13 @@ def test_the_manager_waits_longer_than_the_agents_are_given():
 
 
 @pytest.mark.parametrize(
-    ("exec_path", "home", "env"),
+    ("exec_path", "home", "env", "version"),
     [
-        ("%h/.local/bin/clew", None, {}),
-        ("/opt/my clew/bin/clew", Path("/data/100% mine/$HOME"), {"X": 'a "b" $c %d \\e'}),
+        ("%h/.local/bin/clew", None, {}, None),
+        ("/opt/my clew/bin/clew", Path("/data/100% mine/$HOME"), {"X": 'a "b" $c %d \\e'}, 252),
     ],
 )
-def test_systemd_finds_no_fault_in_the_unit(tmp_path, exec_path, home, env):
+def test_systemd_finds_no_fault_in_the_unit(tmp_path, exec_path, home, env, version):
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
     program = tmp_path / "my clew%h$"
@@ -89,7 +90,7 @@ def test_systemd_finds_no_fault_in_the_unit(tmp_path, exec_path, home, env):
         # The user's own clew need not be installed where the tests run.
         (tmp_path / ".local" / "bin").mkdir(parents=True)
         shutil.copy(program, tmp_path / ".local" / "bin" / "clew")
-    (tmp_path / "clew.service").write_text(unit_text(exec_path, home, env))
+    (tmp_path / "clew.service").write_text(unit_text(exec_path, home, env, version=version))
     done = subprocess.run(
         ["systemd-analyze", "--user", "verify", "--recursive-errors=no", "clew.service"],
         cwd=tmp_path,
@@ -132,6 +133,13 @@ def test_installing_writes_the_unit_and_enables_it(env):
     assert str(path) in done.messages[0]
     assert "loginctl enable-linger" in done.messages[-1]
     assert [entry.name for entry in path.parent.iterdir()] == ["clew.service"]
+
+
+def test_an_older_manager_gets_a_unit_that_it_can_reload(env):
+    install("/usr/bin/clew", env={**env, "VERSION": "252"})
+    unit = values(unit_path(env).read_text())
+    assert unit["Type"] == "notify"
+    assert unit["ExecReload"] == "kill -HUP $MAINPID"
 
 
 def test_installing_without_a_manager_says_what_is_left_to_do(env):
