@@ -128,9 +128,7 @@ def _answer(request: cellwire.Spawn, birth: _Birth, report: SandboxReport) -> by
 
 def _serve_one(control: socket.socket, report: SandboxReport) -> bool:
     """Answer one request; False when the daemon has hung up."""
-    data, fds, _, _ = socket.recv_fds(
-        control, cellwire.PACKET_BYTES_MAX, _DESCRIPTORS_MAX, socket.MSG_CMSG_CLOEXEC
-    )
+    data, fds, _, _ = socket.recv_fds(control, cellwire.PACKET_BYTES_MAX, _DESCRIPTORS_MAX)
     if not data:
         return False
     try:

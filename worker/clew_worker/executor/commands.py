@@ -12,10 +12,9 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import time
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from clew_worker.cell import descendants
 from clew_worker.sandbox import kernel, landlock
@@ -151,14 +150,47 @@ class Commands:
                 "write a file with write_file and run that"
             )
         self.reap()
-        for _ in range(2):  # a starter killed by an earlier command is made anew
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                sock = self._starter_socket()
-                socket.send_fds(sock, [request], [output])
-                if data := sock.recv(_CHUNK):
-                    return _pid(json.loads(data))
+        answer_r, answer_w = os.pipe2(os.O_CLOEXEC)
+        go_r, go_w = os.pipe2(os.O_CLOEXEC)
+        try:
+            try:
+                self._hand_over(request, [output, answer_w, go_r])
+            finally:
+                os.close(answer_w)
+                os.close(go_r)
+            return self._release(answer_r, go_w)
+        finally:
+            os.close(answer_r)
+            os.close(go_w)
+
+    def _hand_over(self, request: bytes, fds: list[int]) -> None:
+        """Send a request; a starter that an earlier command has killed is made anew before."""
+        for _ in range(2):
+            try:
+                socket.send_fds(self._starter_socket(), [request], fds)
+            except (BrokenPipeError, ConnectionResetError):
+                self._drop_starter()
+            else:
+                return
+        raise CommandError("the process that starts commands ends at once")
+
+    def _release(self, answer_r: int, go_w: int) -> int:
+        """Let the command run, once it is our child and we can follow it; its pid."""
+        told = _read_until(answer_r, b"\n")
+        if not told.endswith(b"\n"):
             self._drop_starter()
-        raise CommandError("the process that starts commands was killed twice")
+            raise CommandError("the process that starts commands has ended; nothing was started")
+        pid = int(told)
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while not _is_child(pid):
+            if time.monotonic() > deadline:
+                raise CommandError("the command cannot be followed; nothing was started")
+            time.sleep(0.0005)
+        os.write(go_w, b"!")
+        if error := _read_until(answer_r, b"\n"):
+            os.waitpid(pid, 0)
+            raise CommandError(error.decode(errors="replace").strip())
+        return pid
 
     def _drop_starter(self) -> None:
         if self._starter is not None:
@@ -182,11 +214,24 @@ class Commands:
         return self._starter[1]
 
 
-def _pid(answer: dict[str, object]) -> int:
-    pid = answer.get("pid")
-    if not isinstance(pid, int):
-        raise CommandError(str(answer.get("error")))
-    return pid
+def _read_until(fd: int, end: bytes) -> bytes:
+    """Read a line, or until nobody holds the other end; what came by the deadline otherwise."""
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    answer = b""
+    while select.select([fd], [], [], max(deadline - time.monotonic(), 0))[0]:
+        data = os.read(fd, _CHUNK)
+        answer += data
+        if not data or answer.endswith(end):
+            break
+    return answer
+
+
+def _is_child(pid: int) -> bool:
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _kill_tree(pid: int) -> None:
@@ -202,7 +247,7 @@ def _be_starter(fd: int, *, inner_domain: bool) -> NoReturn:
     """Be the process that starts commands, in a domain of its own, until the socket closes."""
     code = 1
     try:
-        os.dup2(fd, 3)
+        os.dup2(fd, 3, inheritable=False)
         os.closerange(4, max(fd, 1024) + 1)
         if inner_domain:
             rules = landlock.inner_ruleset()
@@ -217,39 +262,43 @@ def _be_starter(fd: int, *, inner_domain: bool) -> NoReturn:
 
 
 def _start_one(sock: socket.socket) -> bool:
-    """Start what one request asks for, as a child of the executor; False at the end."""
-    data, fds, _, _ = socket.recv_fds(sock, _REQUEST_BYTES_MAX, 1, socket.MSG_CMSG_CLOEXEC)
+    """Start what one request asks for, as a child of the executor; False at the end.
+
+    Forked twice: when the process in between has ended, the executor is the command's parent.
+    """
+    data, fds, _, _ = socket.recv_fds(sock, _REQUEST_BYTES_MAX, 3)
     if not data:
         return False
-    read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
-    child = os.fork()
-    if child == 0:
-        _launch(json.loads(data), fds[0], write_fd)
-    os.close(write_fd)
-    os.close(fds[0])
-    os.waitpid(child, 0)  # now the executor is the command's parent
-    answer = os.read(read_fd, _CHUNK)
-    os.close(read_fd)
-    sock.send(answer or b'{"error": "the command could not be started"}')
+    for fd in fds:
+        os.set_inheritable(fd, False)  # recv_fds of 3.11 drops MSG_CMSG_CLOEXEC
+    between = os.fork()
+    if between == 0:
+        output, answer, go = fds
+        child = os.fork()
+        if child == 0:
+            _become(json.loads(data), output, answer, go)
+        os.write(answer, b"%d\n" % child)
+        os._exit(0)
+    os.waitpid(between, 0)
+    for fd in fds:
+        os.close(fd)
     return True
 
 
-def _launch(request: dict[str, object], output: int, answer: int) -> NoReturn:
-    """Start the command, tell its pid, and end, so that it gets another parent."""
+def _become(request: dict[str, Any], output: int, answer: int, go: int) -> NoReturn:
+    """Be the command, as soon as the executor follows it; tell why, if it cannot be."""
     try:
-        argv = request["argv"]
-        try:
-            process = subprocess.Popen(
-                argv,  # type: ignore[call-overload]
-                cwd=request["cwd"],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            told: dict[str, object] = {"pid": process.pid}
-        except (OSError, ValueError) as error:
-            told = {"error": f"{getattr(error, 'filename', None) or 'command'}: {error}"}
-        os.write(answer, json.dumps(told).encode())
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDONLY)
+        for target, fd in enumerate((null, output, output)):
+            os.dup2(fd, target)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        if os.read(go, 1):
+            os.chdir(request["cwd"])
+            os.execvp(request["argv"][0], request["argv"])  # noqa: S606 - starting it is the job
+    except OSError as error:
+        os.write(answer, f"cannot start {request['argv'][0]}: {error.strerror}\n".encode())
+    except ValueError as error:
+        os.write(answer, f"cannot start the command: {error}\n".encode())
     finally:
-        os._exit(0)
+        os._exit(127)

@@ -76,6 +76,7 @@ def open_beneath(path: str, flags: int, mode: int, dir_fd: int) -> int:
     OSError with ENOSYS where the kernel has no openat2 (before 5.6).
     """
     resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS
+    mode = mode if flags & os.O_CREAT else 0
     how = struct.pack("QQQ", flags | os.O_CLOEXEC, mode, resolve)
     raw = ctypes.create_string_buffer(how, len(how))
     name = ctypes.c_char_p(os.fsencode(path))
