@@ -289,6 +289,7 @@ class Inbox:
         if self._watch.holds(self._folder):
             return
         if self._watched:
+            self._watched = False
             self._log.warning("inbox.recreated", folder=str(self._folder))
         try:
             self._watch.renew(self._folder)

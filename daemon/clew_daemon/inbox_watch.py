@@ -6,6 +6,7 @@ and now and then without being told. It knows no goals and reads no file.
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from watchdog.observers.api import BaseObserver
+
+# It calls it an error that a watch which is being closed has nothing more to read.
+logging.getLogger("watchdog.observers.inotify").setLevel(logging.CRITICAL)
 
 _EVENTS: list[type[FileSystemEvent]] = [
     DirDeletedEvent,

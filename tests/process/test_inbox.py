@@ -127,7 +127,7 @@ async def test_other_names_stay_where_they_are(daemon, folder):
 
 async def test_a_file_that_grows_is_taken_once_and_whole(daemon, folder):
     parts = [f"line {count}\n".encode() for count in range(20)]
-    async with running(daemon, settle_s=0.5):
+    async with running(daemon, settle_s=2):
         with (folder / "goal.md").open("wb", buffering=0) as file:
             for part in parts:
                 file.write(part)
