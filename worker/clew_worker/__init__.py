@@ -5,7 +5,19 @@ imports. Each public name is loaded when it is first used, so that importing the
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clew_worker.context.dual_track import DualTrackContext as DualTrackContext
+    from clew_worker.context.windows import Windows as Windows
+    from clew_worker.iteration_log import Intervention as Intervention
+    from clew_worker.iteration_log import IterationLog as IterationLog
+    from clew_worker.iteration_log import IterationRecord as IterationRecord
+    from clew_worker.playbook.bullet import Bullet as Bullet
+    from clew_worker.playbook.playbook import Playbook as Playbook
+    from clew_worker.playbook.reflector import ExecutionReflector as ExecutionReflector
+    from clew_worker.playbook.reflector import Reflection as Reflection
+    from clew_worker.playbook.steps import ToolCall as ToolCall
 
 _HOMES = {
     "Action": "clew_shared.model",

@@ -1,0 +1,200 @@
+import pytest
+
+from clew_worker import ExecutionReflector, Playbook, ToolCall
+from clew_worker.playbook.steps import Kind, steps
+
+LIST = ToolCall("list_files", {"path": "."})
+READ = ToolCall("read_file", {"file_path": "test.py"})
+
+
+def cmd(command, **more):
+    return ToolCall("run_cmd", {"cmd": command}, **more)
+
+
+def read(path, **more):
+    return ToolCall("read_file", {"path": path}, **more)
+
+
+def edit(path):
+    return ToolCall("edit_file", {"path": path})
+
+
+def search(pattern):
+    return ToolCall("search", {"pattern": pattern})
+
+
+def reflect(*calls, outcome="success", **settings):
+    return ExecutionReflector(**settings).reflect("check the test file", calls, outcome)
+
+
+def test_listing_and_then_reading_gives_a_lesson_about_files():
+    result = ExecutionReflector().reflect("check file", [LIST, READ], "success")
+    assert result is not None
+    assert result.category == "file_operations"
+    assert result.confidence == 0.75
+    assert result.content.startswith("List directory before reading files")
+    assert result.reasoning
+
+
+def test_the_lesson_names_what_was_seen():
+    result = reflect(LIST, READ)
+    assert result.content.endswith("(seen: list_files . → read_file test.py)")
+    assert "call 1" in result.reasoning
+    assert "call 2" in result.reasoning
+
+
+def test_a_lesson_fits_the_playbook_and_is_counted_when_it_comes_again():
+    playbook = Playbook()
+    for path in ("a.py", "b.py"):
+        result = reflect(LIST, read(path))
+        playbook.add_strategy(category=result.category, content=result.content)
+    assert len(playbook.bullets()) == 1
+
+
+@pytest.mark.parametrize(
+    ("calls", "category", "confidence"),
+    [
+        ([read("a.py"), edit("a.py")], "file_operations", 0.8),
+        ([read("src/a.py"), read("src/b.py"), read("src/c.py")], "file_operations", 0.65),
+        ([search("main"), read("a.py")], "code_navigation", 0.8),
+        ([search("main"), search("entry")], "code_navigation", 0.65),
+        ([edit("a.py"), cmd("pytest -q")], "testing", 0.8),
+        ([edit("tests/test_a.py"), edit("a.py"), cmd("pytest")], "testing", 0.85),
+        ([read("tests/test_a.py"), cmd("python -m pytest")], "testing", 0.7),
+        ([cmd("pip install flask"), cmd("python app.py")], "shell_commands", 0.75),
+        ([cmd("npm ci && npm test"), cmd("true")], "shell_commands", 0.75),
+        ([cmd("make"), cmd(["make", "test"])], "shell_commands", 0.7),
+        ([cmd("git status"), cmd("git commit -m x")], "git_operations", 0.75),
+    ],
+)
+def test_patterns_that_were_seen_give_lessons_of_their_category(calls, category, confidence):
+    result = reflect(*calls)
+    assert (result.category, result.confidence) == (category, confidence)
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [READ, LIST],
+        [cmd("python x.py"), cmd("pip install flask")],
+        [cmd("pytest"), cmd("make")],
+        [cmd("git commit -m x"), cmd("git status")],
+        [cmd("pytest"), edit("a.py")],
+        [edit("a.py"), read("a.py")],
+        [read("a.py"), search("main")],
+    ],
+)
+def test_the_other_order_teaches_nothing(calls):
+    assert reflect(*calls) is None
+
+
+def test_code_before_its_test_is_not_test_first():
+    result = reflect(edit("a.py"), edit("test_a.py"), edit("a.py"), cmd("pytest"))
+    assert result.content.startswith("Run tests after code changes")
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [ToolCall("list_files", {"path": "docs"}), read("src/a.py")],
+        [read("a.py"), edit("b.py")],
+        [read("a.py"), read("a.py"), read("a.py")],
+        [search("main"), search("main")],
+        [cmd("echo hi"), cmd("date")],
+        [ToolCall("list_files", {"path": "."}, result="error"), READ],
+    ],
+)
+def test_steps_that_have_nothing_to_do_with_each_other_teach_nothing(calls):
+    assert reflect(*calls) is None
+
+
+@pytest.mark.parametrize("outcome", ["error", "failure", "timeout"])
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [LIST, READ],
+        [cmd("python x.py"), cmd("pip install flask")],
+        [cmd("pip install flask"), cmd("python x.py")],
+        [edit("a.py"), cmd("pytest")],
+        [read("a.py"), edit("a.py")],
+        [search("main"), read("a.py")],
+        [cmd("git status"), cmd("git commit -m x")],
+    ],
+)
+def test_an_error_gives_only_a_lesson_about_the_error(calls, outcome):
+    result = reflect(*calls, outcome=outcome)
+    assert result.category == "error_handling"
+    assert result.content.startswith("When ")
+    assert "before" not in result.content.partition("(seen:")[0]
+
+
+@pytest.mark.parametrize("outcome", ["interrupted", "blocked", "partial", ""])
+def test_an_outcome_that_is_neither_success_nor_error_teaches_nothing(outcome):
+    assert reflect(LIST, READ, outcome=outcome) is None
+
+
+def test_a_failed_read_advises_a_listing_only_where_there_was_none():
+    alone = reflect(search("x"), read("gone.py"), outcome="error")
+    assert "list its directory" in alone.content
+    listed = reflect(LIST, read("gone.py"), outcome="error")
+    assert "list its directory" not in listed.content
+
+
+def test_the_call_that_is_known_to_have_failed_is_the_one_named():
+    failed = cmd("python x.py", result="failure", output="No module named 'flask'")
+    result = reflect(failed, READ, outcome="error")
+    assert "install it" in result.content
+    assert result.content.endswith("(seen: python x.py)")
+
+
+def test_a_failed_step_is_no_part_of_a_pattern_of_success():
+    assert reflect(LIST, read("gone.py", result="error"), outcome="success") is None
+    assert reflect(LIST, read("gone.py", result="error"), READ) is not None
+
+
+def test_a_refused_permission_has_its_own_lesson():
+    denied = read("b", result="error", output="[Errno 13] Permission denied")
+    result = reflect(LIST, denied, edit("c"), outcome="error")
+    assert "permission is denied" in result.content
+
+
+def test_too_few_calls_teach_nothing():
+    assert reflect(LIST) is None
+    assert reflect() is None
+    assert reflect(LIST, READ, min_tool_calls=3) is None
+    assert reflect(cmd("git status && git commit -m x"), min_tool_calls=1) is not None
+
+
+def test_what_is_less_sure_than_the_minimum_is_not_said():
+    assert reflect(LIST, READ, min_confidence=0.75).confidence == 0.75
+    assert reflect(LIST, READ, min_confidence=0.76) is None
+    for call in (search("a"), search("b")):
+        assert reflect(call, search("c"), min_confidence=0.7) is None
+
+
+def test_calls_of_other_shapes_are_read_by_their_fields():
+    calls = [{"name": "list_files", "args": {}}, {"tool": "read_file", "params": {"path": "a"}}]
+    assert ExecutionReflector().reflect("q", calls, "success").category == "file_operations"
+    with pytest.raises(TypeError, match="needs a name"):
+        ExecutionReflector().reflect("q", [3, 4], "success")
+
+
+@pytest.mark.parametrize(
+    ("command", "kinds"),
+    [
+        ("cd x && FOO=1 python3.11 -m pytest -q", [Kind.TEST]),
+        ("sudo apt-get -y install jq; ./run.sh", [Kind.INSTALL, Kind.RUN]),
+        ("python tests/test_a.py", [Kind.TEST]),
+        ("python -m build", [Kind.BUILD]),
+        ("python -m app", [Kind.RUN]),
+        ("cat a.py | head", [Kind.READ]),
+        ("cat > a.py <<EOF\nimport x\npip install y\nEOF", [Kind.WRITE]),
+        ("echo hi > a.txt", [Kind.WRITE]),
+        ("sed -i s/a/b/ a.py", [Kind.WRITE]),
+        (".venv/bin/pytest", [Kind.TEST]),
+        ("", []),
+        ("frobnicate --all", [Kind.OTHER]),
+    ],
+)
+def test_shell_commands_are_read_as_the_steps_that_they_are(command, kinds):
+    assert [step.kind for step in steps([cmd(command)])] == kinds

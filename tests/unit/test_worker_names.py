@@ -1,0 +1,26 @@
+import subprocess
+import sys
+
+import pytest
+
+import clew_worker
+
+NAMES = ("Bullet", "DualTrackContext", "ExecutionReflector", "Intervention", "IterationLog")
+NAMES += ("IterationRecord", "Playbook", "Reflection", "ToolCall", "Windows")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_public_name_is_loaded_and_listed(name):
+    assert getattr(clew_worker, name).__name__ == name
+    assert name in dir(clew_worker)
+
+
+def test_another_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = clew_worker.Nothing
+
+
+def test_importing_the_package_loads_nothing_else_of_weight():
+    code = "import sys, clew_worker; print('pydantic' in sys.modules, 'rapidfuzz' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
