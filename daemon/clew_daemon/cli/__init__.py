@@ -1,0 +1,55 @@
+"""The command line: one file a family of commands, each of which imports what it needs when called.
+
+`main` is what `clew` and `python -m clew_daemon` run. Nothing here decides anything about goals.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EXIT_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run `clew` with the arguments of this process, and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(args: Sequence[str]) -> int:
+    """Run one command; its exit code. Errors are told on stderr, in a line or two."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        code = _invoke(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads on, as with `clew history GOAL | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code
+
+
+def _invoke(args: Sequence[str]) -> int:
+    import typer
+
+    from clew_daemon.cli.app import application
+    from clew_daemon.cli.errors import CliError, tell, told
+
+    command = typer.main.get_command(application())
+    try:
+        code = command.main(list(args), prog_name="clew", standalone_mode=False)
+    except CliError as error:
+        tell(error.message)
+        return error.code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except Exception as error:
+        if (usage := told(error)) is None:
+            raise
+        tell(usage)
+        return int(getattr(error, "exit_code", 1))
+    return code if isinstance(code, int) else 0

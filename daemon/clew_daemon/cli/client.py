@@ -1,0 +1,105 @@
+"""The control socket from the command line's side: one question, one answer, with deadlines.
+
+It knows the wire (JSON-RPC 2.0, a message a line), not what a method means.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.cli.errors import EXIT_NO_DAEMON, CliError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONNECT_S = 2.0
+ANSWER_S = 30.0
+ANSWER_BYTES_MAX = 64 << 20
+_READ_BYTES = 1 << 16
+
+
+class NoDaemon(CliError):  # noqa: N818 - says what is so
+    """Nobody answers at the control socket."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no daemon is running: start it with `clew run`, or `systemctl --user start clew`",
+            EXIT_NO_DAEMON,
+        )
+
+
+class Refused(CliError):  # noqa: N818 - says what is so
+    """The daemon answered with an error; the message is its own, `data` what came with it."""
+
+    def __init__(self, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.data = data
+
+
+def call(path: Path, method: str, **params: Any) -> Any:
+    """Ask the daemon at the socket `path`; its result.
+
+    Raises NoDaemon where none listens, Refused for its errors, CliError where it does not answer.
+    """
+    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    deadline = time.monotonic() + ANSWER_S
+    with _connected(path) as channel:
+        try:
+            channel.settimeout(ANSWER_S)
+            channel.sendall(json.dumps(request).encode() + b"\n")
+            answer = json.loads(_line(channel, deadline))
+        except TimeoutError:
+            message = f"the daemon did not answer `{method}` within {ANSWER_S:g} s; see `clew logs`"
+            raise CliError(message) from None
+        except (OSError, EOFError):  # it went while we asked
+            raise NoDaemon from None
+        except ValueError as error:
+            raise CliError(f"the daemon's answer cannot be read: {error}") from None
+    if "error" in answer:
+        fault = answer["error"]
+        raise Refused(str(fault.get("message", fault)), fault.get("data"))
+    return answer.get("result")
+
+
+def ask(path: Path, method: str, **params: Any) -> Any:
+    """Ask as `call` does; None where no daemon runs."""
+    try:
+        return call(path, method, **params)
+    except NoDaemon:
+        return None
+
+
+def _connected(path: Path) -> socket.socket:
+    channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    channel.settimeout(CONNECT_S)
+    try:
+        channel.connect(str(path))
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+        channel.close()
+        raise NoDaemon from None
+    except TimeoutError:
+        channel.close()
+        raise CliError(f"the daemon does not listen at {path} ({CONNECT_S:g} s waited)") from None
+    except OSError as error:
+        channel.close()
+        raise CliError(f"the control socket {path} cannot be used: {error.strerror}") from None
+    return channel
+
+
+def _line(channel: socket.socket, deadline: float) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        channel.settimeout(max(deadline - time.monotonic(), 0.001))
+        part = channel.recv(_READ_BYTES)
+        if not part:
+            raise EOFError
+        parts.append(part)
+        size += len(part)
+        if part.endswith(b"\n"):
+            return b"".join(parts)
+        if size > ANSWER_BYTES_MAX:
+            raise ValueError(f"longer than {ANSWER_BYTES_MAX} bytes")

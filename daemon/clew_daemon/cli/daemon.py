@@ -1,0 +1,79 @@
+"""Running the daemon: `run` in the foreground, `service` by systemd."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from clew_daemon.cli.arguments import here
+from clew_daemon.cli.errors import EXIT_CONFIG, EXIT_FAILED, CliError
+
+if TYPE_CHECKING:
+    from clew_daemon.units import Installed
+
+service = typer.Typer(help="Run the daemon by systemd, as a service of this user.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this family."""
+    app.command()(run)
+    service.command()(install)
+    service.command()(uninstall)
+    app.add_typer(service, name="service", no_args_is_help=False)
+
+
+def run(context: typer.Context) -> None:
+    """Run the daemon in the foreground, as systemd does.
+
+    SIGTERM or SIGINT stops it, SIGHUP reads the config again. Exit code 78: the config cannot be
+    used, and all its faults are on stderr; another start with it would change nothing.
+    """
+    where = here(context)
+    from clew_shared.settings import SettingsError, places
+
+    try:
+        loaded = where.loaded
+    except (SettingsError, CliError) as error:
+        raise CliError(f"the config cannot be used:\n{error}", EXIT_CONFIG) from None
+    from clew_daemon.app import run as run_daemon
+
+    found = places(where.env, where.home, loaded.settings)
+    raise typer.Exit(run_daemon(found, loaded, log_console=sys.stdout.isatty()))
+
+
+def install(context: typer.Context) -> None:
+    """Write and enable the systemd user unit for this clew."""
+    from clew_daemon import units
+
+    where = here(context)
+    grace_s = where.loaded.settings.restart.stop_grace_s
+    _report(units.install(_program(), home=where.home, stop_grace_s=grace_s, env=where.env))
+
+
+def uninstall(context: typer.Context) -> None:
+    """Stop, disable and remove the systemd user unit."""
+    from clew_daemon import units
+
+    _report(units.uninstall(env=here(context).env))
+
+
+def _report(done: Installed) -> None:
+    print("\n".join(done.messages))
+    if not done.ok:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _program() -> str:
+    """Return the absolute path of the `clew` that is running, or of the one beside this Python."""
+    import shutil
+    from pathlib import Path
+
+    beside = Path(sys.executable).with_name("clew")
+    if beside.exists():
+        return str(beside)
+    named = shutil.which("clew")
+    if named is None:
+        raise CliError("the program `clew` is not on PATH: install clew, e.g. `pipx install clew`")
+    return str(Path(named).absolute())

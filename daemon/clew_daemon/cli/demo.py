@@ -1,0 +1,212 @@
+"""`clew demo`: the main job in a throw-away home, with a real daemon and real workers.
+
+With `--chaos` the workers are killed on the way. It is the first thing that a person sees of clew,
+so it says what it does.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clew_daemon.cli.errors import EXIT_FAILED, CliError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from clew_daemon.cli.where import Where
+
+START_S = 30.0
+STOP_S = 20.0
+DEMO_S = 180.0
+ACCEPT_S = 20.0
+KILLS_MIN = 3
+POLL_S = 0.05
+LOG_LINES_SHOWN = 5
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this family."""
+    app.command()(demo)
+
+
+def demo(
+    chaos: Annotated[
+        bool, typer.Option("--chaos", help="Kill the workers several times on the way.")
+    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the throw-away home.")] = False,
+) -> None:
+    """Show the main job on a sample goal; it needs no LLM, and leaves nothing behind."""
+    home = Path(tempfile.mkdtemp(prefix="clew-demo-"))
+    try:
+        raise typer.Exit(0 if _played(home, chaos=chaos) else EXIT_FAILED)
+    finally:
+        if keep:
+            print(f"kept: {home} (look at it with `clew --home {home} status`)")
+        else:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def _played(home: Path, *, chaos: bool) -> bool:
+    """Play the demo in `home`; true if all goals were completed and the ledger is sound."""
+    from clew_daemon.cli.where import Where
+
+    where = Where(home, {"HOME": os.environ.get("HOME", str(home))})
+    killer = Killer()
+    with _daemon(where):
+        goals = _dropped(where)
+        completed = _watched(where, goals, killer if chaos else None)
+        for goal in goals:
+            _show_report(where, goal)
+    sound = _verified(where)
+    if chaos:
+        print(f"workers killed: {killer.kills}, each time back at the same subtask")
+        completed = completed and killer.kills >= KILLS_MIN
+    print("the demo went well" if completed and sound else "the demo did not go well")
+    return completed and sound
+
+
+class Killer:
+    """Kills each goal's worker in the midst of its work, once a subtask."""
+
+    def __init__(self) -> None:
+        self.kills = 0
+        self._done: set[tuple[str, int, int]] = set()
+
+    def __call__(self, details: Sequence[dict[str, Any]]) -> None:
+        for detail in details:
+            at = (detail["id"], detail["current_task_idx"], detail["current_subtask_idx"])
+            # The one that loops is killed when it has been refused: the refusal must outlive it.
+            due = detail["blocked_actions"] or detail["agent"] != "stubborn"
+            if at in self._done or not due or not detail["in_flight"] or not detail["pid"]:
+                continue
+            if _killed(detail["pid"]):
+                self._done.add(at)
+                self.kills += 1
+                print(f"{detail['id']}: SIGKILL to its worker, pid {detail['pid']}", flush=True)
+
+
+def _killed(pid: int) -> bool:
+    """Kill a live process; false where it had already ended."""
+    try:
+        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
+            return False
+        os.kill(pid, signal.SIGKILL)
+    except (OSError, IndexError):
+        return False
+    return True
+
+
+def _watched(where: Where, goals: list[str], killer: Killer | None) -> bool:
+    from clew_daemon.cli.watching import watch
+
+    deadline = time.monotonic() + DEMO_S
+
+    def each(details: Sequence[dict[str, Any]]) -> None:
+        if time.monotonic() > deadline:
+            raise CliError(f"the goals did not end within {DEMO_S:g} s")
+        if killer is not None:
+            killer(details)
+
+    return watch(where, goals, each, poll_s=POLL_S)
+
+
+def _dropped(where: Where) -> list[str]:
+    from clew_daemon.cli.demo_home import goal_files
+    from clew_daemon.cli.submit import accepted, drop
+
+    goals: list[str] = []
+    for name, raw in goal_files(sys.executable).items():
+        known = set(goals)
+        goal = accepted(where, drop(where.places.inbox, name, raw), known, ACCEPT_S)
+        if goal is None:
+            raise CliError(f"the daemon did not take {name} within {ACCEPT_S:g} s")
+        goals.append(goal)
+    return goals
+
+
+def _show_report(where: Where, goal: str) -> None:
+    from clew_daemon.cli.printable import clean
+
+    report = where.places.outbox / f"{goal}.md"
+    deadline = time.monotonic() + START_S
+    while not report.exists() and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    if not report.exists():
+        raise CliError(f"there is no report {report}")
+    print(f"\n---- outbox/{report.name}\n{clean(report.read_text(encoding='utf-8'), lines=True)}")
+
+
+def _verified(where: Where) -> bool:
+    from clew_daemon.cli.replay import checked
+
+    report = checked(where.ledger)
+    if report["ok"]:
+        print(f"ledger: ok, {report['events']} events of {report['goals']} goals")
+    else:
+        print(f"ledger: fault: {report['fault']}")
+    return bool(report["ok"])
+
+
+@contextmanager
+def _daemon(where: Where) -> Iterator[None]:
+    """Run a daemon on the home of `where` while the block lasts."""
+    from clew_daemon.cli.demo_home import furnish
+
+    home = where.places.config.parent
+    furnish(home, sys.executable)
+    log = home / "daemon.out"
+    env = {
+        k: v for k, v in os.environ.items() if not k.startswith("CLEW_") and k != "NOTIFY_SOCKET"
+    }
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "clew_daemon", "--home", str(home), "run"],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=env,
+            start_new_session=True,  # Ctrl-C is ours; the daemon is stopped in order
+        )
+    try:
+        _wait_ready(where, process, log)
+        print(f"daemon: pid {process.pid}, home {home}", flush=True)
+        yield
+    finally:
+        _stop(process)
+
+
+def _wait_ready(where: Where, process: subprocess.Popen[bytes], log: Path) -> None:
+    from clew_daemon.cli.client import ask
+
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        answer = ask(where.socket, "ping")
+        if answer is not None and answer["ready"]:
+            return
+        if process.poll() is not None:
+            break
+        time.sleep(POLL_S)
+    said = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+    raise CliError("\n".join(["the daemon did not start; its last words:", *said]))
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Stop the daemon by SIGTERM; one that does not listen is killed, and its workers with it."""
+    with suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,46 @@
+"""What can go wrong in a command, and how it is told: a line or two on stderr, and an exit code.
+
+Imported by every command, so it imports nothing of weight.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from clew_daemon.cli.printable import clean
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_NO_DAEMON = 3
+EXIT_CONFIG = 78
+"""`clew run` with a config that cannot be used: systemd does not start it again (EX_CONFIG)."""
+
+
+class CliError(Exception):
+    """The command cannot do what was asked; `message` says what failed, on what, and what to do."""
+
+    def __init__(self, message: str, code: int = EXIT_FAILED) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+
+def tell(message: str) -> None:
+    """Print an error on stderr."""
+    print(f"clew: {clean(message, lines=True).rstrip()}", file=sys.stderr)
+
+
+def told(error: Exception) -> str | None:
+    """Give the words of an error that typer or the system raised, if it is one.
+
+    None is for an error that nobody expected: its traceback is worth more than a sentence.
+    """
+    if isinstance(error, OSError):
+        name = f": {error.filename}" if error.filename else ""
+        return f"{error.strerror or error}{name}"
+    words = getattr(error, "format_message", None)
+    if words is None:
+        return "nothing done" if type(error).__name__ == "Abort" else None
+    context = getattr(error, "ctx", None)
+    path = getattr(context, "command_path", "clew")
+    return f"{words()}\nSee `{path} --help`."

@@ -1,0 +1,172 @@
+"""Looking at goals: `status`, `history`, `loops`, `context`.
+
+`status` asks the daemon where one runs; all else is read from the ledger, beside the daemon.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clew_daemon.cli.arguments import Goal, Json, OptionalGoal, here
+
+if TYPE_CHECKING:
+    from clew_daemon.cli.output import Line
+    from clew_daemon.cli.where import Where
+
+EVIDENCE_LINES = 10
+DAEMON_KEYS = ("pid", "version", "uptime_s", "ready")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this family."""
+    app.command()(status)
+    app.command()(history)
+    app.command()(loops)
+    app.command()(context)
+
+
+def status(context: typer.Context, goal: OptionalGoal = None, as_json: Json = False) -> None:
+    """Show all goals, or one goal's tree with its progress."""
+    from clew_daemon.cli import tree
+    from clew_daemon.cli.output import print_json, print_lines
+
+    where = here(context)
+    view = _one(where, goal) if goal is not None else _all(where)
+    daemon = view["daemon"]
+    if as_json:
+        view["daemon"] = daemon and {**daemon, **{key: daemon.get(key) for key in DAEMON_KEYS}}
+        print_json(view)
+        return
+    lines = tree.goal_lines(view["goal"]) if goal is not None else tree.overview(view["goals"])
+    print_lines([tree.daemon_line(daemon), *lines])
+
+
+def history(context: typer.Context, goal: Goal, as_json: Json = False) -> None:
+    """Show a goal's actions, oldest first."""
+    from clew_daemon.cli.output import columns, print_json, print_lines
+
+    name, actions, _ = _recorded(here(context), goal)
+    if as_json:
+        print_json({"goal": name, "actions": actions})
+    elif not actions:
+        print_lines([[("no actions yet", "dim")]])
+    else:
+        print_lines(columns([_action_row(action) for action in actions]))
+
+
+def loops(context: typer.Context, goal: OptionalGoal = None, as_json: Json = False) -> None:
+    """Show the loops that were detected, with the evidence."""
+    from clew_daemon.cli.output import print_json, print_lines
+    from clew_daemon.cli.record import goal_ids
+
+    where = here(context)
+    names = goal_ids(where) if goal is None else [goal]
+    found: list[dict[str, Any]] = []
+    for name in names:
+        resolved, _, entries = _recorded(where, name)
+        found += [{"goal": resolved, **entry} for entry in entries]
+    found.sort(key=lambda entry: entry["timestamp"])
+    if as_json:
+        print_json({"loops": found})
+    elif not found:
+        print_lines([[("no loops", "dim")]])
+    else:
+        print_lines(line for entry in found for line in _loop_lines(entry))
+
+
+def context(
+    context: typer.Context,
+    goal: Goal,
+    max_chars: Annotated[int, typer.Option(min=200, help="At most so many characters.")] = 2000,
+    as_json: Json = False,
+) -> None:
+    """Show what the agent is told of its goal now, with its size."""
+    from clew_daemon.cli.output import print_json, print_lines
+    from clew_daemon.cli.printable import clean
+    from clew_daemon.cli.record import found, goal_ids, state
+    from clew_shared.compact import compact_context
+
+    where = here(context)
+    name = found(goal, goal_ids(where))
+    text = compact_context(state(where, name), max_chars)
+    if as_json:
+        print_json({"goal": name, "context": text, "chars": len(text)})
+        return
+    size = f"-- {len(text)} characters of at most {max_chars}"
+    print_lines([[(clean(text, lines=True), "")], [(size, "dim")]])
+
+
+def _all(where: Where) -> dict[str, Any]:
+    from clew_daemon.cli.client import ask
+
+    answer = ask(where.socket, "status")
+    if answer is not None:
+        return dict(answer)
+    from clew_daemon.cli.record import states
+    from clew_shared.publish import status_view
+
+    return {"daemon": None, "goals": [status_view(state) for state in states(where)]}
+
+
+def _one(where: Where, goal: str) -> dict[str, Any]:
+    from clew_daemon.cli.client import ask
+    from clew_daemon.cli.record import found, goal_ids, state
+
+    name = found(goal, goal_ids(where))
+    answer = ask(where.socket, "status", goal=name)
+    if answer is not None:
+        return dict(answer)
+    from clew_shared.publish import goal_detail
+
+    return {"daemon": None, "goal": goal_detail(state(where, name))}
+
+
+def _recorded(where: Where, goal: str) -> tuple[str, list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return a goal's full name, its actions and its loops."""
+    from clew_daemon.cli.record import found, goal_ids, opened
+
+    name = found(goal, goal_ids(where))
+    with opened(where) as reader:
+        if reader is None:
+            return name, [], []
+        from clew_daemon.store import history as recorded
+
+        actions, entries = recorded(reader, name)
+    return name, actions, entries
+
+
+def _action_row(action: dict[str, Any]) -> Line:
+    from clew_daemon.cli.output import RESULT_STYLE
+    from clew_daemon.cli.printable import clean, short
+    from clew_daemon.cli.tree import action_text
+
+    return [
+        (f"#{action['seq']}", "dim"),
+        (clean(action["timestamp"][:19].replace("T", " ")), "dim"),
+        (f"{action['task_idx'] + 1}.{action['subtask_idx'] + 1}", ""),
+        (f"epoch {action['epoch']}", "dim"),
+        (clean(action["result"]), RESULT_STYLE.get(action["result"], "")),
+        (f"{action['duration_s']:.2f} s", "dim"),
+        (short(action_text(action), 120), ""),
+    ]
+
+
+def _loop_lines(entry: dict[str, Any]) -> list[Line]:
+    from clew_daemon.cli.printable import clean, short
+
+    escalated = f", escalated to the {entry['escalated_to']}" if entry["escalated_to"] else ""
+    at = f"{entry['task_idx'] + 1}.{entry['subtask_idx'] + 1}"
+    lines: list[Line] = [
+        [
+            (clean(entry["timestamp"][:19].replace("T", " ")), "dim"),
+            (f"  {clean(entry['goal'])} {at}  ", ""),
+            (clean(entry["kind"]), "bold magenta"),
+            (f", attempt {entry['attempt_count']}{clean(escalated)}", ""),
+        ],
+    ]
+    if entry["action_signature"]:
+        lines.append([(f"    {short(entry['action_signature'], 160)}", "")])
+    evidence = str(entry["evidence"] or "").splitlines()[:EVIDENCE_LINES]
+    return lines + [[(f"    {short(line, 160)}", "dim")] for line in evidence]

@@ -1,0 +1,160 @@
+"""The daemon's log: its last lines, and what is added to it, across rotation.
+
+It reads the file that `[log] file` names; what lines mean is for the reader.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clew_daemon.cli.arguments import OptionalGoal, here
+from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.printable import clean, short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from clew_daemon.cli.output import Line
+
+POLL_S = 0.2
+LINES_MAX = 100_000
+_BLOCK_BYTES = 1 << 16
+_LEVEL_STYLE = {"debug": "dim", "warning": "yellow", "error": "bold red", "critical": "bold red"}
+_HEAD_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this family."""
+    app.command()(logs)
+
+
+def logs(
+    context: typer.Context,
+    goal: OptionalGoal = None,
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Go on with what is added, until Ctrl-C.")
+    ] = False,
+    lines: Annotated[
+        int, typer.Option("-n", "--lines", min=0, max=LINES_MAX, help="So many of the last lines.")
+    ] = 100,
+) -> None:
+    """Show the log: pretty on a terminal, JSON lines otherwise."""
+    where = here(context)
+    name = None if goal is None else _named(context, goal)
+    if not where.log_file.exists() and not follow:
+        raise CliError(
+            f"there is no log at {where.log_file}: no daemon has run here, or [log] file names "
+            "another\nwith systemd, see also: journalctl --user -u clew"
+        )
+    tail = Tail(where.log_file)
+    _show(_wanted(tail.last(), name)[-lines:] if lines else [])
+    while follow:
+        if not _show(_wanted(tail.added(), name)):
+            time.sleep(POLL_S)
+
+
+class Tail:
+    """A log file that is read on from where it was, and begun anew where it was rotated."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = _opened(path)
+        self._rest = b""
+
+    def last(self) -> list[bytes]:
+        """Read the rotated file and this one up to its end; whole lines, oldest first."""
+        earlier = self._path.with_name(self._path.name + ".1")
+        before = earlier.read_bytes().splitlines() if earlier.exists() else []
+        return [*before, *self.added()][-LINES_MAX:]
+
+    def added(self) -> list[bytes]:
+        """Read what was added since the last call; whole lines only."""
+        lines = self._read()
+        if self._rotated():
+            lines += self._read()  # what was written between our reading and the renaming
+            if self._file is not None:
+                self._file.close()
+            self._file, self._rest = _opened(self._path), b""
+            lines += self._read()
+        return lines
+
+    def _read(self) -> list[bytes]:
+        if self._file is None:
+            return []
+        lines: list[bytes]
+        *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
+        return lines
+
+    def _rotated(self) -> bool:
+        try:
+            now = os.stat(self._path)  # noqa: PTH116 - compared with fstat
+        except FileNotFoundError:
+            return False
+        if self._file is None:
+            return True
+        mine = os.fstat(self._file.fileno())
+        return not os.path.samestat(mine, now) or mine.st_size < self._file.tell()
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        return None
+
+
+def _named(context: typer.Context, goal: str) -> str:
+    from clew_daemon.cli.record import found, goal_ids
+
+    return found(goal, goal_ids(here(context)))
+
+
+def _wanted(lines: Iterable[bytes], goal: str | None) -> list[dict[str, Any]]:
+    return [entry for entry in _parsed(lines) if goal is None or entry.get("goal") == goal]
+
+
+def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except ValueError:  # a torn line, after a full disk or a power cut
+            entry = {"level": "warning", "event": line.decode("utf-8", "replace")}
+        if isinstance(entry, dict):
+            yield entry
+
+
+def _show(entries: list[dict[str, Any]]) -> bool:
+    from clew_daemon.cli.output import on_terminal, print_lines
+
+    if on_terminal():
+        print_lines(pretty(entry) for entry in entries)
+    else:
+        for entry in entries:
+            print(json.dumps(entry), flush=True)
+    return bool(entries)
+
+
+def pretty(entry: dict[str, Any]) -> Line:
+    """Set one log entry in a line for a person: time, level, event, goal, and the rest."""
+    level = str(entry.get("level", ""))
+    rest = {key: value for key, value in entry.items() if key not in _HEAD_KEYS}
+    words = " ".join(f"{clean(key)}={short(_worded(value), 200)}" for key, value in rest.items())
+    where = f" {entry['goal']}" if entry.get("goal") else ""
+    epoch = f" epoch {entry['epoch']}" if entry.get("epoch") else ""
+    return [
+        (clean(str(entry.get("timestamp", ""))[11:23]) + " ", "dim"),
+        (f"{clean(level):<8}", _LEVEL_STYLE.get(level, "")),
+        (f"{clean(str(entry.get('event', ''))):<20}", "bold"),
+        (clean(f"{where}{epoch}"), "cyan"),
+        (f" {words}", ""),
+    ]
+
+
+def _worded(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

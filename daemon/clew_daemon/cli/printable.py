@@ -1,0 +1,37 @@
+"""Text of others made harmless for a terminal: goals and agents may write what they like.
+
+Pure, and imported by every command.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+SHOWN_CHARS = 100
+
+
+def clean(text: str, *, lines: bool = False) -> str:
+    r"""Return the text with every control character spelled out (`\x1b`); `lines` keeps new lines.
+
+    Also spelled out: what reorders text (bidirectional overrides), line separators and lone
+    surrogates. Tabs become a space.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_shown(char, lines=lines) for char in text)
+
+
+def short(text: str, chars: int = SHOWN_CHARS) -> str:
+    """Return the text cleaned, on one line and cut with an ellipsis where it is longer."""
+    line = clean(" ".join(text[: chars * 4].split()))
+    return line if len(line) <= chars else line[: chars - 1] + "…"
+
+
+def _shown(char: str, *, lines: bool) -> str:
+    if char.isprintable() or (lines and char == "\n"):
+        return char
+    if char in "\t\n\r" and not (char == "\r" and lines):
+        return " "
+    if unicodedata.category(char) == "Zs":
+        return char
+    return char.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,105 @@
+"""What the ledger says, for commands that read: goals by name, their states, their actions.
+
+It opens the ledger read-only, beside a daemon or without one; a ledger that is not there yet has
+no goals.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from clew_daemon.cli.errors import CliError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clew_daemon.cli.where import Where
+    from clew_shared.ledger import Reader
+    from clew_shared.state import State
+
+CANDIDATES_SHOWN = 8
+
+
+@contextmanager
+def opened(where: Where) -> Iterator[Reader | None]:
+    """Open the ledger to read; None where there is none yet."""
+    from clew_shared.ledger import LedgerError, Reader
+
+    if not where.ledger.exists() or where.ledger.stat().st_size == 0:
+        yield None
+        return
+    try:
+        with Reader.open(where.ledger) as reader:
+            yield reader
+    except LedgerError as error:
+        raise CliError(str(error)) from None
+
+
+def goal_ids(where: Where) -> list[str]:
+    """List the ids of all goals on record, sorted."""
+    with opened(where) as reader:
+        return [] if reader is None else [goal for goal in reader.goals() if goal]
+
+
+def found(name: str, ids: list[str]) -> str:
+    """Return the id that `name` is, or is the only beginning of; CliError with what is near."""
+    if name in ids:
+        return name
+    meant = [goal for goal in ids if goal.startswith(name)] if name else []
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise CliError(f"{name!r} is the beginning of {len(meant)} goals: {_listed(meant)}")
+    if not ids:
+        raise CliError(f"there is no goal {name!r}, nor any other: `clew submit FILE` drops one")
+    raise CliError(f"there is no goal {name!r}; {_nearest(name, ids)}")
+
+
+def states(where: Where) -> list[State]:
+    """Give the states of all goals as they would be without a daemon: no worker runs."""
+    with opened(where) as reader:
+        if reader is None:
+            return []
+        from clew_daemon.store import load_states
+
+        return [_at_rest(state) for state in load_states(reader).values()]
+
+
+def state(where: Where, goal: str) -> State:
+    """Give the state of one goal on record."""
+    with opened(where) as reader:
+        if reader is None:
+            raise CliError(f"there is no goal {goal!r}")
+        from clew_daemon.store import load_state
+
+        return _at_rest(load_state(reader, goal))
+
+
+def _at_rest(state: State) -> State:
+    """Forget the worker: it ended with the daemon, however that ended."""
+    state.pid, state.working = None, False
+    return state
+
+
+def _nearest(name: str, ids: list[str]) -> str:
+    from clew_shared.spelling import closest
+
+    holding = [goal for goal in ids if name.lower() in goal]
+    meant = closest(name, ids)
+    if meant and meant not in holding:
+        holding.insert(0, meant)
+    if len(holding) == 1:
+        return f"did you mean {holding[0]}?"
+    if holding:
+        return f"did you mean one of {_listed(holding)}?"
+    return f"there are: {_listed(ids)}"
+
+
+def _listed(ids: list[str]) -> str:
+    shown = ", ".join(ids[:CANDIDATES_SHOWN])
+    return (
+        shown
+        if len(ids) <= CANDIDATES_SHOWN
+        else f"{shown}, and {len(ids) - CANDIDATES_SHOWN} more"
+    )

@@ -1,0 +1,65 @@
+"""`clew verify`: the ledger's own check of the record, then each goal's events folded again.
+
+The ledger knows sequence, hashes and outputs; only here is it tried whether the events still give
+a state, and whether a snapshot is the state that its events give.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from clew_shared import events as ev
+from clew_shared.fold import apply
+from clew_shared.ledger import Fault, LedgerError, Reader
+from clew_shared.ledger import verify as verify_record
+from clew_shared.state import STATE_VERSION, State, as_dict, load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def checked(path: Path) -> dict[str, Any]:
+    """Check the ledger at `path`: {ok, events, goals, fault}; none yet is a sound, empty one."""
+    if not path.exists():
+        return {"ok": True, "events": 0, "goals": 0, "fault": None}
+    report = verify_record(path)
+    fault = report.fault or _fold_fault(path)
+    return {
+        "ok": fault is None,
+        "events": report.events,
+        "goals": report.goals,
+        "fault": None if fault is None else asdict(fault),
+    }
+
+
+def _fold_fault(path: Path) -> Fault | None:
+    try:
+        with Reader.open(path) as reader:
+            return next(filter(None, (_goal_fault(reader, goal) for goal in reader.goals())), None)
+    except LedgerError as error:
+        return Fault(None, None, error.what)
+
+
+def _goal_fault(reader: Reader, goal: str) -> Fault | None:
+    """Fold the goal from its first event, and compare with its snapshot on the way."""
+    state = State(goal_id=goal)
+    snapshot = reader.latest_snapshot(goal, STATE_VERSION)
+    for row in reader.read(goal):
+        try:
+            apply(state, ev.decode(row.body), row.seq)
+        except Exception as error:  # noqa: BLE001 - whatever a wrong event breaks is its fault
+            return Fault(row.seq, goal, f"the event does not fold: {type(error).__name__}: {error}")
+        if snapshot and snapshot[0] == row.seq and (why := _differs(state, snapshot[1])):
+            return Fault(row.seq, goal, why)
+    return None
+
+
+def _differs(state: State, snapshot: bytes) -> str:
+    try:
+        kept = as_dict(load(snapshot))
+    except ValueError:
+        return "the snapshot cannot be read"
+    folded = as_dict(state)
+    keys = sorted(key for key in folded if folded[key] != kept.get(key))
+    return f"the snapshot is not what its events give: {', '.join(keys)}" if keys else ""

@@ -1,0 +1,180 @@
+"""Dropping a goal: `submit`.
+
+The file is read here first, so that its faults are told at once; the daemon is still the judge.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clew_daemon.cli.arguments import here
+from clew_daemon.cli.errors import EXIT_FAILED, CliError
+from clew_daemon.cli.printable import short
+
+if TYPE_CHECKING:
+    from clew_daemon.cli.where import Where
+
+ACCEPTED_WITHIN_S = 5.0
+POLL_S = 0.1
+GOAL_BYTES_MAX = 1 << 20
+SUFFIXES = (".md", ".txt")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this family."""
+    app.command()(submit)
+
+
+def submit(
+    context: typer.Context,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE|-", help="A goal file; - reads it from stdin.")
+    ],
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Show progress; exit 0 or 1 with the goal.")
+    ] = False,
+) -> None:
+    """Drop a goal into the inbox, in one piece."""
+    from clew_daemon.cli.client import ask, call
+
+    where = here(context)
+    name, raw = _source(file)
+    _validate(where, name, raw)
+    if wait:
+        call(where.socket, "ping")  # NoDaemon: there is nothing to wait for
+    running = ask(where.socket, "ping") is not None
+    known = _ids(where) if running else set[str]()
+    dropped = drop(where.places.inbox, name, raw)
+    if not running:
+        print(f"dropped as {dropped}\nno daemon is running: it is taken when one starts (clew run)")
+        return
+    goal = accepted(where, dropped, known)
+    if goal is None:
+        print(f"dropped as {dropped}\nit waits in the inbox: see `clew status` and `clew logs`")
+        raise typer.Exit(EXIT_FAILED if wait else 0)
+    print(goal, flush=True)
+    if wait:
+        from clew_daemon.cli.watching import watch
+
+        raise typer.Exit(0 if watch(where, [goal]) else EXIT_FAILED)
+
+
+def drop(inbox: Path, name: str, raw: bytes) -> Path:
+    """Put a file into the inbox in one piece and under a name of its own; its path.
+
+    It is written under a hidden name first, and is durable when this returns.
+    """
+    from clew_daemon.inbox_files import rename_new
+
+    inbox.mkdir(parents=True, exist_ok=True)
+    given = Path(name)
+    token = secrets.token_hex(3)
+    target = inbox / f"{given.stem[:100]}-{token}{given.suffix}"
+    partial = inbox / f".clew-submit-{token}.tmp"
+    try:
+        with partial.open("xb") as stream:
+            stream.write(raw)
+            stream.flush()
+            os.fsync(stream.fileno())
+        rename_new(partial, target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    _sync_folder(inbox)
+    return target
+
+
+def accepted(
+    where: Where, dropped: Path, known: set[str], within_s: float = ACCEPTED_WITHIN_S
+) -> str | None:
+    """Wait until the daemon has taken the dropped file; the goal's id, None when it takes longer.
+
+    `known` are the goals that were there before. CliError with the daemon's words if it refuses it.
+    """
+    refusals = _Refusals(where.places.inbox / "rejected" / dropped.name)
+    looked_at = set(known)
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        refusals.look()
+        for goal in sorted(_ids(where) - looked_at):
+            if _detail(where, goal).get("file_name") == dropped.name:
+                return goal
+            looked_at.add(goal)
+        time.sleep(POLL_S)
+    refusals.look()
+    return None
+
+
+@dataclass(frozen=True)
+class _Refusals:
+    """Where the daemon puts this file if it cannot use it."""
+
+    path: Path
+
+    def look(self) -> None:
+        error = self.path.with_name(self.path.name + ".error.txt")
+        if self.path.exists() and error.exists():
+            raise CliError(
+                f"the daemon refused it ({self.path}):\n{error.read_text(errors='replace')}"
+            )
+
+
+def _ids(where: Where) -> set[str]:
+    from clew_daemon.cli.client import call
+
+    return {goal["id"] for goal in call(where.socket, "status")["goals"]}
+
+
+def _detail(where: Where, goal: str) -> dict[str, Any]:
+    from clew_daemon.cli.client import call
+
+    return dict(call(where.socket, "status", goal=goal)["goal"])
+
+
+def _source(file: str) -> tuple[str, bytes]:
+    """Read the file: the name it shall bear in the inbox, and its bytes."""
+    if file == "-":
+        return "stdin.md", sys.stdin.buffer.read(GOAL_BYTES_MAX + 1)
+    path = Path(file)
+    if path.is_dir():
+        raise CliError(f"{short(file)} is a folder; give a goal file")
+    with path.open("rb") as stream:
+        raw = stream.read(GOAL_BYTES_MAX + 1)
+    # The name says nothing about the content here: a person chose this very file.
+    name = path.name.lstrip(".") or "goal"
+    return (name if path.suffix in SUFFIXES else f"{name}.md"), raw
+
+
+def _validate(where: Where, name: str, raw: bytes) -> None:
+    """Raise CliError with all faults of the goal file, judged by the agents of the config."""
+    from clew_shared.goalfile import GoalFileError, parse
+    from clew_shared.settings import SettingsError
+
+    try:
+        agents = where.loaded.settings.agents
+    except SettingsError as error:
+        raise CliError(f"the config cannot be used:\n{error}") from None
+    try:
+        goal = parse(raw, name, agents.names)
+    except GoalFileError as error:
+        raise CliError(str(error)) from None
+    if goal.agent is None and goal.runnable_without_llm:
+        return
+    if fault := agents.fault(goal.agent):
+        print(f"clew: note: {fault}", file=sys.stderr)
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
