@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -13,10 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 EXIT_INTERRUPTED = 130
+GC_OBJECTS = 100_000
+"""A short command ends before garbage matters: looking for it costs a fifth of its start."""
 
 
 def main() -> None:
     """Run `clew` with the arguments of this process, and exit."""
+    gc.set_threshold(GC_OBJECTS)
     sys.exit(run(sys.argv[1:]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from clew_daemon.cli.errors import EXIT_CONFIG, EXIT_FAILED, CliError
 
 if TYPE_CHECKING:
     from clew_daemon.units import Installed
+
+GC_USUAL = (700, 10, 10)
 
 service = typer.Typer(help="Run the daemon by systemd, as a service of this user.")
 
@@ -39,6 +42,7 @@ def run(context: typer.Context) -> None:
         raise CliError(f"the config cannot be used:\n{error}", EXIT_CONFIG) from None
     from clew_daemon.app import run as run_daemon
 
+    gc.set_threshold(*GC_USUAL)
     found = places(where.env, where.home, loaded.settings)
     raise typer.Exit(run_daemon(found, loaded, log_console=sys.stdout.isatty()))
 

@@ -1,0 +1,473 @@
+"""The command line beside a ledger, without a daemon: what it prints, where, and how it ends."""
+
+import asyncio
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clew_daemon.book import Book
+from clew_daemon.cli import run
+from clew_shared import events as ev
+from clew_shared.core import Report
+from clew_shared.ledger import Ledger
+from clew_shared.settings import Settings
+
+AT = 1_790_000_000.0
+MATHX, OTHER = "create-mathx-package-7f3a", "create-other-1234"
+EVIL = "bell \x07 red \x1b[31m title \x1b]0;pwned\x07 csi \x9b31m rtl \u202e"
+REPO = Path(__file__).resolve().parents[2]
+
+
+async def record(home: Path) -> None:
+    """Record two goals: one with a loop that was refused, and one that was only accepted."""
+    (home / "state").mkdir(parents=True)
+    ledger = Ledger.open(home / "state" / "ledger.db")
+    book = Book(ledger, Settings())
+    book.listeners.clear()
+    subtasks = (ev.PlannedSubtask(description="Create it"), ev.PlannedSubtask(description=EVIL))
+    tasks = (ev.PlannedTask(description="Package", subtasks=subtasks),)
+    spec = ev.Spec(description="Create mathx", workspace="/tmp/mathx")
+    await book.accept(ev.GoalAccepted(at=AT, goal_id=MATHX, spec=spec, tasks=tasks), b"goal")
+    other = ev.GoalAccepted(at=AT + 1, goal_id=OTHER, spec=ev.Spec(description=EVIL))
+    await book.accept(other, b"goal")
+    core = book.cores[MATHX]
+    with book.entering(core):
+        core.emit(ev.GoalStarted(at=AT))
+        core.emit(ev.WorkerStarted(at=AT, epoch=1, agent="runbook", pid=4242))
+        core.start(AT)
+        for _ in range(4):
+            verdict = core.propose("run_cmd", {"cmd": f"false {EVIL}"}, AT)
+            if verdict.allowed:
+                core.outcome(verdict.seq, Report("failure", f"boom {EVIL}", changed=False), AT)
+    await book.commit(core)
+    await ledger.close(5)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("clew")
+    asyncio.run(record(folder))
+    return folder
+
+
+@pytest.fixture
+def clew(capsys, monkeypatch):
+    for name in list(os.environ):
+        if name.startswith("CLEW_"):
+            monkeypatch.delenv(name)
+
+    def call(*args: object) -> tuple[int, str, str]:
+        code = run([str(arg) for arg in args])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+def spawned(*args: object, **options) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "clew_daemon", *map(str, args)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, **options
+    )
+
+
+# ---- the whole
+
+
+def test_without_arguments_it_prints_help_and_exits_zero(clew):
+    code, out, err = clew()
+    assert (code, err) == (0, "")
+    assert "Commands:" in out
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_every_command_has_help(clew, flag):
+    for command in ("", "run", "status", "service", "service install", "demo"):
+        code, out, _ = clew(*command.split(), flag)
+        assert code == 0
+        assert out.startswith("Usage: clew")
+
+
+def test_the_version_is_that_of_the_package(clew):
+    assert re.fullmatch(r"clew \d+\.\d+\.\d+\n", clew("--version")[1])
+
+
+@pytest.mark.parametrize(
+    "args", [["staus"], ["status", "--nope"], ["feedback", "x"], ["logs", "-n", "many"]]
+)
+def test_wrong_usage_exits_two_with_two_lines_on_stderr(clew, args):
+    code, out, err = clew(*args)
+    assert (code, out) == (2, "")
+    assert err.startswith("clew: ")
+    assert len(err.splitlines()) == 2
+
+
+def test_a_reader_that_goes_away_is_no_error(home):
+    command = [sys.executable, "-m", "clew_daemon", "--home", str(home), "config", "--json"]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, timeout=60, check=False)
+    os.close(write)
+    assert done.stderr == b""
+
+
+def test_ctrl_c_exits_130_without_a_traceback(home):
+    command = [sys.executable, "-m", "clew_daemon", "--home", str(home), "logs", "-f"]
+    (home / "state" / "clew.log").write_text('{"event": "daemon.started"}\n')
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert "daemon.started" in process.stdout.readline()
+        process.send_signal(2)
+        _, err = process.communicate(timeout=60)
+    (home / "state" / "clew.log").unlink()
+    assert (process.returncode, err) == (130, "")
+
+
+FORBIDDEN = {"openai", "watchdog", "markdown_it", "uvloop", "rich", "httpx", "structlog", "psutil"}
+
+
+@pytest.mark.parametrize("args", [["--help"], ["status", "--json"], ["status"], ["loops"]])
+def test_a_reading_command_imports_nothing_of_weight(home, args):
+    script = (
+        "import sys; from clew_daemon.cli import run; code = run(sys.argv[1:]); "
+        "print(sorted(m for m in sys.modules if '.' not in m), file=sys.stderr); sys.exit(code)"
+    )
+    command = [sys.executable, "-c", script, "--home", str(home), *args]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    loaded = set(re.findall(r"\w+", done.stderr))
+    assert "clew_daemon" in loaded
+    assert not loaded & FORBIDDEN
+
+
+def test_goal_ids_are_completed_from_the_ledger(home):
+    env = {
+        **os.environ,
+        "_CLEW_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"clew --home {home} history create-m",
+        "COMP_CWORD": "4",
+    }
+    assert spawned(env=env).stdout.split() == [MATHX]
+
+
+# ---- reading the ledger
+
+
+def test_status_without_a_daemon_says_so_and_lists_goals_in_order(clew, home):
+    code, out, _ = clew("--home", home, "status")
+    assert code == 0
+    assert "no daemon is running" in out
+    assert out.index(MATHX) < out.index(OTHER)
+
+
+def test_status_as_json_has_the_keys_of_the_contract(clew, home):
+    view = json.loads(clew("--home", home, "status", "--json")[1])
+    assert view["daemon"] is None
+    keys = (
+        "id description status progress task subtask epoch pid restarts blocked_actions iteration"
+    )
+    assert set(view["goals"][0]) >= {*keys.split(), "reason", "updated_at"}
+    assert view["goals"][0]["pid"] is None
+
+
+def test_a_home_without_a_ledger_has_no_goals(clew, tmp_path):
+    assert json.loads(clew("--home", tmp_path, "status", "--json")[1]) == {
+        "daemon": None,
+        "goals": [],
+    }
+    assert json.loads(clew("--home", tmp_path, "verify", "--json")[1])["ok"]
+    assert json.loads(clew("--home", tmp_path, "loops", "--json")[1]) == {"loops": []}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_goal_may_be_named_by_its_beginning(clew, home):
+    view = json.loads(clew("--home", home, "status", "create-m", "--json")[1])
+    assert view["goal"]["id"] == MATHX
+    assert view["goal"]["goal"]["tasks"][0]["subtasks"][0]["status"] == "in_progress"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("create", [MATHX, OTHER]), ("mathx-package", ["did you mean", MATHX]), ("zzz", [OTHER])],
+)
+def test_a_name_that_is_no_goal_names_those_that_may_be_meant(clew, home, name, told):
+    code, out, err = clew("--home", home, "history", name)
+    assert (code, out) == (1, "")
+    assert all(word in err for word in told)
+
+
+def test_history_has_every_action_oldest_first(clew, home):
+    view = json.loads(clew("--home", home, "history", MATHX, "--json")[1])
+    assert view["goal"] == MATHX
+    assert [action["result"] for action in view["actions"]] == ["failure"] * 2 + ["blocked"] * 2
+    assert [a["seq"] for a in view["actions"]] == sorted(a["seq"] for a in view["actions"])
+
+
+def test_loops_of_all_goals_name_their_goal(clew, home):
+    loops = json.loads(clew("--home", home, "loops", "--json")[1])["loops"]
+    assert {loop["goal"] for loop in loops} == {MATHX}
+    assert loops[0]["kind"] == "repetition"
+    assert "repetition" in clew("--home", home, "loops", MATHX)[1]
+
+
+def test_context_is_cut_to_the_size_asked_for(clew, home):
+    view = json.loads(clew("--home", home, "context", MATHX, "--max-chars", "300", "--json")[1])
+    assert view["goal"] == MATHX
+    assert view["chars"] == len(view["context"]) <= 300
+
+
+@pytest.mark.parametrize(
+    "args", [["status"], ["status", MATHX], ["history", MATHX], ["loops"], ["context", MATHX]]
+)
+def test_no_control_character_of_a_goal_reaches_the_terminal(clew, home, args):
+    out = clew("--home", home, *args)[1]
+    assert out
+    assert not [c for c in out if c != "\n" and not c.isprintable()]
+
+
+def test_reading_leaves_the_ledger_as_it_was(clew, home):
+    before = (home / "state" / "ledger.db").read_bytes()
+    clew("--home", home, "status")
+    clew("--home", home, "verify")
+    assert (home / "state" / "ledger.db").read_bytes() == before
+
+
+def test_verify_counts_events_and_goals(clew, home):
+    code, out, _ = clew("--home", home, "verify", "--json")
+    assert code == 0
+    report = json.loads(out)
+    assert (report["ok"], report["goals"], report["fault"]) == (True, 2, None)
+
+
+def test_verify_names_the_first_event_that_does_not_fold(clew, tmp_path):
+    async def damage() -> int:
+        await record(tmp_path)
+        ledger = Ledger.open(tmp_path / "state" / "ledger.db")
+        book = Book(ledger, Settings())
+        seqs, done = ledger.append([_nonsense(MATHX)])
+        await done
+        del book
+        await ledger.close(5)
+        return seqs[0]
+
+    seq = asyncio.run(damage())
+    code, out, _ = clew("--home", tmp_path, "verify", "--json")
+    assert code == 1
+    fault = json.loads(out)["fault"]
+    assert (fault["seq"], fault["goal"]) == (seq, MATHX)
+    assert "does not fold" in fault["message"]
+
+
+def _nonsense(goal: str):
+    from clew_shared.ledger import Entry
+
+    return Entry(goal, "no_such_event", b'{"kind":"no_such_event"}')
+
+
+# ---- what needs a daemon
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["pause", MATHX],
+        ["resume", MATHX],
+        ["cancel", MATHX],
+        ["retry", MATHX],
+        ["feedback", MATHX, "text"],
+        ["unblock", MATHX, "x::{}"],
+        ["reload"],
+        ["pause", "no-such-goal"],
+    ],
+)
+def test_without_a_daemon_steering_exits_three_and_says_how_to_start_one(clew, home, args):
+    code, out, err = clew("--home", home, *args)
+    assert (code, out) == (3, "")
+    assert len(err.splitlines()) == 1
+    assert "clew run" in err
+    assert "systemctl --user start clew" in err
+
+
+def test_a_stale_socket_is_no_daemon(clew, home, tmp_path):
+    import socket
+
+    (tmp_path / "run").mkdir()
+    with socket.socket(socket.AF_UNIX) as gone:
+        gone.bind(str(tmp_path / "run" / "control.sock"))
+    assert clew("--home", tmp_path, "reload")[0] == 3
+    assert json.loads(clew("--home", tmp_path, "status", "--json")[1])["daemon"] is None
+
+
+def test_run_with_a_broken_config_exits_78_with_all_faults(clew, tmp_path):
+    text = "[daemon]\nmax_workers = 0\n[heartbeet]\n[loops]\nrepeat_limit = 'x'\n"
+    (tmp_path / "config.toml").write_text(text)
+    code, out, err = clew("--home", tmp_path, "run")
+    assert (code, out) == (78, "")
+    assert all(word in err for word in ("max_workers", "heartbeet", "repeat_limit"))
+
+
+# ---- submit
+
+
+def test_submit_without_a_daemon_drops_the_file_whole_and_exits_zero(clew, tmp_path):
+    goal = tmp_path / "my goal.md"
+    goal.write_text("# Do it\n")
+    code, out, _ = clew("--home", tmp_path / "h", "submit", goal)
+    dropped = list((tmp_path / "h" / "inbox").iterdir())
+    assert code == 0
+    assert "clew run" in out
+    assert [path.read_text() for path in dropped] == ["# Do it\n"]
+    assert re.fullmatch(r"my goal-[0-9a-f]{6}\.md", dropped[0].name)
+
+
+def test_a_file_submitted_twice_is_there_twice(clew, tmp_path):
+    goal = tmp_path / "g.txt"
+    goal.write_text("Do it\n")
+    for _ in range(2):
+        assert clew("--home", tmp_path / "h", "submit", goal)[0] == 0
+    assert len(list((tmp_path / "h" / "inbox").glob("g-*.txt"))) == 2
+
+
+def test_submit_reads_stdin(clew, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Do it\n")))
+    assert clew("--home", tmp_path, "submit", "-")[0] == 0
+    assert len(list((tmp_path / "inbox").glob("stdin-*.md"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        (b"", "empty"),
+        (b"\xff\xfe\x00", "UTF-8"),
+        (b"---\npriority: much\nagent: nobody\n---\n# x\n", "priority"),
+        (b"---\nagent: nobody\n---\n# x\n", "nobody"),
+        (b"x" * (1024 * 1024 + 1), "bytes"),
+    ],
+)
+def test_a_file_that_cannot_be_a_goal_is_told_at_once_and_not_dropped(clew, tmp_path, raw, told):
+    goal = tmp_path / "goal.md"
+    goal.write_bytes(raw)
+    code, out, err = clew("--home", tmp_path / "h", "submit", goal)
+    assert (code, out) == (1, "")
+    assert told in err
+    assert not (tmp_path / "h").exists()
+
+
+def test_submit_of_a_file_that_is_not_there_says_so(clew, tmp_path):
+    code, _, err = clew("--home", tmp_path, "submit", tmp_path / "absent.md")
+    assert code == 1
+    assert "absent.md" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_submit_wait_without_a_daemon_drops_nothing(clew, tmp_path):
+    goal = tmp_path / "goal.md"
+    goal.write_text("# x\n")
+    assert clew("--home", tmp_path / "h", "submit", "--wait", goal)[0] == 3
+    assert not (tmp_path / "h").exists()
+
+
+# ---- config, places, doctor
+
+
+def test_config_says_where_each_value_comes_from(clew, tmp_path, monkeypatch):
+    (tmp_path / "config.toml").write_text("[daemon]\nmax_workers = 2\n")
+    monkeypatch.setenv("CLEW_LOOPS__REPEAT_LIMIT", "4")
+    keys = json.loads(clew("--home", tmp_path, "config", "--json")[1])["keys"]
+    assert keys["daemon.max_workers"] == {"value": 2, "source": f"{tmp_path}/config.toml:2"}
+    assert keys["loops.repeat_limit"] == {"value": 4, "source": "env CLEW_LOOPS__REPEAT_LIMIT"}
+    assert keys["daemon.sweep_s"]["source"] == "default"
+    assert "config.toml:2" in clew("--home", tmp_path, "config")[1]
+
+
+def test_config_check_names_all_faults_of_a_file(clew, tmp_path):
+    bad = tmp_path / "bad.toml"
+    bad.write_text("[daemon]\nmax_workers = 0\nsettle = 1\n[nope]\n")
+    code, out, err = clew("--home", tmp_path, "config", "--check", bad)
+    assert (code, out) == (1, "")
+    assert all(word in err for word in ("bad.toml:2", "bad.toml:3", "nope"))
+    code, out, _ = clew("--home", tmp_path, "config", "--check", bad, "--json")
+    assert code == 1
+    assert len(json.loads(out)["faults"]) == 3
+
+
+def test_config_check_of_the_example_finds_nothing(clew, tmp_path):
+    code, _, err = clew("--home", tmp_path, "config", "--check", REPO / "config.example.toml")
+    assert (code, err) == (0, "")
+
+
+def test_the_places_are_those_that_the_whole_config_gives(tmp_path, monkeypatch):
+    from clew_daemon.cli.where import Where
+    from clew_shared.settings import load, places
+
+    text = '[paths]\nstate = "elsewhere"\n[ledger]\nurl = "sqlite:///<state>/x.db"\n'
+    (tmp_path / "config.toml").write_text(text)
+    env = {"HOME": "/home/x", "CLEW_PATHS__RUN": "/run/y"}
+    where = Where.of(tmp_path, env)
+    settings = load(text, env, "config.toml").settings
+    assert where.places == places(env, tmp_path, settings)
+    assert str(where.ledger) == settings.ledger.located(str(where.places.state))[10:]
+
+
+def test_a_relative_home_is_meant_from_here(tmp_path, monkeypatch):
+    from clew_daemon.cli.where import Where
+
+    monkeypatch.chdir(tmp_path)
+    assert Where.of(Path("h"), {}).places.state == tmp_path / "h" / "state"
+    assert Where.of(None, {"CLEW_HOME": "h"}).places.state == tmp_path / "h" / "state"
+
+
+def test_doctor_looks_at_everything_and_makes_nothing(clew, tmp_path):
+    _, out, _ = clew("--home", tmp_path, "doctor", "--json")
+    checks = {check["name"]: check for check in json.loads(out)["checks"]}
+    assert {"python", "packages", "config", "inbox", "state", "ledger", "sandbox"} <= set(checks)
+    assert checks["python"]["level"] == "ok"
+    assert checks["daemon"]["level"] == "warn"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_doctor_fails_with_what_to_mend(clew, tmp_path):
+    (tmp_path / "config.toml").write_text(
+        '[agents.far]\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "m"\n'
+    )
+    (tmp_path / "state").write_text("a file where a folder should be")
+    code, out, _ = clew("--home", tmp_path, "doctor", "--json")
+    checks = {check["name"]: check for check in json.loads(out)["checks"]}
+    assert code == 1
+    assert checks["state"]["level"] == "fail"
+    assert checks["agent far"]["level"] == "fail"
+    assert "base_url" in checks["agent far"]["mend"]
+    assert clew("--home", tmp_path, "doctor")[0] == 1
+
+
+# ---- the docs
+
+
+def test_every_command_and_option_is_in_the_docs():
+    import typer
+
+    from clew_daemon.cli.app import application
+
+    text = (REPO / "docs" / "cli.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^### `(.+?)`\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL))
+    shared = text[: text.index("###")]
+    commands = dict(_commands(typer.main.get_command(application()), "clew"))
+    assert set(sections) == set(commands) - {"clew", "clew service"}
+    for path, command in commands.items():
+        for param in command.params:
+            for option in param.opts:
+                told = sections.get(path, shared)
+                assert not option.startswith("-") or f"`{option}" in told, f"{path} {option}"
+
+
+def _commands(command, path: str):
+    yield path, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _commands(inner, f"{path} {name}")
