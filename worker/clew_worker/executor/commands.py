@@ -27,6 +27,7 @@ _REQUEST_BYTES_MAX = 120 * 1024  # a string of a command line has 128 KiB at mos
 _DRAIN_S = 0.2
 _SILENCE_S = 0.02
 _START_TIMEOUT_S = 10.0
+_STARTS_MAX = 3
 
 
 class CommandError(Exception):
@@ -149,48 +150,30 @@ class Commands:
                 f"the command has {len(request)} bytes, at most {_REQUEST_BYTES_MAX} are possible; "
                 "write a file with write_file and run that"
             )
-        self.reap()
+        for _ in range(_STARTS_MAX):  # a starter that an earlier command killed is made anew
+            self.reap()
+            pid = self._try_start(request, output)
+            if pid is not None:
+                return pid
+            self._drop_starter()
+        raise CommandError("the process that starts commands keeps ending; nothing was started")
+
+    def _try_start(self, request: bytes, output: int) -> int | None:
+        """Start a command; None if the starter was gone, and then nothing runs."""
         answer_r, answer_w = os.pipe2(os.O_CLOEXEC)
         go_r, go_w = os.pipe2(os.O_CLOEXEC)
         try:
             try:
-                self._hand_over(request, [output, answer_w, go_r])
+                socket.send_fds(self._starter_socket(), [request], [output, answer_w, go_r])
+            except (BrokenPipeError, ConnectionResetError):
+                return None
             finally:
                 os.close(answer_w)
                 os.close(go_r)
-            return self._release(answer_r, go_w)
+            return _release(answer_r, go_w)
         finally:
             os.close(answer_r)
             os.close(go_w)
-
-    def _hand_over(self, request: bytes, fds: list[int]) -> None:
-        """Send a request; a starter that an earlier command has killed is made anew before."""
-        for _ in range(2):
-            try:
-                socket.send_fds(self._starter_socket(), [request], fds)
-            except (BrokenPipeError, ConnectionResetError):
-                self._drop_starter()
-            else:
-                return
-        raise CommandError("the process that starts commands ends at once")
-
-    def _release(self, answer_r: int, go_w: int) -> int:
-        """Let the command run, once it is our child and we can follow it; its pid."""
-        told = _read_until(answer_r, b"\n")
-        if not told.endswith(b"\n"):
-            self._drop_starter()
-            raise CommandError("the process that starts commands has ended; nothing was started")
-        pid = int(told)
-        deadline = time.monotonic() + _START_TIMEOUT_S
-        while not _is_child(pid):
-            if time.monotonic() > deadline:
-                raise CommandError("the command cannot be followed; nothing was started")
-            time.sleep(0.0005)
-        os.write(go_w, b"!")
-        if error := _read_until(answer_r, b"\n"):
-            os.waitpid(pid, 0)
-            raise CommandError(error.decode(errors="replace").strip())
-        return pid
 
     def _drop_starter(self) -> None:
         if self._starter is not None:
@@ -224,6 +207,24 @@ def _read_until(fd: int, end: bytes) -> bytes:
         if not data or answer.endswith(end):
             break
     return answer
+
+
+def _release(answer_r: int, go_w: int) -> int | None:
+    """Let a command run, once it is our child and can be followed; None if it is not there."""
+    told = _read_until(answer_r, b"\n")
+    if not told.endswith(b"\n"):
+        return None
+    pid = int(told)
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while not _is_child(pid):
+        if time.monotonic() > deadline:
+            raise CommandError("the command cannot be followed; nothing was started")
+        time.sleep(0.0005)
+    os.write(go_w, b"!")
+    if error := _read_until(answer_r, b"\n"):
+        os.waitpid(pid, 0)
+        raise CommandError(error.decode(errors="replace").strip())
+    return pid
 
 
 def _is_child(pid: int) -> bool:

@@ -1,0 +1,224 @@
+"""The walls: what an agent and an executor can and cannot reach."""
+
+import os
+import socket
+import traceback
+from pathlib import Path
+
+import pytest
+
+from clew_shared.cellwire import CellSpec, SandboxReport, SandboxSpec
+from clew_worker import sandbox
+from clew_worker.sandbox import grants, interpreter, privileges
+
+needs_landlock = pytest.mark.skipif(
+    sandbox.landlock.abi() == 0, reason="this kernel has no Landlock"
+)
+REPORT = SandboxReport(
+    landlock_abi=sandbox.landlock.abi(),
+    scopes=True,
+    isolation="guard",
+    userns=False,
+    network_off="seccomp",
+    seccomp=True,
+)
+
+
+def confined(spec, attempt, report=REPORT):
+    """Whether `attempt` succeeds in a forked process behind the walls of `spec`."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            privileges.no_new_privs()
+            sandbox.confine(spec, report, pidns=False, netns=False)
+            attempt()
+            code = 0
+        except OSError:
+            code = 3
+        except BaseException:  # noqa: BLE001
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, 3), "see the traceback above"
+    return code == 0
+
+
+def agent(home, **box):
+    folders = {"workspace": str(home / "workspace"), "hide": (str(home / "state"),)}
+    return CellSpec(
+        kind="agent",
+        agent="runbook",
+        cwd=str(home / "workspace"),
+        sandbox=SandboxSpec(**{**folders, **box}),
+    )
+
+
+@needs_landlock
+@pytest.mark.parametrize("place", ["workspace", "private", "state"])
+def test_an_agent_writes_nowhere(home, place):
+    def write():
+        (home / place / "new").write_text("x")
+
+    assert not confined(agent(home), write)
+
+
+@needs_landlock
+def test_an_agent_reads_the_workspace_and_the_system(home):
+    (home / "workspace" / "notes").write_text("x")
+
+    def read():
+        (home / "workspace" / "notes").read_text()
+        list(Path("/usr").iterdir())
+        Path(os.__file__).read_bytes()
+        Path("/dev/null").write_text("x")
+
+    assert confined(agent(home), read)
+
+
+@needs_landlock
+def test_an_agent_cannot_read_the_state(home):
+    assert not confined(agent(home), (home / "state" / "secret").read_text)
+
+
+@needs_landlock
+@pytest.mark.parametrize("allowed", ["", "state", "state/secret"])
+def test_hidden_folders_stay_hidden_whatever_is_allowed(home, allowed):
+    spec = agent(home, read=(str(home / allowed),))
+    assert not confined(spec, (home / "state" / "secret").read_text)
+
+
+@needs_landlock
+def test_what_lies_beside_a_hidden_folder_can_be_read(home):
+    (home / "private" / "notes").write_text("x")
+    assert confined(agent(home, read=(str(home),)), (home / "private" / "notes").read_text)
+
+
+@needs_landlock
+def test_a_workspace_inside_a_hidden_folder_is_usable_and_its_neighbours_are_not(home):
+    mine, other = home / "state" / "mine", home / "state" / "other"
+    for folder in (mine, other):
+        folder.mkdir()
+        (folder / "file").write_text("x")
+    spec = agent(home, workspace=str(mine))
+    assert confined(spec, (mine / "file").read_text)
+    assert not confined(spec, (other / "file").read_text)
+
+
+@needs_landlock
+def test_a_built_in_agent_starts_no_program(home):
+    def start():
+        os.execv("/bin/true", ["true"])
+
+    assert not confined(agent(home), start)
+
+
+@needs_landlock
+def test_a_built_in_agent_starts_no_program_from_memory_either(home):
+    def start():
+        fd = os.memfd_create("program")
+        os.write(fd, Path("/bin/true").read_bytes())
+        os.execve(fd, ["true"], {})
+
+    assert not confined(agent(home), start)
+
+
+def test_an_agent_opens_no_unix_socket_but_can_have_a_pair(home):
+    def pair():
+        for one in socket.socketpair():
+            one.close()
+        socket.socket(socket.AF_INET).close()
+
+    assert confined(agent(home), pair)
+    assert not confined(agent(home), lambda: socket.socket(socket.AF_UNIX).close())
+
+
+@needs_landlock
+def test_an_agent_cannot_signal_who_started_it(home):
+    me = os.getpid()
+    assert not confined(agent(home), lambda: os.kill(me, 0))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="for root only")
+def test_a_root_cell_cannot_read_the_environment_of_the_daemon(home):
+    me = Path(f"/proc/{os.getpid()}/environ")
+    assert not confined(agent(home), me.read_bytes)
+
+
+def test_network_off_without_a_namespace_leaves_no_internet_socket(home):
+    spec = agent(home, network=False)
+    assert not confined(spec, lambda: socket.socket(socket.AF_INET).close())
+
+
+def test_enforce_refuses_where_there_is_no_landlock_and_says_what_to_do(home):
+    report = REPORT.model_copy(update={"landlock_abi": 0})
+    with pytest.raises(sandbox.SandboxError, match="best_effort"):
+        sandbox.confine(agent(home), report, pidns=False, netns=False)
+
+
+def test_best_effort_goes_on_without_landlock_and_says_so(home):
+    report = REPORT.model_copy(update={"landlock_abi": 0})
+    spec = agent(home, mode="best_effort")
+    assert "Landlock" in sandbox.missing(spec, report)[0]
+    assert confined(spec, (home / "state" / "secret").read_text, report)
+
+
+def test_mode_off_puts_up_no_walls(home):
+    assert confined(agent(home, mode="off"), (home / "state" / "secret").read_text)
+
+
+def test_a_hidden_folder_that_is_not_there_yet_is_hidden(home):
+    later = str(home / "outbox")
+    found = list(grants.beside(str(home), [later]))
+    assert str(home) not in found
+    assert str(home / "workspace") in found
+
+
+def test_the_chain_of_a_script_has_its_interpreter_and_the_loader(tmp_path):
+    script = tmp_path / "agent"
+    script.write_text("#!/usr/bin/env sh\n")
+    script.chmod(0o755)
+    chain = interpreter.chain(str(script), "/", os.defpath)
+    assert chain[:2] == [str(script), "/usr/bin/env"]
+    assert any(Path(path).name == "sh" for path in chain)
+    assert any("ld-" in path for path in chain)
+
+
+def test_a_foreign_agent_reads_but_writes_and_starts_nothing(nursery, spec, home):
+    (home / "workspace" / "notes").write_text("notes\n")
+    script = "read line < notes; echo $line; echo x > /dev/null && echo null; echo x > y; /bin/ls"
+    cell = nursery.spawn(spec(sh=script, own_tools=False))
+    said = cell.read_log()
+    assert said.startswith("notes\nnull\n")
+    assert said.count("denied") == 2
+    assert not (home / "workspace" / "y").exists()
+
+
+def test_an_agent_with_its_own_tools_writes_and_starts_programs(nursery, spec, home):
+    cell = nursery.spawn(spec(sh="touch made; /bin/cat made ../state/secret; echo $?"))
+    assert cell.read_log().splitlines()[-1] == "1"
+    assert (home / "workspace" / "made").exists()
+
+
+def test_an_executor_reaches_its_folders_and_nothing_else(executor, home):
+    hands = executor()
+    assert hands.sh('echo x > file; echo x > "$TMPDIR/file"; cat file').result == "success"
+    assert hands.sh(f"cat {home}/state/secret").result == "failure"
+    assert hands.sh(f"echo x > {home}/beside").result == "failure"
+    assert hands.sh("ls /tmp").result == "failure"
+    assert hands.sh("cat ../state/secret").result == "failure"
+    (home / "workspace" / "link").symlink_to(home / "state" / "secret")
+    assert hands.sh("cat link").result == "failure"
+
+
+def test_nothing_that_an_executor_starts_can_signal_the_daemon(executor):
+    done = executor().sh(f"kill -0 {os.getpid()}")
+    assert done.result == "failure"
+
+
+def test_an_executor_without_network_sees_only_its_own_loopback(executor, variant):
+    if variant[0] == "guard":
+        pytest.skip("a filter instead of a namespace: see above")
+    done = executor(network=False).sh("test $(grep -c : /proc/net/dev) -eq 1")
+    assert done.result == "success"
