@@ -6,8 +6,10 @@ It knows the wire (JSON-RPC 2.0, a message a line), not what a method means.
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.errors import EXIT_NO_DAEMON, CliError
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 CONNECT_S = 2.0
 ANSWER_S = 30.0
 ANSWER_BYTES_MAX = 64 << 20
+ADDRESS_BYTES_MAX = 107
 _READ_BYTES = 1 << 16
 
 
@@ -49,7 +52,8 @@ def call(path: Path, method: str, **params: Any) -> Any:
     with _connected(path) as channel:
         try:
             channel.settimeout(ANSWER_S)
-            channel.sendall(json.dumps(request).encode() + b"\n")
+            with suppress(BrokenPipeError):  # one that refuses us says why before it hangs up
+                channel.sendall(json.dumps(request).encode() + b"\n")
             answer = json.loads(_line(channel, deadline))
         except TimeoutError:
             message = f"the daemon did not answer `{method}` within {ANSWER_S:g} s; see `clew logs`"
@@ -76,7 +80,7 @@ def _connected(path: Path) -> socket.socket:
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     channel.settimeout(CONNECT_S)
     try:
-        channel.connect(str(path))
+        _connect(channel, path)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         channel.close()
         raise NoDaemon from None
@@ -87,6 +91,18 @@ def _connected(path: Path) -> socket.socket:
         channel.close()
         raise CliError(f"the control socket {path} cannot be used: {error.strerror}") from None
     return channel
+
+
+def _connect(channel: socket.socket, path: Path) -> None:
+    """Connect, also where the path is longer than a socket address takes: by its folder."""
+    if len(os.fsencode(path)) <= ADDRESS_BYTES_MAX:
+        channel.connect(str(path))
+        return
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        channel.connect(f"/proc/self/fd/{folder}/{path.name}")
+    finally:
+        os.close(folder)
 
 
 def _line(channel: socket.socket, deadline: float) -> bytes:

@@ -1,0 +1,192 @@
+"""The command line and a daemon that is played by the test: questions, answers, deadlines."""
+
+import json
+import os
+import socket
+import socketserver
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from clew_daemon.cli import client, run
+from clew_daemon.cli.client import NoDaemon, Refused, call
+from clew_daemon.cli.demo import Killer
+from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.watching import changes
+
+PING = {"pid": 1, "version": "0.1.0", "uptime_s": 5.0, "ready": True, "status": "idle"}
+
+
+@contextmanager
+def daemon(folder, answers):
+    """Serve `answers` (by method: a result, or raw bytes) on the socket of a home's run folder."""
+    asked = []
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self):
+            for line in self.rfile:
+                request = json.loads(line)
+                asked.append((request["method"], request["params"]))
+                answer = answers[request["method"]]
+                if isinstance(answer, bytes):
+                    self.wfile.write(answer)
+                    return
+                key = "error" if "code" in answer else "result"
+                body = {"jsonrpc": "2.0", "id": request["id"], key: answer}
+                self.wfile.write(json.dumps(body).encode() + b"\n")
+
+    (folder / "run").mkdir(parents=True, exist_ok=True)
+    path = folder / "run" / "control.sock"
+    listening = socket.socket(socket.AF_UNIX)
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    listening.bind(f"/proc/self/fd/{directory}/{path.name}")
+    os.close(directory)
+    listening.listen()
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler, bind_and_activate=False)
+    server.socket.close()
+    server.socket, server.server_address = listening, str(path)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield path, asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_an_answer_is_the_result(tmp_path):
+    with daemon(tmp_path, {"ping": PING}) as (path, asked):
+        assert call(path, "ping", goal="x") == PING
+    assert asked == [("ping", {"goal": "x"})]
+
+
+def test_a_socket_path_longer_than_an_address_works(tmp_path):
+    deep = tmp_path / ("d" * 100) / ("e" * 100)
+    with daemon(deep, {"ping": PING}) as (path, _):
+        assert call(path, "ping") == PING
+
+
+def test_an_error_is_told_in_the_daemons_words(tmp_path, capsys):
+    error = {"code": -32001, "message": "goal x is over: \x1b[31m`retry` starts it again"}
+    with daemon(tmp_path, {"reload": error}) as (path, _):
+        with pytest.raises(Refused, match="is over"):
+            call(path, "reload")
+        assert run(["--home", str(tmp_path), "reload"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "retry" in said.err
+    assert "\x1b" not in said.err
+
+
+@pytest.mark.parametrize("answer", [b"no json\n", b'{"jsonrpc"'])
+def test_an_answer_that_is_none_is_an_error(tmp_path, answer):
+    with daemon(tmp_path, {"ping": answer}) as (path, _), pytest.raises(CliError):
+        call(path, "ping")
+
+
+def test_a_daemon_that_hangs_up_is_none(tmp_path):
+    with daemon(tmp_path, {"ping": b""}) as (path, _), pytest.raises(NoDaemon):
+        call(path, "ping")
+
+
+def test_a_daemon_that_does_not_answer_in_time_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(client, "ANSWER_S", 0.05)
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "s"))
+        silent.listen()
+        with pytest.raises(CliError, match="did not answer `ping`"):
+            call(tmp_path / "s", "ping")
+
+
+def test_status_shows_the_daemon_and_its_goals(tmp_path, capsys):
+    answer = {"daemon": PING, "goals": []}
+    with daemon(tmp_path, {"status": answer}):
+        assert run(["--home", str(tmp_path), "status", "--json"]) == 0
+        view = json.loads(capsys.readouterr().out)
+        assert set(view["daemon"]) >= {"pid", "version", "uptime_s", "ready"}
+        assert run(["--home", str(tmp_path), "status"]) == 0
+        assert "pid 1, up 5.0 s: idle" in capsys.readouterr().out
+
+
+def test_reload_tells_old_and_new_and_what_waits(tmp_path, capsys):
+    changed = [
+        {"key": "loops.repeat_limit", "old": 3, "new": 4, "live": True},
+        {"key": "daemon.max_workers", "old": 4, "new": 2, "live": False},
+    ]
+    with daemon(tmp_path, {"reload": {"changes": changed}}):
+        assert run(["--home", str(tmp_path), "reload"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["loops.repeat_limit: 3 -> 4", "daemon.max_workers: 4 -> 2  (after a restart)"]
+
+
+def test_submit_tells_what_the_daemon_refused(tmp_path, capsys, monkeypatch):
+    goal = tmp_path / "g.md"
+    goal.write_text("# x\n")
+    inbox = tmp_path / "inbox"
+    from clew_daemon.cli import submit
+
+    def dropped(folder, name, raw):
+        rejected = folder / "rejected"
+        rejected.mkdir(parents=True)
+        (rejected / "g-1.md").write_bytes(raw)
+        (rejected / "g-1.md.error.txt").write_text("line 1: no\n")
+        return folder / "g-1.md"
+
+    monkeypatch.setattr(submit, "drop", dropped)
+    with daemon(tmp_path, {"ping": PING, "status": {"daemon": PING, "goals": []}}):
+        assert run(["--home", str(tmp_path), "submit", str(goal)]) == 1
+    assert "line 1: no" in capsys.readouterr().err
+    assert inbox.exists()
+
+
+# ---- what is said of a goal that is watched
+
+
+def detail(**new):
+    subtask = {"description": "One", "status": "in_progress"}
+    return {
+        "id": "g",
+        "agent": "runbook",
+        "status": "in_progress",
+        "progress": 0.5,
+        "restarts": 0,
+        "epoch": 1,
+        "pid": None,
+        "reason": None,
+        "in_flight": [],
+        "blocked_actions": [],
+        "current_task_idx": 0,
+        "current_subtask_idx": 0,
+        "goal": {"tasks": [{"description": "T", "subtasks": [subtask]}]},
+        **new,
+    }
+
+
+def test_a_goal_that_did_not_change_says_nothing():
+    assert changes(detail(), detail()) == []
+
+
+def test_the_first_look_says_where_a_goal_stands():
+    assert changes(None, detail()) == ["in_progress 50%", "[>] 1.1 One (50%)"]
+
+
+def test_restarts_actions_blocks_and_ends_are_said_once():
+    flight = [{"seq": 7, "name": "run_cmd", "signature": 'run_cmd::{"cmd":"ls"}'}]
+    after = detail(restarts=1, epoch=2, in_flight=flight, blocked_actions=["x::{}"])
+    assert changes(detail(), after) == [
+        "worker restarted, epoch 2 (restarts 1)",
+        '#7 run_cmd {"cmd":"ls"}',
+        "loop: refused from now on: x::{}",
+    ]
+    assert changes(after, after) == []
+    assert changes(after, {**after, "status": "failed", "reason": "no"}) == ["failed 50%: no"]
+
+
+def test_a_worker_that_is_gone_is_not_counted_as_killed():
+    killer = Killer()
+    busy = detail(in_flight=[{"seq": 1}], pid=2**22 + 1)
+    killer([busy])
+    killer([detail()])
+    assert killer.kills == 0
