@@ -82,6 +82,21 @@ class Book:
             core.emit(event, output)
         await self.commit(core)
 
+    async def forget(self, goal: str) -> None:
+        """Let go of an ended goal; the ledger keeps what `verify` needs of it."""
+        core = self.cores.pop(goal)
+        self.identities.discard(core.state.identity)
+        await self.ledger.purge(goal)
+
+    async def emit_own(self, events: list[ev.Event]) -> None:
+        """Record events of the daemon's own, that belong to no goal."""
+        records = [Recorded(self._number(), event) for event in events]
+        entries = [Entry("", e.kind, ev.encode(e)) for e in events]
+        _, done = self.ledger.append(entries)
+        await asyncio.shield(done)
+        for listener in self.listeners:
+            listener("", records)
+
     def _core(self, state: State) -> Core:
         return Core(
             state,
@@ -107,9 +122,7 @@ class Book:
         done.add_done_callback(lambda f: self._durable(goal, records, f))
         self._snapshot(core, len(records))
 
-    def _durable(
-        self, goal: str, records: list[Recorded], done: asyncio.Future[None]
-    ) -> None:
+    def _durable(self, goal: str, records: list[Recorded], done: asyncio.Future[None]) -> None:
         if self._commits.get(goal) is done:
             del self._commits[goal]
         if done.cancelled() or done.exception() is not None:

@@ -6,7 +6,7 @@ The daemon loads every goal so at its start; the command line does it where no d
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from clew_shared import events as ev
 from clew_shared.fold import apply
@@ -16,6 +16,10 @@ from clew_shared.state import STATE_VERSION, State, load
 
 SNAPSHOT_EVERY = 500
 """Events of a goal between two snapshots: what a start replays at the most."""
+
+
+FOLLOWING_MAX = 500
+"""So many events of a goal after an action are searched for its outcome."""
 
 
 class Readable(Protocol):
@@ -42,14 +46,31 @@ def load_states(ledger: Readable) -> dict[str, State]:
     return {s.goal_id: s for s in sorted(states, key=lambda s: s.accepted_seq)}
 
 
-def history(ledger: Readable, goal: str) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+def history(ledger: Readable, goal: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Give a goal's lines of history.jsonl and its entries of loops.json, oldest first."""
-    fold, lines = HistoryFold(), []
+    lines, fold, _ = replay_history(ledger, goal)
+    return lines, fold.loops
+
+
+def replay_history(ledger: Readable, goal: str) -> tuple[list[dict[str, Any]], HistoryFold, int]:
+    """Give the lines, the fold that made them, and the number of the last event in it."""
+    fold, lines, seq = HistoryFold(), [], 0
     for row in ledger.read(goal):
+        seq = row.seq
         if row.kind in _OF_HISTORY and (ended := fold.take(row.seq, ev.decode(row.body))):
             action, of = ended
             lines.append(history_view(action, text(ledger.output(of))))
-    return lines, fold.loops
+    return lines, fold, seq
+
+
+def output_of(ledger: Readable, goal: str, action: int) -> str | None:
+    """Give the output of an action by the action's number, None where there is none."""
+    for row in ledger.read(goal, action, FOLLOWING_MAX):
+        if row.kind == "action_finished":
+            event = ev.decode(row.body)
+            if isinstance(event, ev.ActionFinished) and event.of == action:
+                return text(ledger.output(row.seq))
+    return None
 
 
 def text(output: bytes | None) -> str:

@@ -134,6 +134,13 @@ class Core:
             return self._refuse(proposal, said, at)
         return self._allow(proposal, said, at, rationale)
 
+    def refuses(self, tool: str, args: dict[str, Any]) -> bool:
+        """Tell, without recording anything, whether a rule would refuse this in the world as it is believed."""
+        if self.state.replan_required:
+            return False
+        proposal = Proposal(tool, args, self._signature(tool, args))
+        return isinstance(judge(self.state, proposal, self.loops), Refusal)
+
     def outcome(self, seq: int, report: Report, at: float) -> Heard:
         """Take in what came of an allowed action; one told twice is recognised."""
         flight = self.state.in_flight.get(seq)
@@ -163,9 +170,11 @@ class Core:
             escalated_to=heard.escalated_to,
         )
 
-    def interrupt(self, reason: str, at: float, *, counts: bool) -> list[int]:
-        """Say of everything in flight that its effect is unknown; gives the numbers of the actions."""
-        seqs = list(self.state.in_flight)
+    def interrupt(
+        self, reason: str, at: float, *, counts: bool, only: int | None = None
+    ) -> list[int]:
+        """Say of everything in flight (or `only` of one action) that its effect is unknown."""
+        seqs = [s for s in self.state.in_flight if only in (None, s)]
         for seq in seqs:
             self.emit(ev.ActionInterrupted(at=at, of=seq, reason=reason, counts=counts))
         return seqs
@@ -209,7 +218,7 @@ class Core:
         if spent := self.budget_spent(at):
             refusal = Refusal("budget", f"Refused: {spent}. A person must decide.", loop=False)
             verdict = self._refuse(proposal, refusal, at, done=done)
-            self.block_goal("budget", at, question=_budget_question(state, spent))
+            self.out_of_budget(spent, at)
             return Verdict(False, verdict.seq, "budget", verdict.message, escalated_to="person")
         return None
 
@@ -230,6 +239,10 @@ class Core:
         if spec.budget_wall_s is not None and active >= spec.budget_wall_s:
             return f"the budget of {spec.budget_wall_s:g} seconds is used up"
         return ""
+
+    def out_of_budget(self, spent: str, at: float) -> None:
+        """Hand the goal to a person: a budget is used up."""
+        self.block_goal(f"budget: {spent}", at, question=_budget_question(self.state, spent))
 
     def _allow(self, proposal: Proposal, said: Nudge | None, at: float, rationale: str) -> Verdict:
         seq = self.emit(
@@ -405,7 +418,7 @@ class Core:
 
     def complete_subtask(self, at: float, *, success: bool, failure: str, summary: str = "") -> Any:
         """End the current subtask, or count a failed attempt at it; gives the level escalated to."""
-        self._need_no_replan()
+        self.need_no_replan()
         current = self.state.subtask
         if current is None or current.status != StepStatus.IN_PROGRESS:
             return None
@@ -416,13 +429,14 @@ class Core:
 
     def advance(self, at: float) -> bool:
         """Start the next pending subtask; the current one stays while it is open. False: none is left."""
-        self._need_no_replan()
+        self.need_no_replan()
         current = self.state.subtask
         if current and current.status == StepStatus.IN_PROGRESS:
             return True
         return self._start_next(at)
 
-    def _need_no_replan(self) -> None:
+    def need_no_replan(self) -> None:
+        """Raise WrongState while a replan, or a person, is waited for."""
         required = self.state.replan_required
         if required == "person":
             raise WrongState(
@@ -454,6 +468,10 @@ class Core:
             self.block_goal(reason, at, question=question)
         return event.to
 
+    def fail(self, failure: str, at: float) -> Level | None:
+        """Count a failed attempt at the current subtask, seen from outside; gives the level escalated to."""
+        return None if self.state.replan_required else self._fail(failure, at, "agent")
+
     def block_goal(self, reason: str, at: float, *, question: str) -> None:
         """Hand the goal to a person."""
         if self.state.goal.status != GoalStatus.BLOCKED:
@@ -464,15 +482,6 @@ class Core:
         self.emit(
             ev.GoalEnded(at=at, status="failed", reason=head(summary) or "failed", summary=summary)
         )
-
-    def may_finish(self) -> str:
-        """Say why success cannot be accepted before any check has run; "" where it can."""
-        state = self.state
-        if state.replan_required:
-            return f"replan required: {state.replan_required}"
-        if not state.spec.checks and state.open_subtasks():
-            return "subtasks are open"
-        return ""
 
 
 def _budget_question(state: State, spent: str) -> str:

@@ -336,17 +336,17 @@ class FeedbackGiven(Event):
     text: str
 
 
-class FeedbackHeard(Event):
-    """The agent was shown all feedback up to here."""
-
-    kind: Literal["feedback_heard"] = "feedback_heard"
-
-
 class Unblocked(Event):
     """A person lifted the blocks of a signature and its counts."""
 
     kind: Literal["unblocked"] = "unblocked"
     signature: str
+
+
+class Reported(Event):
+    """The goal's report was put in the outbox."""
+
+    kind: Literal["reported"] = "reported"
 
 
 class BulletAdded(Event):
@@ -414,8 +414,8 @@ GoalEvent = Annotated[
     | ProbesSeen
     | CheckFinished
     | FeedbackGiven
-    | FeedbackHeard
-    | Unblocked,
+    | Unblocked
+    | Reported,
     Field(discriminator="kind"),
 ]
 

@@ -97,7 +97,8 @@ def _goal_waiting(state: State, e: ev.GoalWaiting, _seq: int) -> None:
     state.reason, state.wait_until, state.paused = e.reason, e.until, e.paused
 
 
-def _goal_blocked(state: State, e: ev.GoalBlocked, _seq: int) -> None:
+def _goal_blocked(state: State, e: ev.GoalBlocked, seq: int) -> None:
+    state.rested_seq = seq
     state.goal.status = GoalStatus.BLOCKED
     state.reason, state.question, state.wait_until = e.reason, e.question, None
 
@@ -113,8 +114,7 @@ def _reopen(state: State) -> None:
     """Give what a person let go on a fresh start: attempts, replans, streaks and budgets count anew."""
     state.replan_required = ""
     state.goal.failed_replans = 0
-    state.blocked_proposals = state.ignored_interventions = 0
-    state.attention = Attention(steps=state.attention.steps)
+    _count_anew(state)
     state.iterations_granted, state.actions_granted = state.iteration, state.actions_total
     state.tokens_granted, state.active_granted_s = state.cost.tokens, state.cost.active_s
     for task in state.goal.tasks:
@@ -127,7 +127,8 @@ def _reopen(state: State) -> None:
         state.subtask.status = state.task.status = StepStatus.IN_PROGRESS
 
 
-def _goal_ended(state: State, e: ev.GoalEnded, _seq: int) -> None:
+def _goal_ended(state: State, e: ev.GoalEnded, seq: int) -> None:
+    state.rested_seq = seq
     state.goal.status = GoalStatus(e.status)
     state.reason, state.summary, state.question, state.wait_until = e.reason, e.summary, "", None
     current = state.subtask
@@ -570,8 +571,12 @@ def _check_finished(state: State, e: ev.CheckFinished, _seq: int) -> None:
 def _feedback_given(state: State, e: ev.FeedbackGiven, _seq: int) -> None:
     """Start the streaks anew and lift the subtask's blocks but for `crash` (contract, section 8)."""
     state.feedback.append(e.text)
-    state.feedback_new.append(e.text)
-    del state.feedback[:-FEEDBACK_KEPT], state.feedback_new[:-FEEDBACK_KEPT]
+    del state.feedback[:-FEEDBACK_KEPT]
+    _count_anew(state)
+
+
+def _count_anew(state: State) -> None:
+    """Forget counts, streaks and blocks; what is known of worlds stays, and so do the deaths."""
     old = state.scope
     blocks = {
         s: {EVERYWHERE: "crash"} for s, b in old.blocks.items() if b.get(EVERYWHERE) == "crash"
@@ -587,17 +592,17 @@ def _feedback_given(state: State, e: ev.FeedbackGiven, _seq: int) -> None:
     state.blocked_proposals = state.ignored_interventions = 0
 
 
-def _feedback_heard(state: State, e: ev.FeedbackHeard, _seq: int) -> None:
-    del e
-    state.feedback_new.clear()
-
-
 def _unblocked(state: State, e: ev.Unblocked, _seq: int) -> None:
     scopes = [state.scope, *([state.inherited] if state.inherited else [])]
     for scope in scopes:
         for counts in (scope.blocks, scope.tallies, scope.crashes, scope.loop_counts):
             counts.pop(e.signature, None)  # type: ignore[attr-defined]
         scope.steps = [s for s in scope.steps if s.signature != e.signature]
+
+
+def _reported(state: State, e: ev.Reported, seq: int) -> None:
+    del e
+    state.reported_seq = seq
 
 
 _APPLY: dict[str, Any] = {
@@ -628,7 +633,7 @@ _APPLY: dict[str, Any] = {
     "probes_seen": _probes_seen,
     "check_finished": _check_finished,
     "feedback_given": _feedback_given,
-    "feedback_heard": _feedback_heard,
     "unblocked": _unblocked,
+    "reported": _reported,
 }
 """Which function takes in which event; a test holds it to be total."""

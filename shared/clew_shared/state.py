@@ -182,9 +182,10 @@ class State:
     wait_until: float | None = None
     checks: dict[str, Check] = field(default_factory=dict)
     feedback: list[str] = field(default_factory=list)
-    feedback_new: list[str] = field(default_factory=list)
     set_aside: list[str] = field(default_factory=list)
     cost: Cost = field(default_factory=Cost)
+    reported_seq: int = 0
+    rested_seq: int = 0
     accepted_at: float = 0.0
     started_at: float = 0.0
     updated_at: float = 0.0

@@ -1,0 +1,124 @@
+"""From a dropped file to a goal: parsed, checked, and durably recorded, each drop exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clew_daemon.inbox import Accepted, Already, Dropped, Later, Rejected, Verdict
+from clew_shared import events as ev
+from clew_shared.goalfile import GoalFileError, goal_id, parse, workspace_fault
+from clew_shared.ledger import LedgerState
+from clew_shared.places import expanded
+
+if TYPE_CHECKING:
+    from clew_daemon.context import Daemon
+    from clew_shared.goalfile_model import GoalFile
+
+FULL_RETRY_S = 1.0
+TOKEN_BYTES = 2
+
+
+async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
+    """Make a goal of a dropped file, or say why it is none."""
+    identity = tuple(str(part) for part in dropped.identity)
+    if identity in daemon.book.identities:
+        return Already()
+    if daemon.book.ledger.state is LedgerState.FULL:
+        return Later(FULL_RETRY_S)
+    agents = daemon.settings.agents
+    try:
+        found = await asyncio.to_thread(parse, dropped.raw, dropped.name, agents.names)
+    except GoalFileError as error:
+        return Rejected(str(error))
+    if identity in daemon.book.identities:  # somebody else parsed the same drop meanwhile
+        return Already()
+    goal = _free_id(daemon, found.description)
+    workspace = workspace_of(daemon, found, goal)
+    if fault := workspace_fault(workspace, daemon.places):
+        return Rejected(f"{dropped.name} cannot be used:\nworkspace: {fault}")
+    event = ev.GoalAccepted(
+        at=time.time(),
+        goal_id=goal,
+        spec=spec(found, str(workspace), agent_of(daemon, found), dropped.name),
+        tasks=planned(found),
+        identity=identity,
+    )
+    await daemon.book.accept(event, dropped.raw)
+    return Accepted(goal)
+
+
+def workspace_of(daemon: Daemon, found: GoalFile, goal: str) -> Path:
+    """Give the folder where the goal's agent acts, links resolved."""
+    if found.workspace is None:
+        return (daemon.places.workspaces / goal).resolve()
+    return expanded(found.workspace, daemon.keys.env).resolve()
+
+
+def agent_of(daemon: Daemon, found: GoalFile) -> str:
+    """Name the agent: the file's, else the runbook where every open subtask has blocks, else the default."""
+    if found.agent is None and found.runnable_without_llm:
+        return "runbook"
+    return daemon.settings.agents.resolve(found.agent)
+
+
+def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> ev.Spec:
+    """Give what a goal file asks for, as the ledger keeps it."""
+    hints = found.suggestions
+    return ev.Spec(
+        description=found.description,
+        notes=_notes(found),
+        done_when=found.done_when,
+        workspace=workspace,
+        agent=agent,
+        checks=found.checks,
+        priority=found.priority,
+        max_iterations=found.max_iterations,
+        budget_tokens=found.budget.tokens,
+        budget_wall_s=found.budget.wall_s,
+        not_before=found.not_before.timestamp() if found.not_before else None,
+        depends_on=found.depends_on,
+        on_interrupt=found.on_interrupt,
+        unknown_keys=tuple(
+            f"{key} (did you mean {hints[key]}?)" if key in hints else key
+            for key in found.unknown_keys
+        ),
+        file_name=file_name,
+    )
+
+
+def planned(found: GoalFile) -> tuple[ev.PlannedTask, ...]:
+    """Give the tree of a goal file."""
+    return tuple(
+        ev.PlannedTask(
+            description=task.description,
+            subtasks=tuple(
+                ev.PlannedSubtask(
+                    description=sub.description,
+                    done=sub.done,
+                    steps=tuple(ev.Step(tool=s.tool, args=s.args) for s in sub.steps),
+                )
+                for sub in task.subtasks
+            ),
+        )
+        for task in found.tasks
+    )
+
+
+def _notes(found: GoalFile) -> str:
+    """Join the prose of the goal, its tasks and its items: all of it is for the agent."""
+    parts = [found.notes]
+    for task in found.tasks:
+        if task.notes:
+            parts.append(f"{task.description}: {task.notes}")
+        parts += [f"{sub.description}: {sub.notes}" for sub in task.subtasks if sub.notes]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _free_id(daemon: Daemon, description: str) -> str:
+    while (goal := goal_id(description, secrets.token_hex(TOKEN_BYTES))) in daemon.book.cores:
+        pass
+    return goal

@@ -1,0 +1,415 @@
+"""The daemon: makes its parts, starts them in order, and stops them in the reverse order.
+
+Signals, the service manager and the ledger's troubles end up here; goals are the supervisor's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import structlog
+import uvloop
+
+from clew_daemon import log as logging
+from clew_daemon.acceptance import accept
+from clew_daemon.book import Book
+from clew_daemon.children import Children, become_subreaper
+from clew_daemon.context import Daemon
+from clew_daemon.control import Control, ControlError
+from clew_daemon.inbox import Dropped, Inbox
+from clew_daemon.inbox import Verdict as Dropping
+from clew_daemon.keys import Keys, scrubbed, take_environment
+from clew_daemon.lock import LockHeld, acquire
+from clew_daemon.nursery import Nursery, SpawnError
+from clew_daemon.people import People
+from clew_daemon.playbook import Playbook
+from clew_daemon.publisher import Publisher
+from clew_daemon.reload import SettingsError, reload
+from clew_daemon.service import Notifier, without_notify
+from clew_daemon.slots import Slots
+from clew_daemon.supervisor import Supervisor
+from clew_shared.ledger import Ledger, LedgerError, LedgerState
+from clew_shared.publish import goal_detail, status_view
+from clew_shared.settings import LlmAgent
+
+if TYPE_CHECKING:
+    from clew_shared.settings import Change, Loaded, Places, Settings
+
+log = structlog.get_logger()
+
+EXIT_OK, EXIT_FAILED, EXIT_CONFIG = 0, 1, 78
+LOG_FILE = "clew.log"
+LEDGER_CLOSE_S = 10.0
+STATUS_EVERY_S = 1.0
+DAY_S = 86_400.0
+NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG")
+
+
+def run(places: Places, loaded: Loaded, *, log_console: bool = False) -> int:
+    del log_console
+    """Run the daemon in the foreground until it is told to stop; gives the exit code."""
+    keys = take_environment(os.environ, loaded.settings)
+    try:
+        _make_folders(places)
+        lock = acquire(places.run)
+        _configure_log(places, loaded.settings, keys)
+    except LockHeld as held:
+        return _failed(str(held), EXIT_FAILED)
+    except OSError as error:
+        return _failed(f"clew cannot use its folders: {error}", EXIT_CONFIG)
+    with lock:
+        try:
+            return uvloop.run(App(places, loaded.settings, keys).run())
+        except LedgerError as error:
+            log.critical("daemon.stopped", reason=str(error))
+            return _failed(str(error), EXIT_CONFIG)
+        finally:
+            logging.close()
+
+
+class App:
+    """One life of the daemon."""
+
+    def __init__(self, places: Places, settings: Settings, keys: Keys) -> None:
+        self._places = places
+        self._keys = keys
+        self._notifier = Notifier.from_env(keys.env)
+        self._began = time.monotonic()
+        self._stop = asyncio.Event()
+        self._hangup = asyncio.Event()
+        self._interrupts = 0
+        self._ready = False
+        self._code = EXIT_OK
+        self._trouble = ""
+        self._verdict = ""
+        self._settings = settings
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    async def run(self) -> int:
+        """Start, serve, stop."""
+        self._listen()
+        log.info(
+            "daemon.started",
+            pid=os.getpid(),
+            version=version("clew"),
+            state=str(self._places.state),
+        )
+        become_subreaper()
+        ledger = Ledger.open(self._ledger_path(), on_state=self._ledger_state)
+        try:
+            await self._serve(ledger)
+        finally:
+            with contextlib.suppress(LedgerError):
+                await ledger.close(LEDGER_CLOSE_S)
+        log.info("daemon.stopped", code=self._code)
+        return self._code
+
+    async def _serve(self, ledger: Ledger) -> None:
+        book = Book(ledger, self._settings)
+        children = Children()
+        daemon = self._daemon = Daemon(
+            places=self._places,
+            settings=self._settings,
+            keys=self._keys,
+            book=book,
+            playbook=Playbook(book),
+            children=children,
+            nursery=Nursery(children, self._nursery_env(), self._preload()),
+            slots=Slots(lambda: self._daemon.settings.limits.llm_calls),
+            publisher=Publisher(book),
+        )
+        daemon.playbook.load()
+        self._supervisor = Supervisor(daemon)
+        people = People(daemon, self._supervisor)
+        self._people = people
+        control = Control(self._places.run, self._handlers(people))
+        inbox = Inbox(
+            self._places.inbox,
+            self._places.inbox / "rejected",
+            settle_s=self._settings.daemon.settle_s,
+            sweep_s=self._settings.daemon.sweep_s,
+            accept=self._accept,
+            log=log,
+        )
+        self._end_leftovers(book)
+        try:
+            await self._start(inbox, control)
+            await self._stop.wait()
+        finally:
+            await self._shut_down(inbox, control)
+
+    async def _start(self, inbox: Inbox, control: Control) -> None:
+        await control.start()
+        nursery = self._daemon.nursery
+        try:
+            await nursery.start()
+        except SpawnError as error:
+            log.error("nursery.failed", reason=str(error))
+        else:
+            for message in nursery.report.messages if nursery.report else ():
+                log.warning("sandbox.limits", message=message)
+        await self._supervisor.start()
+        await inbox.start()
+        for coroutine in (self._reloads(), self._tell(), self._sweep(), self._retain()):
+            self._tasks.append(asyncio.ensure_future(coroutine))
+        if self._notifier.watchdog_interval_s:
+            self._tasks.append(
+                asyncio.ensure_future(self._watchdog(self._notifier.watchdog_interval_s))
+            )
+        self._ready = True
+        self._notifier.ready(self._status_text())
+        states = self._daemon.book.states().values()
+        working = [s.goal_id for s in states if s.goal.status == "in_progress"]
+        if working:
+            log.info("daemon.recovered", goals=working)
+        log.info("daemon.ready", goals=len(self._daemon.book.cores))
+
+    async def _shut_down(self, inbox: Inbox, control: Control) -> None:
+        self._ready = False
+        self._notifier.stopping()
+        log.info("daemon.stopping")
+        await inbox.stop()
+        await self._supervisor.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._daemon.publisher.close()
+        await control.stop()
+        await self._daemon.nursery.stop()
+        self._daemon.children.sweep()
+
+    # -- signals -------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_unexpected)
+        loop.add_signal_handler(signal.SIGTERM, self._stop.set)
+        loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        loop.add_signal_handler(signal.SIGHUP, self._hangup.set)
+
+    def _interrupted(self) -> None:
+        self._interrupts += 1
+        if self._interrupts > 1:
+            os._exit(EXIT_FAILED)  # every worker dies with the daemon; the ledger is a valid prefix
+        self._stop.set()
+
+    # -- reload --------------------------------------------------------------------------------------
+
+    async def _reloads(self) -> None:
+        """Reload on SIGHUP; signals that come together are one."""
+        while True:
+            await self._hangup.wait()
+            self._hangup.clear()
+            with contextlib.suppress(ControlError):
+                self._reload()
+
+    def _reload(self) -> list[Change]:
+        self._notifier.reloading()
+        try:
+            taken = reload(self._places.config, self._keys.env, self._daemon.settings)
+            _configure_log(self._places, taken.settings, self._keys)
+        except (SettingsError, OSError, UnicodeDecodeError) as error:
+            self._verdict = f"reload refused: {str(error).splitlines()[0]}"
+            log.error("config.rejected", reason=str(error))
+            raise ControlError(f"nothing was changed:\n{error}") from None
+        else:
+            self._verdict = f"reloaded, {len(taken.changes)} keys changed"
+            self._daemon.settings = taken.settings
+            self._daemon.book.adopt(taken.settings)
+            self._supervisor.reloaded()
+            log.info(
+                "config.reloaded",
+                changed={c.key: {"old": c.old, "new": c.new} for c in taken.changes},
+                restart_needed=[c.key for c in taken.changes if not c.live],
+            )
+            return taken.changes
+        finally:
+            self._notifier.ready(self._status_text())
+
+    # -- the control socket ----------------------------------------------------------------------------
+
+    def _handlers(self, people: People) -> dict[str, Any]:
+        return {
+            "ping": self._ping,
+            "status": self._status,
+            "reload": self._reload_asked,
+            "feedback": people.feedback,
+            "unblock": people.unblock,
+            "pause": people.pause,
+            "resume": people.resume,
+            "cancel": people.cancel,
+            "retry": people.retry,
+        }
+
+    async def _ping(self, _: dict[str, Any]) -> dict[str, Any]:
+        return self._view()
+
+    async def _status(self, params: dict[str, Any]) -> dict[str, Any]:
+        if params.get("goal"):
+            return {"daemon": self._view(), "goal": goal_detail(self._people.find(params).state)}
+        states = self._daemon.book.states().values()
+        return {"daemon": self._view(), "goals": [status_view(state) for state in states]}
+
+    async def _reload_asked(self, _: dict[str, Any]) -> dict[str, Any]:
+        found = self._reload()
+        return {
+            "changes": [{"key": c.key, "old": c.old, "new": c.new, "live": c.live} for c in found]
+        }
+
+    def _view(self) -> dict[str, Any]:
+        report = self._daemon.nursery.report
+        return {
+            "pid": os.getpid(),
+            "version": version("clew"),
+            "uptime_s": round(time.monotonic() - self._began, 3),
+            "ready": self._ready,
+            "status": self._status_text(),
+            "sandbox": {
+                "mode": self._daemon.settings.sandbox.mode,
+                "landlock_abi": report.landlock_abi if report else None,
+                "isolation": report.isolation if report else None,
+                "messages": list(report.messages) if report else [],
+            },
+        }
+
+    # -- in the background -----------------------------------------------------------------------------
+
+    async def _accept(self, dropped: Dropped) -> Dropping:
+        return await accept(self._daemon, dropped)
+
+    async def _tell(self) -> None:
+        """Keep STATUS= true."""
+        said = ""
+        while True:
+            await asyncio.sleep(STATUS_EVERY_S)
+            text = self._status_text()
+            if text != said:
+                self._notifier.status(text)
+                said = text
+
+    def _status_text(self) -> str:
+        if self._trouble:
+            return self._trouble
+        states = list(self._daemon.book.states().values())
+        running = sum(s.goal.status == "in_progress" for s in states)
+        blocked = sum(s.goal.status == "blocked" for s in states)
+        parts = [f"{running} goals running, {blocked} blocked"]
+        if self._supervisor.last_restart:
+            parts.append(f"last restart: {self._supervisor.last_restart}")
+        if self._verdict:
+            parts.append(self._verdict)
+        return "; ".join(parts)
+
+    async def _watchdog(self, interval_s: float) -> None:
+        """Feed the manager's watchdog while the event loop and the ledger really answer."""
+        ledger = self._daemon.book.ledger
+        while True:
+            if ledger.state is LedgerState.FULL or await ledger.sync(interval_s):
+                self._notifier.watchdog()
+            await asyncio.sleep(interval_s)
+
+    async def _sweep(self) -> None:
+        """Reap and end what cells leave behind, as a second line."""
+        while True:
+            await asyncio.sleep(self._settings.daemon.sweep_s)
+            self._daemon.children.sweep()
+
+    async def _retain(self) -> None:
+        """Let goals go that ended more than `keep_days` ago."""
+        while True:
+            oldest = time.time() - self._daemon.settings.ledger.keep_days * DAY_S
+            for goal, core in list(self._daemon.book.cores.items()):
+                if (
+                    core.state.goal.status in ("completed", "failed", "cancelled")
+                    and core.state.updated_at < oldest
+                ):
+                    await self._daemon.book.forget(goal)
+                    log.info("goal.forgotten", goal=goal)
+            await asyncio.sleep(DAY_S / 24)
+
+    # -- the ledger ------------------------------------------------------------------------------------
+
+    def _ledger_path(self) -> Path:
+        return Path(
+            self._settings.ledger.located(str(self._places.state)).removeprefix("sqlite:///")
+        )
+
+    def _ledger_state(self, state: LedgerState) -> None:
+        match state:
+            case LedgerState.FULL:
+                self._trouble = (
+                    "the disk is full: nothing is accepted or judged until there is room"
+                )
+                log.critical("ledger.full", path=str(self._ledger_path()))
+            case LedgerState.SLOW:
+                log.warning("ledger.slow")
+            case LedgerState.FAILED:
+                self._code = EXIT_FAILED
+                log.critical(
+                    "ledger.failed",
+                    reason="writing failed; the next start goes on from what is recorded",
+                )
+                self._stop.set()
+            case _:
+                if self._trouble:
+                    log.info("ledger.recovered")
+                self._trouble = ""
+        self._notifier.status(self._status_text() if self._ready else "starting")
+
+    # -- small things ----------------------------------------------------------------------------------
+
+    def _nursery_env(self) -> dict[str, str]:
+        env = without_notify(scrubbed(self._keys.env, self._settings))
+        return {name: env[name] for name in NURSERY_ENV if name in env}
+
+    def _preload(self) -> tuple[str, ...]:
+        agents = self._settings.agents.named.values()
+        return ("openai",) if any(isinstance(a, LlmAgent) and a.model for a in agents) else ()
+
+    def _end_leftovers(self, book: Book) -> None:
+        """End workers of an earlier daemon, should any live: recognised by pid and creation time."""
+        for state in book.states().values():
+            if not (state.working and state.pid):
+                continue
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(state.pid)
+                if abs(process.create_time() - state.pid_created) < 0.01:
+                    log.warning("worker.leftover", goal=state.goal_id, pid=state.pid)
+                    for one in [*process.children(recursive=True), process]:
+                        one.kill()
+
+
+def _unexpected(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what no one caught: a bug, and never silent."""
+    error = context.get("exception")
+    log.error("daemon.bug", message=context.get("message"), error=repr(error), exc_info=error)
+
+
+def _make_folders(places: Places) -> None:
+    for folder in (places.state, places.run):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    for folder in (places.inbox, places.outbox, places.workspaces):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def _configure_log(places: Places, settings: Settings, keys: Keys) -> None:
+    """Log as the config says; where it names no file, to one in the state folder, for `clew logs`."""
+    table = settings.log
+    if table.file is None:
+        table = table.model_copy(update={"file": str(places.state / LOG_FILE)})
+    logging.configure(table, secrets=keys.secrets(settings))
+
+
+def _failed(message: str, code: int) -> int:
+    print(f"clew: {message}", file=sys.stderr)  # noqa: T201 - the daemon's last word, in the foreground
+    return code

@@ -1,0 +1,144 @@
+"""What an agent's and an executor's cell may see and do: the specs that the nursery is given.
+
+Pure: settings, places and a goal's state in, a spec out (contract, section 7, "Sandboxes").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from clew_daemon.schedule import overlap
+from clew_shared.cellwire import CellLimits, CellSpec, ExecutorOptions, SandboxSpec
+from clew_shared.places import Places
+from clew_shared.settings import CommandAgent, LlmAgent, RunbookAgent, Settings
+from clew_shared.state import State
+
+Agent = LlmAgent | RunbookAgent | CommandAgent
+
+EXECUTOR_ENV = ("PATH", "LANG", "TERM", "USER")
+AGENT_ENV = ("PATH", "LANG")
+DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+def private(places: Places, goal: str) -> tuple[Path, Path]:
+    """Give a goal's own TMPDIR and HOME, kept while the goal lives."""
+    folder = places.state / "goals" / goal
+    return folder / "tmp", folder / "home"
+
+
+def hidden(
+    places: Places, settings: Settings, state: State, others: Iterable[State]
+) -> tuple[str, ...]:
+    """Name what no cell of this goal may see, whatever else allows it."""
+    own = state.spec.workspace
+    folders = [
+        places.config,
+        places.inbox,
+        places.outbox,
+        places.state,
+        places.run,
+        places.workspaces,
+    ]
+    keys = [
+        agent.api_key_file
+        for agent in settings.agents.named.values()
+        if isinstance(agent, LlmAgent) and agent.api_key_file
+    ]
+    workspaces = [
+        s.spec.workspace
+        for s in others
+        if not s.goal.status.ended and not overlap(s.spec.workspace, own)
+    ]
+    return tuple(dict.fromkeys([*map(str, folders), *keys, *workspaces]))
+
+
+def executor_spec(
+    places: Places, settings: Settings, state: State, hide: tuple[str, ...], env: Mapping[str, str]
+) -> CellSpec:
+    """Give the spec of the process that acts."""
+    tmp, home = private(places, state.goal_id)
+    return CellSpec(
+        kind="executor",
+        sandbox=_sandbox(settings, state, hide, (str(tmp), str(home)), own_tools=False),
+        cwd=state.spec.workspace,
+        env=_env(env, (*EXECUTOR_ENV, *settings.sandbox.env))
+        | {"HOME": str(home), "TMPDIR": str(tmp)},
+        limits=_limits(settings),
+        executor=ExecutorOptions(
+            ignore=settings.loops.ignore,
+            output_bytes=settings.limits.output_bytes,
+            action_timeout_s=settings.limits.action_timeout_s,
+        ),
+    )
+
+
+def agent_spec(
+    places: Places,
+    settings: Settings,
+    state: State,
+    agent: Agent,
+    hide: tuple[str, ...],
+    env: Mapping[str, str],
+    epoch: int,
+) -> CellSpec:
+    """Give the spec of the process that thinks."""
+    own_tools = isinstance(agent, CommandAgent) and agent.own_tools
+    tmp, home = private(places, state.goal_id)
+    identity = {"CLEW_GOAL_ID": state.goal_id, "CLEW_EPOCH": str(epoch)}
+    names = (*(EXECUTOR_ENV if own_tools else AGENT_ENV), *settings.sandbox.env)
+    private_env = {"HOME": str(home), "TMPDIR": str(tmp)} if own_tools else {}
+    return CellSpec(
+        kind="command" if isinstance(agent, CommandAgent) else "agent",
+        sandbox=_sandbox(
+            settings, state, hide, (str(tmp), str(home)) if own_tools else (), own_tools=own_tools
+        ),
+        cwd=state.spec.workspace,
+        env=_env(env, names) | private_env | identity,
+        agent=agent.kind if not isinstance(agent, CommandAgent) else "",
+        argv=agent.command if isinstance(agent, CommandAgent) else (),
+        limits=_limits(settings),
+        options={"goal_id": state.goal_id, **agent_options(settings, agent)},
+    )
+
+
+def agent_options(settings: Settings, agent: Agent) -> dict[str, object]:
+    """Give what a built-in agent is told of the config: its own table and `[context]`, no key."""
+    return {
+        "agent": agent.model_dump(mode="json"),
+        "context": settings.context.model_dump(mode="json"),
+    }
+
+
+def _sandbox(
+    settings: Settings,
+    state: State,
+    hide: tuple[str, ...],
+    private: tuple[str, ...],
+    *,
+    own_tools: bool,
+) -> SandboxSpec:
+    sandbox = settings.sandbox
+    return SandboxSpec(
+        mode=sandbox.mode,
+        workspace=state.spec.workspace,
+        private=private,
+        read=_absolute(sandbox.read),
+        write=_absolute(sandbox.write),
+        hide=hide,
+        network=sandbox.network,
+        own_tools=own_tools,
+    )
+
+
+def _absolute(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(str(Path(path).expanduser()) for path in paths)
+
+
+def _limits(settings: Settings) -> CellLimits:
+    return CellLimits(open_files=settings.limits.open_files, processes=settings.limits.processes)
+
+
+def _env(env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    found = {name: env[name] for name in names if name in env}
+    return {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8"} | found

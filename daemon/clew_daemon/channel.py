@@ -1,0 +1,66 @@
+"""The agent's line of the worker protocol: bounded reading and writing, with a deadline on every write.
+
+It frames and times; what a message means is the session's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from typing import Any
+
+from clew_shared import protocol
+
+WRITE_TIMEOUT_S = 30.0
+
+
+class Channel:
+    """A connected stream to one agent; `heard_at` is monotonic, of the last byte that came."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self.heard_at = time.monotonic()
+
+    @classmethod
+    async def over(cls, sock: socket.socket) -> Channel:
+        """Take over a connected, non-blocking socket."""
+        reader, writer = await asyncio.open_connection(sock=sock, limit=protocol.LINE_BYTES_MAX + 1)
+        return cls(reader, writer)
+
+    async def receive(self) -> dict[str, Any] | None:
+        """Give the next message, None at the end; raises ProtocolError on a broken line."""
+        try:
+            line = await self._reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError as error:
+            if error.partial.strip():
+                raise protocol.ProtocolError(
+                    "the last line has no end", protocol.PARSE_ERROR
+                ) from None
+            return None
+        except asyncio.LimitOverrunError:
+            message = f"a line of over {protocol.LINE_BYTES_MAX} bytes"
+            raise protocol.ProtocolError(message, protocol.PARSE_ERROR) from None
+        except ConnectionError:
+            return None
+        self.heard_at = time.monotonic()
+        return protocol.parse(line)
+
+    async def send(self, line: bytes) -> bool:
+        """Send one line; False where the other side is gone or does not read."""
+        if self._writer.is_closing():
+            return False
+        try:
+            self._writer.write(line)
+            async with asyncio.timeout(WRITE_TIMEOUT_S):
+                await self._writer.drain()
+        except (OSError, TimeoutError):
+            return False
+        return True
+
+    def close(self) -> None:
+        """End the connection."""
+        with contextlib.suppress(OSError):
+            self._writer.close()

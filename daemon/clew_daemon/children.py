@@ -1,0 +1,103 @@
+"""The daemon's children: how one ends is noticed at once, and nobody is left over.
+
+The daemon is a subreaper, so that whatever a cell leaves behind becomes its child and can be ended. Exit codes
+come by pidfd; ECHILD means that the child is gone and its code with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+LOST_CODE = 255
+
+
+def become_subreaper() -> None:
+    """Let orphaned descendants become children of this process; raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER was refused")
+
+
+@dataclass(slots=True)
+class Child:
+    """A child process that is waited for; `ended` gives its exit code, or 128 + signal."""
+
+    pid: int
+    ended: asyncio.Future[int]
+
+    def kill(self, signum: int = signal.SIGKILL) -> None:
+        """Send a signal, if it still runs."""
+        if not self.ended.done():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signum)
+
+
+class Children:
+    """Every child that is known; the others are orphans of cells."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Child] = {}
+        self.spawning = 0
+        """While a spawn is under way a child may be new and not an orphan."""
+
+    def watch(self, pid: int) -> Child:
+        """Wait for a child of this process; must be called before anyone else could reap it."""
+        loop = asyncio.get_running_loop()
+        child = Child(pid, loop.create_future())
+        self._known[pid] = child
+        try:
+            fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._settle(child, _code(pid))
+            return child
+        loop.add_reader(fd, self._exited, fd, child)
+        return child
+
+    def _exited(self, fd: int, child: Child) -> None:
+        asyncio.get_running_loop().remove_reader(fd)  # out of epoll before it is closed
+        os.close(fd)
+        self._settle(child, _code(child.pid))
+
+    def _settle(self, child: Child, code: int) -> None:
+        self._known.pop(child.pid, None)
+        if not child.ended.done():
+            child.ended.set_result(code)
+
+    def sweep(self) -> int:
+        """Reap and kill orphans that cells have left; gives how many were still alive."""
+        if self.spawning:
+            return 0
+        alive = 0
+        for pid in _children():
+            if pid in self._known:
+                continue
+            with contextlib.suppress(ChildProcessError, ProcessLookupError):
+                if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                    os.kill(pid, signal.SIGKILL)
+                    alive += 1
+        return alive
+
+
+def _code(pid: int) -> int:
+    try:
+        _, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return LOST_CODE
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def _children() -> list[int]:
+    """List the children of this process, of all its threads."""
+    found: list[int] = []
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            found += [int(pid) for pid in (task / "children").read_text().split()]
+    return found

@@ -1,0 +1,146 @@
+"""The control socket: what the command line asks of a running daemon.
+
+JSON-RPC 2.0 lines on a socket in a folder of mode 0700. It asks who calls: another user, or a descendant of the
+daemon (a worker), is refused, since path-named sockets are covered by no sandbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import structlog
+
+from clew_shared import protocol
+
+log = structlog.get_logger()
+
+SOCKET = "control.sock"
+CLIENTS_MAX = 32
+IDLE_TIMEOUT_S = 60.0
+_UCRED = struct.Struct("3i")
+
+Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class ControlError(Exception):
+    """What was asked for cannot be done; the message is for the person who asked."""
+
+
+class Control:
+    """Serves `handlers` by name; `start` and `stop` may be called at any time, also twice."""
+
+    def __init__(self, run: Path, handlers: dict[str, Handler]) -> None:
+        self._path = run / SOCKET
+        self._handlers = handlers
+        self._server: asyncio.Server | None = None
+        self._clients: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Listen; a socket that a dead daemon left is replaced (the lock says that none lives)."""
+        if self._server:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            self._path.unlink()
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        _bind(sock, self._path)
+        self._path.chmod(0o600)
+        self._server = await asyncio.start_unix_server(
+            self._connected, sock=sock, limit=protocol.LINE_BYTES_MAX
+        )
+
+    async def stop(self) -> None:
+        """Listen no more, and end what is connected."""
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        for task in list(self._clients):
+            task.cancel()
+        await asyncio.gather(*self._clients, return_exceptions=True)
+        with contextlib.suppress(FileNotFoundError):
+            self._path.unlink()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - called as one
+        self._clients.add(task)
+        try:
+            refusal = _refusal(writer.get_extra_info("socket"), len(self._clients))
+            if refusal:
+                log.warning("control.refused", reason=refusal)
+                writer.write(protocol.error(None, protocol.INVALID_REQUEST, refusal))
+            else:
+                await self._serve(reader, writer)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # a client that goes away or floods is its own loss
+        finally:
+            self._clients.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            async with asyncio.timeout(IDLE_TIMEOUT_S):
+                line = await reader.readline()
+            if not line:
+                return
+            writer.write(await self._answer(line))
+            async with asyncio.timeout(IDLE_TIMEOUT_S):
+                await writer.drain()
+
+    async def _answer(self, line: bytes) -> bytes:
+        request_id = None
+        try:
+            request_id, method, params = protocol.request(protocol.parse(line))
+            handler = self._handlers.get(method)
+            if handler is None or not isinstance(params, dict):
+                known = ", ".join(self._handlers)
+                raise protocol.ProtocolError(f"no method {method!r}; there are: {known}")
+            return protocol.result(request_id, await handler(params))
+        except protocol.ProtocolError as error:
+            return protocol.error(request_id or error.request_id, error.code, str(error))
+        except ControlError as error:
+            return protocol.error(request_id, protocol.WRONG_STATE, str(error))
+
+
+def _bind(sock: socket.socket, path: Path) -> None:
+    """Bind, also where the path is longer than a socket address takes: by a descriptor of the folder."""
+    try:
+        sock.bind(str(path))
+    except OSError as error:
+        if "too long" not in str(error):
+            raise
+        folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            sock.bind(f"/proc/self/fd/{folder}/{path.name}")
+        finally:
+            os.close(folder)
+    sock.listen(CLIENTS_MAX)
+
+
+def _refusal(sock: Any, clients: int) -> str:
+    """Say why a caller is not served, "" where it is."""
+    if clients > CLIENTS_MAX:
+        return "too many clients"
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    pid, uid, _ = _UCRED.unpack(credentials)
+    if uid not in (os.getuid(), 0):
+        return f"user {uid} is not the daemon's user"
+    if pid == 0 or _descends(pid):
+        return "workers may not use the control socket"
+    return ""
+
+
+def _descends(pid: int) -> bool:
+    """Tell whether a process is a descendant of this one; one that cannot be looked at counts as such."""
+    try:
+        return any(parent.pid == os.getpid() for parent in psutil.Process(pid).parents())
+    except psutil.Error:
+        return True

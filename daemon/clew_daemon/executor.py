@@ -1,0 +1,134 @@
+"""The daemon's side of the executor: sends allowed actions, hears outcomes, and notices when it dies.
+
+One request at a time runs there; see `clew_shared.cellwire` for the wire. It decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+from clew_daemon.nursery import Cell, Nursery
+from clew_shared import cellwire
+from clew_shared.cellwire import CellSpec, Checked, Digested, Done
+
+READY_TIMEOUT_S = 60.0
+ANSWER_MARGIN_S = 30.0
+"""An executor that is so much later than its own deadline hangs."""
+
+DIGEST_TIMEOUT_S = 120.0
+
+
+class ExecutorDied(Exception):
+    """The executor ended, or hung and was killed, before it answered."""
+
+
+class Executor:
+    """One executor process."""
+
+    def __init__(
+        self, cell: Cell, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.cell = cell
+        self._reader = reader
+        self._writer = writer
+        self._next = 0
+        self._lock = asyncio.Lock()
+
+    @classmethod
+    async def start(cls, nursery: Nursery, spec: CellSpec) -> Executor:
+        """Spawn an executor and wait until it answers; raises SpawnError or ExecutorDied."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        try:
+            with theirs:
+                cell = await nursery.spawn(spec, theirs.fileno(), None)
+        except BaseException:
+            ours.close()
+            raise
+        reader, writer = await asyncio.open_connection(sock=ours, limit=2 * cellwire.LINE_BYTES_MAX)
+        executor = cls(cell, reader, writer)
+        await executor._read(READY_TIMEOUT_S)
+        return executor
+
+    @property
+    def alive(self) -> bool:
+        """It has not ended, as far as is known."""
+        return not self.cell.guard.ended.done()
+
+    async def run(
+        self, seq: int, tool: str, args: dict[str, Any], *, timeout_s: float, output_bytes: int
+    ) -> Done:
+        """Carry out an allowed action; raises ExecutorDied where its effect is unknown."""
+        answer = await self._ask(
+            lambda number: cellwire.Run(
+                id=number,
+                seq=seq,
+                tool=tool,
+                args=args,
+                timeout_s=timeout_s,
+                output_bytes=output_bytes,
+            ),
+            max(timeout_s, _asked_s(args)) + ANSWER_MARGIN_S,
+        )
+        assert isinstance(answer, Done)  # noqa: S101 - the wire's promise
+        return answer
+
+    async def digest(self) -> str:
+        """Give the digest of the world."""
+        answer = await self._ask(lambda number: cellwire.Digest(id=number), DIGEST_TIMEOUT_S)
+        assert isinstance(answer, Digested)  # noqa: S101 - the wire's promise
+        return answer.world.digest
+
+    async def check(self, name: str, cmd: str, *, timeout_s: float, output_bytes: int) -> Checked:
+        """Run a check of the goal."""
+        answer = await self._ask(
+            lambda number: cellwire.Check(
+                id=number, name=name, cmd=cmd, timeout_s=timeout_s, output_bytes=output_bytes
+            ),
+            timeout_s + ANSWER_MARGIN_S,
+        )
+        assert isinstance(answer, Checked)  # noqa: S101 - the wire's promise
+        return answer
+
+    async def end(self) -> None:
+        """End the executor and everything that it started."""
+        self._writer.close()
+        await self.cell.kill()
+
+    async def _ask(self, request: Any, timeout_s: float) -> Any:
+        async with self._lock:
+            self._next += 1
+            try:
+                self._writer.write(cellwire.line(request(self._next)))
+                await self._writer.drain()
+                while True:
+                    answer = await self._read(timeout_s)
+                    if getattr(answer, "id", None) == self._next:
+                        return answer
+            except (OSError, TimeoutError) as error:
+                await self.end()
+                raise ExecutorDied(str(error) or "no answer in time") from None
+            except asyncio.CancelledError:
+                # its answer would be taken for the next one's
+                self.cell.guard.kill()
+                raise
+
+    async def _read(self, timeout_s: float) -> Any:
+        try:
+            async with asyncio.timeout(timeout_s):
+                line = await self._reader.readuntil(b"\n")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            await self.cell.kill()
+            raise ExecutorDied(f"ended with code {self.cell.guard.ended.result()}") from None
+        except TimeoutError:
+            await self.cell.kill()
+            raise ExecutorDied("no answer in time") from None
+        return cellwire.read_from_executor(line)
+
+
+def _asked_s(args: dict[str, Any]) -> float:
+    """Give the time that an action's own arguments ask for."""
+    asked = args.get("seconds")
+    return float(asked) if isinstance(asked, int | float) and not isinstance(asked, bool) else 0.0

@@ -1,0 +1,137 @@
+"""What an agent is told when it says hello: the state as it is now, and all that it needs to go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.cells import agent_options
+from clew_daemon.store import output_of
+from clew_shared import events as ev
+from clew_shared.publish import action_view, state_view
+from clew_shared.tools import TOOLS
+
+if TYPE_CHECKING:
+    from clew_daemon.session import Session
+    from clew_shared.settings import Settings
+    from clew_shared.state import State
+
+TRANSCRIPT_CHARS = 4_000
+
+
+def hello_view(session: Session) -> dict[str, Any]:
+    """Give the answer to `hello` (contract, section 7), and what built-in agents use beside it."""
+    state, settings = session.core.state, session.settings
+    return {
+        "protocol": 1,
+        "goal_id": state.goal_id,
+        "epoch": session.epoch,
+        "state": with_steps(state)
+        | {
+            "replan_required": state.replan_required or None,
+            "transcript": transcript(session),
+            "finished": finished(state),
+        },
+        "thresholds": thresholds(settings),
+        "playbook": session.playbook.view(),
+        "heartbeat_s": settings.heartbeat.interval_s,
+        "tools": [
+            {"name": t.name, "description": t.description, "parameters": t.parameters}
+            for t in TOOLS
+        ],
+        "notes": state.spec.notes,
+        "feedback": list(state.feedback),
+        "checks": dict(state.spec.checks),
+        "spec": state.spec.model_dump(
+            mode="json",
+            include={"workspace", "done_when", "max_iterations", "budget_tokens", "on_interrupt"},
+        ),
+        "options": agent_options(settings, session.agent),
+        "credential": session.credential,
+    }
+
+
+def thresholds(settings: Settings) -> dict[str, Any]:
+    """Give the numbers that an agent may want to know; also sent when they change."""
+    return {
+        "loops": settings.loops.model_dump(mode="json"),
+        "context": settings.context.model_dump(mode="json"),
+        "heartbeat_s": settings.heartbeat.interval_s,
+    }
+
+
+def subtask_view(state: State) -> dict[str, Any] | None:
+    """Give the current subtask, for `advance`."""
+    subtask = state.subtask
+    if subtask is None:
+        return None
+    return {
+        "description": subtask.description,
+        "status": str(subtask.status),
+        "attempts": subtask.attempts,
+        "last_failure": subtask.last_failure or None,
+        "task_idx": state.current_task_idx,
+        "subtask_idx": state.current_subtask_idx,
+        "actions_total": subtask.actions_total,
+        "steps": subtask.steps,
+    }
+
+
+def task_view(state: State) -> dict[str, Any] | None:
+    """Give the current task, for `advance`."""
+    task = state.task
+    return {"description": task.description, "status": str(task.status)} if task else None
+
+
+def with_steps(state: State) -> dict[str, Any]:
+    """Give the state as published, with the runbook's steps at each subtask."""
+    view = state_view(state)
+    for shown, task in zip(view["goal"]["tasks"], state.goal.tasks, strict=True):
+        for entry, subtask in zip(shown["subtasks"], task.subtasks, strict=True):
+            entry["steps"] = subtask.steps
+    return view
+
+
+def finished(state: State) -> list[dict[str, Any]]:
+    """Name the subtasks that are over, with what came of them."""
+    return [
+        {"description": s.description, "summary": s.summary, "status": str(s.status)}
+        for t in state.goal.tasks
+        for s in t.subtasks
+        if s.status in ("completed", "skipped", "failed")
+    ]
+
+
+def transcript(session: Session) -> list[dict[str, Any]]:
+    """Give the current subtask's last actions with their outputs, cut in the middle."""
+    state = session.core.state
+    subtask = state.subtask
+    if subtask is None or not subtask.actions:
+        return []
+    messages = _refusals(session, subtask.actions[0].seq)
+    ledger = session.book.ledger
+    return [
+        action_view(a)
+        | {
+            "output": _cut(output_of(ledger, state.goal_id, a.seq) or ""),
+            "message": messages.get(a.seq, ""),
+        }
+        for a in subtask.actions
+    ]
+
+
+def _refusals(session: Session, first: int) -> dict[int, str]:
+    rows = session.book.ledger.read(session.goal_id, first - 1)
+    found: dict[int, str] = {}
+    for row in rows:
+        if row.kind == "action_blocked":
+            event = ev.decode(row.body)
+            assert isinstance(event, ev.ActionBlocked)  # noqa: S101 - by its kind
+            found[row.seq] = event.message
+    return found
+
+
+def _cut(output: str) -> str:
+    if len(output) <= TRANSCRIPT_CHARS:
+        return output
+    half = TRANSCRIPT_CHARS // 2
+    return f"{output[:half]}\n… {len(output) - 2 * half} characters left out …\n{output[-half:]}"

@@ -1,0 +1,429 @@
+"""What each method of the worker protocol does: core first, then the ledger, then the answer.
+
+One call at a time for one agent. A method that changes anything ends by waiting until that is durable; only
+then does the agent hear of it (contract, section 7).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.executor import ExecutorDied
+from clew_daemon.hello import hello_view, subtask_view, task_view
+from clew_daemon.store import output_of
+from clew_shared import events as ev
+from clew_shared import protocol
+from clew_shared.core import Heard, Report, Verdict, Word, WrongState
+from clew_shared.publish import state_view
+from clew_shared.redact import redact
+
+if TYPE_CHECKING:
+    from clew_daemon.session import Session
+
+FINISHES_MAX = 3
+"""So many refused finishes in an unchanged world are a failure of the subtask."""
+
+CHECK_OUTPUT_CHARS = 4_000
+
+
+class Methods:
+    """The agent's methods, bound to one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._s = session
+        self._refused_finishes: tuple[str, int] = ("", 0)
+        self._slot: Any = None
+
+    async def call(self, name: str, params: Any) -> dict[str, Any]:
+        """Carry out a method; raises ProtocolError or WrongState."""
+        method: Callable[[Any], Awaitable[dict[str, Any]]] = getattr(self, f"_{name}")
+        return await method(params)
+
+    @property
+    def llm_open(self) -> bool:
+        """An LLM call is under way."""
+        return self._slot is not None
+
+    def release(self) -> None:
+        """Give the LLM slot back, if the agent still holds it."""
+        if self._slot is not None:
+            self._slot.release()
+            self._slot = None
+
+    # -- words -------------------------------------------------------------------------------------
+
+    async def _hello(self, p: protocol.Hello) -> dict[str, Any]:
+        if p.protocol != protocol.PROTOCOL_VERSION:
+            raise protocol.ProtocolError(
+                f"protocol {p.protocol} is not spoken here; {protocol.PROTOCOL_VERSION} is",
+                protocol.INVALID_PARAMS,
+            )
+        await self._s.ready.wait()
+        await self._s.greeted(p.agent)
+        return hello_view(self._s)
+
+    async def _heartbeat(self, _: protocol.Heartbeat) -> dict[str, Any]:
+        return {}
+
+    async def _leave(self, p: protocol.Leave) -> dict[str, Any]:
+        self._s.leave = p
+        return {}
+
+    async def _llm_slot(self, p: protocol.LlmSlot) -> dict[str, Any]:
+        self.release()
+        if p.open:
+            semaphore = self._s.slots.of(p.base_url)
+            await semaphore.acquire()
+            self._slot = semaphore
+        return {"open": p.open}
+
+    async def _think(self, p: protocol.Think) -> dict[str, Any]:
+        with self._s.entering() as core:
+            heard = core.think(redact(p.text), time.time(), has_tool_calls=p.has_tool_calls)
+        return await self._heard(heard)
+
+    async def _reflect(self, p: protocol.Reflect) -> dict[str, Any]:
+        record = p.model_dump(mode="json")
+        costs = [c.get("cost") for c in p.tool_calls]
+        tokens = sum(int(c.get("tokens") or 0) for c in costs if isinstance(c, dict))
+        used = p.usage.input + p.usage.output
+        with self._s.entering() as core:
+            event = ev.Reflected(
+                at=time.time(),
+                iteration=p.iteration or 0,
+                assessment=p.progress_assessment or "",
+                record=_short(record),
+                tokens=used or tokens,
+                tokens_in=p.usage.input,
+                tokens_out=p.usage.output,
+                tokens_cached=p.usage.cached,
+                llm_s=p.usage.seconds,
+            )
+            heard = core.reflect(event)
+        return await self._heard(heard)
+
+    # -- actions -----------------------------------------------------------------------------------
+
+    async def _act(self, p: protocol.Act) -> dict[str, Any]:
+        await self._s.ready.wait()
+        if p.tool == "finish":
+            return await self._act_finish(p)
+        verdict = await self._judge(p)
+        if not verdict.allowed:
+            return _refused(verdict)
+        report = await self._carry_out(verdict.seq, p)
+        with self._s.entering() as core:
+            if report is None:
+                core.interrupt("executor_died", time.time(), counts=True, only=verdict.seq)
+                heard = Heard()
+            else:
+                heard = core.outcome(verdict.seq, report, time.time())
+        await self._s.commit()
+        changed = self._changed(verdict.seq)
+        outcome: dict[str, Any] = {
+            "result": report.result if report else "interrupted",
+            "output": (report.output if report else None) or "",
+            "duration_s": report.duration_s if report else 0.0,
+            "changed": changed,
+        }
+        if report and report.exit_code is not None:
+            outcome["exit_code"] = report.exit_code
+        return _allowed(verdict, heard) | {"outcome": outcome}
+
+    async def _propose(self, p: protocol.Propose) -> dict[str, Any]:
+        await self._s.ready.wait()
+        verdict = await self._judge(p)
+        return _allowed(verdict, Heard()) if verdict.allowed else _refused(verdict)
+
+    async def _outcome(self, p: protocol.Outcome) -> dict[str, Any]:
+        if p.result == "interrupted":
+            with self._s.entering() as core:
+                core.interrupt("the agent says so", time.time(), counts=False, only=p.seq)
+            return await self._heard(Heard())
+        report = (
+            await self._reported(p) if p.seq in self._s.core.state.in_flight else Report(p.result)
+        )
+        with self._s.entering() as core:
+            heard = core.outcome(p.seq, report, time.time())
+        if not heard.known and not self._s.knows_action(p.seq):
+            raise WrongState(f"no action {p.seq} of this goal was allowed")
+        return await self._heard(heard)
+
+    async def _record(self, p: protocol.Record) -> dict[str, Any]:
+        await self._s.ready.wait()
+        report = await self._reported(p)
+        with self._s.entering() as core:
+            verdict = core.record(p.tool, _clean(p.args), report, time.time())
+        await self._s.commit()
+        answer: dict[str, Any] = {
+            "allowed": verdict.allowed,
+            "verdict": "allowed" if verdict.allowed else "blocked",
+            "seq": verdict.seq,
+            "intervention": _word(verdict.intervention),
+            "escalated_to": verdict.escalated_to,
+        }
+        if not verdict.allowed:
+            answer |= {"reason": verdict.reason, "message": verdict.message}
+        return answer
+
+    async def _judge(self, p: protocol.Act) -> Verdict:
+        """Judge a proposal; before a refusal, look whether the workspace is still what it was."""
+        args = _clean(p.args)
+        if self._s.core.refuses(p.tool, args):
+            await self._s.look()
+        with self._s.entering() as core:
+            verdict = core.propose(p.tool, args, time.time(), redact(p.rationale))
+        await self._s.commit()
+        return verdict
+
+    async def _carry_out(self, seq: int, p: protocol.Act) -> Report | None:
+        """Run an allowed action; None where its effect is unknown."""
+        if p.tool == "recall":
+            return self._recall(p.args)
+        limits = self._s.settings.limits
+        began = time.monotonic()
+        try:
+            executor = await self._s.executor()
+            done = await executor.run(
+                seq,
+                p.tool,
+                p.args,
+                timeout_s=limits.action_timeout_s,
+                output_bytes=limits.output_bytes,
+            )
+        except ExecutorDied as error:
+            await self._s.executor_died(str(error))
+            return None
+        return Report(
+            done.result,
+            redact(done.output),
+            None,
+            done.world.digest if done.world else "",
+            done.duration_s or time.monotonic() - began,
+            done.exit_code,
+        )
+
+    def _recall(self, args: dict[str, Any]) -> Report:
+        seq = args.get("seq")
+        if not isinstance(seq, int) or isinstance(seq, bool):
+            return Report("error", "recall needs `seq`, the number of an earlier action", False)
+        found = output_of(self._s.book.ledger, self._s.goal_id, seq)
+        if found is None:
+            return Report("error", f"no earlier action {seq} with an output", False)
+        return Report("success", found, False)
+
+    async def _reported(self, p: protocol.Outcome | protocol.Record) -> Report:
+        """Make a report of what an agent says; where it is silent on `changed`, the disk is compared."""
+        world = await self._s.digest() if p.changed is None else ""
+        return Report(
+            p.result,
+            None if p.output is None else redact(p.output),
+            p.changed,
+            world,
+            p.duration_s or 0.0,
+            getattr(p, "exit_code", None),
+        )
+
+    def _changed(self, seq: int) -> bool | None:
+        subtask = self._s.core.state.subtask
+        for action in reversed(subtask.actions if subtask else []):
+            if action.seq == seq:
+                return action.changed
+        return None
+
+    # -- the tree ----------------------------------------------------------------------------------
+
+    async def _plan(self, p: protocol.Plan) -> dict[str, Any]:
+        tasks = tuple(
+            ev.PlannedTask(
+                description=redact(t.description),
+                subtasks=tuple(
+                    ev.PlannedSubtask(description=redact(s.description)) for s in t.subtasks
+                ),
+            )
+            for t in p.tasks
+        )
+        with self._s.entering() as core:
+            core.plan(tasks, p.replan, time.time())
+        await self._s.commit()
+        return {"state": state_view(self._s.core.state)}
+
+    async def _complete_subtask(self, p: protocol.CompleteSubtask) -> dict[str, Any]:
+        with self._s.entering() as core:
+            level = core.complete_subtask(
+                time.time(),
+                success=p.success,
+                failure=redact(p.failure),
+                summary=redact(p.summary),
+            )
+        await self._s.commit()
+        return {"state": state_view(self._s.core.state), "escalated_to": level}
+
+    async def _advance(self, _: protocol.Advance) -> dict[str, Any]:
+        with self._s.entering() as core:
+            more = core.advance(time.time())
+        await self._s.commit()
+        state = self._s.core.state
+        return {
+            "subtask": subtask_view(state) if more else None,
+            "task": task_view(state) if more else None,
+        }
+
+    async def _learn(self, p: protocol.Learn) -> dict[str, Any]:
+        return {"playbook": await self._s.playbook.learn(p.deltas, self._s.goal_id)}
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    async def _finish(self, p: protocol.Finish) -> dict[str, Any]:
+        state = self._s.core.state
+        summary = redact(p.summary)
+        if state.goal.status.ended:  # type: ignore[attr-defined]
+            accepted = (state.goal.status == "completed") == p.success
+            return {"accepted": accepted, "failing_checks": [], "open_subtasks": []}
+        if not p.success:
+            with self._s.entering() as core:
+                core.finish_failed(summary, time.time())
+            await self._s.commit()
+            return {"accepted": True, "failing_checks": [], "open_subtasks": state.open_subtasks()}
+        self._s.core.need_no_replan()
+        failing = await self._run_checks()
+        open_subtasks = state.open_subtasks() if not state.spec.checks else []
+        if not failing and not open_subtasks:
+            with self._s.entering() as core:
+                core.emit(ev.GoalEnded(at=time.time(), status="completed", summary=summary))
+            await self._s.commit()
+            return {"accepted": True, "failing_checks": [], "open_subtasks": []}
+        level = await self._refuse_finish()
+        return {
+            "accepted": False,
+            "failing_checks": failing,
+            "open_subtasks": state.open_subtasks(),
+            "escalated_to": level,
+        }
+
+    async def _act_finish(self, p: protocol.Act) -> dict[str, Any]:
+        """`finish` as a tool: the answer has the shape of an action's, nothing is run."""
+        said = p.args.get("summary")
+        answer = await self._finish(
+            protocol.Finish(success=True, summary=said if isinstance(said, str) else "")
+        )
+        lines = [f"check {c['name']} fails: {c['output']}" for c in answer["failing_checks"]]
+        lines += [f"still open: {name}" for name in answer["open_subtasks"]]
+        return {
+            "verdict": "allowed",
+            "seq": self._s.core.state.seq,
+            "intervention": None,
+            "escalated_to": answer.get("escalated_to"),
+            "outcome": {
+                "result": "success" if answer["accepted"] else "failure",
+                "output": "accepted" if answer["accepted"] else "not accepted\n" + "\n".join(lines),
+                "duration_s": 0.0,
+                "changed": False,
+            },
+        }
+
+    async def _run_checks(self) -> list[dict[str, str]]:
+        """Run the goal's checks one after the other; gives those that fail, with their output."""
+        limits = self._s.settings.limits
+        failing = []
+        for name, cmd in self._s.core.state.spec.checks.items():
+            try:
+                executor = await self._s.executor()
+                done = await executor.check(
+                    name, cmd, timeout_s=limits.check_timeout_s, output_bytes=limits.output_bytes
+                )
+                passed, output = done.result == "success", redact(done.output)
+                if done.result == "timeout":
+                    output += f"\n(no end within {limits.check_timeout_s:g} s)"
+            except ExecutorDied as error:
+                await self._s.executor_died(str(error))
+                passed, output = False, f"the check could not be run to its end: {error}"
+            output = _cut(output, CHECK_OUTPUT_CHARS)
+            with self._s.entering() as core:
+                core.emit(ev.CheckFinished(at=time.time(), name=name, passed=passed, output=output))
+            if not passed:
+                failing.append({"name": name, "output": output})
+        await self._s.commit()
+        return failing
+
+    async def _refuse_finish(self) -> Any:
+        """Count refused finishes in an unchanged world: asking again and again is no way forward."""
+        await self._s.look()
+        world = self._s.core.state.world
+        seen, count = self._refused_finishes
+        count = count + 1 if seen == world else 1
+        self._refused_finishes = (world, count)
+        if count < FINISHES_MAX:
+            return None
+        self._refused_finishes = (world, 0)
+        with self._s.entering() as core:
+            level = core.fail(
+                f"finish was asked for {count} times and refused, with nothing changed", time.time()
+            )
+        await self._s.commit()
+        return level
+
+    async def _heard(self, heard: Heard) -> dict[str, Any]:
+        await self._s.commit()
+        return {
+            "intervention": _word(heard.intervention),
+            "escalated_to": heard.escalated_to,
+        }
+
+
+def _allowed(verdict: Verdict, heard: Heard) -> dict[str, Any]:
+    return {
+        "verdict": "allowed",
+        "seq": verdict.seq,
+        "intervention": _word(heard.intervention or verdict.intervention),
+        "escalated_to": heard.escalated_to,
+    }
+
+
+def _refused(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "verdict": "blocked",
+        "seq": verdict.seq,
+        "reason": verdict.reason,
+        "message": verdict.message,
+        "intervention": _word(verdict.intervention),
+        "escalated_to": verdict.escalated_to,
+    }
+
+
+def _word(word: Word | None) -> dict[str, str] | None:
+    return asdict(word) if word else None
+
+
+def _clean(value: Any) -> Any:
+    """Redact what looks like a key in the texts of arguments, before anything is recorded."""
+    match value:
+        case str():
+            return redact(value)
+        case dict():
+            return {k: _clean(v) for k, v in value.items()}
+        case list():
+            return [_clean(v) for v in value]
+        case _:
+            return value
+
+
+def _short(record: dict[str, Any]) -> dict[str, Any]:
+    """Bound a record: raw outputs to 1,000 characters, texts redacted."""
+    for call in record.get("tool_calls", []):
+        raw = call.get("raw_output", call.get("result"))
+        if isinstance(raw, str):
+            call["raw_output" if "raw_output" in call else "result"] = raw[:1000]
+    cleaned: dict[str, Any] = _clean(record)
+    return cleaned
+
+
+def _cut(text: str, chars: int) -> str:
+    if len(text) <= chars:
+        return text
+    return (
+        f"{text[: chars // 2]}\n… {len(text) - chars} characters left out …\n{text[-chars // 2 :]}"
+    )

@@ -1,0 +1,164 @@
+"""Publishes `.agent_context/` behind the ledger: coalesced, in a thread of its own, never in anyone's way.
+
+At most one write per 250 ms and goal, and always at a subtask's end, a block, and a worker's end. It hears of
+events only once they are durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from clew_daemon.contextdir import ContextDir
+from clew_daemon.store import replay_history, text
+from clew_shared import events as ev
+from clew_shared.core import Recorded
+from clew_shared.publish import HistoryFold, history_view, state_view
+
+if TYPE_CHECKING:
+    from clew_daemon.book import Book
+
+log = structlog.get_logger()
+
+EVERY_S = 0.25
+BACKLOG_MAX = 20_000
+_AT_ONCE = (ev.SubtaskEnded, ev.Escalated, ev.WorkerExited, ev.GoalEnded, ev.GoalBlocked)
+
+
+@dataclass(slots=True)
+class _Goal:
+    folder: ContextDir
+    fold: HistoryFold | None = None  # None: the files must be built anew, from the ledger
+    backlog: list[Recorded] = field(default_factory=list)
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    loops: bool = False
+    timer: asyncio.Handle | None = None
+    due: float = 0.0
+    writing: bool = False
+    again: bool = False
+    said: str = ""
+
+
+class Publisher:
+    """Keeps the published files of working goals up to date; `open` begins, `close` ends."""
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
+        self._goals: dict[str, _Goal] = {}
+        self._pool = ThreadPoolExecutor(1, "clew-publish")
+        self._tasks: set[asyncio.Task[None]] = set()
+        book.listeners.append(self.take)
+
+    def open(self, goal: str) -> None:
+        """Build a goal's files from the ledger, and keep them from now on."""
+        workspace = self._book.cores[goal].state.spec.workspace
+        self._goals[goal] = _Goal(ContextDir(workspace))
+        self._soon(goal, 0.0)
+
+    def take(self, goal: str, records: list[Recorded]) -> None:
+        """Hear of durable events."""
+        kept = self._goals.get(goal)
+        if kept is None:
+            return
+        kept.backlog += records
+        if kept.fold:
+            _digest(kept, after=0)
+        elif len(kept.backlog) > BACKLOG_MAX:
+            kept.backlog.clear()
+            kept.again = True  # the disk is far behind: build anew instead of queueing for ever
+        urgent = any(isinstance(r.event, _AT_ONCE) for r in records) or any(
+            isinstance(r.event, ev.ActionBlocked) for r in records
+        )
+        self._soon(goal, 0.0 if urgent else EVERY_S)
+
+    async def settle(self, goal: str) -> None:
+        """Wait until what is known has been written, as far as it can be."""
+        kept = self._goals.get(goal)
+        if kept is None:
+            return
+        self._soon(goal, 0.0)
+        while kept.writing or kept.timer:
+            await asyncio.sleep(0.01)
+
+    async def close(self) -> None:
+        """Write what is left, and end the thread."""
+        for goal in list(self._goals):
+            await self.settle(goal)
+        self._goals.clear()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _soon(self, goal: str, after_s: float) -> None:
+        kept = self._goals[goal]
+        if kept.writing:
+            kept.again = True
+            return
+        loop = asyncio.get_running_loop()
+        due = loop.time() + after_s
+        if kept.timer and kept.due <= due:
+            return
+        if kept.timer:
+            kept.timer.cancel()
+        kept.due, kept.timer = due, loop.call_later(after_s, self._begin, goal)
+
+    def _begin(self, goal: str) -> None:
+        kept = self._goals.get(goal)
+        if kept is None:
+            return
+        kept.timer, kept.writing = None, True
+        task = asyncio.ensure_future(self._write(goal, kept))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _write(self, goal: str, kept: _Goal) -> None:
+        try:
+            await self._write_once(goal, kept)
+            kept.said = ""
+        except OSError as error:
+            kept.fold = None
+            if str(error) != kept.said:
+                kept.said = str(error)
+                log.warning("context.unwritable", goal=goal, error=str(error))
+        finally:
+            kept.writing = False
+            if kept.again and not kept.said:
+                kept.again = False
+                self._soon(goal, EVERY_S)
+
+    async def _write_once(self, goal: str, kept: _Goal) -> None:
+        loop = asyncio.get_running_loop()
+        state = state_view(self._book.cores[goal].state)
+        if kept.fold is None:
+            kept.lines.clear()
+            fold, seq = await loop.run_in_executor(self._pool, self._rebuild, goal, kept, state)
+            kept.fold = fold
+            _digest(kept, after=seq)
+            return
+        lines, kept.lines = kept.lines, []
+        loops = kept.fold.loops if kept.loops else None
+        kept.loops = False
+        if not await loop.run_in_executor(self._pool, kept.folder.update, state, lines, loops):
+            kept.fold, kept.again = None, True
+        elif len(kept.lines) > BACKLOG_MAX:
+            kept.fold, kept.again = None, True
+
+    def _rebuild(self, goal: str, kept: _Goal, state: dict[str, Any]) -> tuple[HistoryFold, int]:
+        lines, fold, seq = replay_history(self._book.ledger, goal)
+        kept.folder.rebuild(state, lines, fold.loops)
+        return fold, seq
+
+
+def _digest(kept: _Goal, after: int) -> None:
+    """Turn recorded events into lines that wait to be written."""
+    assert kept.fold is not None  # noqa: S101 - callers have looked
+    for record in kept.backlog:
+        if record.seq <= after:
+            continue
+        ended = kept.fold.take(record.seq, record.event)
+        kept.loops = kept.loops or isinstance(record.event, ev.LoopDetected)
+        if ended:
+            kept.lines.append(history_view(ended[0], text(record.output)))
+    kept.backlog.clear()

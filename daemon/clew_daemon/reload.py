@@ -1,0 +1,31 @@
+"""SIGHUP and `clew reload`: all of the config is checked first; if anything is wrong, nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from clew_shared.settings import Change, Settings, changes, load
+from clew_shared.settings import SettingsError as SettingsError
+
+LIVE = ("loops", "context", "restart", "heartbeat", "playbook", "log")
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """The settings to go by from now on, and every key that the file changed."""
+
+    settings: Settings
+    changes: list[Change]
+
+
+def reload(path: Path, env: Mapping[str, str], now: Settings) -> Reloaded:
+    """Read the config anew; raises SettingsError, or OSError where the file cannot be read.
+
+    Only the live tables are taken over; other changes are named, and need a restart.
+    """
+    text = path.read_text(encoding="utf-8") if path.exists() else None
+    fresh = load(text, env, str(path)).settings
+    taken = now.model_copy(update={table: getattr(fresh, table) for table in LIVE})
+    return Reloaded(taken, changes(now, fresh))

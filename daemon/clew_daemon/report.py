@@ -1,0 +1,150 @@
+"""The outbox: what became of a goal, in a file that a person reads.
+
+Pure text from state, history and loops, and one atomic write; control characters are made harmless.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from clew_shared.fold import iso
+from clew_shared.model import GoalStatus, StepStatus
+from clew_shared.redact import redact
+from clew_shared.state import State
+
+_MARKS = {
+    StepStatus.COMPLETED: "x",
+    StepStatus.SKIPPED: "-",
+    StepStatus.IN_PROGRESS: ">",
+    StepStatus.BLOCKED: "!",
+    StepStatus.FAILED: "!",
+    StepStatus.PENDING: " ",
+}
+TRIED_MAX = 40
+LINE_CHARS = 200
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def render(state: State, actions: list[dict[str, Any]], loops: list[dict[str, Any]]) -> str:
+    """Write the report: status, question, tree, checks, what was tried, loops, restarts, cost."""
+    goal = state.goal
+    parts = [
+        f"# {goal.description}",
+        _facts(state),
+        _question(state),
+        "## Tree\n\n" + "\n".join(_tree(state)),
+        _section("Checks", [_check(n, c.passed, c.output) for n, c in state.checks.items()]),
+        _section("What was tried", _tried(actions)),
+        _section("Loops", [_loop(entry) for entry in loops[-TRIED_MAX:]]),
+        _section("Feedback", [f"- {_line(text)}" for text in state.feedback]),
+        _section("Set aside by replans", [f"- {_line(text)}" for text in state.set_aside]),
+        _unknown(state),
+    ]
+    return redact(_CONTROL.sub("�", "\n\n".join(part for part in parts if part))) + "\n"
+
+
+def write(outbox: Path, state: State, text: str) -> Path:
+    """Put the report at `outbox/<id>.md`, at once or not at all; raises OSError."""
+    outbox.mkdir(parents=True, exist_ok=True)
+    path = outbox / f"{state.goal_id}.md"
+    temporary = outbox / f".{state.goal_id}.md.tmp"
+    with temporary.open("w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    return path
+
+
+def _facts(state: State) -> str:
+    cost = state.cost
+    rows = [
+        ("status", f"**{state.goal.status}**"),
+        ("reason", _line(state.reason)),
+        ("summary", _line(state.summary)),
+        ("progress", f"{state.goal.progress():.0%}"),
+        ("accepted", iso(state.accepted_at)),
+        ("last change", iso(state.updated_at)),
+        ("workspace", f"`{state.spec.workspace}`"),
+        ("agent", state.spec.agent),
+        ("actions", f"{state.actions_total} allowed, {state.blocked_total} refused"),
+        ("restarts", str(state.restarts)),
+        ("iterations", str(state.iteration)),
+        ("working time", f"{cost.active_s:.1f} s"),
+        (
+            "tokens",
+            f"{cost.tokens} ({cost.tokens_in} in, {cost.tokens_cached} of them cached, {cost.tokens_out} out;"
+            f" {cost.llm_s:.1f} s)",
+        ),
+    ]
+    return "\n".join(f"- {name}: {value}" for name, value in rows if value)
+
+
+def _question(state: State) -> str:
+    if state.goal.status != GoalStatus.BLOCKED:
+        return ""
+    question = state.question or "How should it go on?"
+    return (
+        f"## A person must answer\n\n{question}\n\n"
+        f'    clew feedback {state.goal_id} "…"    # tell the agent, and go on\n'
+        f"    clew resume {state.goal_id}            # go on as it is\n"
+        f"    clew cancel {state.goal_id}            # give it up"
+    )
+
+
+def _tree(state: State) -> list[str]:
+    lines = []
+    for task in state.goal.tasks:
+        lines.append(f"- [{_MARKS[StepStatus(task.status)]}] {_line(task.description)}")
+        for subtask in task.subtasks:
+            mark = _MARKS[StepStatus(subtask.status)]
+            notes = [f"{subtask.actions_total} actions"] if subtask.actions_total else []
+            if subtask.attempts:
+                notes.append(f"{subtask.attempts} failed attempts")
+            suffix = f" ({', '.join(notes)})" if notes else ""
+            lines.append(f"  - [{mark}] {_line(subtask.description)}{suffix}")
+            if subtask.summary:
+                lines.append(f"    {_line(subtask.summary)}")
+            if subtask.last_failure and subtask.status != StepStatus.COMPLETED:
+                lines.append(f"    last failure: {_line(subtask.last_failure)}")
+    return lines
+
+
+def _check(name: str, passed: bool, output: str) -> str:
+    said = "" if passed or not output.strip() else f": {_line(output)}"
+    return f"- [{'x' if passed else ' '}] {name}{said}"
+
+
+def _tried(actions: list[dict[str, Any]]) -> list[str]:
+    left_out = len(actions) - TRIED_MAX
+    lines = [f"- … {left_out} earlier actions (`clew history`)"] if left_out > 0 else []
+    for action in actions[-TRIED_MAX:]:
+        args = ", ".join(f"{k}={_line(str(v), 60)}" for k, v in action["args"].items())
+        lines.append(f"- {action['seq']} {action['name']}({args}) → {action['result']}")
+    return lines
+
+
+def _loop(entry: dict[str, Any]) -> str:
+    what = f" `{_line(entry['action_signature'], 100)}`" if entry["action_signature"] else ""
+    to = f", escalated to {entry['escalated_to']}" if entry["escalated_to"] else ""
+    return f"- {entry['kind']}{what}: {_line(entry['evidence'])}{to}"
+
+
+def _unknown(state: State) -> str:
+    if not state.spec.unknown_keys:
+        return ""
+    return "Front-matter keys that clew does not know were ignored: " + ", ".join(
+        state.spec.unknown_keys
+    )
+
+
+def _section(title: str, lines: list[str]) -> str:
+    return f"## {title}\n\n" + "\n".join(lines) if lines else ""
+
+
+def _line(text: str, chars: int = LINE_CHARS) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= chars else text[: chars - 1] + "…"

@@ -1,0 +1,520 @@
+"""One live worker: an agent and its executor, from spawn to the last process of it.
+
+It watches (exit, heartbeat, stall, memory, budget), carries messages, and says in the end how it went; what to
+do about that is the supervisor's. Every message of the agent is answered in order, one at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import structlog
+
+from clew_daemon import cells, vitals
+from clew_daemon.channel import Channel
+from clew_daemon.executor import Executor, ExecutorDied
+from clew_daemon.hello import thresholds
+from clew_daemon.methods import Methods
+from clew_daemon.nursery import Cell, SpawnError
+from clew_shared import events as ev
+from clew_shared import protocol
+from clew_shared.core import WrongState
+from clew_shared.ledger import LedgerError
+from clew_shared.settings import CommandAgent, RunbookAgent
+
+if TYPE_CHECKING:
+    from clew_daemon.context import Daemon
+    from clew_shared.core import Core
+    from clew_shared.settings import Settings
+
+log = structlog.get_logger()
+
+QUEUE_MAX = 64
+OUTPUT_LINES_MAX = 200
+OUTPUT_TAIL_CHARS = 2_000
+EXIT_TEMPORARY, EXIT_CONFIGURATION = 75, 78
+FINISHED_GRACE_S = 5.0
+
+Kind = Literal["finished", "crash", "temporary", "configuration", "stopped", "unable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a worker ended: `reason` is one word or `exit N`, `detail` what a person should know."""
+
+    kind: Kind
+    reason: str
+    detail: str = ""
+    code: int | None = None
+    lived_s: float = 0.0
+    retry_after_s: float | None = None
+
+
+class Session:
+    """One incarnation of a goal's worker."""
+
+    def __init__(self, daemon: Daemon, goal_id: str) -> None:
+        self._d = daemon
+        self.goal_id = goal_id
+        self.core: Core = daemon.book.cores[goal_id]
+        self.epoch = self.core.state.epoch + 1
+        self.agent: cells.Agent = self.settings.agents.get(self.core.state.spec.agent or None)
+        self.credential = daemon.keys.of(self.agent)
+        self.ready = asyncio.Event()
+        self.leave: protocol.Leave | None = None
+        self.allowed: set[int] = set()
+        self._methods = Methods(self)
+        self._channel: Channel | None = None
+        self._cell: Cell | None = None
+        self._executor: Executor | None = None
+        self._executor_lock = asyncio.Lock()
+        self._queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue(QUEUE_MAX)
+        self._busy = False
+        self._greeted = False
+        self._end: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._began = time.monotonic()
+        self._acted_at = time.monotonic()
+        self._tail = ""
+        self._stopping = False
+
+    # -- what methods use --------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> Settings:
+        """The config as it is now."""
+        return self._d.settings
+
+    @property
+    def book(self) -> Any:
+        """The book of goals."""
+        return self._d.book
+
+    @property
+    def playbook(self) -> Any:
+        """What was learned across goals."""
+        return self._d.playbook
+
+    @property
+    def slots(self) -> Any:
+        """The slots for LLM calls."""
+        return self._d.slots
+
+    @contextmanager
+    def entering(self) -> Iterator[Core]:
+        """Bracket commands to the core; see `Book.entering`."""
+        if self._stopping:
+            raise WrongState("the worker is being stopped")
+        with self._d.book.entering(self.core):
+            yield self.core
+
+    async def commit(self) -> None:
+        """Wait until all that was said so far is durable; and see to what it means for the worker."""
+        await self._d.book.commit(self.core)
+
+    async def executor(self) -> Executor:
+        """Give the executor, a new one where the last has ended; raises ExecutorDied."""
+        async with self._executor_lock:
+            if self._executor is None or not self._executor.alive:
+                try:
+                    self._executor = await Executor.start(self._d.nursery, self._executor_spec())
+                except SpawnError as error:
+                    raise ExecutorDied(str(error)) from error
+            return self._executor
+
+    async def executor_died(self, why: str) -> None:
+        """End whatever a dead executor has left."""
+        log.warning("executor.died", goal=self.goal_id, epoch=self.epoch, reason=why)
+        if self._executor is not None:
+            await self._executor.end()
+            self._executor = None
+
+    async def digest(self) -> str:
+        """Measure the world; "" where that cannot be done."""
+        try:
+            return await (await self.executor()).digest()
+        except ExecutorDied as error:
+            await self.executor_died(str(error))
+            return ""
+
+    async def look(self) -> None:
+        """Take in the world as it is now: somebody else may have changed it."""
+        world = await self.digest()
+        with self.entering() as core:
+            core.see_world(world, time.time())
+
+    def knows_action(self, seq: int) -> bool:
+        """Tell whether an action of that number was ever allowed; for outcomes that are told twice."""
+        tasks = self.core.state.goal.tasks
+        return (
+            any(a.seq == seq for t in tasks for s in t.subtasks for a in s.actions)
+            or seq <= self.core.state.seq
+        )
+
+    async def greeted(self, agent: str) -> None:
+        """Note the first hello of this epoch."""
+        if not self._greeted:
+            self._greeted = True
+            await self._d.book.emit(
+                self.core, ev.WorkerReady(at=time.time(), epoch=self.epoch, agent=agent)
+            )
+
+    # -- what the supervisor uses --------------------------------------------------------------------
+
+    async def run(self) -> Ended:
+        """Run the worker to its end, and leave nothing of it behind."""
+        try:
+            await self._start()
+            ended = await self._end
+        except SpawnError as error:
+            kind: Kind = "crash" if error.reason == "spawn" else "unable"
+            ended = Ended(kind, error.reason, str(error))
+        except ExecutorDied as error:
+            ended = self._executor_fault(error)
+        finally:
+            await self._tear_down()
+        return await self._close(ended)
+
+    def stop(self, reason: str) -> None:
+        """Ask the worker to stop; it gets `stop_grace_s`, then it is killed with its whole tree."""
+        self._spawn(self._stop(reason))
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Send the agent a notification, if it is there."""
+        if self._channel:
+            self._spawn(self._channel.send(protocol.notification(method, params)))
+
+    def thresholds_changed(self) -> None:
+        """Tell the agent the new numbers."""
+        self.notify("thresholds", thresholds(self.settings))
+
+    # -- life --------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        output, output_w = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(output_w, True)
+        try:
+            with theirs:
+                self._cell = await self._d.nursery.spawn(
+                    self._agent_spec(), theirs.fileno(), output_w
+                )
+        except BaseException:
+            ours.close()
+            os.close(output)
+            raise
+        finally:
+            os.close(output_w)
+        self._began = self._acted_at = time.monotonic()
+        self._channel = await Channel.over(ours)
+        self._spawn(self._drain(output))
+        self._spawn(self._wait_exit(self._cell))
+        await self._record_start(self._cell)
+        await self.look()
+        with self.entering() as core:
+            core.start(time.time())
+        await self.commit()
+        self.ready.set()
+        for coroutine in (self._read(), self._serve(), self._watch()):
+            self._spawn(coroutine)
+
+    async def _record_start(self, cell: Cell) -> None:
+        event = ev.WorkerStarted(
+            at=time.time(),
+            epoch=self.epoch,
+            agent=self.core.state.spec.agent,
+            pid=cell.pid,
+            created=vitals.created(cell.pid),
+        )
+        await self._d.book.emit(self.core, event)
+        for warning in cell.warnings:
+            log.warning("sandbox.weaker", goal=self.goal_id, epoch=self.epoch, what=warning)
+
+    async def _read(self) -> None:
+        """Read the agent's messages into the queue; a broken line ends the worker."""
+        assert self._channel is not None  # noqa: S101 - started
+        try:
+            while (message := await self._channel.receive()) is not None:
+                if message.get("method") == "heartbeat" and "id" not in message:
+                    continue
+                await self._queue.put(message)
+        except protocol.ProtocolError as error:
+            self._finish(Ended("crash", "protocol", str(error)))
+
+    async def _serve(self) -> None:
+        while True:
+            message = await self._queue.get()
+            self._busy = True
+            try:
+                await self._handle(message or {})
+            except LedgerError as error:
+                self._finish(Ended("stopped", "ledger", str(error)))
+                return
+            finally:
+                self._busy = False
+                assert self._channel is not None  # noqa: S101 - started
+                self._channel.heard_at = time.monotonic()  # the wait for our answer counts as life
+            self._after()
+
+    async def _handle(self, message: dict[str, Any]) -> None:
+        request_id = None
+        try:
+            request_id, method, raw = protocol.request(message)
+            params = protocol.params(method, raw)
+            if method in ("act", "propose", "record", "plan", "complete_subtask", "finish"):
+                self._acted_at = time.monotonic()
+            answer = protocol.result(request_id, await self._methods.call(method, params))
+        except protocol.ProtocolError as error:
+            answer = protocol.error(request_id, error.code, str(error))
+        except WrongState as error:
+            answer = protocol.error(request_id, protocol.WRONG_STATE, str(error))
+        except ExecutorDied as error:
+            self._finish(self._executor_fault(error))
+            return
+        if request_id is not None and self._channel:
+            await self._channel.send(answer)
+
+    def _after(self) -> None:
+        """See what the last message means for the worker: it may be over, or need a person."""
+        state = self.core.state
+        if isinstance(self.agent, RunbookAgent) and state.replan_required in ("task", "goal"):
+            self._hand_over("the runbook cannot replan")
+        if state.goal.status == "blocked":
+            self.stop(f"the goal waits for a person: {state.reason}")
+        elif state.goal.status.ended and not self._stopping:  # type: ignore[attr-defined]
+            self._spawn(self._let_go())
+
+    def _hand_over(self, why: str) -> None:
+        subtask = self.core.state.subtask
+        name = subtask.description if subtask else self.core.state.goal.description
+        failure = subtask.last_failure if subtask else ""
+        with self._d.book.entering(self.core):
+            self.core.block_goal(
+                f"{why}: {failure}" if failure else why,
+                time.time(),
+                question=f'"{name}" is blocked and {why}. Last failure: {failure or "unknown"}. '
+                f'What should be done? `clew feedback {self.goal_id} "..."`, or mend it and '
+                f"`clew resume {self.goal_id}`.",
+            )
+
+    async def _let_go(self) -> None:
+        """The goal is over: the agent may exit by itself for a little while."""
+        assert self._cell is not None  # noqa: S101 - started
+        await asyncio.wait([self._cell.guard.ended], timeout=FINISHED_GRACE_S)
+        self._finish(Ended("finished", "finished"))
+
+    async def _stop(self, reason: str) -> None:
+        if self._stopping or self._end.done():
+            return
+        self._stopping = True
+        grace_s = self.settings.restart.stop_grace_s
+        if self._channel:
+            note = protocol.notification("stop", {"reason": reason, "grace_s": grace_s})
+            self._spawn(self._channel.send(note))
+        if self._cell:
+            await asyncio.wait([self._cell.guard.ended], timeout=grace_s)
+        self._finish(Ended("stopped", reason))
+
+    async def _wait_exit(self, cell: Cell) -> None:
+        code = await cell.guard.ended
+        await asyncio.sleep(0)
+        if self._channel:  # what it said before it went is still heard
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    while self._busy or not self._queue.empty():
+                        await asyncio.sleep(0.005)
+        self._finish(self._exit(code))
+
+    def _exit(self, code: int) -> Ended:
+        state = self.core.state
+        detail = self._tail.strip()
+        if self._stopping:
+            return Ended("stopped", "stopped", code=code)
+        if state.goal.status.ended:  # type: ignore[attr-defined]
+            return Ended("finished", "finished", code=code)
+        leave = self.leave
+        if code == EXIT_TEMPORARY:
+            reason = leave.reason if leave else "the agent asked to be tried later"
+            return Ended(
+                "temporary",
+                reason,
+                detail,
+                code,
+                retry_after_s=leave.retry_after_s if leave else None,
+            )
+        if code == EXIT_CONFIGURATION:
+            reason = leave.reason if leave else detail or "the agent exited with 78 (configuration)"
+            return Ended("configuration", reason, detail, code)
+        if code == 0 and state.replan_required in ("task", "goal"):
+            self._hand_over("the agent left instead of replanning")
+            return Ended("stopped", "left_instead_of_replanning", code=code)
+        if code == 0:
+            return Ended("crash", "exited_unfinished", detail, code)
+        return Ended("crash", vitals.exit_words(code), detail, code)
+
+    def _executor_fault(self, error: ExecutorDied) -> Ended:
+        cause = error.__cause__
+        if isinstance(cause, SpawnError) and cause.reason != "spawn":
+            return Ended("unable", cause.reason, str(cause))
+        return Ended("crash", "executor", str(error))
+
+    async def _watch(self) -> None:
+        """Look now and then whether the worker lives, gets on, and stays within its limits."""
+        while not self._end.done():
+            await asyncio.sleep(min(self.settings.heartbeat.interval_s, 0.5) / 2)
+            if self._stopping:
+                continue
+            found = await asyncio.to_thread(self._over_memory) or self._silent() or self._stalled()
+            if found:
+                self._finish(found)
+                return
+            await self._spent()
+
+    def _silent(self) -> Ended | None:
+        """Hung: not heard from, while it does not wait for our answer."""
+        numbers = self.settings.heartbeat
+        if self._busy or not self._queue.empty() or self._channel is None:
+            return None
+        patience_s = numbers.timeout_s
+        own_tools = isinstance(self.agent, CommandAgent)
+        if own_tools and self.core.state.in_flight:
+            patience_s = max(patience_s, self.settings.limits.action_timeout_s)
+        quiet_s = time.monotonic() - self._channel.heard_at
+        if quiet_s <= patience_s:
+            return None
+        return Ended("crash", "hung", f"not heard from for {quiet_s:.1f} s")
+
+    def _stalled(self) -> Ended | None:
+        """Stalled: a built-in agent that beats but proposes nothing, and no LLM call is open."""
+        if isinstance(self.agent, CommandAgent) or self._busy or self._methods.llm_open:
+            return None
+        still_s = time.monotonic() - self._acted_at
+        if still_s <= self.settings.heartbeat.stall_timeout_s:
+            return None
+        return Ended("crash", "stalled", f"no proposal for {still_s:.0f} s")
+
+    def _over_memory(self) -> Ended | None:
+        guards = [c.guard.pid for c in (self._cell, self._executor and self._executor.cell) if c]
+        used_mb = vitals.memory_mb(guards)
+        limit_mb = self.settings.limits.memory_mb
+        if used_mb <= limit_mb:
+            return None
+        return Ended("crash", "memory", f"{used_mb:.0f} MB used, {limit_mb} MB allowed")
+
+    async def _spent(self) -> None:
+        """A budget of time runs out while nobody proposes anything, too."""
+        state = self.core.state
+        if state.spec.budget_wall_s is None or state.goal.status != "in_progress":
+            return
+        if spent := self.core.budget_spent(time.time()):
+            with self._d.book.entering(self.core):
+                self.core.out_of_budget(spent, time.time())
+            await self.commit()
+            self.stop(spent)
+
+    async def _drain(self, fd: int) -> None:
+        """Log what the agent prints, a bounded number of lines; the rest is read and dropped."""
+        reader = asyncio.StreamReader(limit=1 << 16)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(fd, "rb", 0)
+        )
+        lines = 0
+        try:
+            while data := await reader.read(1 << 14):
+                text = data.decode("utf-8", "replace")
+                self._tail = (self._tail + text)[-OUTPUT_TAIL_CHARS:]
+                for line in text.splitlines():
+                    lines += 1
+                    if lines <= OUTPUT_LINES_MAX and line.strip():
+                        log.info(
+                            "worker.output", goal=self.goal_id, epoch=self.epoch, line=line[:500]
+                        )
+        finally:
+            transport.close()
+
+    # -- the end -------------------------------------------------------------------------------------
+
+    def _finish(self, ended: Ended) -> None:
+        if not self._end.done():
+            self._end.set_result(ended)
+
+    async def _tear_down(self) -> None:
+        """End every process of the worker and every task of the session."""
+        self._stopping = True
+        for part in (self._cell, self._executor):
+            if part is not None:
+                await (part.kill() if isinstance(part, Cell) else part.end())
+        current = asyncio.current_task()
+        tasks = [t for t in self._tasks if t is not current]
+        await asyncio.sleep(0)  # the drain sees the end of its pipe
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._methods.release()
+        if self._channel:
+            self._channel.close()
+
+    async def _close(self, ended: Ended) -> Ended:
+        lived_s = time.monotonic() - self._began
+        crash = ended.kind == "crash"
+        at = time.time()
+        with self._d.book.entering(self.core):
+            self.core.interrupt(ended.reason if crash else "stopped", at, counts=crash)
+            if self.core.state.working:
+                self.core.emit(
+                    ev.WorkerExited(
+                        at=at,
+                        epoch=self.epoch,
+                        reason=ended.reason,
+                        code=ended.code,
+                        crash=crash,
+                        active_s=round(lived_s, 3),
+                    )
+                )
+        await self.commit()
+        return Ended(
+            ended.kind, ended.reason, ended.detail, ended.code, lived_s, ended.retry_after_s
+        )
+
+    def _spawn(self, coroutine: Any) -> None:
+        self._tasks = [t for t in self._tasks if not t.done()]
+        task = asyncio.ensure_future(coroutine)
+        task.add_done_callback(self._task_done)
+        self._tasks.append(task)
+
+    def _task_done(self, task: asyncio.Task[Any]) -> None:
+        """A part that fails ends the worker: better a restart than one that nobody watches."""
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        log.error("daemon.bug", goal=self.goal_id, error=repr(error), exc_info=error)
+        self._finish(Ended("crash", "internal", repr(error)))
+
+    def _hide(self) -> tuple[str, ...]:
+        states = self._d.book.states().values()
+        return cells.hidden(self._d.places, self.settings, self.core.state, states)
+
+    def _agent_spec(self) -> Any:
+        return cells.agent_spec(
+            self._d.places,
+            self.settings,
+            self.core.state,
+            self.agent,
+            self._hide(),
+            self._d.keys.env,
+            self.epoch,
+        )
+
+    def _executor_spec(self) -> Any:
+        return cells.executor_spec(
+            self._d.places, self.settings, self.core.state, self._hide(), self._d.keys.env
+        )

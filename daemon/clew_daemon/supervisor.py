@@ -1,0 +1,306 @@
+"""Runs goals: one coroutine for each that works, from its first worker to its end or to a person.
+
+It decides by pure rules (`schedule`, `restart`) and performs by sessions. A goal's own coroutine is the only
+one that starts or ends its workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from clew_daemon import cells, report, restart, schedule
+from clew_daemon.keys import KeyFileError
+from clew_daemon.session import Ended, Session
+from clew_daemon.store import history
+from clew_shared import events as ev
+from clew_shared.ledger import LedgerError
+from clew_shared.model import GoalStatus
+
+if TYPE_CHECKING:
+    from clew_daemon.context import Daemon
+    from clew_shared.core import Core, Recorded
+
+log = structlog.get_logger()
+
+IDLE_S = 3600.0
+REST = (ev.GoalEnded, ev.GoalBlocked)
+
+
+class Supervisor:
+    """Starts goals when they are due, and keeps their workers running; `start` and `stop` once each."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._d = daemon
+        self._runs: dict[str, asyncio.Task[None]] = {}
+        self._sessions: dict[str, Session] = {}
+        self._wake = asyncio.Event()
+        self._loop_task: asyncio.Task[None] | None = None
+        self._reports: asyncio.Queue[str] = asyncio.Queue()
+        self._report_task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self._waited: dict[str, tuple[int, int]] = {}
+        self.last_restart = ""
+        daemon.book.listeners.append(self._heard)
+
+    async def start(self) -> None:
+        """Take up what was left, write reports that are missing, and begin to schedule."""
+        await self.recover()
+        self._report_task = asyncio.ensure_future(self._write_reports())
+        self._loop_task = asyncio.ensure_future(self._schedule())
+
+    async def recover(self) -> None:
+        """Say of every worker of an earlier daemon that it is over, and what it left in flight."""
+        for goal, core in self._d.book.cores.items():
+            at = time.time()
+            with self._d.book.entering(core):
+                core.interrupt("daemon_died", at, counts=False)
+                if core.state.working:
+                    core.emit(ev.WorkerExited(at=at, epoch=core.state.epoch, reason="daemon_died"))
+            await self._d.book.commit(core)
+            if core.state.rested_seq > core.state.reported_seq:
+                self._reports.put_nowait(goal)
+
+    async def stop(self) -> None:
+        """Start nothing more, stop every worker, and write what reports are due."""
+        self._stopping = True
+        if self._loop_task:
+            self._loop_task.cancel()
+        for session in self._sessions.values():
+            session.stop("the daemon is stopping")
+        runs = list(self._runs.values())
+        for goal, run in self._runs.items():
+            if goal not in self._sessions:
+                run.cancel()
+        await asyncio.gather(*runs, return_exceptions=True)
+        if self._report_task:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(5.0):
+                    await self._reports.join()
+            self._report_task.cancel()
+
+    def wake(self) -> None:
+        """Look again whether a goal is due."""
+        self._wake.set()
+
+    @property
+    def running(self) -> list[str]:
+        """The goals that have a worker, or are about to."""
+        return list(self._runs)
+
+    def session(self, goal: str) -> Session | None:
+        """Give a goal's live session."""
+        return self._sessions.get(goal)
+
+    def reloaded(self) -> None:
+        """Tell running agents the new thresholds."""
+        for session in self._sessions.values():
+            session.thresholds_changed()
+        self.wake()
+
+    async def halt(self, goal: str, reason: str) -> None:
+        """Stop a goal's worker and wait until all of it is gone; nothing to do where it has none."""
+        run = self._runs.get(goal)
+        if run is None:
+            return
+        if session := self._sessions.get(goal):
+            session.stop(reason)
+        else:
+            run.cancel()
+        await asyncio.wait([run])
+
+    # -- scheduling ----------------------------------------------------------------------------------
+
+    async def _schedule(self) -> None:
+        while True:
+            self._wake.clear()
+            states = self._d.book.states()
+            now = time.time()
+            for goal in schedule.due(states, self._runs, now, self._d.settings.daemon.max_workers):
+                task = asyncio.ensure_future(self._run(goal))
+                self._runs[goal] = task
+                task.add_done_callback(lambda t, g=goal: self._ran(g, t))
+            await self._give_up_lost(states)
+            moment = schedule.next_moment(states.values(), now)
+            timeout_s = IDLE_S if moment is None else max(0.0, min(moment - now, IDLE_S))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await self._wake.wait()
+
+    async def _give_up_lost(self, states: dict[str, Any]) -> None:
+        for goal, state in states.items():
+            if lost := schedule.lost_dependency(state, states):
+                await self._block(
+                    self._d.book.cores[goal],
+                    f"it depends on {lost}, which is {states[lost].goal.status}",
+                    f"Retry {lost} (`clew retry {lost}`) and then `clew resume {goal}`, or cancel this goal?",
+                )
+
+    def _ran(self, goal: str, task: asyncio.Task[None]) -> None:
+        self._runs.pop(goal, None)
+        if (
+            not task.cancelled()
+            and (error := task.exception())
+            and not isinstance(error, LedgerError)
+        ):
+            log.error("goal.run_failed", goal=goal, error=repr(error), exc_info=error)
+        self.wake()
+
+    # -- one goal ------------------------------------------------------------------------------------
+
+    async def _run(self, goal: str) -> None:
+        core = self._d.book.cores[goal]
+        if core.state.goal.status != GoalStatus.IN_PROGRESS:
+            await self._d.book.emit(core, ev.GoalStarted(at=time.time()))
+        if fault := self._unfit(core):
+            await self._block(core, *fault)
+            return
+        self._d.publisher.open(goal)
+        crashes = restart.Crashes([])
+        while core.state.goal.status == GoalStatus.IN_PROGRESS and not self._stopping:
+            ended = await self._work(goal)
+            after_s = await self._decide(core, ended, crashes)
+            if after_s is None:
+                break
+            await asyncio.sleep(after_s)
+
+    def _unfit(self, core: Core) -> tuple[str, str] | None:
+        """Say why a goal cannot even begin: no agent, no key, no workspace, no sandbox."""
+        state, settings = core.state, self._d.settings
+        name = state.spec.agent or None
+        fault = settings.agents.fault(name)
+        if not fault:
+            agent = settings.agents.get(name)
+            fault = self._d.keys.fault(agent)
+        if fault:
+            return fault, f"Mend the config, restart clew, and `clew resume {state.goal_id}`."
+        try:
+            for folder in (
+                Path(state.spec.workspace),
+                *cells.private(self._d.places, state.goal_id),
+            ):
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            return (
+                f"the workspace cannot be made: {error}",
+                f"Make {state.spec.workspace} usable, then `clew resume {state.goal_id}`.",
+            )
+        return None
+
+    async def _work(self, goal: str) -> Ended:
+        """Run one worker to its end."""
+        try:
+            session = Session(self._d, goal)
+        except KeyFileError as error:
+            return Ended("configuration", str(error))
+        self._sessions[goal] = session
+        try:
+            ended = await session.run()
+        finally:
+            del self._sessions[goal]
+            self._d.children.sweep()
+        return ended
+
+    async def _decide(self, core: Core, ended: Ended, crashes: restart.Crashes) -> float | None:
+        """See to how a worker ended; gives the seconds until the next one, None for no next one."""
+        goal, numbers = core.state.goal_id, self._d.settings.restart
+        if core.state.goal.status != GoalStatus.IN_PROGRESS:
+            return None
+        match ended.kind:
+            case "finished" | "stopped":
+                return None
+            case "temporary":
+                pause_s = ended.retry_after_s or restart.wait_s(self._waits(goal), numbers)
+                event = ev.GoalWaiting(
+                    at=time.time(), reason=ended.reason, until=time.time() + pause_s
+                )
+                await self._d.book.emit(core, event)
+                return None
+            case "configuration" | "unable":
+                what = ended.detail if ended.kind == "unable" else ended.reason
+                await self._block(core, what, f"Mend it ({what}), then `clew resume {goal}`.")
+                return None
+            case "crash":
+                return await self._crashed(core, ended, crashes)
+
+    async def _crashed(self, core: Core, ended: Ended, crashes: restart.Crashes) -> float | None:
+        goal, numbers = core.state.goal_id, self._d.settings.restart
+        if ended.reason == "hung":
+            log.warning("worker.hung", goal=goal, epoch=core.state.epoch, detail=ended.detail)
+        log.warning(
+            "worker.killed"
+            if ended.reason in ("hung", "stalled", "memory", "protocol")
+            else "worker.crashed",
+            goal=goal,
+            epoch=core.state.epoch,
+            reason=ended.reason,
+            detail=ended.detail[-400:],
+        )
+        crashes.add(time.monotonic(), ended.lived_s, numbers)
+        match restart.decide(crashes, numbers, random.random):
+            case restart.Again(after_s):
+                log.info(
+                    "worker.restarting",
+                    goal=goal,
+                    epoch=core.state.epoch,
+                    after_s=round(after_s, 3),
+                )
+                self.last_restart = f"{goal} ({ended.reason})"
+                return after_s
+            case restart.GiveUp(count, window_s):
+                log.error("worker.gave_up", goal=goal, crashes=count, window_s=window_s)
+                said = f" Its last words: {ended.detail[-400:]}" if ended.detail else ""
+                await self._block(
+                    core,
+                    f"the worker crashed {count} times in {window_s:g} s, the last time: {ended.reason}",
+                    f"Why does it crash ({ended.reason})?{said} Mend it, then `clew resume {goal}`.",
+                )
+                return None
+
+    def _waits(self, goal: str) -> int:
+        """Count how often a goal has waited since its last action."""
+        state = self._d.book.cores[goal].state
+        seen, count = self._waited.get(goal, (-1, 0))
+        count = count + 1 if seen == state.actions_total else 0
+        self._waited[goal] = (state.actions_total, count)
+        return count
+
+    async def _block(self, core: Core, reason: str, question: str) -> None:
+        await self._d.book.emit(
+            core, ev.GoalBlocked(at=time.time(), reason=reason, question=question)
+        )
+
+    # -- reports -------------------------------------------------------------------------------------
+
+    def _heard(self, goal: str, records: list[Recorded]) -> None:
+        """Hear of durable events: reports become due, other goals may become ready."""
+        if any(isinstance(r.event, REST) for r in records):
+            self._reports.put_nowait(goal)
+        if goal and any(r.event.kind.startswith("goal_") for r in records):
+            self.wake()
+
+    async def _write_reports(self) -> None:
+        while True:
+            goal = await self._reports.get()
+            try:
+                await self._report(goal)
+            except OSError as error:
+                log.warning("report.unwritable", goal=goal, error=str(error))
+            finally:
+                self._reports.task_done()
+
+    async def _report(self, goal: str) -> None:
+        run = self._runs.get(goal)
+        if run and self._d.book.cores[goal].state.working:
+            await asyncio.wait([run], timeout=30.0)  # the report tells of the worker's end, too
+        core = self._d.book.cores[goal]
+        actions, loops = await asyncio.to_thread(history, self._d.book.ledger, goal)
+        text = report.render(core.state, actions, loops)
+        await asyncio.to_thread(report.write, self._d.places.outbox, core.state, text)
+        await self._d.book.emit(core, ev.Reported(at=time.time()))
