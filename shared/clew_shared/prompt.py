@@ -17,6 +17,7 @@ Message = dict[str, Any]
 RULES = (
     "You do a goal in a working folder by calling tools. "
     "Call one tool, read its result, then decide what is next. Use relative paths. "
+    "To create a file call write_file with its whole content; run_cmd is for commands and tests. "
     "Never repeat a call that succeeded: a call that brings nothing new is refused. "
     "When the goal is reached, call finish."
 )
@@ -164,7 +165,7 @@ def _pair(entry: Entry, mode: str, output_chars: int) -> list[Message]:
     if mode == "json":
         call = _json({"tool": entry.name, "args": args})
         return [{"role": "assistant", "content": call}, _user(text)]
-    call_id = f"call_{entry.seq}"
+    call_id = _call_id(entry.seq)
     function = {"name": entry.name, "arguments": _json(args)}
     call_message = {
         "role": "assistant",
@@ -172,6 +173,11 @@ def _pair(entry: Entry, mode: str, output_chars: int) -> list[Message]:
         "tool_calls": [{"id": call_id, "type": "function", "function": function}],
     }
     return [call_message, {"role": "tool", "tool_call_id": call_id, "content": text}]
+
+
+def _call_id(seq: int) -> str:
+    """Name a call in nine letters and digits, which is the form that the strictest servers want."""
+    return f"call{seq % 100_000:05d}" if seq >= 0 else f"note{-seq % 100_000:05d}"
 
 
 def result_text(call: Call, output_chars: int = OUTPUT_CHARS) -> str:
@@ -183,9 +189,11 @@ def result_text(call: Call, output_chars: int = OUTPUT_CHARS) -> str:
             f"#{call.seq} interrupted: a crash cut it off and its effect is unknown. "
             "Look at the files before you do it again."
         )
+    output = shortened(call.output, output_chars)
+    if call.seq < 0:  # an answer of the agent itself, not an action on record
+        return output
     code = f" (exit code {call.exit_code})" if call.exit_code else ""
-    output = shortened(call.output, output_chars) or "(no output)"
-    return f"#{call.seq} {call.result}{code}:\n{output}"
+    return f"#{call.seq} {call.result}{code}:\n{output or '(no output)'}"
 
 
 def _folded_line(call: Call) -> str:

@@ -41,6 +41,7 @@ PLAN = Tool(
         "required": ["tasks"],
     },
 )
+_FIRST = ("write_file", "read_file", "edit_file", "run_cmd")
 _ONLY_IN_LONG_WORK = ("wait", "recall")
 
 
@@ -56,7 +57,8 @@ def offered(hello: Mapping[str, Any]) -> tuple[Tool, ...]:
     if state.get("replan_required"):
         return (PLAN, *(t for t in given if t.name == "finish"))
     small = is_small(hello) and not has_plan(state)
-    kept = tuple(_short(t) for t in given if not (small and t.name in _ONLY_IN_LONG_WORK))
+    shown = (t for t in given if not (small and t.name in _ONLY_IN_LONG_WORK))
+    kept = tuple(_short(t) for t in sorted(shown, key=_order))
     if has_plan(state):
         return (*kept, COMPLETE_SUBTASK)
     if small or _has_acted(state):
@@ -92,6 +94,11 @@ def schema_of(tool: Tool) -> dict[str, Any]:
             "parameters": tool.parameters,
         },
     }
+
+
+def _order(tool: Tool) -> int:
+    """Put first what most work begins with: small models reach for what they see first."""
+    return _FIRST.index(tool.name) if tool.name in _FIRST else len(_FIRST)
 
 
 def _has_acted(state: Mapping[str, Any]) -> bool:

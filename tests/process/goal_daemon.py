@@ -1,0 +1,322 @@
+"""The daemon's side of the worker protocol in miniature, for tests of agents.
+
+One goal, the real core with the real gate, real tools in a real folder, no ledger and no processes.
+It serves one end of a socket pair on the test's own event loop.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import subprocess
+import time
+import traceback
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from clew_shared import events as ev
+from clew_shared import protocol
+from clew_shared.core import Core, Report, WrongState
+from clew_shared.publish import state_view
+from clew_shared.settings_tables import IGNORED, Context, LlmAgent, Loops
+from clew_shared.state import State
+from clew_shared.tools import TOOLS
+from clew_worker.executor.tools import carry_out
+from clew_worker.executor.tools.outcome import Context as ToolContext
+from clew_worker.executor.workspace import Workspace
+from clew_worker.executor.world import WorldWatch
+
+RECENT = 20
+ACTION_TIMEOUT_S = 60
+INTERNAL_ERROR = -32603
+
+
+def subtask(description, *steps):
+    return ev.PlannedSubtask(
+        description=description, steps=tuple(ev.Step(tool=t, args=a) for t, a in steps)
+    )
+
+
+def task(description, *subtasks):
+    return ev.PlannedTask(description=description, subtasks=subtasks)
+
+
+@dataclass
+class GoalDaemon:
+    folder: Path
+    description: str = "Create hello.txt containing hello"
+    notes: str = ""
+    checks: dict = field(default_factory=dict)
+    tasks: tuple = ()
+    agent: dict = field(default_factory=dict)
+    context: dict = field(default_factory=dict)
+    credential: str | None = None
+    on_interrupt: str = "retry"
+    heartbeat_s: float = 5.0
+    loops: Loops = field(default_factory=Loops)
+
+    def __post_init__(self):
+        self.workspace = Workspace(str(self.folder))
+        self.world = WorldWatch(str(self.folder), IGNORED)
+        spec = ev.Spec(
+            description=self.description,
+            notes=self.notes,
+            checks=self.checks,
+            workspace=str(self.folder),
+            on_interrupt=self.on_interrupt,
+        )
+        self.core = Core(State(), self.loops, itertools.count(1).__next__)
+        self.emit(ev.GoalAccepted(goal_id="hello-1", spec=spec, tasks=self.tasks))
+        self.emit(ev.GoalStarted())
+        self.begin_epoch()
+        self.heard = []  # (method, params) of everything that the agent sent
+        self.history = []  # transcript entries of all subtasks, with their place
+        self.feedback = []
+        self.left = None
+        self.finished = None
+        self.slots_open = 0
+        self.slots_max = 0
+        self.writer = None
+        self.arrived = asyncio.Event()
+        self.hold = {}  # method -> event to wait for before answering
+
+    @property
+    def state(self):
+        return self.core.state
+
+    def emit(self, event):
+        return self.core.emit(event.model_copy(update={"at": time.time()}))
+
+    def begin_epoch(self):
+        self.emit(ev.WorkerStarted(epoch=self.state.epoch + 1))
+        self.core.start(time.time())
+
+    async def serve(self, sock):
+        reader, self.writer = await asyncio.open_connection(
+            sock=sock, limit=protocol.LINE_BYTES_MAX + 1
+        )
+        answering = set()
+        try:
+            while line := await reader.readline():
+                answering.add(asyncio.create_task(self._answer(protocol.parse(line))))
+        except ConnectionError:
+            pass
+        finally:
+            for one in answering:
+                one.cancel()
+            await asyncio.gather(*answering, return_exceptions=True)
+            self.writer.close()
+            with contextlib.suppress(ConnectionError):
+                await self.writer.wait_closed()
+
+    def notify(self, method, **params):
+        self.writer.write(protocol.notification(method, params))
+
+    async def _answer(self, message):
+        request_id, method, raw = protocol.request(message)
+        self.heard.append((method, raw))
+        self.arrived.set()
+        if method in self.hold:
+            await self.hold[method].wait()
+        try:
+            params = protocol.params(method, raw)
+            answer = await getattr(self, "_" + method)(params)
+        except protocol.ProtocolError as error:
+            self.writer.write(protocol.error(request_id, error.code, str(error)))
+        except WrongState as error:
+            self.writer.write(protocol.error(request_id, protocol.WRONG_STATE, str(error)))
+        except Exception as error:
+            traceback.print_exc()
+            self.writer.write(protocol.error(request_id, INTERNAL_ERROR, repr(error)))
+        else:
+            if request_id is not None:
+                self.writer.write(protocol.result(request_id, answer))
+        self.core.take()
+
+    def count(self, method):
+        return sum(name == method for name, _ in self.heard)
+
+    def params(self, method):
+        return [params for name, params in self.heard if name == method]
+
+    # -- what hello says
+
+    def hello(self):
+        return {
+            "goal_id": self.state.goal_id,
+            "epoch": self.state.epoch,
+            "state": self.view(),
+            "thresholds": self.loops.model_dump(mode="json"),
+            "playbook": "",
+            "heartbeat_s": self.heartbeat_s,
+            "tools": [asdict(tool) for tool in TOOLS],
+            "notes": self.notes,
+            "feedback": list(self.feedback),
+            "credential": self.credential,
+            "options": self.options(),
+            "checks": dict(self.checks),
+            "spec": {
+                "workspace": str(self.folder),
+                "done_when": "",
+                "max_iterations": None,
+                "on_interrupt": self.on_interrupt,
+            },
+        }
+
+    def options(self):
+        agent = {**LlmAgent().model_dump(), **self.agent}
+        return {"agent": agent, "context": {**Context().model_dump(), **self.context}}
+
+    def view(self):
+        view = state_view(self.state)
+        for shown, real in zip(view["goal"]["tasks"], self.state.goal.tasks, strict=True):
+            for small, subtask in zip(shown["subtasks"], real.subtasks, strict=True):
+                small["steps"] = list(subtask.steps)
+        here = (self.state.current_task_idx, self.state.current_subtask_idx)
+        view["transcript"] = [e for place, e in self.history if place == here][-RECENT:]
+        view["replan_required"] = self.state.replan_required or None
+        view["finished"] = [
+            {"description": s.description, "summary": s.summary, "status": str(s.status)}
+            for t in self.state.goal.tasks
+            for s in t.subtasks
+            if s.status in ("completed", "failed", "skipped", "blocked")
+        ]
+        return view
+
+    # -- methods
+
+    async def _hello(self, _params):
+        return self.hello()
+
+    async def _heartbeat(self, _params):
+        return None
+
+    async def _act(self, params):
+        verdict = self.core.propose(params.tool, params.args, time.time(), params.rationale)
+        entry = {"seq": verdict.seq, "name": params.tool, "args": params.args}
+        here = (self.state.current_task_idx, self.state.current_subtask_idx)
+        answer = {
+            "verdict": "allowed" if verdict.allowed else "blocked",
+            "seq": verdict.seq,
+            "intervention": asdict(verdict.intervention) if verdict.intervention else None,
+            "escalated_to": verdict.escalated_to,
+        }
+        if not verdict.allowed:
+            entry |= {"result": "blocked", "output": "", "message": verdict.message}
+            self.history.append((here, entry))
+            return {**answer, "reason": verdict.reason, "message": verdict.message}
+        report = await asyncio.to_thread(self._carry_out, params.tool, params.args)
+        heard = self.core.outcome(verdict.seq, report, time.time())
+        outcome = {
+            "result": report.result,
+            "output": report.output,
+            "duration_s": report.duration_s,
+            "changed": report.changed,
+            "exit_code": report.exit_code,
+        }
+        self.history.append((here, {**entry, **outcome}))
+        if heard.intervention:
+            answer["intervention"] = asdict(heard.intervention)
+        answer["escalated_to"] = heard.escalated_to or verdict.escalated_to
+        return {**answer, "outcome": outcome}
+
+    def _carry_out(self, tool, args):
+        before, started = self.world.digest().digest, time.monotonic()
+        if tool == "run_cmd":
+            result, output, code = _shell(args.get("cmd", ""), self.folder)
+        else:
+            context = ToolContext(self.workspace, None, None, 1, ACTION_TIMEOUT_S, 65536)
+            outcome = carry_out(tool, args, context)
+            result, output, code = outcome.result, outcome.output, outcome.exit_code
+        after = self.world.digest().digest
+        return Report(
+            result=result,
+            output=output,
+            changed=after != before,
+            world=after,
+            duration_s=time.monotonic() - started,
+            exit_code=code,
+        )
+
+    async def _think(self, params):
+        heard = self.core.think(params.text, time.time(), has_tool_calls=params.has_tool_calls)
+        return {"intervention": asdict(heard.intervention) if heard.intervention else None}
+
+    async def _reflect(self, params):
+        event = ev.Reflected(
+            at=time.time(),
+            iteration=self.state.iteration + 1,
+            assessment=params.progress_assessment or "",
+            tokens=params.usage.input + params.usage.output,
+        )
+        heard = self.core.reflect(event)
+        return {"intervention": asdict(heard.intervention) if heard.intervention else None}
+
+    async def _plan(self, params):
+        tasks = tuple(
+            task(t.description, *(subtask(s.description) for s in t.subtasks)) for t in params.tasks
+        )
+        self.core.plan(tasks, params.replan, time.time())
+        return {"state": self.view()}
+
+    async def _complete_subtask(self, params):
+        level = self.core.complete_subtask(
+            time.time(), success=params.success, failure=params.failure, summary=params.summary
+        )
+        return {"state": self.view(), "escalated_to": level}
+
+    async def _advance(self, _params):
+        if not self.core.advance(time.time()):
+            return {"subtask": None, "task": None}
+        return {
+            "subtask": {"description": self.state.subtask.description},
+            "task": {"description": self.state.task.description},
+        }
+
+    async def _finish(self, params):
+        if not params.success:
+            self.finished = (False, params.summary)
+            return {"accepted": True, "failing_checks": [], "open_subtasks": []}
+        failing = []
+        for name, command in self.checks.items():
+            result, output, _ = await asyncio.to_thread(_shell, command, self.folder)
+            if result != "success":
+                failing.append({"name": name, "output": output})
+        still_open = not self.checks and self.state.open_subtasks()
+        accepted = not failing and not still_open and not self.state.replan_required
+        if accepted:
+            self.finished = (True, params.summary)
+        return {
+            "accepted": accepted,
+            "failing_checks": failing,
+            "open_subtasks": self.state.open_subtasks(),
+        }
+
+    async def _llm_slot(self, params):
+        self.slots_open += 1 if params.open else -1
+        self.slots_max = max(self.slots_max, self.slots_open)
+        return {}
+
+    async def _leave(self, params):
+        self.left = params
+        return {}
+
+
+def _shell(cmd, folder):
+    argv = ["sh", "-c", cmd] if isinstance(cmd, str) else cmd
+    try:
+        done = subprocess.run(
+            argv,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            timeout=ACTION_TIMEOUT_S,
+            check=False,
+            text=True,
+            errors="replace",
+        )
+    except subprocess.TimeoutExpired:
+        return "timeout", "timed out", None
+    except OSError as error:
+        return "error", str(error), None
+    return ("success" if done.returncode == 0 else "failure"), done.stdout, done.returncode

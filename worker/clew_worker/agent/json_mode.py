@@ -1,0 +1,165 @@
+"""Calls as JSON text, for models without native tool calls.
+
+The schemas that are asked for, and a reader that takes what small models really write. Pure: it
+sees text, never a server.
+"""
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from clew_shared.tools import Tool
+
+SCANNED_CHARS = 200_000
+STARTS_TRIED = 200
+
+_NAME_KEYS = ("tool", "name", "tool_name", "function", "action")
+_ARGS_KEYS = ("args", "arguments", "parameters", "params", "input", "action_input")
+_THOUGHT_KEYS = ("thought", "thoughts", "reasoning", "why", "rationale")
+_REFLECTION_KEYS = ("insights", "learning", "synthesis", "progress_assessment", "relevance")
+_DECODER = json.JSONDecoder(strict=False)  # raw line breaks in strings are a common slip
+
+
+@dataclass(frozen=True)
+class ToolRequest:
+    """A call as the model wants it; `fault` says why its arguments cannot be used."""
+
+    name: str
+    args: dict[str, Any] = field(default_factory=dict)
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was found in a text: calls in order, the words besides, the model's own reflection."""
+
+    calls: tuple[ToolRequest, ...] = ()
+    words: str = ""
+    reflection: dict[str, Any] = field(default_factory=dict)
+
+
+def response_format(tools: Sequence[Tool], rung: int) -> dict[str, Any] | None:
+    """Give the `response_format` of one rung: a schema per tool, one flat schema, any object, none.
+
+    Servers that know a rung keep the model to it; one that refuses it is asked for the next.
+    """
+    if rung == 0:
+        return _schema({"anyOf": [_call_schema(tool) for tool in tools]})
+    if rung == 1:
+        names = {"type": "string", "enum": [tool.name for tool in tools]}
+        return _schema(_object({"tool": names, "args": {"type": "object"}}))
+    return {"type": "json_object"} if rung == 2 else None
+
+
+RUNGS = 4
+
+
+def _schema(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "call", "schema": schema}}
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _call_schema(tool: Tool) -> dict[str, Any]:
+    args = {**tool.parameters, "additionalProperties": False}
+    return _object({"tool": {"const": tool.name}, "args": args})
+
+
+def read(text: str, tools: Sequence[Tool]) -> Reading:
+    """Find the calls in what a model wrote; never raises."""
+    known = {tool.name: tool for tool in tools}
+    calls: list[ToolRequest] = []
+    reflection: dict[str, Any] = {}
+    thoughts: list[str] = []
+    words: list[str] = []
+    at = 0
+    for start, end, value in _objects(text[:SCANNED_CHARS]):
+        found = _calls(value, known)
+        if found:
+            calls += found
+            words.append(text[at:start])
+            at = end
+            reflection |= {key: value[key] for key in _REFLECTION_KEYS if key in value}
+            thoughts += [
+                str(value[key]) for key in _THOUGHT_KEYS if isinstance(value.get(key), str)
+            ]
+    words.append(text[at:])
+    plain = _without_fences("\n".join([*thoughts, *words])) if calls else text.strip()
+    return Reading(tuple(calls), plain, reflection)
+
+
+def _without_fences(text: str) -> str:
+    bare = re.sub(r"```\w*|</?tool_call>", "", text)
+    return re.sub(r"\n{2,}", "\n", bare).strip(" \n,[]")
+
+
+def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Find the outermost JSON objects of a text, with where they stand."""
+    at = 0
+    for _ in range(STARTS_TRIED):
+        start = text.find("{", at)
+        if start < 0:
+            return
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            at = start + 1
+            continue
+        if isinstance(value, dict):
+            yield start, end, value
+        at = end
+
+
+def _calls(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolRequest]:
+    """Read one object as a call, or as a list of calls under `tool_calls`."""
+    several = value.get("tool_calls")
+    if isinstance(several, list):
+        return [c for one in several if isinstance(one, dict) for c in _calls(one, known)]
+    inner = value.get("function")
+    if isinstance(inner, dict):
+        return _calls(inner, known)
+    name = next((value[k] for k in _NAME_KEYS if isinstance(value.get(k), str)), None)
+    if name is None:
+        return _by_key(value, known)
+    name = str(name).strip().removeprefix("functions.")
+    raw = next((value[k] for k in _ARGS_KEYS if k in value), None)
+    if name not in known and raw is None:
+        return []  # some other object with a `name`, such as a package.json
+    if raw is None:
+        used = {*_NAME_KEYS, *_THOUGHT_KEYS, *_REFLECTION_KEYS}
+        raw = {key: v for key, v in value.items() if key not in used}
+    return [request(name, raw, known)]
+
+
+def _by_key(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolRequest]:
+    """Read `{"write_file": {"path": ...}}`."""
+    if len(value) != 1:
+        return []
+    name, raw = next(iter(value.items()))
+    return [request(name, raw, known)] if name in known and isinstance(raw, dict) else []
+
+
+def request(name: str, raw: Any, known: Mapping[str, Tool]) -> ToolRequest:
+    """Read the arguments of a call: an object, an object as a string, or one bare value."""
+    if isinstance(raw, str):
+        with contextlib.suppress(ValueError, RecursionError):  # a bare value, or broken
+            raw = _DECODER.decode(raw.strip() or "{}")
+    if raw is None:
+        return ToolRequest(name)
+    if isinstance(raw, dict):
+        return ToolRequest(name, {str(key): v for key, v in raw.items()})
+    tool = known.get(name)
+    required = list(tool.parameters.get("required", ())) if tool else []
+    if len(required) == 1:
+        return ToolRequest(name, {required[0]: raw})
+    return ToolRequest(name, {}, f"the arguments of {name} are not a JSON object: {raw!r:.200}")

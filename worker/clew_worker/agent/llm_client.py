@@ -1,0 +1,324 @@
+"""One LLM endpoint, OpenAI-compatible: ask it, and make a completion or one of four faults of it.
+
+It knows no goal and no daemon, and lets no unforeseen answer through.
+"""
+
+import asyncio
+import json
+import math
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import openai
+
+TRIES = 4
+PAUSE_FIRST_S = 0.5
+PAUSE_IN_PLACE_MAX_S = 20.0
+ANSWER_BYTES_MAX = 8 << 20
+TEXT_CHARS_MAX = 200_000
+CALLS_MAX = 20
+_ERROR_CHARS = 500
+
+_OVERFLOW = re.compile(
+    r"context.{0,20}(length|size|window)|maximum context|too many tokens|prompt is too long"
+    r"|exceeds? the (available )?context|input is too long|reduce the length",
+    re.IGNORECASE,
+)
+_MODEL_UNKNOWN = re.compile(
+    r"model.{0,80}(not found|does not exist|not exist|invalid|unknown|no such)"
+    r"|(invalid|unknown|no such|not a valid).{0,20}model|try pulling it",
+    re.IGNORECASE | re.DOTALL,
+)
+_UNSUPPORTED = re.compile(
+    r"(does|do) not support (tools|function)|tools? param requires|unsupported.{0,20}tool",
+    re.IGNORECASE,
+)
+_OPTIONAL = ("temperature", "max_tokens")
+_REFUSALS = (400, 404, 413, 415, 422)
+_QUOTA = re.compile(r"insufficient_quota|billing|credit balance", re.IGNORECASE)
+
+Slot = Callable[[], AbstractAsyncContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a call cost: tokens as the server counted them, seconds on the clock."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class NativeCall:
+    """A tool call of the answer; `arguments` is the text that the model wrote."""
+
+    name: str
+    arguments: Any
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One answer: its text, its calls in order, why it ended (`stop`, `length`, ...)."""
+
+    text: str = ""
+    calls: tuple[NativeCall, ...] = ()
+    finish_reason: str = ""
+    usage: Usage = field(default_factory=Usage)
+
+
+class LlmError(Exception):
+    """What went wrong at the endpoint, in a sentence."""
+
+
+class Temporary(LlmError):  # noqa: N818 - named for what to do about it
+    """It may work later; `retry_after_s` where the server named a time."""
+
+    def __init__(
+        self, reason: str, retry_after_s: float | None = None, *, at_once: bool = True
+    ) -> None:
+        super().__init__(reason)
+        self.retry_after_s = retry_after_s
+        self.at_once = at_once
+
+
+class Misconfigured(LlmError):  # noqa: N818 - as above
+    """A person must change something: key, model, address."""
+
+
+class Overflow(LlmError):  # noqa: N818 - as above
+    """The prompt is too long for the model."""
+
+
+class Unsupported(LlmError):  # noqa: N818 - as above
+    """The server refused the request as it was (400, 422): tools or a response format, perhaps."""
+
+
+class LlmClient:
+    """Asks one endpoint; short faults are waited out in place, without holding a slot."""
+
+    def __init__(
+        self,
+        agent: Mapping[str, Any],
+        api_key: str | None,
+        *,
+        slot: Slot,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.base_url = str(agent.get("base_url") or "")
+        self.model = str(agent.get("model") or "")
+        self._temperature = agent.get("temperature")
+        self._unwanted: set[str] = set()
+        self._timeout_s = float(agent.get("timeout_s") or 300.0)
+        self._slot = slot
+        self._pause = pause
+        plain = self.base_url.startswith("http://")
+        self._http = (
+            openai.DefaultAsyncHttpxClient(  # no TLS context, and no way to https, for http
+                verify=not plain, follow_redirects=False, timeout=self._timeout_s, trust_env=False
+            )
+        )
+        self._api = openai.AsyncOpenAI(
+            base_url=self.base_url,
+            api_key=api_key or "none",
+            max_retries=0,
+            timeout=self._timeout_s,
+            http_client=self._http,
+        )
+
+    async def close(self) -> None:
+        await self._api.close()
+
+    async def ask(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] = (),
+        response_format: Mapping[str, Any] | None = None,
+        max_tokens: int | None = None,
+    ) -> Completion:
+        """Get one completion; raises `LlmError`s and nothing else."""
+        if not self.model or not self.base_url:
+            missing = "model" if not self.model else "base_url"
+            raise Misconfigured(
+                f"no `{missing}` is set for this agent; set it in its [agents.NAME] table"
+            )
+        body: dict[str, Any] = {"model": self.model, "messages": messages}
+        extras = {"temperature": self._temperature, "max_tokens": max_tokens}
+        wanted = {k: v for k, v in extras.items() if v is not None and k not in self._unwanted}
+        body |= wanted
+        if tools:
+            body["tools"] = tools
+        if response_format:
+            body["response_format"] = response_format
+        return await self._persistently(body)
+
+    async def _persistently(self, body: dict[str, Any]) -> Completion:
+        pause_s = PAUSE_FIRST_S
+        for tries_left in range(TRIES - 1, -1, -1):
+            try:
+                async with self._slot():
+                    return await self._once(body)
+            except Unsupported as fault:
+                if not (tries_left and self._drop_extra(body, str(fault))):
+                    raise
+                continue
+            except Temporary as fault:
+                wait_s = pause_s if fault.retry_after_s is None else fault.retry_after_s
+                if not (tries_left and fault.at_once) or wait_s > PAUSE_IN_PLACE_MAX_S:
+                    raise
+            await self._pause(wait_s)
+            pause_s *= 3
+        raise AssertionError  # the last try has returned or raised
+
+    def _drop_extra(self, body: dict[str, Any], said: str) -> bool:
+        """Do without an optional parameter that the server names in its refusal."""
+        named = {key for key in _OPTIONAL if key in body and key in said}
+        for key in named:
+            del body[key]
+        self._unwanted |= named
+        return bool(named)
+
+    async def _once(self, body: dict[str, Any]) -> Completion:
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                raw = await self._post(body)
+        except (TimeoutError, openai.APITimeoutError):
+            reason = f"{self.base_url} gave no answer within {self._timeout_s:g} s (`timeout_s`)"
+            raise Temporary(reason, at_once=False) from None
+        except openai.APIStatusError as error:
+            raise self._status_fault(error) from None
+        except openai.APIConnectionError as error:
+            cause = error.__cause__ or error
+            raise Temporary(f"cannot reach {self.base_url}: {cause}") from None
+        except (openai.OpenAIError, OSError) as error:
+            raise Temporary(f"{self.base_url}: {type(error).__name__}: {error}") from None
+        except Exception as error:  # noqa: BLE001 - below us: HTTP that no library foresaw
+            raise Temporary(f"{self.base_url}: {type(error).__name__}: {error}") from None
+        return self._completion(raw, time.monotonic() - started)
+
+    async def _post(self, body: dict[str, Any]) -> bytes:
+        request = self._api.chat.completions.with_streaming_response.create(**body)
+        async with request as response:
+            return await _bounded(response.iter_bytes())
+
+    def _status_fault(self, error: openai.APIStatusError) -> LlmError:
+        """Say which fault an error status is; the server's own words are kept."""
+        status, said = error.status_code, _said(error)
+        reason = f"{self.base_url} answered {status}: {said}"
+        if status in _REFUSALS and _OVERFLOW.search(said):
+            return Overflow(reason)
+        if advice := self._advice(status, said):
+            return Misconfigured(f"{reason}. {advice}")
+        if status in _REFUSALS or _UNSUPPORTED.search(said):
+            return Unsupported(reason)
+        return Temporary(reason, _retry_after_s(error.response.headers))
+
+    def _advice(self, status: int, said: str) -> str:
+        """Say what a person must mend; empty where nothing."""
+        if status in (401, 403):
+            return "Check the key: `api_key_env` or `api_key_file` of the agent"
+        if status in (400, 404, 422) and _MODEL_UNKNOWN.search(said):
+            return f"Check `model` ({self.model}) of the agent"
+        if 300 <= status < 400 or status in (404, 405):
+            return "Check `base_url` of the agent; most end in /v1"
+        if status == 402 or (status == 429 and _QUOTA.search(said)):
+            return "The account's quota is used up"
+        return ""
+
+    def _completion(self, raw: bytes, seconds: float) -> Completion:
+        """Read an answer; what is no chat completion is a temporary fault that quotes it."""
+        try:
+            answer = json.loads(raw)
+            choice = answer["choices"][0]
+            message = choice.get("message") or {}
+            calls = [_native(c) for c in (message.get("tool_calls") or ())[:CALLS_MAX]]
+            text = _text(message.get("content")) or _text(message.get("refusal"))
+            return Completion(
+                text=text[:TEXT_CHARS_MAX],
+                calls=tuple(call for call in calls if call),
+                finish_reason=str(choice.get("finish_reason") or ""),
+                usage=_usage(answer.get("usage"), seconds),
+            )
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
+            head = raw[:200].decode("utf-8", "replace").strip() or "nothing"
+            reason = f"{self.base_url} answered no chat completion but: {head}"
+            raise Temporary(reason) from None
+
+
+async def _bounded(chunks: AsyncIterator[bytes]) -> bytes:
+    taken = bytearray()
+    async for chunk in chunks:
+        taken += chunk
+        if len(taken) > ANSWER_BYTES_MAX:
+            break  # no answer of a model: what is cut here cannot be read as one
+    return bytes(taken)
+
+
+def _native(raw: Any) -> NativeCall | None:
+    function = raw.get("function") if isinstance(raw, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        return None
+    return NativeCall(function["name"].strip(), function.get("arguments"))
+
+
+def _text(content: Any) -> str:
+    """Read a content: text, or a list of parts."""
+    if isinstance(content, list):
+        parts = [p.get("text") for p in content if isinstance(p, dict)]
+        return "\n".join(p for p in parts if isinstance(p, str))
+    return content if isinstance(content, str) else ""
+
+
+def _usage(raw: Any, seconds: float) -> Usage:
+    usage = raw if isinstance(raw, dict) else {}
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    return Usage(
+        input=_count(usage.get("prompt_tokens")),
+        output=_count(usage.get("completion_tokens")),
+        cached=_count(cached),
+        seconds=seconds,
+    )
+
+
+def _count(value: Any) -> int:
+    sound = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1 << 40
+    return int(value) if sound else 0
+
+
+def _said(error: openai.APIStatusError) -> str:
+    """Find the server's own words in an error."""
+    body: Any = error.body
+    if isinstance(body, dict):
+        inner = body.get("error", body)
+        body = inner.get("message") or inner.get("detail") if isinstance(inner, dict) else inner
+    said = body if isinstance(body, str) and body.strip() else error.message
+    code = f" ({error.code})" if error.code and error.code not in said else ""
+    return " ".join(said.split())[:_ERROR_CHARS] + code
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Read the server's own retry time: seconds, milliseconds (`retry-after-ms`), or a date."""
+    milliseconds, value = headers.get("retry-after-ms"), headers.get("retry-after")
+    try:
+        if milliseconds:
+            return _seconds(float(milliseconds) / 1000)
+        return _seconds(float(value)) if value else None
+    except ValueError:
+        pass
+    try:
+        return max(parsedate_to_datetime(str(value)).timestamp() - time.time(), 0.0)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _seconds(value: float) -> float | None:
+    return max(value, 0.0) if math.isfinite(value) else None

@@ -1,0 +1,311 @@
+"""One turn's calls: each is brought before the daemon, in order, and its answer is remembered.
+
+Nothing is claimed for the model: a subtask is completed when it says so, a goal when checks agree.
+Where what it says contradicts what was seen, it is asked once more.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clew_shared import protocol
+from clew_shared.prompt import shortened
+from clew_shared.prompt_view import Call
+
+from .client import AgentClient, RpcError
+from .json_mode import ToolRequest
+from .memory import Memory, plain_args
+
+FINISH_AFTER_REFUSALS = 2
+CHECK_OUTPUT_CHARS = 1_500
+_NAME_CHARS = 200
+_RATIONALE_CHARS = 1_000
+_RECORD_CHARS = 1_000
+_SUMMARY_CHARS = 2_000
+_ENDED = ("stopped", "budget")
+
+
+class Over(Exception):  # noqa: N818 - the end of the work, not a fault
+    """There is nothing more for this agent to do."""
+
+
+class Turns:
+    """Carries out what the model asks for; `Over` when the goal is in other hands."""
+
+    def __init__(self, daemon: AgentClient, memory: Memory, name: str) -> None:
+        self._daemon = daemon
+        self._memory = memory
+        self._name = name
+        self._doubted: set[tuple[int, str]] = set()
+        self._checked_at = -1
+        self.records: list[dict[str, Any]] = []
+        self.refused = ""
+        """The tool that this turn was refused, if any."""
+        self.reached_daemon = False
+
+    async def refresh(self, *, anew: bool = False) -> None:
+        """Hear from the daemon how things stand."""
+        self._memory.learn(await self._daemon.hello(self._name), anew=anew)
+
+    def begin(self) -> None:
+        """Forget the last turn."""
+        self.records, self.refused, self.reached_daemon = [], "", False
+
+    async def carry_out(self, call: ToolRequest, rationale: str = "") -> bool:
+        """Do one call; False where the calls after it have lost their ground."""
+        if call.fault:
+            self._memory.answer(call.name, {}, call.fault)
+            return False
+        match call.name:
+            case "finish":
+                return await self._finish(call.args)
+            case "complete_subtask":
+                return await self._complete(call.args)
+            case "plan":
+                return await self._plan(call.args)
+            case _:
+                return await self._act(call, rationale)
+
+    # ---- actions
+
+    async def _act(self, call: ToolRequest, rationale: str) -> bool:
+        name = call.name[:_NAME_CHARS] or "?"
+        try:
+            answer = await self._daemon.call(
+                "act", tool=name, args=call.args, rationale=rationale[:_RATIONALE_CHARS]
+            )
+        except (ValueError, RpcError) as error:
+            if isinstance(error, RpcError) and error.code == protocol.STOPPING:
+                raise
+            self._memory.answer(call.name, plain_args(call.args, 200), str(error))
+            return False
+        self.reached_daemon = True
+        entry = _entry(call, answer)
+        self._memory.transcript.append(entry)
+        self._memory.actions += 1
+        self.records.append(_record(entry, answer))
+        self.hear(answer)
+        if answer["verdict"] == "blocked":
+            return await self._refused(call, answer)
+        if answer.get("escalated_to"):
+            await self.refresh()
+            return False
+        return True
+
+    async def _refused(self, call: ToolRequest, answer: Mapping[str, Any]) -> bool:
+        if answer.get("reason") in _ENDED:
+            raise Over
+        self.refused = call.name
+        self._memory.refusals += 1
+        await self.refresh()
+        succeeded = any(c.result == "success" for c in self._memory.calls)
+        many = self._memory.refusals >= FINISH_AFTER_REFUSALS
+        if many and succeeded and self._memory.checks and not self._memory.replan:
+            await self._try_finish("the last action was refused as a repetition")
+        return False
+
+    def hear(self, answer: Mapping[str, Any] | None) -> None:
+        """Show the model an intervention that came with an answer."""
+        intervention = (answer or {}).get("intervention")
+        if intervention:
+            self._memory.say(f"Note: {intervention.get('message', '')}")
+
+    def hear_notice(self, params: dict[str, Any]) -> None:
+        """Show the model an intervention that came by itself."""
+        self.hear({"intervention": params})
+
+    # ---- the subtask and the goal
+
+    async def _complete(self, args: Mapping[str, Any]) -> bool:
+        success = _truth(args.get("success", True))
+        summary = _words(args.get("summary") or args.get("failure") or args.get("reason"))
+        if success and (doubt := self._doubt("complete_subtask")):
+            self._memory.answer("complete_subtask", args, doubt)
+            return False
+        await self.end_subtask(success=success, summary=summary)
+        return False
+
+    async def end_subtask(self, *, success: bool, summary: str) -> None:
+        """End the current subtask, or this attempt at it, and go on to what is next."""
+        self.reached_daemon = True
+        failure = "" if success else summary or "the agent gave up on this attempt"
+        try:
+            answer = await self._daemon.call(
+                "complete_subtask", success=success, failure=failure, summary=summary
+            )
+            if success and not answer.get("escalated_to"):
+                following = await self._daemon.call("advance")
+                if following.get("subtask") is None:
+                    await self._try_finish(summary)
+                    return
+        except RpcError as error:
+            if error.code == protocol.STOPPING:
+                raise
+            self._memory.say(f"Note: {error.message}")
+        if not success:
+            self._memory.say(f"This attempt is recorded as failed: {failure}")
+        await self.refresh()
+
+    async def _finish(self, args: Mapping[str, Any]) -> bool:
+        summary = _words(args.get("summary"))
+        if "success" in args and not _truth(args["success"]):
+            await self._daemon.call("finish", success=False, summary=summary)
+            raise Over
+        if doubt := self._doubt("finish"):
+            self._memory.answer("finish", args, doubt)
+            return False
+        others = self._memory.others_open()
+        if not self._memory.checks and others:
+            left = "\n".join(f"- {name}" for name in others[:10])
+            text = f"Not yet: this is still open:\n{left}\nComplete the subtask at hand first."
+            self._memory.answer("finish", args, text)
+            return False
+        if not self._memory.checks and self._memory.subtask_open:
+            await self.end_subtask(success=True, summary=summary)
+            return False
+        await self._try_finish(summary)
+        return False
+
+    async def _try_finish(self, summary: str) -> None:
+        """Let the daemon's checks decide; `Over` where they agree."""
+        self.reached_daemon = True
+        if self._checked_at == self._memory.actions:
+            text = "Nothing was done since the checks failed. Change something first."
+            self._memory.answer("finish", {"summary": summary}, text)
+            return
+        try:
+            answer = await self._daemon.call("finish", success=True, summary=summary)
+        except RpcError as error:
+            if error.code == protocol.STOPPING:
+                raise
+            self._memory.answer("finish", {"summary": summary}, error.message)
+            return
+        if answer.get("accepted"):
+            raise Over
+        await self.refresh()
+        self._checked_at = self._memory.actions
+        self._memory.answer("finish", {"summary": summary}, _not_accepted(answer))
+
+    def _doubt(self, claim: str) -> str:
+        """Ask back, once, where a claim of success contradicts what was seen in this subtask."""
+        calls = [c for c in self._memory.calls if c.result != "blocked"]
+        last = calls[-1] if calls else None
+        key = (len(self._memory.calls), claim)
+        if key in self._doubted or self._memory.checks or not self._memory.subtask_open:
+            return ""
+        if last is None:
+            doubt = "Nothing was done for it yet. Do it first."
+        elif last.result != "success":
+            doubt = f"But the last call, {last.name}, ended in {last.result}. Mend that first."
+        else:
+            return ""
+        self._doubted = {(key[0], "finish"), (key[0], "complete_subtask")}
+        return f"{doubt} If it really is done, call {claim} again."
+
+    # ---- plans
+
+    async def _plan(self, args: Mapping[str, Any]) -> bool:
+        replan = self._memory.replan
+        tasks = read_plan(args)
+        if replan == "task" and len(tasks) > 1:
+            joined = [s for task in tasks for s in task["subtasks"]]
+            tasks = [{"description": tasks[0]["description"], "subtasks": joined}]
+        if not tasks:
+            text = 'A plan needs tasks: [{"description": "...", "subtasks": ["...", "..."]}]'
+            self._memory.answer("plan", {}, text)
+            return False
+        try:
+            await self._daemon.call("plan", tasks=tasks, replan=replan)
+        except (RpcError, ValueError) as error:
+            self._memory.answer("plan", {}, f"{error}. Go on with the subtask at hand.")
+            return False
+        self.reached_daemon = True
+        await self.refresh(anew=True)
+        return False
+
+
+def read_plan(args: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Read a plan in any of the shapes that models write; empty where there is none."""
+    raw = args.get("tasks") or args.get("plan") or args.get("subtasks") or args.get("steps")
+    if not isinstance(raw, list):
+        return []
+    nested = [item for item in raw if isinstance(item, dict) and _inner(item)]
+    if not nested:  # a bare list of steps is one task
+        subtasks = _subtasks(raw)
+        return [{"description": "Do the work", "subtasks": subtasks}] if subtasks else []
+    tasks = []
+    for item in raw[: protocol.TASKS_MAX]:
+        inner = _subtasks(_inner(item) or [item])
+        name = _description(item) or (inner[0]["description"] if inner else "")
+        if inner:
+            tasks.append({"description": name, "subtasks": inner})
+    return tasks
+
+
+def _inner(item: Any) -> list[Any]:
+    inner = (item.get("subtasks") or item.get("steps")) if isinstance(item, dict) else None
+    return inner if isinstance(inner, list) else []
+
+
+def _subtasks(raw: Sequence[Any]) -> list[dict[str, str]]:
+    names = [_description(item) for item in raw[: protocol.SUBTASKS_MAX]]
+    return [{"description": name} for name in names if name]
+
+
+def _description(item: Any) -> str:
+    if isinstance(item, dict):
+        keys = ("description", "name", "title", "task", "subtask", "step")
+        item = next((item[key] for key in keys if isinstance(item.get(key), str)), "")
+    return _words(item)[: protocol.DESCRIPTION_CHARS_MAX] if isinstance(item, str) else ""
+
+
+def _entry(call: ToolRequest, answer: Mapping[str, Any]) -> Call:
+    seq = int(answer.get("seq") or 0)
+    if answer["verdict"] == "blocked":
+        message = str(answer.get("message") or answer.get("reason") or "")
+        return Call(seq, call.name, call.args, "blocked", message=message)
+    outcome = answer["outcome"]
+    return Call(
+        seq,
+        call.name,
+        call.args,
+        outcome["result"],
+        str(outcome.get("output") or ""),
+        changed=outcome.get("changed"),
+        exit_code=outcome.get("exit_code"),
+    )
+
+
+def _record(entry: Call, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the entry of the iteration record (contract, section 9)."""
+    duration_s = (answer.get("outcome") or {}).get("duration_s") or 0.0
+    known = entry.result in ("success", "failure", "timeout")
+    return {
+        "tool": entry.name,
+        "params": plain_args(entry.args, _RECORD_CHARS),
+        "raw_output": (entry.output or entry.message)[:_RECORD_CHARS],
+        "outcome": entry.result if known else "error",
+        "execution_time": duration_s,
+        "cost": {"tokens": 0, "time": duration_s},
+    }
+
+
+def _not_accepted(answer: Mapping[str, Any]) -> str:
+    failing = answer.get("failing_checks") or ()
+    if failing:
+        parts = [
+            f"- {check['name']}:\n{shortened(str(check.get('output') or ''), CHECK_OUTPUT_CHARS)}"
+            for check in failing
+        ]
+        return "Not finished: these checks fail. Mend it.\n" + "\n".join(parts)
+    left = "\n".join(f"- {name}" for name in (answer.get("open_subtasks") or ())[:10])
+    return f"Not finished: this is still open:\n{left}"
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.strip().lower() not in ("false", "no", "0", "")
+    return bool(value)
+
+
+def _words(value: Any) -> str:
+    return value.strip()[:_SUMMARY_CHARS] if isinstance(value, str) else ""
