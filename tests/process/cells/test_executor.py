@@ -1,0 +1,209 @@
+"""The executor: commands, deadlines, output, and what happens around them."""
+
+import os
+import signal
+
+from clew_shared import cellwire
+from clew_shared.cellwire import Cancel, Check, Digest, Killall, Run
+
+
+def test_stdout_and_stderr_come_merged_with_the_exit_code(executor):
+    done = executor().sh("echo one; echo two >&2; echo three; exit 3")
+    assert (done.result, done.exit_code, done.output) == ("failure", 3, "one\ntwo\nthree\n")
+
+
+def test_a_list_is_run_without_a_shell(executor):
+    done = executor().sh(["echo", "a b", "$HOME"])
+    assert (done.result, done.output) == ("success", "a b $HOME\n")
+
+
+def test_a_program_that_is_not_there_is_an_error_that_names_it(executor):
+    done = executor().sh(["no-such-program"])
+    assert done.result == "error"
+    assert "no-such-program" in done.output
+
+
+def test_a_command_ended_by_a_signal_has_128_and_its_number(executor):
+    assert executor().sh("kill -TERM $$").exit_code == 128 + signal.SIGTERM
+
+
+def test_a_deadline_ends_the_command_with_all_that_it_started(executor):
+    hands = executor()
+    script = "setsid sleep 1000 & echo $! > pid; echo head; sleep 1000"
+    done = hands.sh(script, timeout_s=0.5)
+    assert done.result == "timeout"
+    assert done.output.startswith("head\n")
+    assert hands.sh("kill -0 $(cat pid)").result == "failure"
+
+
+def test_an_action_may_lower_its_deadline_but_not_raise_it(executor):
+    hands = executor()
+    for limit_s, asked_s in ((0.3, 1000), (1000, 0.3)):
+        run = Run(
+            id=1,
+            seq=1,
+            tool="run_cmd",
+            args={"cmd": "sleep 1000", "timeout_s": asked_s},
+            timeout_s=limit_s,
+        )
+        hands.send(run)
+        assert hands.receive().result == "timeout"
+
+
+def test_a_background_child_does_not_hold_up_its_command(executor):
+    done = executor().sh("sleep 1000 & echo started", timeout_s=1000)
+    assert (done.result, done.output) == ("success", "started\n")
+
+
+def test_a_background_child_lives_on_and_a_later_command_can_end_it(executor):
+    hands = executor()
+    hands.sh("sleep 1000 & echo $! > pid")
+    assert hands.sh("kill -0 $(cat pid)").result == "success"
+    assert hands.sh("kill $(cat pid)").result == "success"
+
+
+def test_a_background_child_that_goes_on_writing_is_not_ended_by_it(executor):
+    hands = executor()
+    hands.sh("(while :; do echo line; done) & echo $! > pid")
+    hands.run("wait", seconds=0.2)
+    assert hands.sh("kill -0 $(cat pid)").result == "success"
+
+
+def test_killall_ends_what_actions_left_behind(executor):
+    hands = executor()
+    hands.sh("sleep 1000 & setsid sleep 1000 & echo $! > pid")
+    hands.send(Killall(id=50))
+    killed = hands.receive()
+    assert (killed.type, killed.id, killed.count) == ("killed", 50, 2)
+    assert hands.sh("kill -0 $(cat pid)").result == "failure"
+
+
+def test_a_huge_output_keeps_its_head_and_its_tail(executor):
+    done = executor().sh("echo first; yes | head -c 300000000; echo last", output_bytes=1000)
+    assert done.result == "success"
+    assert done.output.startswith("first\n")
+    assert done.output.endswith("last\n")
+    assert "bytes left out" in done.output
+    assert len(done.output) < 1200
+
+
+def test_bytes_that_are_no_text_are_replaced(executor):
+    done = executor().sh(r"printf 'a\377b\000c'")
+    assert done.output == "a\ufffdb\ufffdc"
+
+
+def test_no_output_breaks_a_line_of_the_wire(executor):
+    done = executor().sh("head -c 200000 /dev/urandom", output_bytes=10_000_000)
+    assert done.result == "success"
+    assert len(cellwire.line(done)) <= cellwire.LINE_BYTES_MAX
+
+
+def test_a_running_command_can_be_cancelled(executor):
+    hands = executor()
+    run = hands.start("run_cmd", cmd="echo begun > mark; sleep 1000", timeout_s=1000)
+    hands.send(Cancel(target=run.id))
+    done = hands.receive()
+    assert (done.id, done.result) == (run.id, "error")
+    assert "cancelled" in done.output
+
+
+def test_a_request_that_waits_can_be_cancelled(executor):
+    hands = executor()
+    hands.start("wait", seconds=0.2)
+    waiting = hands.start("run_cmd", cmd="touch made")
+    hands.send(Cancel(target=waiting.id))
+    assert hands.receive().result == "success"
+    assert hands.receive().output == "cancelled"
+    assert "made" not in hands.run("list_files").output
+
+
+def test_waiting_ends_at_the_deadline_of_the_action(executor):
+    assert executor().run("wait", seconds=1000, timeout_s=0.1).result == "success"
+
+
+def test_answers_come_in_the_order_of_the_requests(executor):
+    hands = executor()
+    first = hands.start("run_cmd", cmd="sleep 0.1")
+    second = hands.start("run_cmd", cmd="true")
+    assert [hands.receive().id, hands.receive().id] == [first.id, second.id]
+
+
+def test_a_check_passes_by_its_exit_code(executor):
+    hands = executor()
+    for code, result in ((0, "success"), (1, "failure")):
+        hands.send(Check(id=7, name="tests", cmd=f"echo said; exit {code}"))
+        checked = hands.receive()
+        assert (checked.id, checked.name, checked.result) == (7, "tests", result)
+        assert (checked.exit_code, checked.output) == (code, "said\n")
+
+
+def test_the_world_says_whether_an_action_changed_anything(executor):
+    hands = executor()
+    hands.send(Digest(id=1000))
+    before = hands.receive().world
+    same = hands.sh("cat /dev/null")
+    assert (same.changed, same.world) == (False, before)
+    other = hands.sh("echo x > file")
+    assert other.changed
+    back = hands.sh("rm file")
+    assert back.changed
+    assert back.world == before
+
+
+def test_commands_cannot_signal_or_trace_the_executor(executor):
+    hands = executor()
+    done = hands.sh("kill -0 $PPID; echo $?; cat /proc/$PPID/environ")
+    assert "1\n" in done.output
+    assert done.result == "failure"
+
+
+def test_a_command_that_ends_everything_in_reach_is_survived(executor):
+    hands = executor()
+    assert hands.sh("kill -KILL -1; echo alive").output == "alive\n"
+    assert hands.sh("echo again").output == "again\n"
+
+
+def test_a_command_holds_no_descriptor_of_the_executor(executor):
+    script = "for n in 0 1 2 3 4 5 6 7 8 9; do [ -e /proc/$$/fd/$n ] && echo $n; done; true"
+    assert executor().sh(script).output.split() == ["0", "1", "2"]
+
+
+def test_an_unknown_tool_and_wrong_arguments_are_errors_in_words(executor):
+    hands = executor()
+    unknown = hands.run("delete_file", path="x")
+    assert unknown.result == "error"
+    assert "there are: run_cmd" in unknown.output
+    assert "path" in hands.run("read_file").output
+
+
+def test_the_executor_ends_when_the_daemon_hangs_up(executor):
+    hands = executor()
+    hands.start("run_cmd", cmd="sleep 1000", timeout_s=1000)
+    hands.cell.channel.shutdown(2)
+    assert hands.cell.wait() == 0
+
+
+def test_a_broken_line_ends_the_executor_as_a_fault_of_the_protocol(executor):
+    hands = executor()
+    hands.cell.channel.sendall(b"no json\n")
+    assert hands.cell.wait() == 78
+    assert "broken" in hands.cell.read_log()
+
+
+def test_a_killed_executor_takes_its_commands_along(executor, gone, watch):
+    hands = executor()
+    hands.sh("sleep 1000 & setsid sleep 1000 &")
+    fds = watch(hands.cell.tree())
+    assert len(fds) >= 3
+    os.kill(hands.cell.pid, signal.SIGKILL)
+    assert hands.cell.wait() == 128 + signal.SIGKILL
+    assert gone(fds)
+
+
+def test_file_tools_work_behind_the_walls(executor, home):
+    hands = executor()
+    assert hands.run("write_file", path="a/b.txt", content="one\n").result == "success"
+    assert hands.run("edit_file", path="a/b.txt", old="one", new="two").result == "success"
+    assert hands.run("read_file", path="a/b.txt").output == "two\n"
+    assert hands.run("search", pattern="t.o").output == "a/b.txt:1: two"
+    assert (home / "workspace" / "a" / "b.txt").read_text() == "two\n"
