@@ -1,0 +1,256 @@
+"""Reading, writing, editing, listing and searching files of the workspace, and of no other."""
+
+import os
+import socket
+import stat
+
+import pytest
+
+from clew_worker.executor.commands import Commands
+from clew_worker.executor.tools import carry_out, finding
+from clew_worker.executor.tools.outcome import Context
+from clew_worker.executor.wire import Wire
+from clew_worker.executor.workspace import Workspace
+from clew_worker.sandbox import kernel
+
+
+@pytest.fixture(params=["openat2", "walk"])
+def tool(tmp_path, request, monkeypatch):
+    """Carry out a tool in an empty workspace, with and without the kernel's openat2."""
+    if request.param == "walk":
+
+        def without(path, *_args):
+            raise OSError(38, "no openat2", path)
+
+        monkeypatch.setattr(kernel, "open_beneath", without)
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text("secret")
+    workspace = Workspace(str(tmp_path / "ws"))
+    ours, theirs = socket.socketpair()
+    wire = Wire(ours)
+    commands = Commands.__new__(Commands)
+
+    def run(name, output_bytes=65536, **args):
+        context = Context(workspace, commands, wire, 1, 10.0, output_bytes)
+        return carry_out(name, args, context)
+
+    yield run
+    workspace.close()
+    ours.close()
+    theirs.close()
+
+
+@pytest.fixture
+def ws(tmp_path, tool):
+    return tmp_path / "ws"
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_created_changed_and_left_unchanged(tool, ws):
+    said = [tool("write_file", path="a/b.txt", content=text) for text in ("x", "xy", "xy")]
+    assert [one.output for one in said] == [
+        "created a/b.txt (1 bytes)",
+        "changed a/b.txt (2 bytes)",
+        "unchanged a/b.txt (2 bytes)",
+    ]
+    assert [one.changed for one in said] == [True, True, False]
+    assert (ws / "a" / "b.txt").read_text() == "xy"
+
+
+def test_an_empty_file_is_created_too(tool, ws):
+    assert tool("write_file", path="empty", content="").output == "created empty (0 bytes)"
+
+
+def test_writing_keeps_the_mode_and_leaves_no_draft(tool, ws):
+    (ws / "run").write_text("old")
+    (ws / "run").chmod(0o750)
+    tool("write_file", path="run", content="new")
+    assert stat.S_IMODE((ws / "run").stat().st_mode) == 0o750
+    assert names(ws) == ["run"]
+
+
+def test_writing_over_a_folder_is_an_error_in_words(tool, ws):
+    (ws / "folder").mkdir()
+    outcome = tool("write_file", path="folder", content="x")
+    assert (outcome.result, outcome.output) == ("error", "folder is a folder")
+    assert names(ws) == ["folder"]
+
+
+def test_writing_through_a_link_writes_where_it_leads(tool, ws):
+    (ws / "real").write_text("old")
+    (ws / "link").symlink_to("real")
+    assert tool("write_file", path="link", content="new").result == "success"
+    assert (ws / "link").is_symlink()
+    assert (ws / "real").read_text() == "new"
+
+
+def test_a_link_with_an_absolute_target_inside_is_followed(tool, ws):
+    (ws / "real").write_text("text")
+    (ws / "link").symlink_to(ws / "real")
+    assert tool("read_file", path="link").output == "text"
+    assert tool("read_file", path=str(ws / "link")).output == "text"
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("read_file", {}),
+        ("write_file", {"content": "x"}),
+        ("edit_file", {"old": "secret", "new": "x"}),
+        ("list_files", {}),
+        ("search", {"pattern": "secret"}),
+    ],
+)
+@pytest.mark.parametrize(
+    "path", ["../outside/secret", "file-link", "folder-link/secret", "/etc/hostname", "a/../../x"]
+)
+def test_a_path_outside_is_an_error_that_says_so(tool, ws, tmp_path, name, args, path):
+    (ws / "file-link").symlink_to("../outside/secret")
+    (ws / "folder-link").symlink_to(tmp_path / "outside")
+    outcome = tool(name, path=path, **args)
+    assert outcome.result == "error"
+    assert "outside the workspace" in outcome.output
+    assert (tmp_path / "outside" / "secret").read_text() == "secret"
+    assert names(tmp_path / "outside") == ["secret"]
+
+
+def test_lines_are_read_from_and_to(tool, ws):
+    (ws / "f").write_text("".join(f"line {n}\n" for n in range(1, 11)))
+    assert tool("read_file", path="f", start_line=3, max_lines=2).output == "line 3\nline 4\n"
+    assert tool("read_file", path="f", start_line=10).output == "line 10\n"
+    assert "only 10 lines" in tool("read_file", path="f", start_line=12).output
+
+
+def test_a_file_too_long_to_show_says_where_to_read_on(tool, ws):
+    lines = [f"line {n}\n" for n in range(1, 1001)]
+    (ws / "f").write_text("".join(lines))
+    first = tool("read_file", output_bytes=100, path="f").output
+    *shown, note = first.splitlines(keepends=True)
+    assert shown == lines[: len(shown)]
+    assert note == f"[more follows: read on with start_line={len(shown) + 1}]"
+    second = tool("read_file", output_bytes=100, path="f", start_line=len(shown) + 1).output
+    assert second.startswith(lines[len(shown)])
+
+
+def test_a_line_too_long_to_show_is_shown_as_far_as_it_goes(tool, ws):
+    (ws / "f").write_text("x" * 1000)
+    outcome = tool("read_file", output_bytes=100, path="f")
+    assert outcome.output.startswith("x" * 100 + "\n[line 1 goes on")
+
+
+@pytest.mark.parametrize("path", ["gone", "gone/too", "folder", "pipe", "binary"])
+def test_what_cannot_be_read_is_an_error_that_names_it(tool, ws, path):
+    (ws / "folder").mkdir()
+    os.mkfifo(ws / "pipe")
+    (ws / "binary").write_bytes(b"\x7fELF\0\0")
+    outcome = tool("read_file", path=path)
+    assert outcome.result == "error"
+    assert path in outcome.output
+
+
+def test_an_edit_shows_a_short_diff(tool, ws):
+    (ws / "f").write_text("one\ntwo\nthree\n")
+    outcome = tool("edit_file", path="f", old="two", new="2")
+    assert outcome.result == "success"
+    assert "-two\n+2\n" in outcome.output
+    assert (ws / "f").read_text() == "one\n2\nthree\n"
+
+
+def test_an_edit_keeps_line_ends_as_they_are(tool, ws):
+    (ws / "f").write_bytes(b"one\r\ntwo\r\n")
+    assert tool("edit_file", path="f", old="two", new="2").result == "success"
+    assert (ws / "f").read_bytes() == b"one\r\n2\r\n"
+
+
+def test_an_edit_that_is_not_unique_says_where_and_can_be_counted(tool, ws):
+    (ws / "f").write_text("x\ny\nx\n")
+    outcome = tool("edit_file", path="f", old="x", new="z")
+    assert outcome.result == "error"
+    assert "lines 1, 3" in outcome.output
+    assert tool("edit_file", path="f", old="x", new="z", count=2).result == "success"
+    assert (ws / "f").read_text() == "z\ny\nz\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "said"),
+    [
+        ("def ad(a, b):", "1: def add(a, b):"),
+        ("return  a+b", "white space"),
+        ("zzzzzz", "read the file"),
+        ("", "old is empty"),
+    ],
+)
+def test_an_edit_of_what_is_not_there_helps(tool, ws, old, said):
+    (ws / "f").write_text("def add(a, b):\n    return a + b\n")
+    outcome = tool("edit_file", path="f", old=old, new="x")
+    assert outcome.result == "error"
+    assert said in outcome.output
+
+
+def test_an_edit_that_changes_nothing_is_an_error(tool, ws):
+    (ws / "f").write_text("x")
+    assert tool("edit_file", path="f", old="x", new="x").result == "error"
+
+
+def test_a_listing_is_sorted_and_leaves_out_what_tools_make(tool, ws):
+    for path in ("b/c/d/e/deep", "a", ".git/config", "node_modules/x/y"):
+        (ws / path).parent.mkdir(parents=True, exist_ok=True)
+        (ws / path).write_text("")
+    (ws / "link").symlink_to("a")
+    assert tool("list_files").output.splitlines() == [
+        ".git/ (not listed)",
+        "a",
+        "b/",
+        "b/c/",
+        "b/c/d/",
+        "link@",
+        "node_modules/ (not listed)",
+    ]
+    assert tool("list_files", path="b/c/d", depth=5).output == "b/c/d/e/\nb/c/d/e/deep"
+    assert tool("list_files", path=".git").output == ".git/config"
+
+
+def test_an_empty_folder_is_said_to_be_empty(tool, ws):
+    assert tool("list_files").output == "(empty)"
+
+
+def test_a_listing_is_bounded(tool, ws, monkeypatch):
+    monkeypatch.setattr(finding, "_LISTED_MAX", 3)
+    for number in range(5):
+        (ws / str(number)).write_text("")
+    assert tool("list_files").output.splitlines()[3].startswith("[more than 3")
+
+
+def test_a_search_gives_file_line_and_text(tool, ws):
+    (ws / "sub").mkdir()
+    (ws / "sub" / "f.py").write_text("import os\n\n  value = os.getcwd()\n")
+    (ws / "binary").write_bytes(b"os.\0")
+    assert tool("search", pattern=r"os\.\w+").output == "sub/f.py:3: value = os.getcwd()"
+    assert tool("search", pattern="import", path="sub/f.py").output == "sub/f.py:1: import os"
+
+
+def test_a_search_without_a_match_says_so(tool, ws):
+    assert tool("search", pattern="x").output == "no match"
+
+
+def test_what_is_no_regular_expression_is_searched_for_as_text(tool, ws):
+    (ws / "f").write_text("call(x\n")
+    outcome = tool("search", pattern="call(")
+    assert outcome.output.splitlines()[1] == "f:1: call(x"
+
+
+def test_a_search_has_a_bound_of_matches(tool, ws):
+    (ws / "f").write_text("x\n" * 10)
+    lines = tool("search", pattern="x", max=2).output.splitlines()
+    assert len(lines) == 3
+    assert lines[2].startswith("[more than 2")
+
+
+def test_a_pattern_that_never_ends_is_stopped(tool, ws, monkeypatch):
+    monkeypatch.setattr(finding, "_SEARCH_S", 0.2)
+    (ws / "f").write_text("a" * 60 + "b\n")
+    assert tool("search", pattern="(a|a)+$").result == "timeout"

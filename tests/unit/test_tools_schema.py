@@ -1,0 +1,53 @@
+"""The catalogue of tools: schemas, and arguments that are wrong in every way."""
+
+import pytest
+
+from clew_shared import tools
+
+
+def test_every_tool_of_the_contract_is_there():
+    names = "run_cmd read_file write_file edit_file list_files search wait recall finish"
+    assert list(tools.BY_NAME) == names.split()
+
+
+@pytest.mark.parametrize("tool", tools.TOOLS, ids=lambda tool: tool.name)
+def test_a_schema_is_closed_and_describes_every_argument(tool):
+    schema = tool.parameters
+    assert schema["additionalProperties"] is False
+    assert set(schema["required"]) <= set(schema["properties"])
+    assert all(one["description"] for one in schema["properties"].values())
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "said"),
+    [
+        ("remove_file", {}, "there are: run_cmd"),
+        ("readfile", {}, "Did you mean read_file?"),
+        ("read_file", {}, "needs path"),
+        ("read_file", {"path": 3}, "path must be a string, not int"),
+        ("read_file", {"path": "x", "start_line": 0}, "at least 1"),
+        ("read_file", {"path": "x", "start_line": "two"}, "whole number"),
+        ("read_file", {"path": "x", "lines": 3}, "no argument lines"),
+        ("run_cmd", {"cmd": []}, "a string or a list of strings"),
+        ("run_cmd", {"cmd": ["a", 1]}, "a string or a list of strings"),
+        ("run_cmd", {"cmd": "x", "timeout_s": True}, "a number"),
+        ("write_file", {"path": "x", "content": None}, "content must be a string"),
+    ],
+)
+def test_a_wrong_call_is_refused_in_words(name, args, said):
+    with pytest.raises(tools.BadArgumentsError, match=said):
+        tools.check_arguments(name, args)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "checked"),
+    [
+        ("run_cmd", {"cmd": ["ls", "-l"]}, {"cmd": ["ls", "-l"]}),
+        ("read_file", {"path": "x", "start_line": "5"}, {"path": "x", "start_line": 5}),
+        ("read_file", {"path": "x", "start_line": 5.0}, {"path": "x", "start_line": 5}),
+        ("read_file", {"path": "x", "max_lines": None}, {"path": "x"}),
+        ("wait", {"seconds": "0.5"}, {"seconds": 0.5}),
+    ],
+)
+def test_what_can_be_understood_is_taken(name, args, checked):
+    assert tools.check_arguments(name, args) == checked

@@ -1,0 +1,191 @@
+"""The digest of the world: what changes it and what does not."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from clew_worker.executor import world as world_module
+from clew_worker.executor.world import WorldWatch
+
+IGNORE = (".git", "__pycache__", "*.pyc", ".agent_context", "build/out")
+
+
+@pytest.fixture
+def watch(tmp_path):
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "b.txt").write_text("b")
+    return WorldWatch(str(tmp_path), IGNORE)
+
+
+def test_the_same_files_give_the_same_digest_anywhere(watch, tmp_path):
+    other = tmp_path.parent / "copy"
+    shutil.copytree(tmp_path, other)
+    assert WorldWatch(str(other), IGNORE).digest() == watch.digest()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda root: (root / "a.txt").write_text("c"),
+        lambda root: (root / "new").write_text(""),
+        lambda root: (root / "a.txt").unlink(),
+        lambda root: (root / "a.txt").rename(root / "z.txt"),
+        lambda root: (root / "a.txt").chmod(0o755),
+        lambda root: (root / "empty").mkdir(),
+        lambda root: (root / "link").symlink_to("a.txt"),
+        lambda root: os.mkfifo(root / "pipe"),
+    ],
+)
+def test_a_change_changes_the_digest_and_repeating_it_does_not(watch, tmp_path, change):
+    before = watch.digest()
+    change(tmp_path)
+    after = watch.digest()
+    assert after.digest != before.digest
+    assert watch.digest() == after
+
+
+def test_going_back_gives_the_earlier_digest(watch, tmp_path):
+    before = watch.digest()
+    (tmp_path / "a.txt").write_text("other")
+    watch.digest()
+    (tmp_path / "a.txt").write_text("a")
+    assert watch.digest() == before
+
+
+def test_a_change_that_keeps_size_and_times_is_seen(watch, tmp_path):
+    before = watch.digest()
+    info = (tmp_path / "a.txt").stat()
+    (tmp_path / "a.txt").write_text("x")
+    os.utime(tmp_path / "a.txt", ns=(info.st_atime_ns, info.st_mtime_ns))
+    assert watch.digest() != before
+
+
+def test_touching_a_file_changes_nothing(watch, tmp_path):
+    before = watch.digest()
+    os.utime(tmp_path / "a.txt", (1, 1))
+    assert watch.digest() == before
+
+
+@pytest.mark.parametrize(
+    "path", ["x.pyc", "__pycache__/y", ".agent_context/state.json", "build/out/z", "sub/x.pyc"]
+)
+def test_ignored_paths_are_no_part_of_the_world(watch, tmp_path, path):
+    (tmp_path / "build").mkdir()
+    before = watch.digest()
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text("x")
+    assert watch.digest() == before
+
+
+def test_a_links_target_counts_and_is_not_followed(watch, tmp_path):
+    (tmp_path / "link").symlink_to("/etc")
+    before = watch.digest()
+    assert before.entries == 4
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to("/usr")
+    assert watch.digest() != before
+
+
+def test_a_large_file_counts_by_size_and_time(watch, tmp_path, monkeypatch):
+    monkeypatch.setattr(world_module, "CONTENT_BYTES_MAX", 10)
+    large = tmp_path / "large"
+    large.write_text("x" * 20)
+    before = watch.digest()
+    os.utime(large, (1, 1))
+    assert watch.digest() != before
+
+
+def test_too_many_entries_are_said(watch, tmp_path, monkeypatch):
+    monkeypatch.setattr(world_module, "ENTRIES_MAX", 2)
+    assert watch.digest().partial
+    assert watch.digest().entries == 2
+
+
+def test_names_that_are_no_text_are_digested(watch, tmp_path):
+    before = watch.digest()
+    (tmp_path / os.fsdecode(b"\xff\n")).touch()
+    assert watch.digest() != before
+
+
+def test_a_workspace_that_is_gone_is_empty(tmp_path):
+    assert WorldWatch(str(tmp_path / "gone"), ()).digest().entries == 0
+
+
+@pytest.fixture
+def repository(watch, tmp_path):
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+
+    def git(*args):
+        subprocess.run(
+            ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *args],
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+        )
+
+    git("init", "-b", "main")
+    return git
+
+
+def test_staging_and_committing_change_the_world(repository, watch):
+    digests = [watch.digest().digest]
+    repository("add", ".")
+    digests.append(watch.digest().digest)
+    repository("commit", "-m", "first")
+    digests.append(watch.digest().digest)
+    repository("commit", "--allow-empty", "-m", "second")
+    digests.append(watch.digest().digest)
+    assert len(set(digests)) == 4
+
+
+@pytest.mark.parametrize("version", ["2", "4"])
+def test_refreshing_the_index_changes_nothing(repository, watch, tmp_path, version):
+    repository("add", ".")
+    repository("commit", "-m", "first")
+    repository("update-index", "--index-version", version)
+    before = watch.digest()
+    raw = (tmp_path / ".git" / "index").read_bytes()
+    os.utime(tmp_path / "a.txt", (1, 1))
+    repository("update-index", "--really-refresh")
+    assert (tmp_path / ".git" / "index").read_bytes() != raw
+    assert watch.digest() == before
+
+
+def test_the_versions_of_an_index_have_one_digest(repository, watch):
+    repository("add", ".")
+    digests = set()
+    for version in ("2", "3", "4"):
+        repository("update-index", "--index-version", version)
+        digests.add(watch.digest().digest)
+    assert len(digests) == 1
+
+
+def test_packed_refs_are_resolved(repository, watch):
+    repository("add", ".")
+    repository("commit", "-m", "first")
+    before = watch.digest()
+    repository("pack-refs", "--all")
+    assert watch.digest() == before
+
+
+def test_switching_the_branch_changes_the_world(repository, watch):
+    repository("add", ".")
+    repository("commit", "-m", "first")
+    before = watch.digest()
+    repository("switch", "-c", "other")
+    assert watch.digest() != before
+
+
+def test_a_linked_work_tree_is_known(repository, watch, tmp_path):
+    repository("add", ".")
+    repository("commit", "-m", "first")
+    linked = tmp_path.parent / "linked"
+    repository("worktree", "add", str(linked))
+    there = WorldWatch(str(linked), IGNORE)
+    before = there.digest()
+    subprocess.run(["git", "rm", "-q", "--cached", "a.txt"], cwd=linked, check=True)
+    assert there.digest() != before
