@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew_daemon.inbox import Accepted, Already, Dropped, Later, Rejected, Verdict
@@ -15,6 +14,8 @@ from clew_shared.ledger import LedgerState
 from clew_shared.places import expanded
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from clew_daemon.context import Daemon
     from clew_shared.goalfile_model import GoalFile
 

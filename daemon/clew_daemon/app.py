@@ -33,13 +33,13 @@ from clew_daemon.nursery import Nursery, SpawnError
 from clew_daemon.people import People
 from clew_daemon.playbook import Playbook
 from clew_daemon.publisher import Publisher
-from clew_daemon.reload import SettingsError, reload
+from clew_daemon.reload import reload
 from clew_daemon.service import Notifier, without_notify
 from clew_daemon.slots import Slots
 from clew_daemon.supervisor import Supervisor
 from clew_shared.ledger import Ledger, LedgerError, LedgerState
 from clew_shared.publish import goal_detail, status_view
-from clew_shared.settings import LlmAgent
+from clew_shared.settings import LlmAgent, SettingsError
 
 if TYPE_CHECKING:
     from clew_shared.settings import Change, Loaded, Places, Settings

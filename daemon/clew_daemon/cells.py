@@ -5,14 +5,19 @@ Pure: settings, places and a goal's state in, a spec out (contract, section 7, "
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clew_daemon.schedule import overlap
 from clew_shared.cellwire import CellLimits, CellSpec, ExecutorOptions, SandboxSpec
-from clew_shared.places import Places
 from clew_shared.settings import CommandAgent, LlmAgent, RunbookAgent, Settings
-from clew_shared.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from clew_shared.places import Places
+    from clew_shared.state import State
 
 Agent = LlmAgent | RunbookAgent | CommandAgent
 
@@ -46,9 +51,7 @@ def hidden(
         if isinstance(agent, LlmAgent) and agent.api_key_file
     ]
     workspaces = [
-        s.spec.workspace
-        for s in others
-        if not s.goal.status.ended and not overlap(s.spec.workspace, own)
+        s.spec.workspace for s in others if not s.ended and not overlap(s.spec.workspace, own)
     ]
     return tuple(dict.fromkeys([*map(str, folders), *keys, *workspaces]))
 
@@ -96,10 +99,26 @@ def agent_spec(
         cwd=state.spec.workspace,
         env=_env(env, names) | private_env | identity,
         agent=agent.kind if not isinstance(agent, CommandAgent) else "",
-        argv=agent.command if isinstance(agent, CommandAgent) else (),
+        argv=resolved(agent.command, env) if isinstance(agent, CommandAgent) else (),
         limits=_limits(settings),
         options={"goal_id": state.goal_id, **agent_options(settings, agent)},
     )
+
+
+def resolved(command: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...]:
+    """Find the program of a command on PATH, past the shims of version managers.
+
+    A shim (pyenv, rbenv, asdf) is a shell script that starts other programs, which an agent's sandbox does
+    not allow; where PATH has a program of that name behind it, that one is meant.
+    """
+    program = command[0]
+    if "/" in program:
+        return command
+    for folder in env.get("PATH", DEFAULT_PATH).split(os.pathsep):
+        found = Path(folder or ".") / program
+        if Path(folder).name != "shims" and found.is_file() and os.access(found, os.X_OK):
+            return (str(found), *command[1:])
+    return command
 
 
 def agent_options(settings: Settings, agent: Agent) -> dict[str, object]:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew_shared import protocol
+
+if TYPE_CHECKING:
+    import socket
 
 WRITE_TIMEOUT_S = 30.0
 

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import stat
-from typing import Any
+from typing import Any, Self
 
 FOLDER = ".agent_context"
 STATE, HISTORY, LOOPS = "state.json", "history.jsonl", "loops.json"
@@ -69,13 +69,13 @@ class ContextDir:
 
 
 def _folder(workspace: str) -> contextlib.AbstractContextManager[int]:
-    return contextlib.closing(_Fd(workspace))  # type: ignore[arg-type]
+    return contextlib.closing(_Fd(workspace))
 
 
 class _Fd(int):
     """A descriptor of the folder that closes itself; made if absent, links in its place removed."""
 
-    def __new__(cls, workspace: str) -> _Fd:
+    def __new__(cls, workspace: str) -> Self:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         root = os.open(workspace, flags)
         try:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from clew_shared import events as ev
-from clew_shared.core import Recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clew_shared.core import Recorded
 
 log = structlog.get_logger()
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from clew_daemon.nursery import Cell, Nursery
 from clew_shared import cellwire
 from clew_shared.cellwire import CellSpec, Checked, Digested, Done
+
+if TYPE_CHECKING:
+    from clew_daemon.nursery import Cell, Nursery
 
 READY_TIMEOUT_S = 60.0
 ANSWER_MARGIN_S = 30.0
@@ -20,7 +22,7 @@ ANSWER_MARGIN_S = 30.0
 DIGEST_TIMEOUT_S = 120.0
 
 
-class ExecutorDied(Exception):
+class ExecutorDied(Exception):  # noqa: N818 - it says what is so
     """The executor ended, or hung and was killed, before it answered."""
 
 

@@ -12,10 +12,13 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clew_shared.settings import CommandAgent, LlmAgent, RunbookAgent, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MEMFD = "CLEW_ENV_FD"
 KEY_BYTES_MAX = 65536

@@ -7,7 +7,6 @@ then does the agent hear of it (contract, section 7).
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,8 @@ from clew_shared.publish import state_view
 from clew_shared.redact import redact
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from clew_daemon.session import Session
 
 FINISHES_MAX = 3
@@ -280,7 +281,7 @@ class Methods:
     async def _finish(self, p: protocol.Finish) -> dict[str, Any]:
         state = self._s.core.state
         summary = redact(p.summary)
-        if state.goal.status.ended:  # type: ignore[attr-defined]
+        if state.ended:
             accepted = (state.goal.status == "completed") == p.success
             return {"accepted": accepted, "failing_checks": [], "open_subtasks": []}
         if not p.success:

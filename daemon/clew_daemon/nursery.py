@@ -13,12 +13,15 @@ import socket
 import subprocess
 import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.children import Child, Children
 from clew_shared import cellwire
 from clew_shared.cellwire import CellSpec, NurseryHello, SandboxReport, Spawned, SpawnFailed
+
+if TYPE_CHECKING:
+    from clew_daemon.children import Child, Children
 
 log = structlog.get_logger()
 
@@ -183,10 +186,10 @@ async def _send(sock: socket.socket, data: bytes, fds: list[int]) -> None:
 
 async def _writable(sock: socket.socket) -> None:
     loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    loop.add_writer(sock.fileno(), lambda: ready.done() or ready.set_result(None))
+    ready = asyncio.Event()
+    loop.add_writer(sock.fileno(), ready.set)
     try:
-        await ready
+        await ready.wait()
     finally:
         with contextlib.suppress(OSError, ValueError):
             loop.remove_writer(sock.fileno())

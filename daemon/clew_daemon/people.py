@@ -80,7 +80,7 @@ class People:
     async def pause(self, params: dict[str, Any]) -> dict[str, Any]:
         """Stop a goal's worker until `resume`."""
         core = self.find(params)
-        if GoalStatus(core.state.goal.status).ended or core.state.paused:
+        if core.state.ended or core.state.paused:
             raise ControlError(f"{core.state.goal_id} is {_status(core)}; nothing to pause")
         await self._rest(core, ev.GoalWaiting(at=time.time(), reason="paused", paused=True))
         return _answer(core)
@@ -97,7 +97,7 @@ class People:
     async def cancel(self, params: dict[str, Any]) -> dict[str, Any]:
         """End a goal, and its worker."""
         core = self.find(params)
-        if GoalStatus(core.state.goal.status).ended:
+        if core.state.ended:
             raise ControlError(f"{core.state.goal_id} is already {core.state.goal.status}")
         ended = ev.GoalEnded(at=time.time(), status="cancelled", reason="cancelled by a person")
         await self._rest(core, ended)

@@ -16,11 +16,11 @@ import structlog
 from clew_daemon.contextdir import ContextDir
 from clew_daemon.store import replay_history, text
 from clew_shared import events as ev
-from clew_shared.core import Recorded
 from clew_shared.publish import HistoryFold, history_view, state_view
 
 if TYPE_CHECKING:
     from clew_daemon.book import Book
+    from clew_shared.core import Recorded
 
 log = structlog.get_logger()
 
@@ -140,9 +140,10 @@ class Publisher:
         lines, kept.lines = kept.lines, []
         loops = kept.fold.loops if kept.loops else None
         kept.loops = False
-        if not await loop.run_in_executor(self._pool, kept.folder.update, state, lines, loops):
-            kept.fold, kept.again = None, True
-        elif len(kept.lines) > BACKLOG_MAX:
+        if (
+            not await loop.run_in_executor(self._pool, kept.folder.update, state, lines, loops)
+            or len(kept.lines) > BACKLOG_MAX
+        ):
             kept.fold, kept.again = None, True
 
     def _rebuild(self, goal: str, kept: _Goal, state: dict[str, Any]) -> tuple[HistoryFold, int]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clew_shared.settings import Change, Settings, changes, load
-from clew_shared.settings import SettingsError as SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 LIVE = ("loops", "context", "restart", "heartbeat", "playbook", "log")
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew_shared.fold import iso
 from clew_shared.model import GoalStatus, StepStatus
 from clew_shared.redact import redact
-from clew_shared.state import State
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clew_shared.state import State
 
 _MARKS = {
     StepStatus.COMPLETED: "x",

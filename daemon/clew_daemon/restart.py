@@ -6,9 +6,11 @@ full jitter between restarts, and the first crash in a window restarted at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Numbers(Protocol):
@@ -61,10 +63,10 @@ def decide(crashes: Crashes, numbers: Numbers, jitter: Callable[[], float]) -> A
         return GiveUp(count, numbers.window_s)
     if count <= 1:
         return Again(0.0)
-    ceiling = min(numbers.backoff_max_s, numbers.backoff_initial_s * 2 ** min(count - 2, 60))
+    ceiling = min(numbers.backoff_max_s, numbers.backoff_initial_s * 2.0 ** min(count - 2, 60))
     return Again(ceiling * jitter())
 
 
 def wait_s(waits: int, numbers: Numbers) -> float:
     """Say how long a worker that asked to be tried later (exit 75) waits, the `waits`-th time in a row."""
-    return min(numbers.backoff_max_s, numbers.backoff_initial_s * 2 ** min(waits, 60))
+    return min(numbers.backoff_max_s, numbers.backoff_initial_s * 2.0 ** min(waits, 60))

@@ -5,11 +5,15 @@ Knows priorities, `not_before`, dependencies and workspaces; nothing about proce
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from clew_shared.model import GoalStatus
-from clew_shared.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from clew_shared.state import State
 
 ENDED_BADLY = (GoalStatus.FAILED, GoalStatus.CANCELLED)
 

@@ -11,7 +11,6 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,6 +30,8 @@ from clew_shared.ledger import LedgerError
 from clew_shared.settings import CommandAgent, RunbookAgent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from clew_daemon.context import Daemon
     from clew_shared.core import Core
     from clew_shared.settings import Settings
@@ -290,7 +291,7 @@ class Session:
             self._hand_over("the runbook cannot replan")
         if state.goal.status == "blocked":
             self.stop(f"the goal waits for a person: {state.reason}")
-        elif state.goal.status.ended and not self._stopping:  # type: ignore[attr-defined]
+        elif state.ended and not self._stopping:
             self._spawn(self._let_go())
 
     def _hand_over(self, why: str) -> None:
@@ -307,7 +308,7 @@ class Session:
             )
 
     async def _let_go(self) -> None:
-        """The goal is over: the agent may exit by itself for a little while."""
+        """Let the agent exit by itself for a little while: the goal is over."""
         assert self._cell is not None  # noqa: S101 - started
         await asyncio.wait([self._cell.guard.ended], timeout=FINISHED_GRACE_S)
         self._finish(Ended("finished", "finished"))
@@ -339,7 +340,7 @@ class Session:
         detail = self._tail.strip()
         if self._stopping:
             return Ended("stopped", "stopped", code=code)
-        if state.goal.status.ended:  # type: ignore[attr-defined]
+        if state.ended:
             return Ended("finished", "finished", code=code)
         leave = self.leave
         if code == EXIT_TEMPORARY:
@@ -411,7 +412,7 @@ class Session:
         return Ended("crash", "memory", f"{used_mb:.0f} MB used, {limit_mb} MB allowed")
 
     async def _spent(self) -> None:
-        """A budget of time runs out while nobody proposes anything, too."""
+        """Notice a budget of time that runs out while nobody proposes anything."""
         state = self.core.state
         if state.spec.budget_wall_s is None or state.goal.status != "in_progress":
             return
@@ -493,7 +494,7 @@ class Session:
         self._tasks.append(task)
 
     def _task_done(self, task: asyncio.Task[Any]) -> None:
-        """A part that fails ends the worker: better a restart than one that nobody watches."""
+        """End the worker when a part of its session fails: better a restart than nobody watching."""
         if task.cancelled() or (error := task.exception()) is None:
             return
         log.error("daemon.bug", goal=self.goal_id, error=repr(error), exc_info=error)

@@ -5,14 +5,17 @@ The daemon loads every goal so at its start; the command line does it where no d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from clew_shared import events as ev
 from clew_shared.fold import apply
-from clew_shared.ledger import Row
 from clew_shared.publish import HistoryFold, history_view
 from clew_shared.state import STATE_VERSION, State, load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clew_shared.ledger import Row
 
 SNAPSHOT_EVERY = 500
 """Events of a goal between two snapshots: what a start replays at the most."""

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import random
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +126,7 @@ class Supervisor:
             for goal in schedule.due(states, self._runs, now, self._d.settings.daemon.max_workers):
                 task = asyncio.ensure_future(self._run(goal))
                 self._runs[goal] = task
-                task.add_done_callback(lambda t, g=goal: self._ran(g, t))
+                task.add_done_callback(partial(self._ran, goal))
             await self._give_up_lost(states)
             moment = schedule.next_moment(states.values(), now)
             timeout_s = IDLE_S if moment is None else max(0.0, min(moment - now, IDLE_S))

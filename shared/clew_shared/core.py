@@ -7,19 +7,22 @@ outside, a crash in between leaves a prefix of the ledger, and a prefix is alway
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from clew_shared import events as ev
 from clew_shared.escalation import escalation
 from clew_shared.fold import apply, makes_progress, world_after
 from clew_shared.gate import Known, Nudge, Proposal, Refusal, Thresholds, judge, review
-from clew_shared.model import GoalStatus, Level, Result, StepStatus
+from clew_shared.model import GoalStatus, Level, StepStatus
 from clew_shared.progress import error_class, head, outcome, soft
 from clew_shared.signature import signature
-from clew_shared.state import State
 from clew_shared.thoughts import theme
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clew_shared.state import State
 
 IGNORED_LIMIT = 2
 """So many ignored interventions in a subtask are a failure of it (contract, section 8)."""
@@ -41,7 +44,7 @@ class Numbers(Thresholds, Protocol):
     def replan_limit(self) -> int: ...
 
 
-class WrongState(Exception):
+class WrongState(Exception):  # noqa: N818 - it says what is so
     """A command that makes no sense now; the message says why and what would."""
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from clew_shared.events import Escalated
-from clew_shared.model import Level
-from clew_shared.state import State
+
+if TYPE_CHECKING:
+    from clew_shared.model import Level
+    from clew_shared.state import State
 
 
 def escalation(state: State, reason: str, replan_limit: int) -> Escalated:

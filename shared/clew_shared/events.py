@@ -434,11 +434,13 @@ def encode(event: Event) -> bytes:
     return (head + ("}" if body == "{}" else "," + body[1:])).encode()
 
 
-def decode(body: bytes) -> GoalEvent:  # type: ignore[valid-type]
+def decode(body: bytes) -> Event:
     """Read a goal's event; raises `pydantic.ValidationError` on anything else."""
-    return _goal_events.validate_json(body)
+    event: Event = _goal_events.validate_json(body)
+    return event
 
 
-def decode_playbook(body: bytes) -> PlaybookEvent:  # type: ignore[valid-type]
+def decode_playbook(body: bytes) -> Event:
     """Read an event of the playbook."""
-    return _playbook_events.validate_json(body)
+    event: Event = _playbook_events.validate_json(body)
+    return event

@@ -6,10 +6,9 @@ clock, no settings and no process, so that a replay gives the same state on any 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from copy import deepcopy
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
@@ -42,6 +41,9 @@ from clew_shared.state import (
     Streak,
     Tally,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 FEEDBACK_KEPT = 50
 SET_ASIDE_KEPT = 200
@@ -129,17 +131,17 @@ def _reopen(state: State) -> None:
 
 def _goal_ended(state: State, e: ev.GoalEnded, seq: int) -> None:
     state.rested_seq = seq
-    state.goal.status = GoalStatus(e.status)
+    status = state.goal.status = GoalStatus(e.status)
     state.reason, state.summary, state.question, state.wait_until = e.reason, e.summary, "", None
     current = state.subtask
-    if e.status == GoalStatus.COMPLETED:
+    if status is GoalStatus.COMPLETED:
         for task in state.goal.tasks:
             for subtask in task.subtasks:
                 if not StepStatus(subtask.status).done:
                     done = subtask is current
                     subtask.status = StepStatus.COMPLETED if done else StepStatus.SKIPPED
             _settle_task(task)
-    elif e.status == GoalStatus.FAILED and current and StepStatus(current.status).open:
+    elif status is GoalStatus.FAILED and current and StepStatus(current.status).open:
         current.status = StepStatus.FAILED
 
 
@@ -596,7 +598,7 @@ def _unblocked(state: State, e: ev.Unblocked, _seq: int) -> None:
     scopes = [state.scope, *([state.inherited] if state.inherited else [])]
     for scope in scopes:
         for counts in (scope.blocks, scope.tallies, scope.crashes, scope.loop_counts):
-            counts.pop(e.signature, None)  # type: ignore[attr-defined]
+            counts.pop(e.signature, None)
         scope.steps = [s for s in scope.steps if s.signature != e.signature]
 
 

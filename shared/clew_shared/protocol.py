@@ -53,10 +53,14 @@ class Heartbeat(_Params):
 
 
 class PlanSubtask(_Params):
+    """A subtask of a plan."""
+
     description: str = Field(min_length=1, max_length=DESCRIPTION_CHARS_MAX)
 
 
 class PlanTask(_Params):
+    """A task of a plan."""
+
     description: str = Field(min_length=1, max_length=DESCRIPTION_CHARS_MAX)
     subtasks: list[PlanSubtask] = Field(min_length=1, max_length=SUBTASKS_MAX)
 
@@ -77,11 +81,11 @@ class Act(_Params):
 
 
 class Propose(Act):
-    """May I do this myself?"""
+    """May I do this myself? The outcome follows by `outcome`."""
 
 
 class Outcome(_Params):
-    """This came of what you allowed."""
+    """What came of what you allowed."""
 
     seq: int
     result: Literal["success", "failure", "error", "timeout", "interrupted"]
@@ -137,7 +141,7 @@ class CompleteSubtask(_Params):
 
 
 class Advance(_Params):
-    """What is next?"""
+    """What is next? The next pending subtask is started."""
 
 
 class Learn(_Params):

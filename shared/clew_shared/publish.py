@@ -6,12 +6,14 @@ here is ever read back.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew_shared import events as ev
 from clew_shared.fold import iso
 from clew_shared.model import Action, Goal
-from clew_shared.state import State
+
+if TYPE_CHECKING:
+    from clew_shared.state import State
 
 OUTPUT_CHARS = 1_000
 VERSION = 1

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from clew_shared.events import Spec
-from clew_shared.model import Action, Goal, Subtask, Task
+from clew_shared.model import Action, Goal, GoalStatus, Subtask, Task
 
 STATE_VERSION = 1
 """Snapshots of another version are not read; the ledger is replayed instead."""
@@ -199,6 +199,11 @@ class State:
     def blocked_actions(self) -> list[str]:
         """Signatures that are blocked in the current scope, whatever the world."""
         return list(self.scope.blocks)
+
+    @property
+    def ended(self) -> bool:
+        """Nothing more happens to the goal unless a person says `retry`."""
+        return GoalStatus(self.goal.status).ended
 
     @property
     def task(self) -> Task | None:

@@ -6,10 +6,14 @@ grown) is given again; the fold counts those.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from clew_shared.events import Intervened
 from clew_shared.fold import streak_of
-from clew_shared.gate.verdict import Thresholds
-from clew_shared.state import State
+
+if TYPE_CHECKING:
+    from clew_shared.gate.verdict import Thresholds
+    from clew_shared.state import State
 
 IGNORED_AFTER_STEPS = 3
 _FAMILY = {

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from clew_shared.gate.verdict import Proposal
-from clew_shared.state import State, Tally
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from clew_shared.gate.verdict import Proposal
+    from clew_shared.state import State, Tally
 
 
 def last_tally(state: State, proposal: Proposal) -> Tally | None:
