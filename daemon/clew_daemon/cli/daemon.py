@@ -44,7 +44,7 @@ def run(context: typer.Context) -> None:
 
     gc.set_threshold(*GC_USUAL)
     found = places(where.env, where.home, loaded.settings)
-    raise typer.Exit(run_daemon(found, loaded, log_console=sys.stdout.isatty()))
+    raise typer.Exit(run_daemon(found, loaded))
 
 
 def install(context: typer.Context) -> None:

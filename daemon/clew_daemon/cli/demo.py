@@ -69,11 +69,10 @@ def _played(home: Path, *, chaos: bool) -> bool:
         for goal in goals:
             _show_report(where, goal)
     sound = _verified(where)
-    if chaos:
-        print(f"workers killed: {killer.kills}, each time back at the same subtask")
-        completed = completed and killer.kills >= KILLS_MIN
-    print("the demo went well" if completed and sound else "the demo did not go well")
-    return completed and sound
+    resumed = not chaos or _resumed(where, goals, killer.kills)
+    well = completed and sound and resumed
+    print("the demo went well" if well else "the demo did not go well")
+    return well
 
 
 class Killer:
@@ -125,12 +124,13 @@ def _dropped(where: Where) -> list[str]:
     from clew_daemon.cli.demo_home import goal_files
     from clew_daemon.cli.submit import accepted, drop
 
+    files = goal_files(sys.executable).items()
+    dropped = [drop(where.places.inbox, name, raw) for name, raw in files]
     goals: list[str] = []
-    for name, raw in goal_files(sys.executable).items():
-        known = set(goals)
-        goal = accepted(where, drop(where.places.inbox, name, raw), known, ACCEPT_S)
+    for path in dropped:
+        goal = accepted(where, path, set(goals), ACCEPT_S)
         if goal is None:
-            raise CliError(f"the daemon did not take {name} within {ACCEPT_S:g} s")
+            raise CliError(f"the daemon did not take {path.name} within {ACCEPT_S:g} s")
         goals.append(goal)
     return goals
 
@@ -145,6 +145,23 @@ def _show_report(where: Where, goal: str) -> None:
     if not report.exists():
         raise CliError(f"there is no report {report}")
     print(f"\n---- outbox/{report.name}\n{clean(report.read_text(encoding='utf-8'), lines=True)}")
+
+
+def _resumed(where: Where, goals: list[str], kills: int) -> bool:
+    """Show where each killed worker's successor went on; true if nothing was lost or forgotten."""
+    from clew_daemon.cli.demo_evidence import resumptions
+    from clew_daemon.cli.record import opened
+
+    all_found = []
+    with opened(where) as reader:
+        for goal in goals:
+            found = [] if reader is None else resumptions(reader, goal)
+            all_found += found
+            for resumption in found:
+                print(f"{goal}: {resumption}")
+    print(f"workers killed: {kills}")
+    exact = all(resumption.exact for resumption in all_found)
+    return exact and len(all_found) >= KILLS_MIN
 
 
 def _verified(where: Where) -> bool:

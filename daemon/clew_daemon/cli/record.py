@@ -76,6 +76,16 @@ def state(where: Where, goal: str) -> State:
         return _at_rest(load_state(reader, goal))
 
 
+def file_name(where: Where, goal: str) -> str:
+    """Give the name of the file that the goal came from, as it was in the inbox; "" if unknown."""
+    from clew_shared import events as ev
+
+    with opened(where) as reader:
+        rows = [] if reader is None else list(reader.read(goal, limit=1))
+    accepted = ev.decode(rows[0].body) if rows else None
+    return accepted.spec.file_name if isinstance(accepted, ev.GoalAccepted) else ""
+
+
 def _at_rest(state: State) -> State:
     """Forget the worker: it ended with the daemon, however that ended."""
     state.pid, state.working = None, False

@@ -11,7 +11,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -99,13 +99,15 @@ def accepted(
 
     `known` are the goals that were there before. CliError with the daemon's words if it refuses it.
     """
+    from clew_daemon.cli.record import file_name
+
     refusals = _Refusals(where.places.inbox / "rejected" / dropped.name)
     looked_at = set(known)
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         refusals.look()
         for goal in sorted(_ids(where) - looked_at):
-            if _detail(where, goal).get("file_name") == dropped.name:
+            if file_name(where, goal) == dropped.name:
                 return goal
             looked_at.add(goal)
         time.sleep(POLL_S)
@@ -131,12 +133,6 @@ def _ids(where: Where) -> set[str]:
     from clew_daemon.cli.client import call
 
     return {goal["id"] for goal in call(where.socket, "status")["goals"]}
-
-
-def _detail(where: Where, goal: str) -> dict[str, Any]:
-    from clew_daemon.cli.client import call
-
-    return dict(call(where.socket, "status", goal=goal)["goal"])
 
 
 def _source(file: str) -> tuple[str, bytes]:

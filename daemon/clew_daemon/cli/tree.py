@@ -111,7 +111,7 @@ def closing_lines(detail: Detail) -> list[Line]:
     status = detail["status"]
     if detail.get("reason") and status not in ("completed", "in_progress"):
         lines.append([("reason: ", "bold"), (short(detail["reason"], 300), "")])
-    if detail.get("summary"):
+    if detail.get("summary") and detail["summary"] != detail.get("reason"):
         lines.append([("summary: ", "bold"), (short(detail["summary"], 300), "")])
     if detail.get("question") and status == "blocked":
         asked = clean(detail["question"][:QUESTION_CHARS], lines=True).strip()

@@ -46,9 +46,9 @@ def watch(
             if all(detail["status"] in STANDING_STILL for detail in details):
                 break
             time.sleep(poll_s)
-    for detail in details:
-        if not on_terminal():
-            print_lines(closing_lines(detail))
+    if not on_terminal():
+        for detail in details:
+            print_lines([(f"{clean(detail['id'])}: ", ""), *line] for line in closing_lines(detail))
     return all(detail["status"] == "completed" for detail in details)
 
 

@@ -1,0 +1,66 @@
+"""What the ledger says of workers that died: where each stood, and where the next one went on.
+
+The demo claims that a killed worker is back at the very same subtask; here the record is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clew_shared import events as ev
+from clew_shared.fold import apply
+from clew_shared.state import State
+
+if TYPE_CHECKING:
+    from clew_shared.ledger import Reader
+
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """One crash: the epoch that died, its subtask, that of the next epoch, and their blocks."""
+
+    epoch: int
+    died_at: Place
+    went_on_at: Place
+    blocks_before: tuple[str, ...]
+    blocks_after: tuple[str, ...]
+
+    @property
+    def exact(self) -> bool:
+        """Whether the next worker stood where the dead one had, with every block still there."""
+        kept = set(self.blocks_before) <= set(self.blocks_after)
+        return self.died_at == self.went_on_at and kept
+
+    def __str__(self) -> str:
+        kept = f", {len(self.blocks_after)} refused action(s) still refused" * bool(
+            self.blocks_after
+        )
+        died, went_on = (f"{t + 1}.{s + 1}" for t, s in (self.died_at, self.went_on_at))
+        return (
+            f"epoch {self.epoch} died in {died}, epoch {self.epoch + 1} went on in {went_on}{kept}"
+        )
+
+
+def resumptions(reader: Reader, goal: str) -> list[Resumption]:
+    """List a goal's crashes that were followed by another worker, oldest first."""
+    found: list[Resumption] = []
+    state = State(goal_id=goal)
+    died: tuple[int, Place, tuple[str, ...]] | None = None
+    for row in reader.read(goal):
+        event = ev.decode(row.body)
+        if isinstance(event, ev.WorkerExited) and event.crash:
+            died = (event.epoch, _place(state), tuple(state.blocked_actions))
+        apply(state, event, row.seq)
+        if isinstance(event, ev.WorkerReady) and died is not None:
+            epoch, place, blocks = died
+            blocks_now = tuple(state.blocked_actions)
+            found.append(Resumption(epoch, place, _place(state), blocks, blocks_now))
+            died = None
+    return found
+
+
+def _place(state: State) -> Place:
+    return state.current_task_idx, state.current_subtask_idx

@@ -1,0 +1,45 @@
+"""`clew demo` for real: the first thing that a person sees of clew must hold what it says."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize("chaos", [False, True], ids=["calm", "chaos"])
+def test_the_demo_completes_its_goals_and_leaves_nothing_behind(tmp_path, chaos):
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "clew_daemon", "demo", *["--chaos"] * chaos]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=110, check=False, env=env
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    assert "ledger: ok" in done.stdout
+    assert "refused from now on: run_cmd" in done.stdout
+    assert len(re.findall(r"status: \*\*completed\*\*", done.stdout)) == 2
+    killed = re.search(r"workers killed: (\d+)", done.stdout)
+    assert (int(killed[1]) if killed else 0) >= (3 if chaos else 0)
+    assert list(tmp_path.iterdir()) == []
+    daemon = re.search(r"daemon: pid (\d+)", done.stdout)
+    assert daemon is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(daemon[1]), 0)
+
+
+def test_a_demo_that_is_interrupted_stops_its_daemon_and_removes_its_home(tmp_path):
+    command = [sys.executable, "-m", "clew_daemon", "demo"]
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+    ) as demo:
+        assert demo.stdout is not None
+        daemon = re.search(r"pid (\d+)", demo.stdout.readline())
+        demo.send_signal(2)
+        _, err = demo.communicate(timeout=60)
+    assert (demo.returncode, err) == (130, "")
+    assert list(tmp_path.iterdir()) == []
+    assert daemon is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(daemon[1]), 0)
