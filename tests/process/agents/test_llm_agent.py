@@ -1,0 +1,419 @@
+import asyncio
+import json
+import socket
+
+import pytest
+from goal_daemon import GoalDaemon, subtask, task
+from llm_server import Reply, ScriptedLlm, calls, completion, fails, says, writes
+
+from clew_shared.settings_tables import Loops
+
+HELLO = {"path": "hello.txt", "content": "hello"}
+WRITE = calls(("write_file", HELLO))
+FINISH = calls(("finish", {"summary": "hello.txt is there"}))
+LONG_NOTES = "Take care of every one of the following.\n" * 10
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    return GoalDaemon(tmp_path)
+
+
+# ---- the plain way, in each mode
+
+
+async def test_a_model_with_native_tools_writes_the_file_and_finishes(daemon, run_llm, tmp_path):
+    with ScriptedLlm(WRITE, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert (tmp_path / "hello.txt").read_text() == "hello"
+    assert daemon.finished == (True, "hello.txt is there")
+
+
+async def test_a_model_without_tools_is_asked_for_json_with_a_schema_per_tool(
+    daemon, run_llm, tmp_path
+):
+    daemon.agent["mode"] = "json"
+    with ScriptedLlm(writes("write_file", **HELLO), writes("finish", summary="done")) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert "tools" not in llm.requests[0]
+    assert {"write_file", "run_cmd", "finish"} <= llm.offered(0)
+    assert (tmp_path / "hello.txt").exists()
+
+
+async def test_auto_goes_over_to_json_where_the_server_refuses_tools(daemon, run_llm):
+    refusal = fails(400, "this model does not support tools")
+    with ScriptedLlm(refusal, writes("write_file", **HELLO), writes("finish", summary="")) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert "tools" in llm.requests[0]
+    assert "tools" not in llm.requests[1]
+
+
+async def test_a_call_written_as_text_is_used_and_asked_for_as_json_from_then_on(daemon, run_llm):
+    call = json.dumps({"name": "write_file", "arguments": HELLO})
+    text = says(f"Sure!\n```json\n{call}\n```")
+    with ScriptedLlm(text, writes("finish", summary="done")) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert daemon.params("act")[0]["tool"] == "write_file"
+    assert "response_format" in llm.requests[1]
+
+
+async def test_a_server_that_knows_no_schema_is_asked_for_less_and_less(daemon, run_llm):
+    daemon.agent["mode"] = "json"
+    no = fails(400, "response_format is not supported")
+    script = (no, no, no, writes("write_file", **HELLO), writes("finish", summary=""))
+    with ScriptedLlm(*script) as llm:
+        assert await run_llm(daemon, llm) == 0
+    kinds = [r.get("response_format", {}).get("type") for r in llm.requests]
+    assert kinds[:4] == ["json_schema", "json_schema", "json_object", None]
+
+
+async def test_parallel_calls_are_carried_out_in_order(daemon, run_llm, tmp_path):
+    both = calls(
+        ("write_file", HELLO),
+        ("edit_file", {"path": "hello.txt", "old": "hello", "new": "bye"}),
+    )
+    with ScriptedLlm(both, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert (tmp_path / "hello.txt").read_text() == "bye"
+
+
+async def test_an_optional_parameter_that_the_server_refuses_is_left_out(daemon, run_llm):
+    no = fails(400, "Unsupported parameter: 'max_tokens' is not supported with this model.")
+    with ScriptedLlm(no, WRITE, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert "max_tokens" in llm.requests[0]
+    assert all("max_tokens" not in request for request in llm.requests[1:])
+
+
+# ---- refusals, checks, claims
+
+
+async def test_a_refusal_is_shown_word_for_word_and_the_tool_not_offered_once(daemon, run_llm):
+    daemon.agent["mode"] = "json"
+    write = writes("write_file", **HELLO)
+    with ScriptedLlm(write, write, write, writes("finish", summary="done")) as llm:
+        assert await run_llm(daemon, llm) == 0
+    refusal = next(e for _, e in daemon.history if e["result"] == "blocked")
+    assert refusal["message"] in llm.prompt(3)
+    assert "write_file" in llm.offered(2)
+    assert "write_file" not in llm.offered(3)
+
+
+async def test_checks_end_a_goal_whose_model_only_repeats_itself(daemon, run_llm):
+    daemon.checks = {"there": "test -f hello.txt"}
+    with ScriptedLlm(then=WRITE) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert daemon.finished[0] is True
+
+
+async def test_without_checks_repeating_is_never_taken_for_success(daemon, run_llm):
+    with ScriptedLlm(then=WRITE) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert daemon.finished is None
+    assert daemon.state.replan_required == "task"
+
+
+async def test_the_output_of_a_failing_check_is_shown_and_can_be_mended(daemon, run_llm):
+    daemon.checks = {"right": "grep bye hello.txt || { echo no bye there; exit 1; }"}
+    mend = calls(("write_file", {"path": "hello.txt", "content": "bye"}))
+    with ScriptedLlm(WRITE, FINISH, mend, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert "no bye there" in llm.prompt(2)
+    assert daemon.finished[0] is True
+
+
+async def test_checks_are_not_run_again_before_anything_was_done(daemon, run_llm):
+    daemon.checks = {"never": "false"}
+    give_up = calls(("finish", {"success": False, "summary": "impossible"}))
+    with ScriptedLlm(WRITE, FINISH, FINISH, FINISH, give_up) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert [p["success"] for p in daemon.params("finish")] == [True, False]
+    assert daemon.finished == (False, "impossible")
+
+
+async def test_a_claim_that_contradicts_what_was_seen_is_asked_back_once(daemon, run_llm):
+    failing = calls(("run_cmd", {"cmd": "exit 3"}))
+    with ScriptedLlm(FINISH, failing, FINISH, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert "Nothing was done" in llm.prompt(1)
+    assert "ended in failure" in llm.prompt(3)
+    assert daemon.finished[0] is True
+
+
+# ---- plans
+
+
+async def test_a_larger_goal_is_planned_and_each_finished_subtask_is_one_line(daemon, run_llm):
+    daemon.notes = LONG_NOTES
+    plan = {"tasks": [{"description": "Files", "subtasks": ["Write hello", "Write bye"]}]}
+    done = calls(("complete_subtask", {"success": True, "summary": "hello is written"}))
+    bye = calls(("write_file", {"path": "bye.txt", "content": "bye"}))
+    last = calls(("complete_subtask", {"success": True, "summary": "bye is written"}))
+    with ScriptedLlm(calls(("plan", plan)), WRITE, done, bye, last) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert "plan" in llm.offered(0)
+    assert "plan" not in llm.offered(1)
+    assert "Your subtask now: Write hello" in llm.prompt(1)
+    assert "- [x] Write hello: hello is written" in llm.prompt(3)
+    assert "created hello.txt" not in llm.prompt(3)
+    assert daemon.finished == (True, "bye is written")
+
+
+async def test_a_blocked_subtask_is_replanned_and_the_goal_goes_on(daemon, run_llm):
+    daemon.loops = daemon.core.loops = Loops(failure_limit=1)
+    give_up = calls(("complete_subtask", {"success": False, "summary": "no way"}))
+    replan = calls(("plan", {"tasks": ["Another way"]}))
+    done = calls(("complete_subtask", {"success": True, "summary": "went well"}))
+    with ScriptedLlm(give_up, replan, WRITE, done) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert llm.offered(1) == {"plan", "finish"}
+    assert "no way" in llm.prompt(1)
+    assert daemon.params("plan")[0]["replan"] == "task"
+    assert daemon.finished == (True, "went well")
+
+
+async def test_a_model_that_cannot_replan_leaves_the_goal_to_a_person(daemon, run_llm):
+    daemon.loops = daemon.core.loops = Loops(failure_limit=1)
+    give_up = calls(("complete_subtask", {"success": False, "summary": "no way"}))
+    with ScriptedLlm(give_up, then=says("Let me think about it.")) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert daemon.finished is None
+    assert daemon.count("plan") == 0
+
+
+# ---- talk instead of calls
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        says("I will do it now."),
+        says(""),
+        says(None),
+        says("{not json", finish_reason="length"),
+        completion({"role": "assistant", "content": None, "refusal": "I cannot help with that."}),
+        calls(("write_file", '{"path": "hello')),
+        completion({}),
+        completion({"role": "assistant", "content": [{"type": "text", "text": "hm"}]}),
+    ],
+)
+async def test_an_answer_without_a_usable_call_costs_a_turn_and_no_more(daemon, run_llm, reply):
+    with ScriptedLlm(reply, WRITE, FINISH) as llm:
+        daemon.agent["mode"] = "tools"
+        assert await run_llm(daemon, llm) == 0
+    assert daemon.finished[0] is True
+    assert daemon.count("reflect") == 3
+
+
+async def test_an_endless_talker_ends_as_a_failed_attempt_and_then_with_a_person(daemon, run_llm):
+    with ScriptedLlm(then=says("First I need to plan this.")) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert daemon.finished is None
+    assert daemon.state.replan_required == "task"
+    assert daemon.count("think") >= 6
+
+
+async def test_unknown_tools_and_wrong_arguments_are_outcomes_that_the_model_sees(daemon, run_llm):
+    odd = calls(("teleport", {"to": "mars"}), ("write_file", {"pfad": "x"}))
+    with ScriptedLlm(odd, WRITE, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert "teleport not found" in llm.prompt(1)
+    assert "has no argument pfad" in llm.prompt(1)
+
+
+# ---- the endpoint's faults
+
+
+async def test_an_endpoint_that_is_down_is_a_temporary_end(daemon, run_llm):
+    with socket.socket() as reserved:  # bound and not listening: connections are refused
+        reserved.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{reserved.getsockname()[1]}/v1"
+        daemon.agent = {"base_url": url, "model": "m"}
+        assert await run_llm(daemon) == 75
+    assert daemon.left.kind == "temporary"
+    assert url in daemon.left.reason
+
+
+async def test_a_short_rate_limit_is_waited_out_in_place_without_a_slot(daemon, run_llm):
+    with ScriptedLlm(fails(429, "slow down", retry_after=0.05), WRITE, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert daemon.slots_max == 1
+    assert daemon.slots_open == 0
+    assert daemon.count("llm_slot") == 6
+
+
+async def test_a_long_rate_limit_ends_with_the_servers_own_time(daemon, run_llm):
+    with ScriptedLlm(then=fails(429, "come back later", retry_after=3600)) as llm:
+        assert await run_llm(daemon, llm) == 75
+    assert daemon.left.retry_after_s == 3600
+    assert len(llm.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        fails(500, "oops"),
+        fails(503, "loading model"),
+        Reply(b"<html><body>Welcome to the router</body></html>"),
+        Reply(b""),
+        Reply(b"null"),
+        Reply(b'{"choices": []}'),
+        Reply(b'{"choices": [null]}'),
+        Reply(b'{"choices": [{"message": {"content": "he'),
+        Reply(b'{"choices"', cut=True),
+        Reply(b"\xff\xfe\x00"),
+        Reply(b"[" * 100_000),
+    ],
+    ids=lambda reply: f"{reply.status}-{reply.body[:20]!r}",
+)
+async def test_rubbish_is_asked_again_and_then_a_temporary_end(daemon, run_llm, reply):
+    with ScriptedLlm(reply, WRITE, then=reply) as llm:
+        assert await run_llm(daemon, llm) == 75
+    assert daemon.count("act") == 1
+    assert daemon.left.kind == "temporary"
+
+
+async def test_a_server_that_does_not_answer_in_time_is_a_temporary_end(daemon, run_llm):
+    daemon.agent["timeout_s"] = 0.2
+    with ScriptedLlm(then=Reply(hang=True)) as llm:
+        assert await run_llm(daemon, llm) == 75
+    assert "timeout_s" in daemon.left.reason
+    assert len(llm.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "word"),
+    [
+        (fails(401, "invalid api key"), "api_key_env"),
+        (fails(403, "forbidden"), "api_key_env"),
+        (fails(404, 'model "nope" not found, try pulling it first'), "`model`"),
+        (fails(400, "invalid model: nope"), "`model`"),
+        (fails(404, "404 page not found"), "base_url"),
+        (fails(301, "", location="https://elsewhere.invalid"), "base_url"),
+        (fails(429, "You exceeded your quota (insufficient_quota)"), "quota"),
+    ],
+)
+async def test_what_a_person_must_mend_ends_as_configuration(daemon, run_llm, reply, word):
+    daemon.credential = "sk-very-secret"
+    with ScriptedLlm(then=reply) as llm:
+        assert await run_llm(daemon, llm) == 78
+    assert daemon.left.kind == "configuration"
+    assert word in daemon.left.reason
+    assert "sk-very-secret" not in daemon.left.reason
+    assert llm.headers[0]["authorization"] == "Bearer sk-very-secret"
+
+
+async def test_an_agent_without_a_model_says_where_to_set_it(daemon, run_llm):
+    assert await run_llm(daemon) == 78
+    assert "`model`" in daemon.left.reason
+
+
+async def test_a_prompt_that_is_too_long_is_folded_harder(daemon, run_llm):
+    daemon.context["max_tokens"] = 1000
+    big = calls(("write_file", {"path": "big.txt", "content": "word " * 1000}))
+    look = calls(("read_file", {"path": "big.txt"}))
+    full = fails(400, "the request exceeds the available context size (n_ctx = 512)")
+    with ScriptedLlm(big, look, full, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert len(llm.prompt(3)) < len(llm.prompt(2))
+
+
+async def test_a_prompt_that_stays_too_long_ends_as_configuration(daemon, run_llm):
+    with ScriptedLlm(then=fails(400, "maximum context length is 512 tokens")) as llm:
+        assert await run_llm(daemon, llm) == 78
+    assert "max_tokens" in daemon.left.reason
+
+
+async def test_a_server_that_refuses_every_form_ends_as_configuration(daemon, run_llm):
+    with ScriptedLlm(then=fails(400, "no")) as llm:
+        assert await run_llm(daemon, llm) == 78
+    assert len(llm.requests) == 5
+
+
+# ---- the daemon's side
+
+
+async def test_the_agent_beats_while_it_waits_for_the_model(daemon, connect, run_llm):
+    daemon.heartbeat_s = 0.02
+    with ScriptedLlm(then=Reply(hang=True)) as llm:
+        run = asyncio.create_task(run_llm(daemon, llm))
+        await _until(daemon, lambda: llm.asked.is_set() and daemon.count("heartbeat") >= 3)
+        daemon.notify("stop", reason="test", grace_s=1)
+        assert await run == 0
+
+
+async def test_an_agent_that_is_told_to_stop_ends_at_once_with_zero(daemon, run_llm):
+    with ScriptedLlm(then=Reply(hang=True)) as llm:
+        run = asyncio.create_task(run_llm(daemon, llm))
+        await _until(daemon, lambda: daemon.slots_open == 1)
+        daemon.notify("stop", reason="reload", grace_s=1)
+        assert await run == 0
+    assert daemon.left is None
+
+
+async def test_an_agent_whose_daemon_is_gone_ends_quietly(daemon, run_llm):
+    with ScriptedLlm(then=Reply(hang=True)) as llm:
+        run = asyncio.create_task(run_llm(daemon, llm))
+        await _until(daemon, lambda: daemon.slots_open == 1)
+        daemon.writer.close()
+        assert await run == 0
+
+
+async def test_a_persons_feedback_is_in_the_next_prompt(daemon, run_llm):
+    daemon.hold["act"] = asyncio.Event()
+    with ScriptedLlm(WRITE, FINISH) as llm:
+        run = asyncio.create_task(run_llm(daemon, llm))
+        await _until(daemon, lambda: daemon.count("act") == 1)
+        daemon.feedback.append("say it in French")
+        daemon.notify("feedback", text="say it in French")
+        daemon.hold["act"].set()
+        assert await run == 0
+    assert "A person says: say it in French" in llm.prompt(1)
+
+
+async def test_an_intervention_is_shown_to_the_model(daemon, run_llm):
+    thinking = says("First I need to plan this.")
+    with ScriptedLlm(thinking, thinking, thinking, WRITE, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert "Note: " in llm.prompt(3)
+
+
+async def test_a_new_epoch_sees_what_the_last_one_did(daemon, run_llm):
+    with ScriptedLlm(WRITE, then=fails(503, "down")) as llm:
+        assert await run_llm(daemon, llm) == 75
+    daemon.begin_epoch()
+    del daemon.agent["base_url"]
+    with ScriptedLlm(FINISH) as again:
+        assert await run_llm(daemon, again) == 0
+    assert again.requests[0]["messages"] == llm.requests[1]["messages"]
+    assert daemon.finished[0] is True
+
+
+async def test_each_turn_is_reported_with_what_it_cost(daemon, run_llm):
+    with ScriptedLlm(WRITE, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    first, last = daemon.params("reflect")
+    assert first["tool_calls"][0]["tool"] == "write_file"
+    assert first["tool_calls"][0]["outcome"] == "success"
+    assert (first["usage"]["input"], first["usage"]["cached"]) == (100, 50)
+    assert last["usage"]["output"] == 10
+
+
+async def test_a_goal_with_subtasks_of_a_person_is_worked_through_in_order(tmp_path, run_llm):
+    tasks = (task("Files", subtask("Write hello"), subtask("Check it")),)
+    daemon = GoalDaemon(tmp_path, tasks=tasks)
+    done = calls(("complete_subtask", {"success": "true", "summary": "ok"}))
+    look = calls(("read_file", {"path": "hello.txt"}))
+    with ScriptedLlm(WRITE, done, look, done) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert "plan" not in llm.offered(0)
+    assert daemon.finished[0] is True
+
+
+async def _until(daemon, holds):
+    """Wait for what the agent sends until a condition holds."""
+    async with asyncio.timeout(30):
+        while not holds():
+            daemon.arrived.clear()
+            with_deadline = asyncio.wait_for(daemon.arrived.wait(), 0.05)
+            await asyncio.gather(with_deadline, return_exceptions=True)
