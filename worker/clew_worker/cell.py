@@ -121,8 +121,9 @@ def _guard(spec: CellSpec, wiring: Wiring) -> int:
         return 1
     os.close(wiring.control)
     if pidns:
-        shroud = spec.sandbox.mode != "off"
-        namespaces.furnish(sandbox.kept_paths(spec) if shroud else [], shroud=shroud)
+        namespaces.furnish()
+        if spec.sandbox.mode != "off":
+            namespaces.close_off(sandbox.kept_paths(spec), sandbox.writable_paths(spec))
         if _uses_netns(spec, wiring.sandbox):
             namespaces.raise_loopback()
     else:

@@ -22,7 +22,13 @@ from clew_shared.cellwire import CellSpec, NurseryHello, SandboxReport, Spawned,
 from . import cell, sandbox
 from .sandbox import kernel
 
-_WARM = ("clew_worker.executor", "clew_worker.agent")
+_WARM = (
+    "clew_worker.executor",
+    "clew_worker.agent",
+    "clew_worker.agent.life",
+    "clew_worker.agent.runbook",
+    "uvloop",
+)
 _SPAWN_TIMEOUT_S = 10.0
 _DESCRIPTORS_MAX = 2
 _UCRED = struct.Struct("iII")

@@ -64,6 +64,13 @@ def test_an_agent_writes_nowhere(home, place):
     assert not confined(agent(home), write)
 
 
+@pytest.mark.parametrize(
+    "mark", [lambda path: path.chmod(0o600), os.utime, lambda path: os.chown(path, -1, -1)]
+)
+def test_an_agent_changes_neither_modes_nor_owners_nor_times(home, mark):
+    assert not confined(agent(home), lambda: mark(home / "state" / "secret"))
+
+
 @needs_landlock
 def test_an_agent_reads_the_workspace_and_the_system(home):
     (home / "workspace" / "notes").write_text("x")
@@ -191,8 +198,16 @@ def test_a_foreign_agent_reads_but_writes_and_starts_nothing(nursery, spec, home
     cell = nursery.spawn(spec(sh=script, own_tools=False))
     said = cell.read_log()
     assert said.startswith("notes\nnull\n")
-    assert said.count("denied") == 2
+    assert "cannot create y" in said
+    assert "/bin/ls: Permission denied" in said
     assert not (home / "workspace" / "y").exists()
+
+
+def test_a_built_in_agent_comes_up_behind_its_walls(nursery, spec):
+    cell = nursery.spawn(spec(kind="agent").model_copy(update={"agent": "runbook"}))
+    assert b'"hello"' in cell.channel.recv(4096)
+    cell.kill_payload()
+    assert cell.wait() == 137
 
 
 def test_an_agent_with_its_own_tools_writes_and_starts_programs(nursery, spec, home):
@@ -210,6 +225,15 @@ def test_an_executor_reaches_its_folders_and_nothing_else(executor, home):
     assert hands.sh("cat ../state/secret").result == "failure"
     (home / "workspace" / "link").symlink_to(home / "state" / "secret")
     assert hands.sh("cat link").result == "failure"
+
+
+def test_an_executor_with_a_namespace_marks_only_its_own_files(executor, home, variant):
+    if variant[0] == "guard":
+        pytest.skip("Landlock alone does not know modes")
+    hands = executor()
+    assert hands.sh("touch mine && chmod 700 mine && touch -d yesterday mine").result == "success"
+    assert hands.sh(f"chmod 600 {home}/state/secret").result == "failure"
+    assert hands.sh("touch -c /var/tmp").result == "failure"
 
 
 def test_nothing_that_an_executor_starts_can_signal_the_daemon(executor):

@@ -56,6 +56,14 @@ def kept_paths(spec: CellSpec) -> list[str]:
     return [os.path.realpath(path) for path in paths]
 
 
+def writable_paths(spec: CellSpec) -> list[str]:
+    """Name what the cell may write; the rest of its mounts can be read-only."""
+    box = spec.sandbox
+    acts = grants.may_write(spec)
+    paths = (box.workspace, *box.private, *box.write) if acts else ()
+    return [os.path.realpath(path) for path in paths]
+
+
 def missing(spec: CellSpec, report: SandboxReport) -> list[str]:
     """Say what the spec asks for and cannot have; empty when all of it can be had."""
     if spec.sandbox.mode == "off":

@@ -36,6 +36,9 @@ MS_SLAVE = 1 << 19
 RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_BENEATH = 0x08
 _SYS_OPENAT2 = 437
+_SYS_MOUNT_SETATTR = 442
+_MOUNT_ATTR_RDONLY = 1
+_AT_RECURSIVE = 0x8000
 
 _CAP_VERSION_3 = 0x2008_0522
 
@@ -68,6 +71,21 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
     raw = (os.fsencode(text) for text in (source, target, kind))
     result = _libc.mount(*raw, ctypes.c_ulong(flags), os.fsencode(options))
     _checked(int(result), f"mount {target}")
+
+
+def set_read_only(target: str, *, read_only: bool) -> None:
+    """Make a mount and all mounts beneath it read-only, or writable again."""
+    change = (_MOUNT_ATTR_RDONLY, 0) if read_only else (0, _MOUNT_ATTR_RDONLY)
+    attr = struct.pack("4Q", *change, 0, 0)
+    syscall(
+        _SYS_MOUNT_SETATTR,
+        f"mount_setattr {target}",
+        ctypes.c_int(-1),
+        ctypes.c_char_p(os.fsencode(target)),
+        ctypes.c_uint(_AT_RECURSIVE),
+        ctypes.create_string_buffer(attr, len(attr)),
+        ctypes.c_size_t(len(attr)),
+    )
 
 
 def open_beneath(path: str, flags: int, mode: int, dir_fd: int) -> int:

@@ -4,6 +4,7 @@ Root makes them directly, others by way of a user namespace where that is permit
 `furnish` are called in processes that were forked for it, and change only those.
 """
 
+import contextlib
 import fcntl
 import os
 import socket
@@ -15,6 +16,7 @@ from . import kernel
 from .grants import PRIVATE_SHM, is_within
 
 _SHROUDED = ("/run", "/tmp")  # noqa: S108 - to be covered, not used: sockets of others lie there
+_QUIET = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 
@@ -38,19 +40,29 @@ def enter(*, userns: bool, netns: bool) -> None:
         Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
 
 
-def furnish(keep: list[str], *, shroud: bool) -> None:
-    """As the init of the namespace: its own /proc, nothing of others in /run, /tmp, /dev/shm.
-
-    `keep` are the paths that must stay where they are.
-    """
+def furnish() -> None:
+    """As the init of the namespace: mounts of its own, and its own /proc."""
     kernel.mount("none", "/", "", kernel.MS_SLAVE | kernel.MS_REC)
-    quiet = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
-    kernel.mount("proc", "/proc", "proc", quiet)
-    if shroud:
-        for folder in _SHROUDED:
-            _shroud(folder, [path for path in keep if is_within(path, folder)])
-        if Path(PRIVATE_SHM).is_dir():
-            kernel.mount("shm", PRIVATE_SHM, "tmpfs", quiet, "mode=1777,size=256m")
+    kernel.mount("proc", "/proc", "proc", _QUIET)
+
+
+def close_off(keep: list[str], writable: list[str]) -> None:
+    """Show nothing of others in /run, /tmp, /dev/shm, and make all but `writable` read-only.
+
+    `keep` are the paths that must stay where they are. Read-only mounts stop what Landlock does
+    not: changing modes, owners and times. They need Linux 5.12; without them Landlock holds.
+    """
+    for folder in _SHROUDED:
+        _shroud(folder, [path for path in keep if is_within(path, folder)])
+    there = [path for path in writable if Path(path).exists()]
+    for path in there:
+        kernel.mount(path, path, "", kernel.MS_BIND | kernel.MS_REC)
+    with contextlib.suppress(OSError):
+        kernel.set_read_only("/", read_only=True)
+        for path in there:
+            kernel.set_read_only(path, read_only=False)
+    if Path(PRIVATE_SHM).is_dir():
+        kernel.mount("shm", PRIVATE_SHM, "tmpfs", _QUIET, "mode=1777,size=256m")
 
 
 def _shroud(folder: str, keep: list[str]) -> None:
@@ -99,7 +111,8 @@ def _try(*, userns: bool, netns: bool) -> int:
         if init == 0:
             code = 1
             try:
-                furnish([], shroud=True)
+                furnish()
+                close_off([], [])
                 if netns:
                     raise_loopback()
                 code = 0

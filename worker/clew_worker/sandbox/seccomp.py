@@ -1,7 +1,8 @@
 """Small BPF filters: which socket families and system calls a cell goes without.
 
-For what Landlock does not cover: path-named unix sockets, programs in memory (memfd), networks
-where no network namespace can be had. It knows two machines; `available` says whether this is one.
+For what Landlock does not cover: path-named unix sockets, programs in memory (memfd), modes and
+times of files, networks where no network namespace can be had. It knows two machines; `available`
+says whether this is one of them.
 """
 
 import errno
@@ -27,12 +28,20 @@ class _Machine:
     execve: int
     execveat: int
     memfd_create: int
+    marking: tuple[int, ...]  # chmod, chown, utime, setxattr, removexattr in all their forms
     io_uring_setup: int = 425
 
 
+_MARKING_NEW = (452, 463, 466)  # fchmodat2, setxattrat, removexattrat: the same everywhere
+_MARKING_X86_64 = (
+    *(90, 91, 268, 92, 93, 94, 260),  # chmod, fchmod, fchmodat; chown, fchown, lchown, fchownat
+    *(132, 235, 261, 280),  # utime, utimes, futimesat, utimensat
+    *(188, 189, 190, 197, 198, 199, *_MARKING_NEW),  # set- and removexattr
+)
+_MARKING_AARCH64 = (52, 53, 54, 55, 88, 5, 6, 7, 14, 15, 16, *_MARKING_NEW)
 _MACHINES = {
-    "x86_64": _Machine(0xC000_003E, 41, 59, 322, 319),
-    "aarch64": _Machine(0xC000_00B7, 198, 221, 281, 279),
+    "x86_64": _Machine(0xC000_003E, 41, 59, 322, 319, _MARKING_X86_64),
+    "aarch64": _Machine(0xC000_00B7, 198, 221, 281, 279, _MARKING_AARCH64),
 }
 _machine = _MACHINES.get(kernel.MACHINE)
 available = _machine is not None
@@ -43,7 +52,7 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 
 def _program(machine: _Machine, calls: list[int], families: list[int]) -> bytes:
-    """Refuse `calls` (ENOSYS) and sockets of `families` (EAFNOSUPPORT), allow the rest."""
+    """Refuse `calls` (ENOSYS; marking files: EPERM) and sockets of `families` (EAFNOSUPPORT), allow the rest."""
     steps = [
         _step(_LOAD, _OFFSET_ARCH),
         _step(_JUMP_EQ, machine.audit_arch, 1, 0),
@@ -53,7 +62,8 @@ def _program(machine: _Machine, calls: list[int], families: list[int]) -> bytes:
         _step(_RETURN, _ERRNO | errno.ENOSYS),
     ]
     for call in calls:
-        steps += [_step(_JUMP_EQ, call, 0, 1), _step(_RETURN, _ERRNO | errno.ENOSYS)]
+        code = errno.EPERM if call in machine.marking else errno.ENOSYS
+        steps += [_step(_JUMP_EQ, call, 0, 1), _step(_RETURN, _ERRNO | code)]
     steps += [
         _step(_JUMP_EQ, machine.socket, 1, 0),
         _step(_RETURN, _ALLOW),
@@ -65,10 +75,13 @@ def _program(machine: _Machine, calls: list[int], families: list[int]) -> bytes:
 
 
 def confine_agent(*, may_exec: bool) -> None:
-    """No new unix sockets, no program from memory and, unless `may_exec`, none at all."""
+    """No new unix sockets, no program from memory and, unless `may_exec`, none at all.
+
+    Nor may it change modes, owners or times of files, which Landlock does not know.
+    """
     if _machine is None:
         return
-    calls = [_machine.io_uring_setup, _machine.memfd_create]
+    calls = [_machine.io_uring_setup, _machine.memfd_create, *_machine.marking]
     if not may_exec:
         calls += [_machine.execve, _machine.execveat]
     kernel.seccomp_filter(_program(_machine, calls, [socket.AF_UNIX, _AF_VSOCK]))
