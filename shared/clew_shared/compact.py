@@ -102,7 +102,7 @@ def _heads(state: State) -> dict[int, str]:
 def _action(action: Action, head: str) -> str:
     args = json.dumps(action.args, ensure_ascii=False, sort_keys=True)
     said = f": {_cut(_one_line(head), OUTPUT_HEAD_CHARS)}" if head else ""
-    return f"{action.name}({_cut(args, ARGS_CHARS)}) -> {action.result or 'running'}{said}"
+    return f"{action.name}({_cut(args, ARGS_CHARS)}) → {action.result or 'running'}{said}"
 
 
 def _ahead(state: State) -> list[_Line]:
@@ -114,7 +114,7 @@ def _ahead(state: State) -> list[_Line]:
         lines.append(_Line(f"NEXT: {_one_line(description)}", _Keep.USEFUL))
     if state.last_probe_state:
         probes = sorted(state.last_probe_state.items())
-        marks = " ".join(f"{name} {'✓' if ok else '✗'}" for name, ok in probes)
+        marks = " ".join(f"{name}: {'✓' if ok else '✗'}" for name, ok in probes)
         lines.append(_Line(f"CURRENT STATE: {marks}", _Keep.USEFUL))
     return lines
 

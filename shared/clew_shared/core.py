@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from clew_shared import events as ev
 from clew_shared.escalation import escalation
-from clew_shared.fold import apply, makes_progress, world_after
+from clew_shared.fold import apply, makes_progress, told_by, world_after
 from clew_shared.gate import Known, Nudge, Proposal, Refusal, Thresholds, judge, review
 from clew_shared.model import GoalStatus, Level, StepStatus
-from clew_shared.progress import error_class, head, outcome, soft
+from clew_shared.progress import WRITE_ONLY_TOOLS, error_class, head, outcome, soft
 from clew_shared.signature import signature
 from clew_shared.thoughts import theme
 
@@ -196,8 +196,10 @@ class Core:
         state = self.state
         event = self._finished(0, tool, args, report, 0.0)
         world = world_after(state, name, event)
-        progress = makes_progress(state, tool, state.world, world, event.outcome)
-        return Known(event.outcome, world, progress, event.soft)
+        told = told_by(tool, name, world, event)
+        progress = makes_progress(state.scope, state.world, world, told)
+        writes = tool in WRITE_ONLY_TOOLS or name in state.scope.writers or world != state.world
+        return Known(event.outcome, world, progress, event.soft, idle=writes and not progress)
 
     def _out_of_order(
         self, proposal: Proposal, at: float, done: Report | None = None
@@ -384,13 +386,13 @@ class Core:
         found = self.state.next_pending()
         if found is None:
             return False
-        task_idx, subtask_idx = found
-        self.emit(
-            ev.SubtaskStarted(
-                at=at, task_idx=task_idx, subtask_idx=subtask_idx, scope=self._scope(*found)
-            )
-        )
+        self.begin(*found, at)
         return True
+
+    def begin(self, task_idx: int, subtask_idx: int, at: float) -> None:
+        """Make this the current subtask, in progress."""
+        scope = self._scope(task_idx, subtask_idx)
+        self.emit(ev.SubtaskStarted(at=at, task_idx=task_idx, subtask_idx=subtask_idx, scope=scope))
 
     def _scope(self, task_idx: int, subtask_idx: int) -> Any:
         state, width = self.state, self.loops.scope
@@ -427,6 +429,8 @@ class Core:
             return None
         if success:
             self.emit(ev.SubtaskEnded(at=at, status="completed", summary=summary[:MESSAGE_CHARS]))
+            if self.state.task and self.state.task.status == StepStatus.COMPLETED:
+                self.emit(ev.TaskCompleted(at=at, task_idx=self.state.current_task_idx))
             return None
         return self._fail(failure[:MESSAGE_CHARS] or "the agent gave no reason", at, "agent")
 

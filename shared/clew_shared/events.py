@@ -155,7 +155,10 @@ class Planned(Event):
 
 
 class TreeEdited(Event):
-    """The library's user changed the tree in place: the whole of it, as a JSON object."""
+    """The library's user changed the tree in place: the whole of it, as a JSON object.
+
+    `replan` says that the edit is another way in the place of what was blocked.
+    """
 
     kind: Literal["tree_edited"] = "tree_edited"
     goal: dict[str, Any]
@@ -164,6 +167,7 @@ class TreeEdited(Event):
     probes: dict[str, bool] = Field(default_factory=dict)
     loop_counts: dict[str, int] | None = None
     blocked_actions: tuple[str, ...] | None = None
+    replan: bool = False
 
 
 class SubtaskStarted(Event):
@@ -189,6 +193,13 @@ class SubtaskEnded(Event):
     kind: Literal["subtask_ended"] = "subtask_ended"
     status: Literal["completed", "skipped", "failed"]
     summary: str = ""
+
+
+class TaskCompleted(Event):
+    """All subtasks of a task are done; follows from them, and is there to be read."""
+
+    kind: Literal["task_completed"] = "task_completed"
+    task_idx: int
 
 
 class Escalated(Event):
@@ -401,6 +412,7 @@ GoalEvent = Annotated[
     | SubtaskStarted
     | SubtaskFailed
     | SubtaskEnded
+    | TaskCompleted
     | Escalated
     | ActionAllowed
     | ActionBlocked

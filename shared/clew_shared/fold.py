@@ -242,6 +242,8 @@ def _tree_edited(state: State, e: ev.TreeEdited, _seq: int) -> None:
     state.goal = _goals.validate_python(e.goal)
     state.current_task_idx, state.current_subtask_idx = e.task_idx, e.subtask_idx
     state.last_probe_state, state.planned = dict(e.probes), True
+    if e.replan:
+        state.replan_required, state.inherited = "", deepcopy(state.scope)
     if e.loop_counts is not None:
         state.scope.loop_counts = dict(e.loop_counts)
     if e.blocked_actions is not None:
@@ -278,6 +280,10 @@ def _subtask_ended(state: State, e: ev.SubtaskEnded, _seq: int) -> None:
     if state.subtask and state.task:
         state.subtask.status, state.subtask.summary = StepStatus(e.status), e.summary
         _settle_task(state.task)
+
+
+def _task_completed(state: State, e: ev.TaskCompleted, _seq: int) -> None:
+    del state, e
 
 
 def _escalated(state: State, e: ev.Escalated, _seq: int) -> None:
@@ -409,23 +415,29 @@ def _remember_change(state: State, signature: str, outcome: str) -> None:
     state.changes.setdefault(signature, {})[outcome] = Change(state.world, state.novelty)
 
 
-def makes_progress(state: State, tool: str, before: str, after: str, outcome: str) -> bool:
+def makes_progress(scope: Scope, before: str, after: str, told: str) -> bool:
     """Tell whether a step reaches a world not seen in this scope, or, without writing, a new outcome there."""
-    scope = state.scope
-    if after != before:
-        return after not in scope.worlds
-    return f"{tool}\n{after}\n{outcome}" not in scope.outcomes
+    return after not in scope.worlds if after != before else told not in scope.outcomes
+
+
+def told_by(tool: str, signature: str, world: str, e: ev.ActionFinished) -> str:
+    """Name what a step has told: an outcome of its tool in a world.
+
+    Where nothing was reported it says nothing of the tool, so that only the very same action can say it again.
+    """
+    return f"{signature if e.plain else tool}\n{world}\n{e.outcome}"
 
 
 def _learn(state: State, action: Action, signature: str, e: ev.ActionFinished, before: str) -> None:
     scope, after = state.scope, state.world
     changed = after != before or (bool(e.changed) and not e.world)
-    progress = makes_progress(state, action.name, before, after, e.outcome)
+    told = told_by(action.name, signature, after, e)
+    progress = makes_progress(scope, before, after, told)
     writer = action.name in WRITE_ONLY_TOOLS or signature in scope.writers
     if changed:
         _count(scope.writers, signature)
     _count(scope.worlds, after)
-    _count(scope.outcomes, f"{action.name}\n{after}\n{e.outcome}")
+    _count(scope.outcomes, told)
     idle = (writer or changed) and not progress
     scope.steps.append(Step(signature, progress, idle, e.plain))
     del scope.steps[:-STEPS_KEPT]
@@ -622,6 +634,7 @@ _APPLY: dict[str, Any] = {
     "subtask_started": _subtask_started,
     "subtask_failed": _subtask_failed,
     "subtask_ended": _subtask_ended,
+    "task_completed": _task_completed,
     "escalated": _escalated,
     "action_allowed": _action_allowed,
     "action_blocked": _action_blocked,

@@ -21,24 +21,25 @@ def cycle(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal |
     Must pass: edit, test, another edit, test (other signatures), and rounds in which the output moves.
     """
     for period in range(2, thresholds.max_period + 1):
-        rounds = _closes(state.scope.steps, proposal.signature, period, thresholds)
+        rounds = _closes(state.scope.steps, proposal, period, thresholds)
         if rounds:
             return _refusal(state, proposal, period, rounds)
     return None
 
 
-def _closes(steps: list[Step], signature: str, period: int, thresholds: Thresholds) -> int:
+def _closes(steps: list[Step], proposal: Proposal, period: int, thresholds: Thresholds) -> int:
     """Say how many equal rounds the proposal would close, 0 where it closes none that count."""
     for rounds in (2, 3):
         need = rounds * period - 1
-        if len(steps) < need or not _equal_rounds(steps[-need:], signature, period):
+        if len(steps) < need or not _equal_rounds(steps[-need:], proposal.signature, period):
             return 0
         again = steps[-(need - period) :]  # all after the first round, which may well be progress
         if not thresholds.progress_aware:
             return rounds
         if any(step.progress for step in again):
             return 0
-        certain = any(step.idle for step in again) or all(step.plain for step in steps[-need:])
+        idle = any(step.idle for step in again) or bool(proposal.known and proposal.known.idle)
+        certain = idle or all(step.plain for step in steps[-need:])
         if rounds == 3 or certain:
             return rounds
     return 0

@@ -47,12 +47,16 @@ class Thresholds(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What came of a proposal that is reported after the fact (`record`)."""
+    """What came of a proposal that is reported after the fact (`record`).
+
+    `idle` is a write that changed nothing or led back to an earlier world.
+    """
 
     outcome: str
     world: str
     progress: bool
     soft: bool
+    idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from clew_shared.ledger.errors import (
 )
 from clew_shared.ledger.records import Entry, LedgerState, Row
 from clew_shared.ledger.sqlite import Ledger, Reader
+from clew_shared.ledger.turns import TurnLedger
 from clew_shared.ledger.verify import Fault, Report, verify
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "Reader",
     "Report",
     "Row",
+    "TurnLedger",
     "verify",
 ]

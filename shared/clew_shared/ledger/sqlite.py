@@ -9,9 +9,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Self
 
 from clew_shared.ledger import schema
-from clew_shared.ledger.chain import digest_of, genesis, link
 from clew_shared.ledger.opening import explained, open_writing
 from clew_shared.ledger.reader import Reader, Reading
+from clew_shared.ledger.tips import Tips
 from clew_shared.ledger.writer import Job, Writer
 
 if TYPE_CHECKING:
@@ -35,11 +35,7 @@ class Ledger(Reading):
         self, path: Path, con: apsw.Connection, on_state: Callable[[LedgerState], None] | None
     ) -> None:
         super().__init__(path)
-        self._tips: dict[str, tuple[int, bytes]] = {}
-        self._seq = 0
-        for goal, seq, n, tip in con.execute(schema.TIPS):
-            self._tips[goal] = (n, tip)  # a head stands after what was purged
-            self._seq = max(self._seq, seq)
+        self._tips = Tips(con)
         self._writer = Writer(path, con, on_state)
 
     @classmethod
@@ -82,27 +78,11 @@ class Ledger(Reading):
         """
         size = sum(len(e.body) + len(e.output or b"") for e in entries)
         loop = self._writer.admit(len(entries), size)
-        rows = self._rows_of(entries)
+        rows = self._tips.rows_of(entries)
         done: asyncio.Future[None] = loop.create_future()
         statements = [(schema.APPEND, rows)] if rows else []
         self._writer.put(Job(statements, done, len(rows), size))
         return [row[0] for row in rows], done
-
-    def _rows_of(self, entries: Sequence[Entry]) -> list[tuple[Any, ...]]:
-        """Chain the entries; the tips move only when all of them could be."""
-        rows: list[tuple[Any, ...]] = []
-        tips: dict[str, tuple[int, bytes]] = {}
-        seq = self._seq
-        for entry in entries:
-            goal, kind, body, output = entry.goal, entry.kind, entry.body, entry.output
-            n, prev = tips.get(goal) or self._tips.get(goal) or (0, genesis(goal))
-            seq, n, digest = seq + 1, n + 1, digest_of(output)
-            tip = link(prev, seq, n, goal, kind, body, digest)
-            rows.append((seq, goal, n, kind, body, digest, tip, output))
-            tips[goal] = (n, tip)
-        self._seq = seq
-        self._tips.update(tips)
-        return rows
 
     async def snapshot(self, goal: str, seq: int, version: int, state: bytes) -> None:
         """Keep the goal's folded state as of `seq`, in the place of an earlier one."""

@@ -1,0 +1,123 @@
+"""The same ledger without an event loop, for a library that works inside somebody else's process.
+
+One transaction at a time, written by the thread that asks for it. Several processes may take turns
+on one file: a transaction begins by looking whether another has written meanwhile.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Self
+
+import apsw
+
+from clew_shared.ledger import schema
+from clew_shared.ledger.errors import LedgerFailed
+from clew_shared.ledger.opening import explained, open_writing
+from clew_shared.ledger.reader import Reading
+from clew_shared.ledger.tips import Tips
+from clew_shared.ledger.writer import WAL_PAGES_MAX, is_full
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from clew_shared.ledger.records import Entry
+
+
+class TurnLedger(Reading):
+    """A ledger that is written in turns; not safe for use from several threads at once."""
+
+    def __init__(self, path: Path, con: apsw.Connection) -> None:
+        super().__init__(path)
+        self._con = con
+        self._tips = Tips(con)
+        self._failed: LedgerFailed | None = None
+        self._wal_pages = 0
+        self._wal_pages_max = WAL_PAGES_MAX
+        con.set_wal_hook(self._committed)
+
+    @classmethod
+    def open(cls, path: Path, *, vfs: str | None = None) -> Self:
+        """Open or make the ledger at `path`; raises as `Ledger.open` does."""
+        con = open_writing(path, vfs=vfs)
+        try:
+            with explained(path):
+                return cls(path, con)
+        except BaseException:
+            con.close()
+            raise
+
+    @property
+    def next_seq(self) -> int:
+        """The number that the next entry will get; certain only within a turn."""
+        return self._tips.seq + 1
+
+    @contextmanager
+    def turn(self) -> Iterator[bool]:
+        """Hold the ledger alone: what is appended becomes durable together at the end, or not at all.
+
+        Gives whether others have written since the last turn. Waits up to 5 s for another writer.
+        Raises LedgerError (busy, full: may be tried again) and LedgerFailed (may not).
+        """
+        if self._failed:
+            raise self._failed
+        with explained(self.path):
+            self._con.execute("BEGIN IMMEDIATE")
+        try:
+            moved = self._con.execute(schema.LAST_SEQ).get != self._tips.seq
+            if moved:
+                self._tips = Tips(self._con)
+            yield moved
+            with explained(self.path):
+                self._commit()
+        except BaseException:
+            self._roll_back()
+            raise
+        if self._wal_pages > self._wal_pages_max:
+            self._checkpoint()
+
+    def append(self, entries: Sequence[Entry]) -> list[int]:
+        """Give the entries their seqs, within a turn."""
+        rows = self._tips.rows_of(entries)
+        with explained(self.path):
+            self._con.executemany(schema.APPEND, rows)
+        return [row[0] for row in rows]
+
+    def close(self) -> None:
+        """Close it; closing twice is fine."""
+        self._close_readers()
+        self._con.set_wal_hook(None)
+        self._con.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        with suppress(apsw.Error):
+            self._con.close()
+        self._failed = self._failed or LedgerFailed(self.path, "closed", "open it again")
+
+    def _commit(self) -> None:
+        try:
+            self._con.execute("COMMIT")
+        except apsw.IOError as error:
+            if is_full(error, self._con):
+                raise
+            what = f"cannot be written: {error}"
+            hint = "an fsync that failed is not retried: mend the disk, then start again"
+            self._failed = LedgerFailed(self.path, what, hint)
+            raise self._failed from error
+
+    def _roll_back(self) -> None:
+        with suppress(apsw.Error):  # the first error is the one to tell of
+            if self._con.in_transaction:
+                self._con.execute("ROLLBACK")
+            self._tips = Tips(self._con)
+
+    def _committed(self, _con: apsw.Connection, _name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self) -> None:
+        """Move the WAL into the database, as far as readers allow, so that it is used anew."""
+        with suppress(apsw.Error):  # what is in the WAL is durable there; the next turn tries again
+            pages, moved = self._con.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            done = pages == moved
+            self._wal_pages = 0 if done else pages
+            self._wal_pages_max = WAL_PAGES_MAX if done else pages + WAL_PAGES_MAX
