@@ -12,7 +12,8 @@ import ctypes
 import os
 import signal
 from dataclasses import dataclass
-from pathlib import Path
+
+from clew_daemon import vitals
 
 PR_SET_CHILD_SUBREAPER = 36
 LOST_CODE = 255
@@ -75,7 +76,7 @@ class Children:
         if self.spawning:
             return 0
         alive = 0
-        for pid in _children():
+        for pid in vitals.children(os.getpid()):
             if pid in self._known:
                 continue
             with contextlib.suppress(ChildProcessError, ProcessLookupError):
@@ -92,12 +93,3 @@ def _code(pid: int) -> int:
         return LOST_CODE
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
-
-
-def _children() -> list[int]:
-    """List the children of this process, of all its threads."""
-    found: list[int] = []
-    for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(OSError):
-            found += [int(pid) for pid in (task / "children").read_text().split()]
-    return found

@@ -58,6 +58,7 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
         f"subtask.{e.status}",
         {"summary": e.summary} if e.summary else {},
     ),
+    ev.TaskCompleted: lambda e: ("task.completed", {"task_idx": e.task_idx}),
     ev.Escalated: lambda e: (
         "subtask.blocked" if e.to == "task" else "task.blocked",
         {"escalated_to": e.to, "reason": e.reason},
@@ -113,4 +114,4 @@ def log_events(goal: str, records: list[Recorded]) -> None:
         found = line(record.event)
         if found:
             event, fields = found
-            log.info(event, goal=goal, seq=record.seq, **fields)
+            log.info(event, **({"goal": goal} if goal else {}), seq=record.seq, **fields)

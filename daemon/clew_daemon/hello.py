@@ -53,7 +53,7 @@ def hello_view(session: Session) -> dict[str, Any]:
 def thresholds(settings: Settings) -> dict[str, Any]:
     """Give the numbers that an agent may want to know; also sent when they change."""
     return {
-        "loops": settings.loops.model_dump(mode="json"),
+        **settings.loops.model_dump(mode="json"),
         "context": settings.context.model_dump(mode="json"),
         "heartbeat_s": settings.heartbeat.interval_s,
     }

@@ -172,6 +172,11 @@ class Methods:
 
     async def _judge(self, p: protocol.Act) -> Verdict:
         """Judge a proposal; before a refusal, look whether the workspace is still what it was."""
+        if self._s.stopping:
+            message = "The worker is being stopped; nothing more is carried out."
+            return Verdict(
+                allowed=False, seq=self._s.core.state.seq, reason="stopped", message=message
+            )
         args = _clean(p.args)
         if self._s.core.refuses(p.tool, args):
             await self._s.look()

@@ -43,6 +43,7 @@ OUTPUT_LINES_MAX = 200
 OUTPUT_TAIL_CHARS = 2_000
 EXIT_TEMPORARY, EXIT_CONFIGURATION = 75, 78
 FINISHED_GRACE_S = 5.0
+MEMORY_EVERY_S = 0.5
 
 Kind = Literal["finished", "crash", "temporary", "configuration", "stopped", "unable"]
 
@@ -85,7 +86,7 @@ class Session:
         self._began = time.monotonic()
         self._acted_at = time.monotonic()
         self._tail = ""
-        self._stopping = False
+        self.stopping = False
 
     # -- what methods use --------------------------------------------------------------------------
 
@@ -112,7 +113,7 @@ class Session:
     @contextmanager
     def entering(self) -> Iterator[Core]:
         """Bracket commands to the core; see `Book.entering`."""
-        if self._stopping:
+        if self.stopping:
             raise WrongState("the worker is being stopped")
         with self._d.book.entering(self.core):
             yield self.core
@@ -291,7 +292,7 @@ class Session:
             self._hand_over("the runbook cannot replan")
         if state.goal.status == "blocked":
             self.stop(f"the goal waits for a person: {state.reason}")
-        elif state.ended and not self._stopping:
+        elif state.ended and not self.stopping:
             self._spawn(self._let_go())
 
     def _hand_over(self, why: str) -> None:
@@ -314,9 +315,9 @@ class Session:
         self._finish(Ended("finished", "finished"))
 
     async def _stop(self, reason: str) -> None:
-        if self._stopping or self._end.done():
+        if self.stopping or self._end.done():
             return
-        self._stopping = True
+        self.stopping = True
         grace_s = self.settings.restart.stop_grace_s
         if self._channel:
             note = protocol.notification("stop", {"reason": reason, "grace_s": grace_s})
@@ -338,7 +339,7 @@ class Session:
     def _exit(self, code: int) -> Ended:
         state = self.core.state
         detail = self._tail.strip()
-        if self._stopping:
+        if self.stopping:
             return Ended("stopped", "stopped", code=code)
         if state.ended:
             return Ended("finished", "finished", code=code)
@@ -355,7 +356,7 @@ class Session:
         if code == EXIT_CONFIGURATION:
             reason = leave.reason if leave else detail or "the agent exited with 78 (configuration)"
             return Ended("configuration", reason, detail, code)
-        if code == 0 and state.replan_required in ("task", "goal"):
+        if code < vitals.SIGNAL_BASE and state.replan_required in ("task", "goal"):
             self._hand_over("the agent left instead of replanning")
             return Ended("stopped", "left_instead_of_replanning", code=code)
         if code == 0:
@@ -370,11 +371,15 @@ class Session:
 
     async def _watch(self) -> None:
         """Look now and then whether the worker lives, gets on, and stays within its limits."""
+        weighed_at = 0.0
         while not self._end.done():
             await asyncio.sleep(min(self.settings.heartbeat.interval_s, 0.5) / 2)
-            if self._stopping:
+            if self.stopping:
                 continue
-            found = await asyncio.to_thread(self._over_memory) or self._silent() or self._stalled()
+            found = self._silent() or self._stalled()
+            if not found and time.monotonic() - weighed_at >= MEMORY_EVERY_S:
+                weighed_at = time.monotonic()
+                found = await asyncio.to_thread(self._over_memory)
             if found:
                 self._finish(found)
                 return
@@ -451,7 +456,7 @@ class Session:
 
     async def _tear_down(self) -> None:
         """End every process of the worker and every task of the session."""
-        self._stopping = True
+        self.stopping = True
         for part in (self._cell, self._executor):
             if part is not None:
                 await (part.kill() if isinstance(part, Cell) else part.end())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+from pathlib import Path
 
 import psutil
 
@@ -13,13 +14,37 @@ SIGNAL_BASE = 128
 def memory_mb(guards: list[int]) -> float:
     """Give the resident memory of whole process trees, in MiB."""
     total = 0
-    for pid in guards:
+    for pid in (member for guard in guards for member in tree(guard)):
         with contextlib.suppress(psutil.Error):
-            root = psutil.Process(pid)
-            for process in [root, *root.children(recursive=True)]:
-                with contextlib.suppress(psutil.Error):
-                    total += process.memory_info().rss
+            total += psutil.Process(pid).memory_info().rss
     return total / (1 << 20)
+
+
+def tree(pid: int) -> list[int]:
+    """List a process and all its descendants.
+
+    By /proc/PID/task/*/children: psutil would read every process of the machine to find them.
+    """
+    found = [pid]
+    for member in found:  # grows while it is walked
+        found += children(member)
+    return found
+
+
+def children(pid: int) -> list[int]:
+    """List the children of a process, of all its threads."""
+    found: list[int] = []
+    for task in _tasks(pid):
+        with contextlib.suppress(OSError):
+            found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def _tasks(pid: int) -> list[Path]:
+    try:
+        return list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return []
 
 
 def created(pid: int) -> float:
