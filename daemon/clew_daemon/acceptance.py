@@ -7,6 +7,8 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
+import structlog
+
 from clew_daemon.inbox import Accepted, Already, Dropped, Later, Rejected, Verdict
 from clew_shared import events as ev
 from clew_shared.goalfile import GoalFileError, goal_id, parse, workspace_fault
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
     from clew_daemon.context import Daemon
     from clew_shared.goalfile_model import GoalFile
+
+log = structlog.get_logger()
 
 FULL_RETRY_S = 1.0
 TOKEN_BYTES = 2
@@ -49,7 +53,18 @@ async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
         identity=identity,
     )
     await daemon.book.accept(event, dropped.raw)
+    await asyncio.to_thread(_keep_copy, daemon, goal, dropped.raw)
     return Accepted(goal)
+
+
+def _keep_copy(daemon: Daemon, goal: str, raw: bytes) -> None:
+    """Put the file as it came where a person finds it; the ledger has it too, and is the truth."""
+    folder = daemon.places.state / "goals" / goal
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "goal.md").write_bytes(raw)
+    except OSError as error:
+        log.warning("goal.copy_unwritable", goal=goal, error=str(error))
 
 
 def workspace_of(daemon: Daemon, found: GoalFile, goal: str) -> Path:

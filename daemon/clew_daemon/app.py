@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import time
@@ -57,6 +58,7 @@ NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCES
 def run(places: Places, loaded: Loaded, *, log_console: bool = False) -> int:
     del log_console
     """Run the daemon in the foreground until it is told to stop; gives the exit code."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
     keys = take_environment(os.environ, loaded.settings)
     try:
         _make_folders(places)
@@ -333,6 +335,8 @@ class App:
                     and core.state.updated_at < oldest
                 ):
                     await self._daemon.book.forget(goal)
+                    folder = self._places.state / "goals" / goal
+                    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
                     log.info("goal.forgotten", goal=goal)
             await asyncio.sleep(DAY_S / 24)
 

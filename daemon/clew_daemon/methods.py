@@ -130,7 +130,9 @@ class Methods:
             "duration_s": report.duration_s if report else 0.0,
             "changed": changed,
         }
-        if report and report.exit_code is not None:
+        if report is None:
+            outcome["reason"] = "executor_died"
+        elif report.exit_code is not None:
             outcome["exit_code"] = report.exit_code
         return _allowed(verdict, heard) | {"outcome": outcome}
 

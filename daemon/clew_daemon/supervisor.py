@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import shutil
 import time
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 IDLE_S = 3600.0
+REPORT_WAIT_S = 30.0
 REST = (ev.GoalEnded, ev.GoalBlocked)
 
 
@@ -297,11 +299,13 @@ class Supervisor:
                 self._reports.task_done()
 
     async def _report(self, goal: str) -> None:
-        run = self._runs.get(goal)
-        if run and self._d.book.cores[goal].state.working:
-            await asyncio.wait([run], timeout=30.0)  # the report tells of the worker's end, too
+        if run := self._runs.get(goal):
+            await asyncio.wait([run], timeout=REPORT_WAIT_S)  # it tells of the worker's end, too
         core = self._d.book.cores[goal]
         actions, loops = await asyncio.to_thread(history, self._d.book.ledger, goal)
         text = report.render(core.state, actions, loops)
         await asyncio.to_thread(report.write, self._d.places.outbox, core.state, text)
         await self._d.book.emit(core, ev.Reported(at=time.time()))
+        if core.state.ended and goal not in self._runs:
+            for folder in cells.private(self._d.places, goal):  # kept while the goal lives
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
