@@ -56,9 +56,12 @@ def beside(path: str, hidden: Iterable[str]) -> Iterator[str]:
 
 
 def python_folders() -> list[str]:
-    """Where the running Python and clew's own modules lie."""
-    packages = (Path(__file__).parents[1], Path(cellwire.__file__).parent)
-    return [sys.prefix, sys.base_prefix, *map(str, packages)]
+    """Where the running Python and clew's own modules lie.
+
+    The source roots and not only the packages in them: of an editable install Python lists the roots.
+    """
+    roots = (Path(__file__).parents[2], Path(cellwire.__file__).parents[1])
+    return [sys.prefix, sys.base_prefix, *map(str, roots)]
 
 
 def visible(spec: cellwire.CellSpec) -> list[str]:
