@@ -52,6 +52,7 @@ LOG_FILE = "clew.log"
 LEDGER_CLOSE_S = 10.0
 STATUS_EVERY_S = 1.0
 DAY_S = 86_400.0
+LLM_MODULES = ("clew_worker.agent.llm", "openai")
 NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG")
 
 
@@ -377,7 +378,7 @@ class App:
 
     def _preload(self) -> tuple[str, ...]:
         agents = self._settings.agents.named.values()
-        return ("openai",) if any(isinstance(a, LlmAgent) and a.model for a in agents) else ()
+        return LLM_MODULES if any(isinstance(a, LlmAgent) and a.model for a in agents) else ()
 
     def _end_leftovers(self, book: Book) -> None:
         """End workers of an earlier daemon, should any live: recognised by pid and creation time."""

@@ -23,6 +23,9 @@ Agent = LlmAgent | RunbookAgent | CommandAgent
 
 EXECUTOR_ENV = ("PATH", "LANG", "TERM", "USER")
 AGENT_ENV = ("PATH", "LANG")
+UMASK = 0o022
+"""What an agent writes is a person's work: not more private than what they write themselves."""
+
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -68,6 +71,7 @@ def executor_spec(
         env=_env(env, (*EXECUTOR_ENV, *settings.sandbox.env))
         | {"HOME": str(home), "TMPDIR": str(tmp)},
         limits=_limits(settings),
+        umask=UMASK,
         executor=ExecutorOptions(
             ignore=settings.loops.ignore,
             output_bytes=settings.limits.output_bytes,
@@ -101,6 +105,7 @@ def agent_spec(
         agent=agent.kind if not isinstance(agent, CommandAgent) else "",
         argv=resolved(agent.command, env) if isinstance(agent, CommandAgent) else (),
         limits=_limits(settings),
+        umask=UMASK,
         options={"goal_id": state.goal_id, **agent_options(settings, agent)},
     )
 
