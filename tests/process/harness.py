@@ -1,0 +1,288 @@
+"""A clew home and the real daemons that live on it, one after the other, for tests.
+
+It waits for lines of the log, always with a deadline, and sees to it that nothing is left over: this
+process is made a subreaper, so that whatever outlives a daemon becomes its child and is found.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+from clew_daemon.cli.client import NoDaemon, call
+
+DEADLINE_S = 60.0
+POLL_S = 0.01
+PLAYER = Path(__file__).parent / "agents" / "player.py"
+PR_SET_CHILD_SUBREAPER = 36
+
+CONFIG = {
+    "daemon": {"settle_s": 0.02, "sweep_s": 0.5},
+    "heartbeat": {"interval_s": 0.2, "timeout_s": 20.0},
+    "restart": {
+        "backoff_initial_s": 0.01,
+        "backoff_max_s": 0.05,
+        "max_restarts": 30,
+        "stop_grace_s": 3.0,
+    },
+    "sandbox": {"mode": "best_effort"},
+}
+
+
+class Clew:
+    """One home; `start` and `kill` as often as one likes."""
+
+    def __init__(self, folder: Path, config: dict | None = None) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.home.mkdir()
+        self.log = folder / "log.jsonl"
+        self.daemon: subprocess.Popen | None = None
+        self.events: list[dict] = []
+        self._read = 0
+        self._before = set(children())
+        self.config = {table: dict(keys) for table, keys in CONFIG.items()}
+        self.configure(config or {})
+
+    # -- config, goals, agents
+
+    def configure(self, tables: dict) -> None:
+        """Change keys of the config: {"table.key": value}."""
+        for name, value in tables.items():
+            table, key = name.rsplit(".", 1)
+            self.config.setdefault(table, {})[key] = value
+        lines = []
+        for table, keys in self.config.items():
+            lines.append(f"[{table}]")
+            lines += [f"{key} = {toml(value)}" for key, value in keys.items()]
+        (self.home / "config.toml").write_text("\n".join(lines) + "\n")
+
+    def agent(self, name: str, body: str, **keys: object) -> str:
+        """Make a worker command of a few lines of Python; what they may use stands in player.py."""
+        folder = self.folder / "agents"
+        folder.mkdir(exist_ok=True)
+        script = folder / f"{name}.py"
+        script.write_text(textwrap.dedent(body))
+        command = [sys.executable, "-I", "-B", str(PLAYER), str(script)]
+        table = {"kind": "command", "command": command, **keys}
+        self.configure({f"agents.{name}.{key}": value for key, value in table.items()})
+        return name
+
+    def drop(self, text: str | bytes, name: str = "goal.md") -> None:
+        """Put a file into the inbox, at once."""
+        inbox = self.home / "inbox"
+        inbox.mkdir(exist_ok=True)
+        part = inbox / f".{name}.part"
+        part.write_bytes(text if isinstance(text, bytes) else text.encode())
+        part.rename(inbox / name)
+
+    def submit(self, text: str, name: str = "goal.md") -> str:
+        """Drop a goal and wait until it is accepted; its id."""
+        since = self.now()
+        self.drop(textwrap.dedent(text), name)
+        return self.wait("goal.accepted", since=since, file=name)["goal"]
+
+    # -- life
+
+    def start(self, *, ready: bool = True, argv: tuple = ("run",), **env: str) -> "Clew":
+        since = self.now()
+        with self.log.open("ab") as out:
+            self.daemon = subprocess.Popen(
+                [sys.executable, "-m", "clew_daemon", "--home", str(self.home), *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                env=self.environment() | env,
+            )
+        if ready:
+            self.wait("daemon.ready", since=since)
+        return self
+
+    def environment(self) -> dict[str, str]:
+        return {k: v for k, v in os.environ.items() if not k.startswith(("CLEW_", "NOTIFY_"))}
+
+    def kill(self) -> None:
+        """SIGKILL the daemon, and wait until nothing of it is left."""
+        assert self.daemon is not None
+        self.daemon.kill()
+        self.daemon.wait(DEADLINE_S)
+        self.assert_alone()
+
+    def stop(self, signum: int = signal.SIGTERM) -> int:
+        """Stop the daemon by a signal, and wait until nothing of it is left; its exit code."""
+        assert self.daemon is not None
+        self.daemon.send_signal(signum)
+        code = self.daemon.wait(DEADLINE_S)
+        self.assert_alone()
+        return code
+
+    def assert_alone(self) -> None:
+        """All processes of the tree are gone; what just dies is given a moment."""
+        deadline = time.monotonic() + 10
+        while left := self._left():
+            assert time.monotonic() < deadline, f"left over: {[describe(pid) for pid in left]}"
+            time.sleep(POLL_S)
+
+    def _left(self) -> list[int]:
+        left = []
+        for pid in set(children()) - self._before - {self.daemon.pid if self.daemon else 0}:
+            with contextlib.suppress(ChildProcessError):
+                if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                    left.append(pid)
+        return left
+
+    def close(self) -> None:
+        """End what runs, whatever became of the test."""
+        if self.daemon and self.daemon.poll() is None:
+            self.daemon.send_signal(signal.SIGCONT)
+            self.daemon.terminate()
+            try:
+                self.daemon.wait(DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                self.daemon.kill()
+                self.daemon.wait()
+        for pid in self._left():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+    # -- the log
+
+    def now(self) -> int:
+        """The place in the log that has been reached."""
+        with contextlib.suppress(FileNotFoundError), self.log.open("rb") as file:
+            file.seek(self._read)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self._read += len(line)
+                with contextlib.suppress(ValueError):
+                    # a daemon killed while it wrote leaves half a line, and the next one's follows
+                    self.events.append(json.loads(line[max(line.rfind(b'{"timestamp"'), 0) :]))
+        return len(self.events)
+
+    def seen(self, event: str, *, since: int = 0, **fields: object) -> list[dict]:
+        """The lines of that event and with those fields."""
+        self.now()
+        wanted = {"event": event, **fields}
+        return [e for e in self.events[since:] if all(e.get(k) == v for k, v in wanted.items())]
+
+    def wait(self, event: str, *, since: int = 0, count: int = 1, **fields: object) -> dict:
+        """Wait until a line of that event was logged `count` times; gives the last of these."""
+        deadline = time.monotonic() + DEADLINE_S
+        while len(found := self.seen(event, since=since, **fields)) < count:
+            dead = self.daemon is None or self.daemon.poll() is not None
+            late = time.monotonic() > deadline
+            if (dead or late) and len(self.seen(event, since=since, **fields)) < count:
+                raise AssertionError(
+                    f"no {event} {fields} ({'the daemon is dead' if dead else 'in time'}):\n"
+                    + self.log.read_text(errors="replace")[-6000:]
+                )
+            time.sleep(POLL_S)
+        return found[count - 1]
+
+    def said(self, goal: str, *, since: int = 0, count: int = 1) -> list:
+        """Wait until the goal's agents have said so many things by `say`; gives them all."""
+        self.wait("worker.output", goal=goal, count=count, since=since)
+        lines = [e["line"] for e in self.seen("worker.output", goal=goal, since=since)]
+        return [json.loads(line) for line in lines if line.startswith(("{", "[", '"'))]
+
+    def until(self, condition, what: str = "the condition") -> object:
+        """Wait until a function gives something true; that."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not (found := condition()):
+            assert time.monotonic() < deadline, f"{what} did not come about"
+            time.sleep(POLL_S)
+        return found
+
+    # -- asking
+
+    def ask(self, method: str, **params: object) -> dict:
+        return call(self.home / "run" / "control.sock", method, **params)
+
+    def goals(self) -> dict[str, dict]:
+        return {goal["id"]: goal for goal in self.ask("status")["goals"]}
+
+    def goal(self, goal: str) -> dict:
+        return self.goals()[goal]
+
+    def answers(self) -> bool:
+        try:
+            return bool(self.ask("ping")["ready"])
+        except NoDaemon:
+            return False
+
+    def clew(self, *args: str, code: int = 0) -> str:
+        """Run the command line; its standard output (and errors, where it fails)."""
+        done = subprocess.run(
+            [sys.executable, "-m", "clew_daemon", "--home", str(self.home), *args],
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            env=self.environment(),
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout if code == 0 else done.stdout + done.stderr
+
+    def verified(self) -> bool:
+        return bool(json.loads(self.clew("verify", "--json"))["ok"])
+
+    # -- files
+
+    def workspace(self, goal: str) -> Path:
+        return self.home / "workspaces" / goal
+
+    def lines(self, goal: str, name: str) -> list[str]:
+        path = self.workspace(goal) / name
+        return path.read_text().splitlines() if path.exists() else []
+
+    def state(self, goal: str) -> dict:
+        return json.loads((self.workspace(goal) / ".agent_context" / "state.json").read_text())
+
+    def history(self, goal: str) -> list[dict]:
+        """history.jsonl as it stands."""
+        return [json.loads(line) for line in self.lines(goal, ".agent_context/history.jsonl")]
+
+    def report(self, goal: str) -> str:
+        path = self.home / "outbox" / f"{goal}.md"
+        self.until(path.exists, f"the report {path}")
+        return path.read_text()
+
+
+def toml(value: object) -> str:
+    return json.dumps(value)  # the same for what stands in these configs
+
+
+def become_subreaper(*, on: bool = True) -> None:
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
+
+
+def children(pid: int | str = "self") -> list[int]:
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            found += [int(child) for child in (task / "children").read_text().split()]
+    return found
+
+
+def alive(pid: int) -> bool:
+    """It runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def describe(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return (
+            f"{pid}: {Path(f'/proc/{pid}/cmdline').read_bytes().replace(bytes(1), b' ').decode()}"
+        )
+    return str(pid)

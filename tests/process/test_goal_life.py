@@ -1,0 +1,283 @@
+"""A goal's whole life with the real daemon: from the file in the inbox to the report in the outbox."""
+
+import datetime
+import json
+import os
+import re
+import signal
+
+import pytest
+
+HELLO = """\
+# Say hello
+
+## Do
+- [ ] Write it
+  ```text file=hello.txt
+  hello
+  ```
+- [ ] Look at it
+  ```sh
+  cat hello.txt
+  ```
+"""
+
+
+def steps(*commands, front="", title="Take steps"):
+    """A runbook goal with one subtask a command."""
+    items = "".join(f"- [ ] Step {i}\n  ```sh\n  {c}\n  ```\n" for i, c in enumerate(commands))
+    head = f"---\n{front}---\n" if front else ""
+    return f"{head}# {title}\n\n## Steps\n{items}"
+
+
+def test_a_runbook_goal_goes_from_drop_to_report(clew):
+    goal = clew.start().submit(HELLO)
+    assert re.fullmatch(r"say-hello-[0-9a-f]{4}", goal)
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "hello.txt") == ["hello"]
+    assert list((clew.home / "inbox").glob("*.md")) == []
+    report = clew.report(goal)
+    assert "status: **completed**" in report
+    assert "- [x] Do" in report
+    assert "  - [x] Write it" in report
+    assert "write_file(" in report
+    assert clew.goal(goal)["progress"] == 1
+    order = [e["event"] for e in clew.events if e.get("goal") == goal]
+    first = ["goal.accepted", "goal.started", "worker.started", "subtask.started", "worker.ready"]
+    assert order[:5] == first
+    assert clew.stop() == 0
+    assert clew.verified()
+
+
+def test_only_passing_checks_make_a_goal_completed(clew):
+    clew.start()
+    front = "checks:\n  said: grep -q hello hello.txt\n  there: test -f hello.txt\n"
+    goal = clew.submit(f"---\n{front}---\n{HELLO}")
+    clew.wait("goal.completed", goal=goal)
+    assert {e["name"] for e in clew.seen("check.passed", goal=goal)} == {"said", "there"}
+    assert "- [x] said" in clew.report(goal)
+
+
+def test_a_goal_whose_check_fails_is_not_completed(clew):
+    clew.start()
+    goal = clew.submit(f"---\nchecks: {{never: echo no such luck; false}}\n---\n{HELLO}")
+    ended = clew.wait("goal.failed", goal=goal)
+    assert "never" in ended["reason"]
+    assert not clew.seen("goal.completed")
+    assert "no such luck" in clew.report(goal)
+
+
+def test_a_failing_step_is_tried_again_and_then_the_goal_goes_to_a_person(clew):
+    goal = clew.start().submit(steps("echo x >> tries; exit 3", "echo never > never"))
+    clew.wait("goal.blocked", goal=goal)
+    assert clew.lines(goal, "tries") == ["x", "x"]
+    assert clew.lines(goal, "never") == []
+    report = clew.report(goal)
+    assert "A person must answer" in report
+    assert "exit code 3" in report
+    assert clew.goal(goal)["pid"] is None
+
+
+def test_an_item_that_is_ticked_is_not_done_again(clew):
+    text = HELLO.replace("- [ ] Write it", "- [x] Write it").replace("cat hello.txt", "ls > seen")
+    goal = clew.start().submit(text)
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "hello.txt") == []
+    assert "seen" in clew.lines(goal, "seen")
+
+
+def test_plain_text_is_a_goal_that_the_agent_plans(clew):
+    name = clew.agent(
+        "planner",
+        """
+        first = hello()["state"]["goal"]["tasks"]
+        plan = [{"description": "T", "subtasks": [{"description": "one"}, {"description": "two"}]}]
+        state = call("plan", tasks=plan, replan=None)["state"]
+        say([first[0]["subtasks"][0]["description"], state["goal"]["tasks"][0]["description"]])
+        run("echo 1 > one")
+        call("complete_subtask", success=True)
+        say(call("advance")["subtask"]["description"])
+        run("echo 2 > two")
+        say(done()["accepted"])
+        """,
+    )
+    clew.configure({"agents.default": name})
+    goal = clew.start().submit("Make one and two, please", "plain.txt")
+    clew.wait("goal.completed", goal=goal)
+    assert clew.said(goal, count=3)[:2] == [["Make one and two, please", "T"], "two"]
+    assert (clew.lines(goal, "one"), clew.lines(goal, "two")) == (["1"], ["2"])
+
+
+def test_a_budget_of_time_hands_the_goal_to_a_person(clew):
+    goal = clew.start().submit(steps("sleep 60", front="budget: {wall_s: 0.5}\n"))
+    assert "budget" in clew.wait("goal.blocked", goal=goal)["reason"]
+    assert "0.5 seconds" in clew.report(goal)
+
+
+def test_max_iterations_hands_the_goal_to_a_person_and_resume_grants_as_much_again(clew):
+    goal = clew.start().submit(
+        steps("echo a > a", "echo b > b", "echo c > c", "echo d > d", front="max_iterations: 2\n")
+    )
+    assert "2 iterations" in clew.wait("goal.blocked", goal=goal)["reason"]
+    assert (clew.lines(goal, "b"), clew.lines(goal, "c")) == (["b"], [])
+    clew.ask("resume", goal=goal)
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "d") == ["d"]
+
+
+def test_a_goal_starts_when_those_that_it_depends_on_are_completed(clew):
+    shared = clew.folder / "shared"
+    clew.start()
+    first = clew.submit(
+        steps("until test -e go; do sleep 0.02; done", front=f"workspace: {shared}\n"), "a.md"
+    )
+    second = clew.submit(steps("true", front=f"depends_on: [{first}]\n", title="Later"), "b.md")
+    clew.wait("action.allowed", goal=first)
+    assert clew.goal(second)["status"] == "queued"
+    (shared / "go").touch()
+    started = clew.wait("goal.started", goal=second)
+    assert clew.seen("goal.completed", goal=first)[0]["seq"] < started["seq"]
+    clew.wait("goal.completed", goal=second)
+
+
+def test_a_goal_whose_dependency_failed_asks_a_person(clew):
+    first = clew.start().submit(f"---\nchecks: {{n: 'false'}}\n---\n{HELLO}", "a.md")
+    second = clew.submit(steps("true", front=f"depends_on: [{first}]\n"), "b.md")
+    assert first in clew.wait("goal.blocked", goal=second)["reason"]
+
+
+def test_a_goal_waits_for_its_time(clew):
+    clew.start()
+    then = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=3)
+    goal = clew.submit(steps("true", front=f"not_before: {then.isoformat()}\n"))
+    assert clew.goal(goal)["status"] == "queued"
+    started = clew.wait("goal.started", goal=goal)
+    assert datetime.datetime.fromisoformat(started["timestamp"]) >= then
+    clew.wait("goal.completed", goal=goal)
+
+
+def test_the_larger_priority_goes_first(make_clew):
+    clew = make_clew({"daemon.max_workers": 1}).start()
+    holding = clew.submit(steps("until test -e go; do sleep 0.02; done", title="Hold"), "h.md")
+    clew.wait("action.allowed", goal=holding)
+    low = clew.submit(steps("true", title="Low"), "low.md")
+    high = clew.submit(steps("true", front="priority: 5\n", title="High"), "high.md")
+    (clew.workspace(holding) / "go").touch()
+    clew.wait("goal.completed", goal=low)
+    started = [e["goal"] for e in clew.seen("goal.started")]
+    assert started == [holding, high, low]
+
+
+@pytest.mark.parametrize("nested", ["", "/inner"])
+def test_goals_in_the_same_or_a_nested_workspace_take_turns(clew, nested):
+    shared = clew.folder / "shared"
+    clew.start()
+    wait = "until test -e go; do sleep 0.02; done"
+    first = clew.submit(steps(wait, front=f"workspace: {shared}\n"), "a.md")
+    clew.wait("action.allowed", goal=first)
+    second = clew.submit(steps("true", front=f"workspace: {shared}{nested}\n"), "b.md")
+    other = clew.submit(steps("true", title="Elsewhere"), "c.md")
+    clew.wait("goal.completed", goal=other)
+    assert clew.goal(second)["status"] == "queued"
+    (shared / "go").touch()
+    clew.wait("goal.completed", goal=second)
+
+
+def test_unknown_front_matter_is_ignored_and_named(clew):
+    goal = clew.start().submit(f"---\nprioritty: 3\ntags: [x]\n---\n{HELLO}")
+    accepted = clew.seen("goal.accepted", goal=goal)[0]
+    assert any("priority" in key for key in accepted["unknown_keys"])
+    clew.wait("goal.completed", goal=goal)
+    assert "prioritty" in clew.report(goal)
+
+
+# -- .agent_context
+
+
+def test_history_has_every_action_once_and_in_order_across_crashes(clew):
+    clew.start()
+    goal = clew.submit(steps(*(f"sleep 0.1; echo {i} >> trace" for i in range(6))))
+    for count in (1, 2):
+        seq = clew.wait("action.finished", goal=goal, count=count)["seq"]
+        os.kill(clew.seen("worker.started", goal=goal)[-1]["pid"], signal.SIGKILL)
+        clew.wait("worker.exited", goal=goal, count=count)
+    clew.wait("action.finished", goal=goal, count=4)
+    clew.kill()
+    clew.start()
+    clew.wait("goal.completed", goal=goal)
+    assert clew.stop() == 0
+    history = clew.history(goal)
+    seqs = [line["seq"] for line in history]
+    assert seqs == sorted(set(seqs))
+    told = json.loads(clew.clew("history", goal, "--json"))["actions"]
+    assert seqs == [a["seq"] for a in told]
+    assert seq in {line["seq"] + 1 for line in history}
+    fields = "seq timestamp name args result duration_s changed task_idx subtask_idx epoch output"
+    assert set(history[0]) == set(fields.split())
+    assert {line["epoch"] for line in history} >= {1, 2}
+    assert sorted(set(clew.lines(goal, "trace"))) == list("012345")
+
+
+def test_state_json_is_whole_at_every_look_and_true_in_the_end(clew):
+    goal = clew.start().submit(steps(*(f"echo {i} > f{i}" for i in range(8))))
+    path = clew.workspace(goal) / ".agent_context" / "state.json"
+    looks = 0
+    while not clew.seen("goal.completed", goal=goal):
+        if path.exists():
+            assert json.loads(path.read_text())["goal_id"] == goal
+            looks += 1
+    clew.stop()
+    assert looks
+    state = clew.state(goal)
+    assert state["version"] == 1
+    assert state["goal"]["status"] == "completed"
+    assert [s["status"] for s in state["goal"]["tasks"][0]["subtasks"]] == ["completed"] * 8
+    assert state["goal"]["tasks"][0]["subtasks"][3]["actions"][0]["name"] == "run_cmd"
+    assert (state["blocked_actions"], state["epoch"], state["restarts"]) == ([], 1, 0)
+
+
+def test_links_and_garbage_in_the_way_of_the_published_files_change_nothing(clew):
+    outside = clew.folder / "outside"
+    outside.mkdir()
+    precious = outside / "state.json"
+    precious.write_text("precious")
+    mischief = (
+        f"rm -rf .agent_context; ln -s {outside} .agent_context",
+        f"rm -rf .agent_context; mkdir .agent_context; ln -s {precious} .agent_context/state.json;"
+        f" ln -s {precious} .agent_context/history.jsonl",
+        "rm -rf .agent_context; echo file > .agent_context",
+        "rm -rf .agent_context; mkdir -p .agent_context/state.json/deep;"
+        " echo '{}' > .agent_context/history.jsonl",
+    )
+    goal = clew.start().submit(steps(*mischief, "echo '[1]' > .agent_context/state.json; true"))
+    clew.wait("goal.completed", goal=goal)
+    assert clew.stop() == 0
+    assert precious.read_text() == "precious"
+    assert sorted(p.name for p in outside.iterdir()) == ["state.json"]
+    assert clew.state(goal)["goal"]["status"] == "completed"
+    assert [line["result"] for line in clew.history(goal)] == ["success"] * 5
+
+
+def test_what_a_worker_writes_into_the_published_state_is_not_believed(clew):
+    forged = '{"goal":{"status":"completed"}}'
+    lie = f"mkdir -p .agent_context; echo '{forged}' > .agent_context/state.json; exit 1"
+    goal = clew.start().submit(steps(lie))
+    clew.wait("goal.blocked", goal=goal)
+    clew.kill()
+    clew.start()
+    assert clew.goal(goal)["status"] == "blocked"
+
+
+def test_loops_json_tells_of_a_loop_with_its_evidence(clew):
+    clew.agent(
+        "looper", "hello()\nfor _ in range(3): run('cat nothing')\ncall('finish', success=False)"
+    )
+    goal = clew.start().submit("---\nagent: looper\n---\nLoop\n")
+    clew.wait("goal.failed", goal=goal)
+    clew.stop()
+    loops = json.loads((clew.workspace(goal) / ".agent_context" / "loops.json").read_text())
+    assert loops[0]["kind"] == "repetition"
+    assert loops[0]["action_signature"] == 'run_cmd::{"cmd":"cat nothing"}'
+    assert loops[0]["attempt_count"] == 3
+    assert "No such file" in loops[0]["evidence"]
+    assert "repetition" in clew.report(goal)
