@@ -52,7 +52,7 @@ def install(context: typer.Context) -> None:
     from clew_daemon import units
 
     where = here(context)
-    grace_s = where.loaded.settings.restart.stop_grace_s
+    grace_s = where.settings.restart.stop_grace_s
     _report(units.install(_program(), home=where.home, stop_grace_s=grace_s, env=where.env))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -52,11 +53,12 @@ def logs(
             f"there is no log at {where.log_file}: no daemon has run here, or [log] file names "
             "another\nwith systemd, see also: journalctl --user -u clew"
         )
-    tail = Tail(where.log_file)
-    _show(_wanted(tail.last(), name)[-lines:] if lines else [])
-    while follow:
-        if not _show(_wanted(tail.added(), name)):
-            time.sleep(POLL_S)
+    with closing(Tail(where.log_file)) as tail:
+        last = _wanted(tail.last(), name)
+        _show(last[-lines:] if lines else [])
+        while follow:
+            if not _show(_wanted(tail.added(), name)):
+                time.sleep(POLL_S)
 
 
 class Tail:
@@ -78,11 +80,15 @@ class Tail:
         lines = self._read()
         if self._rotated():
             lines += self._read()  # what was written between our reading and the renaming
-            if self._file is not None:
-                self._file.close()
+            self.close()
             self._file, self._rest = _opened(self._path), b""
             lines += self._read()
         return lines
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
 
     def _read(self) -> list[bytes]:
         if self._file is None:

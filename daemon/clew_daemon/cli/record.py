@@ -34,6 +34,9 @@ def opened(where: Where) -> Iterator[Reader | None]:
             yield reader
     except LedgerError as error:
         raise CliError(str(error)) from None
+    except ValueError as error:  # an event that cannot be read, or of a later clew
+        what = str(error).splitlines()[0]
+        raise CliError(f"the ledger cannot be read: {what}; `clew verify` says where") from None
 
 
 def goal_ids(where: Where) -> list[str]:

@@ -152,12 +152,8 @@ def _source(file: str) -> tuple[str, bytes]:
 def _validate(where: Where, name: str, raw: bytes) -> None:
     """Raise CliError with all faults of the goal file, judged by the agents of the config."""
     from clew_shared.goalfile import GoalFileError, parse
-    from clew_shared.settings import SettingsError
 
-    try:
-        agents = where.loaded.settings.agents
-    except SettingsError as error:
-        raise CliError(f"the config cannot be used:\n{error}") from None
+    agents = where.settings.agents
     try:
         goal = parse(raw, name, agents.names)
     except GoalFileError as error:

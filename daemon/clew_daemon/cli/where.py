@@ -85,6 +85,16 @@ class Where:
 
         return load(self.config_text, self.env, str(self.config))
 
+    @property
+    def settings(self) -> Settings:
+        """The whole config's values; CliError with all faults."""
+        from clew_shared.settings import SettingsError
+
+        try:
+            return self.loaded.settings
+        except SettingsError as error:
+            raise CliError(f"the config cannot be used:\n{error}") from None
+
     def _places(self, settings: Settings | None) -> Places:
         from clew_shared.places import PlacesError, places
 
