@@ -35,7 +35,7 @@ def render(state: State, actions: list[dict[str, Any]], loops: list[dict[str, An
     """Write the report: status, question, tree, checks, what was tried, loops, restarts, cost."""
     goal = state.goal
     parts = [
-        f"# {goal.description}",
+        f"# {_line(goal.description)}",
         _facts(state),
         _question(state),
         "## Tree\n\n" + "\n".join(_tree(state)),

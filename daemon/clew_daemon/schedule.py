@@ -24,7 +24,7 @@ def due(
     """Name the goals to start, best first; `now` in seconds since 1970.
 
     Larger priority first, then the earlier accepted. Two goals never work in the same or a nested
-    workspace at once: the later one waits its turn.
+    workspace at once: the later one waits its turn, also behind one that itself waits for a workspace.
     """
     free = max_workers - len(running)
     taken = [states[goal].spec.workspace for goal in running]
@@ -35,9 +35,8 @@ def due(
         if state.goal_id in running or not ready(state, states, now):
             continue
         workspace = state.spec.workspace
-        if any(overlap(workspace, other) for other in taken):
-            continue
-        chosen.append(state.goal_id)
+        if not any(overlap(workspace, other) for other in taken):
+            chosen.append(state.goal_id)
         taken.append(workspace)
     return chosen
 

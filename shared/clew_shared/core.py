@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from clew_shared import events as ev
 from clew_shared.escalation import escalation
-from clew_shared.fold import apply, makes_progress, told_by, world_after
+from clew_shared.fold import apply, makes_progress, told_by, world_after, world_before
 from clew_shared.gate import Known, Nudge, Proposal, Refusal, Thresholds, judge, review
 from clew_shared.model import GoalStatus, Level, StepStatus
 from clew_shared.progress import WRITE_ONLY_TOOLS, error_class, head, outcome, soft
@@ -138,10 +138,15 @@ class Core:
         return self._allow(proposal, said, at, rationale)
 
     def refuses(self, tool: str, args: dict[str, Any]) -> bool:
-        """Tell, without recording anything, whether a rule would refuse this in the world as it is believed."""
+        """Tell, without recording anything, whether a rule would refuse this in the world as it is believed.
+
+        True too for what is blocked in another world: that world may have returned unseen.
+        """
         if self.state.replan_required:
             return False
         proposal = Proposal(tool, args, self._signature(tool, args))
+        if proposal.signature in self.state.scope.blocks:
+            return True
         return isinstance(judge(self.state, proposal, self.loops), Refusal)
 
     def outcome(self, seq: int, report: Report, at: float) -> Heard:
@@ -183,11 +188,11 @@ class Core:
         return seqs
 
     def see_world(self, world: str, at: float) -> bool:
-        """Take in a fresh digest of the workspace; true where it differs from what was believed."""
-        if not world or world == self.state.world:
-            return False
-        self.emit(ev.WorldSeen(at=at, world=world))
-        return True
+        """Take in a fresh digest of the workspace; true where it leads to another world than was believed."""
+        before = self.state.world
+        if world and world not in (before, self.state.measured):
+            self.emit(ev.WorldSeen(at=at, world=world))
+        return self.state.world != before
 
     def _signature(self, tool: str, args: dict[str, Any]) -> str:
         return signature(tool, args, self.state.spec.workspace)
@@ -196,9 +201,9 @@ class Core:
         state = self.state
         event = self._finished(0, tool, args, report, 0.0)
         world = world_after(state, name, event)
-        told = told_by(tool, name, world, event)
-        progress = makes_progress(state.scope, state.world, world, told)
-        writes = tool in WRITE_ONLY_TOOLS or name in state.scope.writers or world != state.world
+        told, before = told_by(tool, name, world, event), world_before(state, report.world)
+        progress = makes_progress(state.scope, before, world, told)
+        writes = tool in WRITE_ONLY_TOOLS or name in state.scope.writers or world != before
         return Known(event.outcome, world, progress, event.soft, idle=writes and not progress)
 
     def _out_of_order(
@@ -320,7 +325,7 @@ class Core:
     def _finished(
         self, seq: int, tool: str, args: dict[str, Any], report: Report, at: float
     ) -> ev.ActionFinished:
-        moved = bool(report.world) and report.world != self.state.world
+        moved = bool(report.world) and report.world != world_before(self.state, report.world)
         return ev.ActionFinished(
             at=at,
             of=seq,
@@ -396,13 +401,12 @@ class Core:
 
     def _scope(self, task_idx: int, subtask_idx: int) -> Any:
         state, width = self.state, self.loops.scope
-        if state.goal.tasks[task_idx].subtasks[subtask_idx].inherits and state.inherited:
-            return "inherit"
         if not self.loops.progress_aware or width == "goal":
             return "keep"
         if width == "task" and task_idx == state.current_task_idx:
             return "keep"
-        return "new"
+        inherits = state.goal.tasks[task_idx].subtasks[subtask_idx].inherits
+        return "inherit" if inherits and state.inherited else "new"
 
     def plan(self, tasks: tuple[ev.PlannedTask, ...], replan: Any, at: float) -> None:
         """Take a plan: the first one, or the replan that was asked for. Raises `WrongState`."""

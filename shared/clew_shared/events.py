@@ -307,7 +307,6 @@ class Thought(Event):
     text: str
     theme: str
     has_tool_calls: bool
-    near: bool = False
 
 
 class Reflected(Event):

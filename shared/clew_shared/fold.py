@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 FEEDBACK_KEPT = 50
 SET_ASIDE_KEPT = 200
+CLAIMED = "claimed:"
 
 _goals: TypeAdapter[Goal] = TypeAdapter(Goal)
 
@@ -115,12 +116,12 @@ def _goal_requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
 def _reopen(state: State) -> None:
     """Give what a person let go on a fresh start: attempts, replans, streaks and budgets count anew."""
     state.replan_required = ""
-    state.goal.failed_replans = 0
+    state.goal.failed_replans, state.goal.replanned = 0, False
     _count_anew(state)
     state.iterations_granted, state.actions_granted = state.iteration, state.actions_total
     state.tokens_granted, state.active_granted_s = state.cost.tokens, state.cost.active_s
     for task in state.goal.tasks:
-        task.failed_replans = 0
+        task.failed_replans, task.replanned = 0, False
         for subtask in task.subtasks:
             if subtask.status in (StepStatus.BLOCKED, StepStatus.FAILED):
                 subtask.status, subtask.attempts = StepStatus.PENDING, 0
@@ -141,8 +142,10 @@ def _goal_ended(state: State, e: ev.GoalEnded, seq: int) -> None:
                     done = subtask is current
                     subtask.status = StepStatus.COMPLETED if done else StepStatus.SKIPPED
             _settle_task(task)
-    elif status is GoalStatus.FAILED and current and StepStatus(current.status).open:
-        current.status = StepStatus.FAILED
+    elif status is GoalStatus.FAILED and state.task and current:
+        if StepStatus(current.status).open:
+            current.status = StepStatus.FAILED
+        _settle_task(state.task)
 
 
 # -- the worker ----------------------------------------------------------------------------------------
@@ -184,7 +187,11 @@ def _settle_task(task: Task) -> None:
         task.status = StepStatus.COMPLETED
     elif StepStatus.BLOCKED in statuses:
         task.status = StepStatus.BLOCKED
-    elif StepStatus.IN_PROGRESS in statuses or any(s.done for s in statuses):
+    elif StepStatus.IN_PROGRESS in statuses:
+        task.status = StepStatus.IN_PROGRESS
+    elif StepStatus.FAILED in statuses:
+        task.status = StepStatus.FAILED
+    elif any(s.done for s in statuses):
         task.status = StepStatus.IN_PROGRESS
     elif statuses == {StepStatus.PENDING}:
         task.status = StepStatus.PENDING
@@ -197,7 +204,7 @@ def _planned(state: State, e: ev.Planned, _seq: int) -> None:
         state.current_task_idx = state.current_subtask_idx = 0
         return
     state.inherited = deepcopy(state.scope)
-    if e.replan == "task":
+    if e.replan == "task" and state.task:
         _replan_task(state, e.tasks[0])
     else:
         _replan_goal(state, e.tasks)
@@ -381,8 +388,10 @@ def _action_finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
         return
     action = flight.action
     action.result, action.duration_s = e.result, e.duration_s
-    before = state.world
+    before = world_before(state, e.world)
     state.world = world_after(state, flight.signature, e)
+    if e.world or e.changed:
+        state.measured = e.world
     moved = state.world != before
     action.changed = e.changed if e.changed is not None else (moved if e.world else None)
     _keep(state, action)
@@ -390,6 +399,15 @@ def _action_finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
         _remember_change(state, flight.signature, e.outcome)
     if not is_wait(action.name, action.args):
         _learn(state, action, flight.signature, e, before)
+
+
+def world_before(state: State, measured: str) -> str:
+    """Name the world that a step began in, to compare with the digest `measured` after it.
+
+    Where a change was only claimed, the first digest after it says what that world is, not that it has moved.
+    """
+    claimed = state.world.startswith(CLAIMED)
+    return measured if measured and claimed and state.measured in ("", measured) else state.world
 
 
 def world_after(state: State, signature: str, e: ev.ActionFinished) -> str:
@@ -406,7 +424,7 @@ def world_after(state: State, signature: str, e: ev.ActionFinished) -> str:
     known = state.changes.get(signature, {}).get(e.outcome)
     if known and known.novelty == state.novelty:
         return known.world
-    return "claimed:" + digest(f"{state.world}\n{signature}\n{e.outcome}\n{state.novelty}")
+    return CLAIMED + digest(f"{state.world}\n{signature}\n{e.outcome}\n{state.novelty}")
 
 
 def _remember_change(state: State, signature: str, outcome: str) -> None:
@@ -417,14 +435,19 @@ def _remember_change(state: State, signature: str, outcome: str) -> None:
 
 def makes_progress(scope: Scope, before: str, after: str, told: str) -> bool:
     """Tell whether a step reaches a world not seen in this scope, or, without writing, a new outcome there."""
-    return after not in scope.worlds if after != before else told not in scope.outcomes
+    if after != before:
+        return after not in scope.worlds
+    return bool(told) and told not in scope.outcomes
 
 
 def told_by(tool: str, signature: str, world: str, e: ev.ActionFinished) -> str:
     """Name what a step has told: an outcome of its tool in a world.
 
     Where nothing was reported it says nothing of the tool, so that only the very same action can say it again.
+    A tool that only writes tells nothing ("") that the world does not say.
     """
+    if tool in WRITE_ONLY_TOOLS and not e.plain:
+        return ""
     return f"{signature if e.plain else tool}\n{world}\n{e.outcome}"
 
 
@@ -437,7 +460,8 @@ def _learn(state: State, action: Action, signature: str, e: ev.ActionFinished, b
     if changed:
         _count(scope.writers, signature)
     _count(scope.worlds, after)
-    _count(scope.outcomes, told)
+    if told:
+        _count(scope.outcomes, told)
     idle = (writer or changed) and not progress
     scope.steps.append(Step(signature, progress, idle, e.plain))
     del scope.steps[:-STEPS_KEPT]
@@ -481,8 +505,10 @@ def _streak(streaks: dict[str, Streak], key: str, what: str) -> None:
 
 
 def _world_seen(state: State, e: ev.WorldSeen, _seq: int) -> None:
-    state.scope.worlds.setdefault(e.world, 1)
-    state.world = e.world
+    if world_before(state, e.world) != e.world:
+        state.scope.worlds.setdefault(e.world, 1)
+        state.world = e.world
+    state.measured = e.world
 
 
 # -- judgements, thoughts, people ----------------------------------------------------------------------
@@ -545,8 +571,7 @@ def _thought(state: State, e: ev.Thought, _seq: int) -> None:
     attention = state.attention
     attention.steps += 1
     attention.themes.append(e.theme)
-    attention.thoughts.append(e.text)
-    del attention.themes[:-THOUGHTS_KEPT], attention.thoughts[:-THOUGHTS_KEPT]
+    del attention.themes[:-THOUGHTS_KEPT]
     attention.thoughts_without_tools = (
         0 if e.has_tool_calls else attention.thoughts_without_tools + 1
     )
@@ -591,19 +616,23 @@ def _feedback_given(state: State, e: ev.FeedbackGiven, _seq: int) -> None:
 
 def _count_anew(state: State) -> None:
     """Forget counts, streaks and blocks; what is known of worlds stays, and so do the deaths."""
-    old = state.scope
+    state.scope = _anew(state.scope)
+    state.inherited = _anew(state.inherited) if state.inherited else None
+    state.attention = Attention(steps=state.attention.steps)
+    state.blocked_proposals = state.ignored_interventions = 0
+
+
+def _anew(old: Scope) -> Scope:
     blocks = {
         s: {EVERYWHERE: "crash"} for s, b in old.blocks.items() if b.get(EVERYWHERE) == "crash"
     }
-    state.scope = Scope(
+    return Scope(
         worlds=old.worlds,
         outcomes=old.outcomes,
         writers=old.writers,
         crashes=old.crashes,
         blocks=blocks,
     )
-    state.attention = Attention(steps=state.attention.steps)
-    state.blocked_proposals = state.ignored_interventions = 0
 
 
 def _unblocked(state: State, e: ev.Unblocked, _seq: int) -> None:

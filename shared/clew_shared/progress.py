@@ -6,7 +6,6 @@ since a poll whose numbers move is work and not a loop.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Final
 
@@ -90,6 +89,7 @@ _POSITION: Final = re.compile(
     re.IGNORECASE,
 )
 ARG_CHARS_MIN: Final = 4
+SHORT_LINES: Final = 3
 ERROR_CLASS_CHARS: Final = 160
 
 
@@ -118,7 +118,7 @@ def error_class(result: str, output: str | None, args: dict[str, Any]) -> str:
     if result not in (Result.ERROR, Result.FAILURE) or not output:
         return ""
     text = normalise(output)
-    for value in sorted(_strings(args), key=len, reverse=True):
+    for value in sorted(_given(args, short=text.count("\n") < SHORT_LINES), key=len, reverse=True):
         text = text.replace(value, "<arg>")
     text = _POSITION.sub("<position>", _QUOTED.sub("<q>", text))
     return f"{digest(text)}:{' '.join(text.split())}"[:ERROR_CLASS_CHARS]
@@ -170,6 +170,19 @@ def _edges(text: str) -> str:
     return "\n".join([*lines[:SOFT_LINES], *tail[-SOFT_LINES:]])
 
 
+def _given(args: dict[str, Any], *, short: bool) -> list[str]:
+    """List what a message may quote: the arguments, and of a command the words that look like paths.
+
+    Those only where the message is `short`: in a test report it matters which file failed.
+    """
+    values = _strings(args)
+    if not short:
+        return values
+    commands = [v for k in _COMMAND_KEYS for v in _strings(args.get(k))]
+    words = (word.strip("'\"`;,()") for command in commands for word in command.split())
+    return values + [w for w in words if len(w) >= ARG_CHARS_MIN and ("/" in w or "." in w)]
+
+
 def _strings(args: Any) -> list[str]:
     match args:
         case str():
@@ -180,8 +193,3 @@ def _strings(args: Any) -> list[str]:
             return [s for v in args for s in _strings(v)]
         case _:
             return []
-
-
-def canonical(value: Any) -> str:
-    """Write JSON in the one form that digests are taken of."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

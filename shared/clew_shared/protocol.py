@@ -6,6 +6,7 @@ Shapes and framing only: what a method does is the daemon's session, what an age
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -200,12 +201,42 @@ def parse(line: bytes) -> dict[str, Any]:
     if len(line) > LINE_BYTES_MAX:
         raise ProtocolError(f"a message of over {LINE_BYTES_MAX} bytes", PARSE_ERROR)
     try:
-        message = json.loads(line)
+        message = json.loads(line.decode(), parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"not JSON: {error}", PARSE_ERROR) from None
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         raise ProtocolError("not a JSON-RPC 2.0 message")
+    if line.count(b"{") + line.count(b"[") > DEPTH_MAX and _deeper(message, DEPTH_MAX):
+        raise ProtocolError(f"nested deeper than {DEPTH_MAX} levels")
+    if b"\\u" in line:
+        return {_sendable(k): _sendable(v) for k, v in message.items()}
     return message
+
+
+def _finite(number: str) -> float:
+    """Read a number; what JSON cannot write again (NaN, infinities) could not be recorded as it came."""
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{number[:40]} is no finite number")
+    return value
+
+
+def _deeper(value: Any, depth: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth < 0 or any(_deeper(v, depth - 1) for v in inner if isinstance(v, dict | list))
+
+
+def _sendable(value: Any) -> Any:
+    """Make lone surrogates `?`: they are no UTF-8 and could not be recorded."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case dict():
+            return {_sendable(k): _sendable(v) for k, v in value.items()}
+        case list():
+            return [_sendable(v) for v in value]
+        case _:
+            return value
 
 
 def request(message: dict[str, Any]) -> tuple[Any, str, Any]:

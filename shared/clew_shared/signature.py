@@ -11,9 +11,8 @@ import posixpath
 from typing import Any
 
 LONG_STRING_CHARS = 200
-PATH_KEYS = frozenset(
-    {"path", "file", "file_path", "filename", "dir", "directory", "cwd", "folder"}
-)
+PATH_KEYS = frozenset({"path", "file", "filename", "dir", "directory", "cwd", "folder"})
+PATH_ENDINGS = ("_path", "_file", "_dir")
 
 
 def signature(name: str, args: dict[str, Any], workspace: str = "") -> str:
@@ -25,7 +24,7 @@ def signature(name: str, args: dict[str, Any], workspace: str = "") -> str:
     """
     plain = _canonical(args, "", workspace)
     return f"{name}::" + json.dumps(
-        plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False
+        plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str
     )
 
 
@@ -41,7 +40,7 @@ def _canonical(value: Any, key: str, workspace: str) -> Any:
         case dict():
             return {str(k): _canonical(v, str(k), workspace) for k, v in value.items()}
         case list() | tuple():
-            return [_canonical(v, key if key in PATH_KEYS else "", workspace) for v in value]
+            return [_canonical(v, key, workspace) for v in value]
         case float() if value.is_integer() and abs(value) < 2**53:
             return int(value)  # 5 and 5.0 are one argument to every tool
         case _:
@@ -50,7 +49,7 @@ def _canonical(value: Any, key: str, workspace: str) -> Any:
 
 def _text(value: str, key: str, workspace: str) -> str:
     text = "\n".join(line.rstrip() for line in value.split("\n"))
-    if key in PATH_KEYS and text and "\n" not in text:
+    if (key in PATH_KEYS or key.endswith(PATH_ENDINGS)) and text and "\n" not in text:
         text = _path(text, workspace)
     if len(text) > LONG_STRING_CHARS:
         return "sha256:" + digest(text)
@@ -58,7 +57,7 @@ def _text(value: str, key: str, workspace: str) -> str:
 
 
 def _path(path: str, workspace: str) -> str:
-    clean = posixpath.normpath(path)
+    clean = posixpath.normpath("/" + path.lstrip("/") if path.startswith("/") else path)
     root = posixpath.normpath(workspace) if workspace else ""
     if root and clean == root:
         return "."

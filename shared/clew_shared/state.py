@@ -93,7 +93,6 @@ class Attention:
     fresh: bool = False
     iterations_without_facts: int = 0
     themes: list[str] = field(default_factory=list)
-    thoughts: list[str] = field(default_factory=list)
     thoughts_without_tools: int = 0
     stuck: int = 0
     raised: dict[str, Raised] = field(default_factory=dict)
@@ -138,7 +137,10 @@ class Cost:
 
 @dataclass(slots=True)
 class State:
-    """All that is known of one goal: a fold of its events."""
+    """All that is known of one goal: a fold of its events.
+
+    `world` is the believed one; `measured` the last digest that was taken of the disk in it, "" for none.
+    """
 
     goal_id: str = ""
     goal: Goal = field(default_factory=lambda: Goal(""))
@@ -155,6 +157,7 @@ class State:
     ignored_interventions: int = 0
     in_flight: dict[int, InFlight] = field(default_factory=dict)
     world: str = ""
+    measured: str = ""
     changes: dict[str, dict[str, Change]] = field(default_factory=dict)
     novelty: int = 0
     replan_required: str = ""

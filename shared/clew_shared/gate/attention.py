@@ -46,9 +46,10 @@ def _due(state: State, found: Intervened) -> Intervened | None:
     attention = state.attention
     raised = attention.raised.get(found.intervention)
     if raised and raised.key == found.key:
-        waited = attention.steps - raised.since >= IGNORED_AFTER_STEPS
-        grown = streak_of(state, found.intervention, found.key) > raised.streak
-        return found.model_copy(update={"again": True}) if waited and grown else None
+        grown = streak_of(state, found.intervention, found.key) - raised.streak
+        waited = attention.steps - raised.since
+        ignored = grown > 0 and max(waited, grown) >= IGNORED_AFTER_STEPS  # turns are no steps
+        return found.model_copy(update={"again": True}) if ignored else None
     family = _FAMILY[found.intervention]
     recent = (
         r

@@ -8,7 +8,7 @@ from clew_shared.gate.verdict import Nudge, Proposal, Refusal, Thresholds
 from clew_shared.gate.words import last_time, what_else
 
 if TYPE_CHECKING:
-    from clew_shared.state import State, Tally
+    from clew_shared.state import State
 
 
 def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | Nudge | None:
@@ -30,7 +30,7 @@ def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refu
     if tally is None:
         return None
     attempt = tally.counts.get(known.outcome if known else tally.outcome, 0) + 1
-    limit = _limit(proposal.tool, tally, thresholds)
+    limit = _limit(proposal.tool, thresholds, soft=known.soft if known else tally.soft)
     if attempt < limit:
         return None
     evidence = f"attempt {attempt} of the same action in the same world, each time: {tally.result}"
@@ -48,9 +48,9 @@ def _plain(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal 
     return Refusal("repetition", message, attempt, evidence, everywhere=True)
 
 
-def _limit(tool: str, tally: Tally, thresholds: Thresholds) -> int:
+def _limit(tool: str, thresholds: Thresholds, *, soft: bool) -> int:
     limit = _tool_limit(tool, thresholds)
-    return max(limit, thresholds.transient_limit) if tally.soft else limit
+    return max(limit, thresholds.transient_limit) if soft else limit
 
 
 def _tool_limit(tool: str, thresholds: Thresholds) -> int:

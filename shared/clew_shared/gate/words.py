@@ -35,5 +35,5 @@ def what_else(state: State) -> str:
     return (
         f"Do something else: if the subtask{name} is done, call complete_subtask; if the whole goal is done, "
         "call finish; otherwise try a different action (read the output above, change a file, another command), "
-        "or complete_subtask with success=false to say that this way does not work."
+        "or complete_subtask with success=false to say that this way does not work and a replan is needed."
     )
