@@ -7,6 +7,8 @@ import clew_worker
 
 NAMES = ("Bullet", "DualTrackContext", "ExecutionReflector", "Intervention", "IterationLog")
 NAMES += ("IterationRecord", "Playbook", "Reflection", "ToolCall", "Windows")
+NAMES += ("Action", "Answer", "ContextManager", "Goal", "LedgerError", "Subtask", "SyncClient")
+NAMES += ("Task", "WrongState")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -8,8 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from clew_shared.core import WrongState as WrongState
+    from clew_shared.ledger import LedgerError as LedgerError
+    from clew_shared.model import Action as Action
+    from clew_shared.model import Goal as Goal
+    from clew_shared.model import Subtask as Subtask
+    from clew_shared.model import Task as Task
     from clew_worker.context.dual_track import DualTrackContext as DualTrackContext
     from clew_worker.context.windows import Windows as Windows
+    from clew_worker.context_manager import ContextManager as ContextManager
     from clew_worker.iteration_log import Intervention as Intervention
     from clew_worker.iteration_log import IterationLog as IterationLog
     from clew_worker.iteration_log import IterationRecord as IterationRecord
@@ -18,9 +25,12 @@ if TYPE_CHECKING:
     from clew_worker.playbook.reflector import ExecutionReflector as ExecutionReflector
     from clew_worker.playbook.reflector import Reflection as Reflection
     from clew_worker.playbook.steps import ToolCall as ToolCall
+    from clew_worker.sync_client import SyncClient as SyncClient
+    from clew_worker.work_state import Answer as Answer
 
 _HOMES = {
     "Action": "clew_shared.model",
+    "Answer": "clew_worker.work_state",
     "Bullet": "clew_worker.playbook.bullet",
     "ContextManager": "clew_worker.context_manager",
     "DualTrackContext": "clew_worker.context.dual_track",
@@ -29,12 +39,15 @@ _HOMES = {
     "Intervention": "clew_worker.iteration_log",
     "IterationLog": "clew_worker.iteration_log",
     "IterationRecord": "clew_worker.iteration_log",
+    "LedgerError": "clew_shared.ledger",
     "Playbook": "clew_worker.playbook.playbook",
     "Reflection": "clew_worker.playbook.reflector",
     "Subtask": "clew_shared.model",
+    "SyncClient": "clew_worker.sync_client",
     "Task": "clew_shared.model",
     "ToolCall": "clew_worker.playbook.steps",
     "Windows": "clew_worker.context.windows",
+    "WrongState": "clew_shared.core",
 }
 
 

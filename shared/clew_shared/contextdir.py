@@ -1,0 +1,131 @@
+"""`.agent_context/` in a goal's workspace: written for people and programs to read, never read back.
+
+The workspace belongs to the worker, which may put links or other files in the way: every step goes through a
+descriptor of the folder, follows nothing, and replaces whole files; what is odd is written anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+from typing import Any, Self
+
+FOLDER = ".agent_context"
+STATE, HISTORY, LOOPS = "state.json", "history.jsonl", "loops.json"
+
+
+class ContextDir:
+    """The published files of one goal; all methods block, and raise OSError where they cannot write."""
+
+    def __init__(self, workspace: str) -> None:
+        self._workspace = workspace
+        self._history_bytes = -1  # what history.jsonl must have; -1: not written yet
+
+    def rebuild(self, state: dict[str, Any], lines: list[dict[str, Any]], loops: list[Any]) -> None:
+        """Write all three files anew, from the ledger."""
+        with _folder(self._workspace) as folder:
+            self._write_history(folder, lines)
+            _replace(folder, LOOPS, _json(loops))
+            _replace(folder, STATE, _json(state))
+
+    def update(
+        self, state: dict[str, Any] | None, lines: list[dict[str, Any]], loops: list[Any] | None
+    ) -> bool:
+        """Append to the history and replace the other files; False asks for `rebuild`."""
+        with _folder(self._workspace) as folder:
+            if lines and not self._append(folder, lines):
+                return False
+            if loops is not None:
+                _replace(folder, LOOPS, _json(loops))
+            if state is not None:
+                _replace(folder, STATE, _json(state))
+        return True
+
+    def _write_history(self, folder: int, lines: list[dict[str, Any]]) -> None:
+        data = _lines(lines)
+        _replace(folder, HISTORY, data)
+        self._history_bytes = len(data)
+
+    def _append(self, folder: int, lines: list[dict[str, Any]]) -> bool:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        try:
+            fd = os.open(HISTORY, flags, dir_fd=folder)
+        except OSError:
+            return False
+        try:
+            found = os.fstat(fd)
+            ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+            if not ours or found.st_size != self._history_bytes:
+                return False
+            data = _lines(lines)
+            _write_all(fd, data)
+            self._history_bytes += len(data)
+        finally:
+            os.close(fd)
+        return True
+
+
+def _folder(workspace: str) -> contextlib.AbstractContextManager[int]:
+    return contextlib.closing(_Fd(workspace))
+
+
+class _Fd(int):
+    """A descriptor of the folder that closes itself; made if absent, links in its place removed."""
+
+    def __new__(cls, workspace: str) -> Self:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        root = os.open(workspace, flags)
+        try:
+            for _ in range(3):
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(FOLDER, 0o755, dir_fd=root)
+                try:
+                    return super().__new__(cls, os.open(FOLDER, flags | os.O_NOFOLLOW, dir_fd=root))
+                except (
+                    NotADirectoryError
+                ):  # a link or a file in its place (O_NOFOLLOW on a link too)
+                    os.unlink(FOLDER, dir_fd=root)
+            raise NotADirectoryError(f"{workspace}/{FOLDER} keeps being replaced")
+        finally:
+            os.close(root)
+
+    def close(self) -> None:
+        os.close(self)
+
+
+def _replace(folder: int, name: str, data: bytes) -> None:
+    """Put a file in place of whatever has the name, at once or not at all."""
+    temporary = f".{name}.{os.getpid()}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary, dir_fd=folder)
+    fd = os.open(temporary, flags, 0o644, dir_fd=folder)
+    try:
+        _write_all(fd, data)
+    finally:
+        os.close(fd)
+    try:
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except IsADirectoryError:
+        shutil.rmtree(name, dir_fd=folder)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _json(value: Any) -> bytes:
+    return (
+        json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        + b"\n"
+    )
+
+
+def _lines(lines: list[dict[str, Any]]) -> bytes:
+    return b"".join(_json(line) for line in lines)
