@@ -66,7 +66,7 @@ def executor_spec(
     tmp, home = private(places, state.goal_id)
     return CellSpec(
         kind="executor",
-        sandbox=_sandbox(settings, state, hide, (str(tmp), str(home)), own_tools=False),
+        sandbox=_sandbox(settings, state, hide, (str(tmp), str(home)), acts=True),
         cwd=state.spec.workspace,
         env=_env(env, (*EXECUTOR_ENV, *settings.sandbox.env))
         | {"HOME": str(home), "TMPDIR": str(tmp)},
@@ -98,7 +98,12 @@ def agent_spec(
     return CellSpec(
         kind="command" if isinstance(agent, CommandAgent) else "agent",
         sandbox=_sandbox(
-            settings, state, hide, (str(tmp), str(home)) if own_tools else (), own_tools=own_tools
+            settings,
+            state,
+            hide,
+            (str(tmp), str(home)) if own_tools else (),
+            acts=own_tools,
+            own_tools=own_tools,
         ),
         cwd=state.spec.workspace,
         env=_env(env, names) | private_env | identity,
@@ -140,7 +145,8 @@ def _sandbox(
     hide: tuple[str, ...],
     private: tuple[str, ...],
     *,
-    own_tools: bool,
+    acts: bool,
+    own_tools: bool = False,
 ) -> SandboxSpec:
     sandbox = settings.sandbox
     return SandboxSpec(
@@ -150,7 +156,7 @@ def _sandbox(
         read=_absolute(sandbox.read),
         write=_absolute(sandbox.write),
         hide=hide,
-        network=sandbox.network,
+        network=sandbox.network or not acts,  # who only thinks must still reach its LLM
         own_tools=own_tools,
     )
 

@@ -1,0 +1,33 @@
+from pathlib import Path
+
+import pytest
+
+from clew_daemon import cells
+from clew_shared import events as ev
+from clew_shared.places import places
+from clew_shared.settings import CommandAgent, LlmAgent, RunbookAgent, Settings
+from clew_shared.settings_tables import Sandbox
+from clew_shared.state import State
+
+PLACES = places({}, Path("/srv/clew"), None)
+OFFLINE = Settings(sandbox=Sandbox(network=False))
+STATE = State(goal_id="goal-1", spec=ev.Spec(description="x", workspace="/srv/goal"))
+THINKERS = [LlmAgent(model="m"), RunbookAgent(), CommandAgent(command=("true",))]
+
+
+def agent_spec(agent):
+    return cells.agent_spec(PLACES, OFFLINE, STATE, agent, (), {}, 1)
+
+
+def test_network_off_keeps_executors_offline():
+    assert not cells.executor_spec(PLACES, OFFLINE, STATE, (), {}).sandbox.network
+
+
+@pytest.mark.parametrize("agent", THINKERS, ids=lambda agent: agent.kind)
+def test_network_off_leaves_agents_their_way_to_the_llm(agent):
+    assert agent_spec(agent).sandbox.network
+
+
+def test_network_off_holds_for_agents_that_act_themselves():
+    agent = CommandAgent(command=("true",), own_tools=True)
+    assert not agent_spec(agent).sandbox.network
