@@ -165,6 +165,10 @@ class LocalGoal:
         """Leave the goal in good order: what is in flight is interrupted, and counts for no crash."""
         with self._lock:
             try:
+                self.work.edit()
+            except ValueError:
+                self._torn = True  # it was refused before; what is recorded holds
+            try:
                 with self._turn() as at:
                     self._core.interrupt("closed", at, counts=False)
                     exited = ev.WorkerExited(at=at, epoch=self.state.epoch, reason="closed", code=0)
@@ -274,14 +278,20 @@ class LocalGoal:
         replan = bool(state.replan_required) and self._offers_another_way(edit)
         if replan:
             self._mark_replan(edit)
-        self._emit_tree(at, replan=replan, counts=edit.counts, blocked=edit.blocked)
-        for signature in edit.lifted:
-            self._core.emit(ev.Unblocked(at=at, signature=signature))
+        self._emit_tree(at, replan=replan)
         resting = state.goal.status == GoalStatus.BLOCKED or GoalStatus(state.goal.status).ended
         if resting and (replan or edit.new):
             self._reopen(at)
         if not state.replan_required:
             self._find_place(edit, at)
+        if replan:
+            self._core.start(at)
+        if (
+            edit.counts is not None or edit.blocked is not None
+        ):  # of the subtask that is worked on now
+            self._emit_tree(at, counts=edit.counts, blocked=edit.blocked)
+        for signature in edit.lifted:
+            self._core.emit(ev.Unblocked(at=at, signature=signature))
 
     def _emit_tree(
         self,

@@ -217,7 +217,8 @@ def check_statuses(goal: Goal) -> None:
         raise ValueError(
             f"goal.status {goal.status!r} is none of {', '.join(sorted(_GOAL_STATUSES))}"
         )
-    for part in [p for t in goal.tasks for p in (t, *t.subtasks)]:
+    parts: list[Task | Subtask] = [*goal.tasks, *(s for t in goal.tasks for s in t.subtasks)]
+    for part in parts:
         if part.status not in _STATUSES:
             allowed = ", ".join(sorted(_STATUSES))
             raise ValueError(f"{part.description!r}: status {part.status!r} is none of {allowed}")

@@ -1,0 +1,599 @@
+"""The promises of `ContextManager` without a daemon, one test each."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from clew_shared.ledger import verify
+from clew_worker import Action, ContextManager, LedgerError, Subtask, Task, WrongState
+
+GOAL = "Create mathx package with tests"
+WRITE = ("write_file", {"path": "mathx/__init__.py", "content": "..."}, "success")
+PYTEST = ("run_cmd", {"cmd": ["pytest", "-q"]}, "error")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CLEW_FD", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def opened(folder):
+    """Open goals that are closed when the test is over."""
+    all_opened = []
+
+    def open_goal(goal=GOAL):
+        ctx = ContextManager()
+        all_opened.append(ctx)
+        ctx.load_or_init(goal)
+        return ctx
+
+    yield open_goal
+    for ctx in all_opened:
+        ctx.close()
+
+
+@pytest.fixture
+def ctx(opened):
+    return opened()
+
+
+def planned(ctx, *tasks):
+    """Give the goal tasks, each a tuple of its subtasks' names."""
+    for i, names in enumerate(tasks or (("Create mathx/__init__.py", "Add add() function"),)):
+        task = Task(description=f"Task {i + 1}")
+        task.subtasks = [Subtask(description=name) for name in names]
+        ctx.state.goal.tasks.append(task)
+    return ctx.state.goal.tasks
+
+
+def published(name):
+    text = (Path(".agent_context") / name).read_text()
+    return [json.loads(line) for line in text.splitlines()] if "jsonl" in name else json.loads(text)
+
+
+def signature(name, args, *_):
+    return Action(name, args).signature()
+
+
+# -- the tree ------------------------------------------------------------------------------------------
+
+
+def test_a_new_goal_has_no_tasks_until_the_agent_brings_them(ctx):
+    assert ctx.state.goal.description == GOAL
+    assert ctx.state.goal.status == "in_progress"
+    assert ctx.state.goal.tasks == []
+    assert published("state.json")["goal"]["tasks"] == []
+
+
+def test_a_list_changed_in_place_is_saved_with_the_next_call(ctx, opened):
+    task = planned(ctx)[0]
+    task.status = task.subtasks[0].status = "in_progress"
+    ctx.record_action(*WRITE)
+
+    state = published("state.json")
+    assert [s["description"] for s in state["goal"]["tasks"][0]["subtasks"]] == [
+        "Create mathx/__init__.py",
+        "Add add() function",
+    ]
+    assert state["goal"]["tasks"][0]["subtasks"][0]["actions"][0]["name"] == "write_file"
+    assert opened().state.goal.tasks[0].subtasks[0].actions_total == 1
+
+
+def test_saving_by_the_name_of_the_first_design_works(ctx, opened):
+    planned(ctx)
+    ctx._save_state()
+    assert len(opened().state.goal.tasks[0].subtasks) == 2
+
+
+def test_the_first_subtask_is_in_progress_without_being_marked(ctx):
+    tasks = planned(ctx)
+    ctx.record_action(*WRITE)
+    assert (tasks[0].status, tasks[0].subtasks[0].status) == ("in_progress", "in_progress")
+    assert tasks[0].subtasks[1].status == "pending"
+
+
+def test_the_agents_own_objects_show_what_came_of_them(ctx):
+    task = planned(ctx)[0]
+    ctx.record_action(*WRITE)
+    ctx.mark_subtask_complete(success=True)
+    assert task.subtasks[0].status == "completed"
+    assert task.subtasks[0].actions[0].result == "success"
+
+
+def test_advancing_goes_over_task_borders_to_the_end(ctx):
+    tasks = planned(ctx, ("a", "b"), ("c",))
+    seen = []
+    while ctx.advance_to_next_subtask():
+        seen.append((ctx.state.current_task_idx, ctx.state.current_subtask_idx))
+        ctx.mark_subtask_complete(success=True)
+    assert seen == [(0, 0), (0, 1), (1, 0)]
+    assert [t.status for t in tasks] == ["completed", "completed"]
+    assert ctx.state.goal.status == "completed"
+    assert ctx.advance_to_next_subtask() is False
+
+
+def test_an_open_subtask_stays_the_current_one(ctx):
+    planned(ctx)
+    ctx.record_action(*WRITE)
+    assert ctx.advance_to_next_subtask() is True
+    assert ctx.state.current_subtask_idx == 0
+
+
+def test_completing_twice_completes_one_subtask(ctx):
+    tasks = planned(ctx)
+    ctx.mark_subtask_complete(success=True)
+    ctx.mark_subtask_complete(success=True)
+    assert [s.status for s in tasks[0].subtasks] == ["completed", "pending"]
+
+
+def test_the_subtask_pointed_to_by_hand_is_worked_on(ctx):
+    tasks = planned(ctx)
+    ctx.state.current_subtask_idx = 1
+    ctx.record_action(*WRITE)
+    assert tasks[0].subtasks[1].actions_total == 1
+    assert tasks[0].subtasks[1].status == "in_progress"
+
+
+def test_a_completed_goal_goes_on_when_work_is_added(ctx):
+    planned(ctx, ("a",))
+    ctx.mark_subtask_complete(success=True)
+    ctx.advance_to_next_subtask()
+    ctx.state.goal.tasks.append(Task("More", [Subtask("b")]))
+    assert ctx.advance_to_next_subtask() is True
+    assert ctx.record_action(*WRITE)
+    assert ctx.state.goal.status == "in_progress"
+
+
+def test_a_status_that_is_none_is_refused_by_name(ctx):
+    planned(ctx)[0].subtasks[0].status = "done"
+    with pytest.raises(ValueError, match=r"'Create mathx/__init__\.py': status 'done'"):
+        ctx.record_action(*WRITE)
+
+
+def test_actions_without_tasks_are_kept_under_the_goals_own_description(ctx):
+    ctx.record_action(*WRITE)
+    assert ctx.state.goal.tasks[0].subtasks[0].description == GOAL
+    assert "write_file" in ctx.get_compact_context()
+
+
+# -- loops ---------------------------------------------------------------------------------------------
+
+
+def test_the_third_identical_action_is_refused_and_blocked(ctx):
+    planned(ctx)
+    assert [ctx.record_action(*PYTEST) for _ in range(4)] == [True, True, False, False]
+    name = signature(*PYTEST)
+    assert ctx.state.blocked_actions == [name]
+    assert ctx.state.loop_counts[name] == 3
+    assert published("state.json")["blocked_actions"] == [name]
+    (loop,) = published("loops.json")
+    assert (loop["kind"], loop["action_signature"]) == ("repetition", name)
+    assert (loop["attempt_count"], loop["task_idx"], loop["subtask_idx"]) == (3, 0, 0)
+    assert "blocked (repetition)" in ctx.answer.message
+
+
+@pytest.mark.parametrize("told", [{}, {"error_msg": "1 failed"}, {"output": "1 failed"}])
+@pytest.mark.parametrize("write_first", [True, False])
+def test_the_second_round_of_two_actions_is_refused(ctx, told, write_first):
+    planned(ctx)
+
+    def write():
+        return ctx.record_action(*WRITE)
+
+    def run():
+        return ctx.record_action(*PYTEST, **told)
+
+    round_of = (write, run) if write_first else (run, write)
+    assert [act() for act in round_of * 2] == [True, True, True, False]
+    assert published("loops.json")[0]["kind"] == "alternation"
+
+
+def test_after_an_alternation_other_actions_are_allowed(ctx):
+    planned(ctx)
+    for action in (PYTEST, WRITE) * 2:
+        ctx.record_action(*action)
+    others = [ctx.record_action("read_file", {"path": str(i)}, "success") for i in range(20)]
+    assert all(others)
+
+
+def test_without_tasks_a_stubborn_agent_is_refused_nothing_but_what_is_blocked(ctx):
+    for action in (PYTEST, WRITE) * 8:
+        ctx.record_action(*action)
+    assert not ctx.record_action(*PYTEST)
+    assert ctx.record_action("read_file", {"path": "a"}, "success")
+
+
+def test_actions_that_were_not_seen_before_are_never_refused(ctx):
+    planned(ctx)
+    assert all(ctx.record_action("step", {"i": i}, "success") for i in range(60))
+    assert published("loops.json") == []
+    assert ctx.state.goal.tasks[0].subtasks[0].actions_total == 60
+    assert len(published("state.json")["goal"]["tasks"][0]["subtasks"][0]["actions"]) == 20
+
+
+def test_testing_after_each_different_edit_is_no_loop(ctx, folder):
+    planned(ctx)
+    for i in range(6):
+        (folder / "code.py").write_text(f"x = {i}")
+        assert ctx.record_action(
+            "write_file", {"path": "code.py", "content": f"x = {i}"}, "success"
+        )
+        assert ctx.record_action(*PYTEST, error_msg="1 failed")
+
+
+def test_the_same_again_with_another_answer_is_no_loop(ctx):
+    planned(ctx)
+    for i in range(6):
+        assert ctx.record_action("run_cmd", {"cmd": "ls"}, "success", output=f"file{i}.txt")
+
+
+def test_reading_the_same_again_is_refused_at_the_fourth_time(ctx):
+    planned(ctx)
+    said = [
+        ctx.record_action("read_file", {"path": "a"}, "success", output="same") for _ in range(4)
+    ]
+    assert said == [True, True, True, False]
+
+
+def test_signatures_ignore_the_order_of_arguments_and_trailing_blanks(ctx):
+    planned(ctx)
+    ctx.record_action("run_cmd", {"cmd": "ls", "cwd": "./src/"}, "success")
+    ctx.record_action("run_cmd", {"cwd": "src", "cmd": "ls"}, "success")
+    assert not ctx.record_action("run_cmd", {"cwd": "src", "cmd": "ls  "}, "success")
+
+
+def test_a_block_taken_out_by_hand_is_lifted_with_its_counts(ctx, opened):
+    planned(ctx)
+    for _ in range(3):
+        ctx.record_action(*PYTEST)
+    ctx.state.blocked_actions.clear()
+    assert ctx.record_action(*PYTEST)
+    assert ctx.state.loop_counts == {signature(*PYTEST): 1}
+    assert opened().state.blocked_actions == []
+
+
+def test_a_block_put_in_by_hand_holds(ctx, opened):
+    planned(ctx)
+    ctx.state.blocked_actions.add(signature(*WRITE))
+    assert not ctx.record_action(*WRITE)
+    assert not opened().record_action(*WRITE)
+
+
+def test_a_loop_summary_names_what_was_found(ctx):
+    planned(ctx)
+    assert ctx.get_loop_summary() == "No loops detected."
+    for _ in range(3):
+        ctx.record_action(*PYTEST)
+    assert f"repetition (attempt 3): {signature(*PYTEST)}" in ctx.get_loop_summary()
+
+
+# -- failures ------------------------------------------------------------------------------------------
+
+
+def test_the_first_failure_leaves_the_subtask_in_progress(ctx):
+    subtask = planned(ctx)[0].subtasks[0]
+    assert ctx.mark_subtask_complete(success=False, reason="ImportError") is None
+    assert (subtask.status, subtask.attempts) == ("in_progress", 1)
+    assert subtask.last_failure == "ImportError"
+    assert ctx.record_action(*WRITE)
+    assert "Last failure: ImportError" in ctx.get_compact_context()
+
+
+def test_the_second_failure_blocks_the_subtask_and_escalates(ctx):
+    subtask = planned(ctx)[0].subtasks[0]
+    ctx.mark_subtask_complete(success=False, reason="one")
+    assert ctx.mark_subtask_complete(success=False, reason="two") == "task"
+    assert (subtask.status, subtask.attempts, subtask.last_failure) == ("blocked", 2, "two")
+    (loop,) = published("loops.json")
+    assert (loop["kind"], loop["escalated_to"]) == ("failures", "task")
+    assert not ctx.record_action(*WRITE)
+    assert ctx.answer.reason == "replan_required"
+
+
+def blocked(ctx, *tasks):
+    found = planned(ctx, *tasks)
+    ctx.mark_subtask_complete(success=False, reason="one")
+    ctx.mark_subtask_complete(success=False, reason="two")
+    return found
+
+
+def test_advancing_leaves_a_blocked_subtask_behind(ctx):
+    tasks = blocked(ctx)
+    assert ctx.advance_to_next_subtask() is True
+    assert ctx.state.current_subtask_idx == 1
+    assert ctx.record_action(*WRITE)
+    assert tasks[0].subtasks[0].status == "blocked"
+    ctx.mark_subtask_complete(success=True)
+    assert ctx.advance_to_next_subtask() is False
+    assert ctx.state.goal.status == "in_progress"
+
+
+def test_another_way_put_into_the_tree_is_a_replan_and_inherits_the_blocks(ctx):
+    planned(ctx, ("a",))
+    for _ in range(3):
+        ctx.record_action(*PYTEST)
+    task = blocked(ctx)[0]
+    task.subtasks[0] = Subtask("another way")
+    assert ctx.record_action(*WRITE)
+    assert task.subtasks[0].status == "in_progress"
+    assert not ctx.record_action(*PYTEST)
+
+
+def test_replans_that_fail_go_up_to_the_goal_and_to_a_person(ctx):
+    task = blocked(ctx, ("a",))[0]
+    levels = []
+    for i in range(2):
+        task.subtasks.append(Subtask(f"way {i}"))
+        levels += [ctx.mark_subtask_complete(success=False, reason="no") for _ in range(2)]
+    assert levels == [None, "task", None, "goal"]
+
+
+def test_attempts_at_blocked_actions_block_the_subtask(ctx):
+    planned(ctx)
+    for _ in range(6):
+        ctx.record_action(*PYTEST)
+    assert ctx.state.subtask.status == "blocked"
+    assert ctx.state.replan_required == "task"
+
+
+# -- opening again -------------------------------------------------------------------------------------
+
+
+def test_opened_again_it_goes_on_exactly_where_it_was(ctx, opened):
+    planned(ctx)
+    ctx.mark_subtask_complete(success=True)
+    ctx.advance_to_next_subtask()
+    for _ in range(3):
+        ctx.record_action(*PYTEST, error_msg="boom")
+    ctx.mark_subtask_complete(success=False, reason="boom")
+    ctx.update_probe_state({"pkg_exists": True, "pytest_ok": False})
+
+    state = opened().state
+    assert (state.current_task_idx, state.current_subtask_idx) == (0, 1)
+    assert [s.status for s in state.goal.tasks[0].subtasks] == ["completed", "in_progress"]
+    assert (state.subtask.attempts, state.subtask.last_failure) == (1, "boom")
+    assert state.loop_counts == {signature(*PYTEST): 3}
+    assert state.blocked_actions == [signature(*PYTEST)]
+    assert state.last_probe_state == {"pkg_exists": True, "pytest_ok": False}
+    assert len(state.subtask.actions) == 3
+
+
+def test_counts_go_on_across_openings(opened):
+    for expected in (True, True, False):
+        assert opened().record_action(*PYTEST) is expected
+
+
+def test_torn_published_files_do_not_matter_and_are_made_anew(ctx, opened):
+    planned(ctx)
+    for _ in range(3):
+        ctx.record_action(*PYTEST)
+    history = published("history.jsonl")
+    ctx.close()
+    Path(".agent_context/state.json").write_text('{"goal": {"descr')
+    Path(".agent_context/history.jsonl").write_bytes(b"\x00\xff garbage")
+    Path(".agent_context/loops.json").unlink()
+
+    again = opened()
+    assert again.state.blocked_actions == [signature(*PYTEST)]
+    assert published("state.json")["goal"]["description"] == GOAL
+    assert published("history.jsonl") == history
+    assert len(published("loops.json")) == 1
+
+
+def test_another_goal_starts_fresh_and_the_old_one_stays_readable(ctx, opened):
+    planned(ctx)
+    for _ in range(3):
+        ctx.record_action(*PYTEST)
+    other = opened("Another goal")
+    assert (other.state.goal.tasks, other.state.loop_counts) == ([], {})
+    assert other.state.blocked_actions == []
+    assert published("history.jsonl") == []
+    assert other.record_action(*PYTEST)
+
+    old = opened(GOAL)
+    assert old.state.blocked_actions == [signature(*PYTEST)]
+    assert [a["name"] for a in published("history.jsonl")] == ["run_cmd"] * 3
+
+
+def test_one_manager_opens_goals_one_after_the_other(ctx):
+    planned(ctx)
+    ctx.record_action(*PYTEST)
+    ctx.load_or_init("Another goal")
+    assert ctx.state.goal.tasks == []
+    ctx.load_or_init(GOAL)
+    assert ctx.state.loop_counts == {signature(*PYTEST): 1}
+
+
+def test_two_managers_of_one_goal_take_turns(ctx, opened):
+    planned(ctx)
+    other = opened()
+    said = [m.record_action(*PYTEST) for m in (ctx, other, ctx, other)]
+    assert said == [True, True, False, False]
+    other.save()
+    assert len(published("history.jsonl")) == 4
+
+
+def test_a_damaged_ledger_is_an_error_and_stays_as_it_is(ctx):
+    ctx.record_action(*WRITE)
+    ctx.close()
+    path = Path(".agent_context/ledger.db")
+    path.write_bytes(b"garbage" * 1000)
+    with pytest.raises(LedgerError, match=r"ledger\.db: damaged"):
+        ContextManager().load_or_init(GOAL)
+    assert path.read_bytes() == b"garbage" * 1000
+
+
+def test_a_folder_of_links_is_not_written_through(folder, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (folder / ".agent_context").symlink_to(elsewhere)
+    with pytest.raises(NotADirectoryError, match="is a link"):
+        ContextManager().load_or_init(GOAL)
+    assert list(elsewhere.iterdir()) == []
+
+
+# -- propose and outcome -------------------------------------------------------------------------------
+
+
+def test_a_proposal_is_judged_before_it_is_carried_out(ctx):
+    planned(ctx)
+    for _ in range(2):
+        answer = ctx.propose("run_cmd", {"cmd": "make"})
+        assert answer
+        assert answer.verdict == answer["verdict"] == "allowed"
+        ctx.outcome(answer.seq, "failure", output="no rule to make target")
+    refused = ctx.propose("run_cmd", {"cmd": "make"})
+    assert not refused
+    assert refused.reason == "repetition"
+    assert "no rule to make target" in refused.message
+
+
+def test_an_outcome_told_twice_counts_once(ctx):
+    planned(ctx)
+    answer = ctx.propose("run_cmd", {"cmd": "make"})
+    ctx.outcome(answer, "success")
+    ctx.outcome(answer, "success")
+    assert len(published("history.jsonl")) == 1
+
+
+def test_an_outcome_of_nothing_that_was_allowed_is_an_error(ctx):
+    planned(ctx)
+    with pytest.raises(WrongState, match="no action 999"):
+        ctx.outcome(999, "success")
+
+
+def test_what_was_in_flight_at_a_crash_is_interrupted_and_refused_after_two(opened):
+    for _ in range(2):
+        ctx = opened()
+        assert ctx.propose("run_cmd", {"cmd": "eat all memory"})
+        assert ctx.propose("run_cmd", {"cmd": f"other {ctx.state.epoch}"})
+    ctx = opened()
+    assert [a["result"] for a in published("history.jsonl")] == ["interrupted"] * 4
+    refused = ctx.propose("run_cmd", {"cmd": "eat all memory"})
+    assert (refused.allowed, refused.reason) == (False, "crash")
+
+
+def test_what_was_in_flight_at_a_close_counts_for_no_crash(opened):
+    for _ in range(3):
+        with opened() as ctx:
+            assert ctx.propose("run_cmd", {"cmd": "make"})
+
+
+# -- what is shown -------------------------------------------------------------------------------------
+
+
+def test_the_context_shows_the_current_branch_and_nothing_else(ctx):
+    planned(ctx, ("done one", "now this", "next one"), ("far away",))
+    ctx.record_action("read_file", {"path": "of the done subtask"}, "success")
+    ctx.mark_subtask_complete(success=True)
+    ctx.advance_to_next_subtask()
+    for i in range(5):
+        ctx.record_action("run_cmd", {"cmd": f"step {i}"}, "error", error_msg=f"boom {i}")
+    ctx.update_probe_state({"pkg_exists": True, "pytest_ok": False})
+    text = ctx.get_compact_context(max_chars=2000)
+
+    assert f"GOAL: {GOAL}" in text
+    assert "CURRENT TASK: Task 1" in text
+    assert "ACTIVE SUBTASK: now this" in text
+    assert "NEXT: next one" in text
+    assert "pkg_exists: ✓" in text
+    assert "pytest_ok: ✗" in text
+    assert "boom 4" in text
+    assert text.count("→ error") == 3
+    assert "step 1" not in text
+    assert "far away" not in text
+    assert "of the done subtask" not in text
+
+
+def test_blocked_actions_and_the_subtask_are_shown_at_any_size(ctx):
+    planned(ctx, ("the active one", *(f"later {i}" for i in range(30))))
+    for i in range(15):
+        ctx.record_action("run_cmd", {"cmd": f"step {i} " + "x" * 100}, "success", output="y" * 500)
+    for _ in range(3):
+        ctx.record_action(*PYTEST)
+    for max_chars in (2000, 600, 300):
+        text = ctx.get_compact_context(max_chars)
+        assert len(text) <= max_chars
+        assert "GOAL: " in text
+        assert "ACTIVE SUBTASK: the active" in text
+        assert "BLOCKED: run_cmd::" in text
+
+
+def test_history_has_each_action_once_in_order_with_its_output(ctx, opened):
+    planned(ctx)
+    for i in range(3):
+        ctx.record_action("run_cmd", {"cmd": str(i)}, "success", output="z" * 2000)
+    opened().record_action("run_cmd", {"cmd": "3"}, "failure", error_msg="no")
+
+    lines = published("history.jsonl")
+    assert [line["args"]["cmd"] for line in lines] == ["0", "1", "2", "3"]
+    assert [line["seq"] for line in lines] == sorted({line["seq"] for line in lines})
+    assert lines[0]["output"] == "z" * 1000
+    assert (lines[3]["result"], lines[3]["output"]) == ("failure", "no")
+    assert set(lines[0]) == {
+        *("seq", "timestamp", "name", "args", "result", "duration_s", "changed", "task_idx"),
+        *("subtask_idx", "epoch", "output"),
+    }
+
+
+def test_the_state_file_has_the_shape_that_is_promised(ctx):
+    planned(ctx)
+    ctx.record_action(*WRITE)
+    state = published("state.json")
+    assert set(state) == {
+        *("version", "goal_id", "goal", "current_task_idx", "current_subtask_idx", "loop_counts"),
+        *("blocked_actions", "last_probe_state", "iteration", "epoch", "restarts", "seq"),
+    }
+    assert state["loop_counts"] == {signature(*WRITE): 1}
+    subtask = state["goal"]["tasks"][0]["subtasks"][0]
+    assert set(subtask) == {
+        *("description", "status", "attempts", "last_failure", "actions_total", "actions"),
+    }
+
+
+def test_keys_are_kept_out_of_the_record(ctx, folder):
+    key = "sk-abc123def456ghi789jkl012mno345"
+    ctx.record_action("run_cmd", {"cmd": f"curl -H {key}"}, "success", output=f"key {key}")
+    ctx.close()
+    for path in (folder / ".agent_context").iterdir():
+        assert key.encode() not in path.read_bytes()
+
+
+def test_arguments_that_json_does_not_know_are_written_as_text(ctx):
+    args = {"path": Path("a.py"), "tags": {"b", "a"}, "pair": (1, 2), "nan": float("nan")}
+    assert ctx.record_action("write", args, "success")
+    (line,) = published("history.jsonl")
+    assert line["args"] == {"path": "a.py", "tags": ["a", "b"], "pair": [1, 2], "nan": "nan"}
+
+
+def test_a_result_that_is_none_is_refused_by_name(ctx):
+    with pytest.raises(ValueError, match="result 'maybe' is none of success"):
+        ctx.record_action("run_cmd", {}, "maybe")
+    assert ctx.record_action("run_cmd", {}, "success")
+
+
+def test_a_goal_needs_a_text():
+    with pytest.raises(ValueError, match="a goal needs a text"):
+        ContextManager().load_or_init("  \n")
+
+
+def test_nothing_can_be_asked_before_a_goal_is_open():
+    with pytest.raises(RuntimeError, match="call load_or_init"):
+        _ = ContextManager().state
+
+
+def test_thresholds_come_from_the_environment(opened, monkeypatch):
+    monkeypatch.setenv("CLEW_LOOPS__REPEAT_LIMIT", "2")
+    ctx = opened()
+    assert [ctx.record_action(*PYTEST) for _ in range(2)] == [True, False]
+
+
+def test_the_ledger_verifies(ctx):
+    planned(ctx)
+    for _ in range(3):
+        ctx.record_action(*PYTEST, error_msg="no")
+    ctx.close()
+    assert verify(Path(".agent_context/ledger.db")).ok
