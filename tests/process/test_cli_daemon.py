@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -65,24 +67,30 @@ class Clew:
         return self("submit", "-", stdin=text).strip()
 
 
-@pytest.fixture
-def clew(tmp_path):
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "config.toml").write_text(CONFIG)
-    clew = Clew(home)
-    with (tmp_path / "daemon.out").open("wb") as out:
+@contextmanager
+def started(folder: Path) -> Iterator[Clew]:
+    """Run a daemon on a home in the folder while the block lasts."""
+    clew = Clew(folder / "home")
+    clew.home.mkdir()
+    (clew.home / "config.toml").write_text(CONFIG)
+    with (folder / "daemon.out").open("wb") as out:
         daemon = subprocess.Popen(clew.argv("run"), stdout=out, stderr=out, env=clew.env)
     clew.daemon = daemon
     try:
         deadline = time.monotonic() + DEADLINE_S
         while not (json.loads(clew("status", "--json"))["daemon"] or {}).get("ready"):
-            assert daemon.poll() is None, (tmp_path / "daemon.out").read_text()
+            assert daemon.poll() is None, (folder / "daemon.out").read_text()
             assert time.monotonic() < deadline
         yield clew
     finally:
         daemon.terminate()
         daemon.wait(DEADLINE_S)
+
+
+@pytest.fixture(scope="module")
+def clew(tmp_path_factory):
+    with started(tmp_path_factory.mktemp("clew")) as clew:
+        yield clew
 
 
 def test_submit_wait_follows_a_goal_to_its_end(clew):
@@ -91,13 +99,12 @@ def test_submit_wait_follows_a_goal_to_its_end(clew):
     assert f"{goal}: completed 100%" in out
     view = json.loads(clew("status", "--json"))
     assert view["daemon"]["pid"] == clew.daemon.pid
-    assert [(g["id"], g["status"], g["progress"]) for g in view["goals"]] == [
-        (goal, "completed", 1)
-    ]
+    found = [(g["status"], g["progress"]) for g in view["goals"] if g["id"] == goal]
+    assert found == [("completed", 1)]
     assert [a["result"] for a in json.loads(clew("history", goal, "--json"))["actions"]] == [
         "success"
     ]
-    assert json.loads(clew("verify", "--json"))["goals"] == 1
+    assert json.loads(clew("verify", "--json"))["ok"]
 
 
 def test_submit_wait_of_a_goal_that_is_not_reached_exits_one_and_says_why(clew):
@@ -116,7 +123,7 @@ def test_a_file_that_only_the_daemon_can_judge_is_refused_in_its_words(clew):
     text = f"---\nworkspace: {clew.home}/state/inside\n---\n{QUICK}"
     out = clew("submit", "-", stdin=text, code=1)
     assert "workspace" in out
-    assert json.loads(clew("status", "--json"))["goals"] == []
+    assert not list((clew.home / "inbox").glob("stdin-*"))
 
 
 def test_a_goal_is_paused_resumed_cancelled_and_retried(clew):
@@ -127,10 +134,11 @@ def test_a_goal_is_paused_resumed_cancelled_and_retried(clew):
     assert not Path(f"/proc/{pid}").exists()
     assert clew("resume", goal).startswith(f"{goal}: ")
     clew.wait_for(goal, "in_progress")
-    assert clew("cancel", goal[:6]) == f"{goal}: cancelled\n"
+    assert clew("cancel", goal[:-1]) == f"{goal}: cancelled\n"
     assert "cancelled" in clew("cancel", goal, code=1)
     clew("retry", goal)
     clew.wait_for(goal, "in_progress")
+    clew("cancel", goal)
 
 
 def test_feedback_reaches_the_record_and_unblock_of_what_is_not_blocked_is_told(clew):
@@ -141,6 +149,7 @@ def test_feedback_reaches_the_record_and_unblock_of_what_is_not_blocked_is_told(
         assert load_state(reader, goal).feedback == ["use less sleep"]
     clew("unblock", goal, "run_cmd::{}", code=1)
     assert "no goal" in clew("feedback", "nobody", "text", code=1)
+    clew("cancel", goal)
 
 
 def test_reload_prints_what_changed_or_every_fault(clew):
@@ -153,11 +162,12 @@ def test_reload_prints_what_changed_or_every_fault(clew):
     assert "repeat_limit" in out
     assert "nope" in out
     config.write_text(CONFIG)
+    assert clew("reload") == "loops.repeat_limit: 5 -> 3\n"
 
 
 def test_logs_follow_across_rotation_and_filter_by_goal(clew):
     with subprocess.Popen(
-        clew.argv("logs", "-f"), stdout=subprocess.PIPE, text=True, env=clew.env
+        clew.argv("logs", "-f", "-n", "10000"), stdout=subprocess.PIPE, text=True, env=clew.env
     ) as following:
         assert following.stdout is not None
         assert json.loads(following.stdout.readline())["event"] == "daemon.started"
@@ -183,16 +193,17 @@ def test_a_second_daemon_names_the_first_and_leaves_it_alone(clew):
     assert json.loads(clew("status", "--json"))["daemon"]["pid"] == clew.daemon.pid
 
 
-def test_reading_goes_on_when_the_daemon_is_gone(clew):
-    goal = clew.submit(LONG)
-    clew.wait_for(goal, "in_progress")
-    clew.daemon.kill()
-    clew.daemon.wait(DEADLINE_S)
-    view = json.loads(clew("status", "--json"))
-    assert view["daemon"] is None
-    assert [(g["status"], g["pid"]) for g in view["goals"]] == [("in_progress", None)]
-    assert json.loads(clew("verify", "--json"))["ok"]
-    clew("pause", goal, code=3)
+def test_reading_goes_on_when_the_daemon_is_gone(tmp_path):
+    with started(tmp_path) as clew:
+        goal = clew.submit(LONG)
+        clew.wait_for(goal, "in_progress")
+        clew.daemon.kill()
+        clew.daemon.wait(DEADLINE_S)
+        view = json.loads(clew("status", "--json"))
+        assert view["daemon"] is None
+        assert [(g["status"], g["pid"]) for g in view["goals"]] == [("in_progress", None)]
+        assert json.loads(clew("verify", "--json"))["ok"]
+        clew("pause", goal, code=3)
 
 
 def test_doctor_finds_the_running_daemon(clew):
