@@ -14,6 +14,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 from clew_daemon.cli.client import NoDaemon, call
 
@@ -182,22 +183,27 @@ class Clew:
             if (dead or late) and len(self.seen(event, since=since, **fields)) < count:
                 raise AssertionError(
                     f"no {event} {fields} ({'the daemon is dead' if dead else 'in time'}):\n"
-                    + self.log.read_text(errors="replace")[-6000:]
+                    + self._tail()
                 )
             time.sleep(POLL_S)
         return found[count - 1]
 
-    def said(self, goal: str, *, since: int = 0, count: int = 1) -> list:
-        """Wait until the goal's agents have said so many things by `say`; gives them all."""
-        self.wait("worker.output", goal=goal, count=count, since=since)
-        lines = [e["line"] for e in self.seen("worker.output", goal=goal, since=since)]
-        return [json.loads(line) for line in lines if line.startswith(("{", "[", '"'))]
+    def _tail(self) -> str:
+        return self.log.read_text(errors="replace")[-6000:]
 
-    def until(self, condition, what: str = "the condition") -> object:
+    def said(self, goal: str, *, count: int = 1) -> list:
+        """Wait until the goal's agents have said so many things by `say`; gives them all."""
+        return self.until(lambda: len(said := self._said(goal)) >= count and said, "what is said")
+
+    def _said(self, goal: str) -> list:
+        lines = [e["line"] for e in self.seen("worker.output", goal=goal)]
+        return [json.loads(line[4:]) for line in lines if line.startswith("say ")]
+
+    def until(self, condition, what: str = "the condition") -> Any:
         """Wait until a function gives something true; that."""
         deadline = time.monotonic() + DEADLINE_S
         while not (found := condition()):
-            assert time.monotonic() < deadline, f"{what} did not come about"
+            assert time.monotonic() < deadline, f"{what} did not come about:\n{self._tail()}"
             time.sleep(POLL_S)
         return found
 
@@ -233,6 +239,28 @@ class Clew:
 
     def verified(self) -> bool:
         return bool(json.loads(self.clew("verify", "--json"))["ok"])
+
+    # -- processes
+
+    def agent_pid(self, goal: str) -> int:
+        """The agent of the goal's latest epoch."""
+        self.wait("worker.started", goal=goal)
+        return int(self.seen("worker.started", goal=goal)[-1]["pid"])
+
+    def kill_agent(self, goal: str, signum: int = signal.SIGKILL) -> None:
+        os.kill(self.agent_pid(goal), signum)
+
+    def executor_pid(self, goal: str) -> int:
+        """The goal's executor: the payload of a cell that works in its workspace and is no agent."""
+        assert self.daemon is not None
+        folder, agent = self.folder_of(goal), self.agent_pid(goal)
+        cells = [child for guard in children(self.daemon.pid) for child in children(guard)]
+        found = [pid for pid in cells if pid != agent and cwd(pid) == folder]
+        assert len(found) == 1, [describe(pid) for pid in cells]
+        return found[0]
+
+    def folder_of(self, goal: str) -> str:
+        return str(Path(self.seen("goal.accepted", goal=goal)[0]["workspace"]).resolve())
 
     # -- files
 
@@ -278,6 +306,22 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def cwd(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return str(Path(f"/proc/{pid}/cwd").readlink())
+    return ""
+
+
+def running(marker: str) -> list[int]:
+    """Processes with that word among their arguments."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if marker.encode() in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
 
 
 def describe(pid: int) -> str:

@@ -1,6 +1,6 @@
 """A goal's whole life with the real daemon: from the file in the inbox to the report in the outbox."""
 
-import datetime
+import datetime as dt
 import json
 import os
 import re
@@ -148,11 +148,11 @@ def test_a_goal_whose_dependency_failed_asks_a_person(clew):
 
 def test_a_goal_waits_for_its_time(clew):
     clew.start()
-    then = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=3)
+    then = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=3)
     goal = clew.submit(steps("true", front=f"not_before: {then.isoformat()}\n"))
     assert clew.goal(goal)["status"] == "queued"
     started = clew.wait("goal.started", goal=goal)
-    assert datetime.datetime.fromisoformat(started["timestamp"]) >= then
+    assert dt.datetime.fromisoformat(started["timestamp"]) >= then
     clew.wait("goal.completed", goal=goal)
 
 
@@ -241,13 +241,12 @@ def test_links_and_garbage_in_the_way_of_the_published_files_change_nothing(clew
     outside.mkdir()
     precious = outside / "state.json"
     precious.write_text("precious")
+    there = "mkdir -p .agent_context; cd .agent_context"
     mischief = (
         f"rm -rf .agent_context; ln -s {outside} .agent_context",
-        f"rm -rf .agent_context; mkdir .agent_context; ln -s {precious} .agent_context/state.json;"
-        f" ln -s {precious} .agent_context/history.jsonl",
+        f"rm -rf .agent_context; {there}; ln -s {precious} state.json; ln -s {precious} history.jsonl",
         "rm -rf .agent_context; echo file > .agent_context",
-        "rm -rf .agent_context; mkdir -p .agent_context/state.json/deep;"
-        " echo '{}' > .agent_context/history.jsonl",
+        f"rm -rf .agent_context; {there}; mkdir -p state.json/deep; echo '{{}}' > history.jsonl",
     )
     goal = clew.start().submit(steps(*mischief, "echo '[1]' > .agent_context/state.json; true"))
     clew.wait("goal.completed", goal=goal)
@@ -279,5 +278,5 @@ def test_loops_json_tells_of_a_loop_with_its_evidence(clew):
     assert loops[0]["kind"] == "repetition"
     assert loops[0]["action_signature"] == 'run_cmd::{"cmd":"cat nothing"}'
     assert loops[0]["attempt_count"] == 3
-    assert "No such file" in loops[0]["evidence"]
+    assert "failure" in loops[0]["evidence"]
     assert "repetition" in clew.report(goal)

@@ -10,11 +10,12 @@ import queue
 import socket
 import sys
 import threading
+from pathlib import Path
 
 ANSWER_TIMEOUT_S = 60
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The daemon answered with an error."""
 
 
@@ -45,13 +46,13 @@ def listen():
 
 
 def call(method, **params):
-    """Ask and wait for the answer; Refused for an error."""
+    """Ask and wait for the answer; RefusedError for an error."""
     number = next(numbers)
     send(id=number, method=method, params=params)
     answer = answers.get(timeout=ANSWER_TIMEOUT_S)
     assert answer["id"] == number, answer
     if "error" in answer:
-        raise Refused(answer["error"]["message"])
+        raise RefusedError(answer["error"]["message"])
     return answer["result"]
 
 
@@ -81,7 +82,8 @@ def run(cmd):
 
 def say(value):
     """Tell the test something: a line of JSON in the daemon's log, of 500 characters at the most."""
-    print(json.dumps(value), flush=True)
+    sys.stdout.write(f"say {json.dumps(value)}\n")
+    sys.stdout.flush()
 
 
 def notice(method):
@@ -99,7 +101,6 @@ def done(summary="done"):
 
 
 threading.Thread(target=listen, daemon=True).start()
-with open(sys.argv[1]) as script:
-    code = script.read()
+code = Path(sys.argv[1]).read_text()
 exec(compile(code, sys.argv[1], "exec"), globals())
 sys.stdout.flush()

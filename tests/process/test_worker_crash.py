@@ -1,0 +1,367 @@
+"""Workers that crash, hang or misbehave: nothing is lost, nothing runs twice, nobody is left."""
+
+import datetime as dt
+import os
+import signal
+import uuid
+
+import pytest
+from harness import alive, running
+
+STEPS = """\
+# Take steps
+
+## Steps
+- [ ] One
+  ```sh
+  echo 1 >> trace
+  ```
+- [ ] Two
+  ```sh
+  echo begun >> begun; until test -e go; do sleep 0.02; done; echo 2 >> trace
+  ```
+- [ ] Three
+  ```sh
+  echo 3 >> trace
+  ```
+"""
+
+
+def said_at(line):
+    return dt.datetime.fromisoformat(line["timestamp"]).timestamp()
+
+
+def foreign(name):
+    return f"---\nagent: {name}\n---\n# Do it\n\n## A task\n- [ ] First\n- [ ] Second\n"
+
+
+def test_a_killed_agent_is_back_at_the_same_subtask_with_a_new_epoch(clew):
+    goal = clew.start().submit(STEPS)
+    clew.until(lambda: clew.lines(goal, "begun"))
+    clew.kill_agent(goal)
+    clew.wait("worker.ready", goal=goal, epoch=2)
+    interrupted = clew.wait("action.interrupted", goal=goal)
+    (clew.workspace(goal) / "go").touch()
+    clew.wait("goal.completed", goal=goal)
+    exited = clew.seen("worker.exited", goal=goal)[0]
+    assert (exited["epoch"], exited["reason"], exited["crash"]) == (1, "killed by SIGKILL", True)
+    started = clew.seen("subtask.started", goal=goal)
+    assert [e["subtask_idx"] for e in started] == [0, 1, 2]  # the second only once
+    history = {line["seq"]: line for line in clew.history(goal)}
+    assert history[interrupted["action"]]["result"] == "interrupted"
+    assert clew.lines(goal, "trace") == ["1", "2", "3"]
+    assert clew.goal(goal)["restarts"] == 1
+
+
+@pytest.mark.parametrize("moment", ["worker.started", "worker.ready", "action.finished"])
+def test_an_agent_killed_at_any_point_is_back_and_does_no_step_twice(clew, moment):
+    goal = clew.start().submit(STEPS)
+    clew.wait(moment, goal=goal)
+    clew.kill_agent(goal)
+    clew.wait("worker.ready", goal=goal, epoch=2)
+    (clew.workspace(goal) / "go").touch()
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "trace") == ["1", "2", "3"]
+
+
+def test_an_agent_killed_while_checks_run_does_not_keep_the_goal_from_its_end(clew):
+    front = "---\nchecks:\n  a: sleep 0.1\n  b: sleep 1.5\n---\n"
+    goal = clew.start().submit(front + STEPS.replace("until test -e go; do sleep 0.02; done; ", ""))
+    clew.wait("check.passed", goal=goal)
+    clew.kill_agent(goal)
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "trace") == ["1", "2", "3"]
+
+
+def test_what_an_agent_had_blocked_stays_blocked_for_the_next_epoch(clew):
+    clew.agent(
+        "looper",
+        """
+        hello()
+        for i in range(3):
+            answer = run("cat nothing")
+        say([epoch, answer["verdict"], answer["reason"]])
+        if epoch == 1:
+            os.kill(os.getpid(), 9)
+        call("finish", success=False, summary="given up")
+        """,
+    )
+    goal = clew.start().submit(foreign("looper"))
+    clew.wait("goal.failed", goal=goal)
+    said = clew.said(goal, count=2)
+    assert said[0] == [1, "blocked", "repetition"]
+    assert said[1][:2] == [2, "blocked"]
+    assert len(clew.seen("action.allowed", goal=goal)) == 2
+    assert {e["reason"] for e in clew.seen("action.blocked", goal=goal)[1:]} <= {
+        "blocked_action",
+        "replan_required",
+    }
+
+
+def test_the_executor_dying_alone_interrupts_the_action_and_the_agent_goes_on(clew):
+    marker = f"9{uuid.uuid4().int % 10**9}"
+    clew.agent(
+        "worker",
+        f"""
+        hello()
+        say(run("echo x >> trace; sleep {marker} & setsid sleep {marker} & sleep {marker}")["outcome"])
+        say(run("echo y >> trace")["outcome"]["result"])
+        call("finish", success=False)
+        """,
+    )
+    goal = clew.start().submit(foreign("worker"))
+    clew.until(lambda: len(running(marker)) >= 3)
+    os.kill(clew.executor_pid(goal), signal.SIGKILL)
+    interrupted = clew.wait("action.interrupted", goal=goal)
+    assert interrupted["reason"] == "executor_died"
+    assert not running(marker)
+    clew.wait("goal.failed", goal=goal)
+    said = clew.said(goal, count=2)
+    assert (said[0]["result"], said[1]) == ("interrupted", "success")
+    assert clew.lines(goal, "trace") == ["x", "y"]
+    assert [e["epoch"] for e in clew.seen("worker.started", goal=goal)] == [1]
+
+
+def test_a_hung_agent_is_killed_and_restarted(make_clew):
+    clew = make_clew({"heartbeat.timeout_s": 1.5})
+    clew.agent(
+        "sleeper", "hello()\nif epoch == 1: notice('never')\nsay(done())\ncall('advance')\ndone()"
+    )
+    goal = clew.start().submit(foreign("sleeper"))
+    clew.wait("worker.ready", goal=goal)
+    pid = clew.agent_pid(goal)
+    os.kill(pid, signal.SIGSTOP)
+    clew.wait("worker.hung", goal=goal)
+    clew.wait("goal.completed", goal=goal)
+    assert clew.seen("worker.exited", goal=goal)[0]["reason"] == "hung"
+    assert not alive(pid)
+
+
+def test_an_agent_that_is_alive_but_beats_is_not_hung_and_waiting_for_the_daemon_counts(make_clew):
+    clew = make_clew({"heartbeat.timeout_s": 1.0})
+    clew.agent(
+        "patient",
+        """
+        call("hello", protocol=1, agent="silent/1")  # no heartbeat at all
+        for i in range(2):
+            run(f"sleep 1.6; echo {i}")
+        call("complete_subtask", success=True)
+        call("advance")
+        done()
+        """,
+    )
+    goal = clew.start().submit(foreign("patient"))
+    clew.wait("goal.completed", goal=goal)
+    assert not clew.seen("worker.hung")
+    assert len(clew.seen("worker.started", goal=goal)) == 1
+
+
+def test_exit_0_without_finish_is_a_crash(clew):
+    clew.agent("quitter", "hello()\nif epoch > 1:\n  done(); call('advance'); done()")
+    goal = clew.start().submit(foreign("quitter"))
+    clew.wait("goal.completed", goal=goal)
+    exited = clew.seen("worker.exited", goal=goal)[0]
+    assert (exited["reason"], exited["code"], exited["crash"]) == ("exited_unfinished", 0, True)
+
+
+def test_exit_75_waits_and_is_no_crash(clew):
+    clew.agent("later", "hello()\nif epoch < 4: os._exit(75)\ndone(); call('advance'); done()")
+    clew.configure({"restart.max_restarts": 0})
+    goal = clew.start().submit(foreign("later"))
+    clew.wait("goal.completed", goal=goal)
+    assert len(clew.seen("goal.waiting", goal=goal)) == 3
+    assert {e["crash"] for e in clew.seen("worker.exited", goal=goal)} == {False}
+    assert clew.goal(goal)["restarts"] == 3
+
+
+def test_exit_75_waits_as_long_as_the_agent_says(clew):
+    clew.agent(
+        "limited",
+        """
+        hello()
+        call("leave", kind="temporary", reason="rate limit", retry_after_s=3600)
+        os._exit(75)
+        """,
+    )
+    goal = clew.start().submit(foreign("limited"))
+    waiting = clew.wait("goal.waiting", goal=goal)
+    assert waiting["reason"] == "rate limit"
+    clew.until(lambda: clew.goal(goal)["pid"] is None)
+    view = clew.goal(goal)
+    assert (view["status"], view["reason"]) == ("waiting", "rate limit")
+    assert waiting["until"] - said_at(waiting) == pytest.approx(3600, abs=5)
+    clew.kill()
+    clew.start()
+    assert clew.goal(goal)["status"] == "waiting"
+    clew.ask("resume", goal=goal)
+    clew.wait("worker.ready", goal=goal, epoch=2)
+
+
+def test_exit_78_blocks_with_the_agents_last_words(clew):
+    clew.agent("unset", "hello()\nprint('no model is set', flush=True)\nos._exit(78)")
+    goal = clew.start().submit(foreign("unset"))
+    assert "no model is set" in clew.wait("goal.blocked", goal=goal)["reason"]
+    assert "no model is set" in clew.report(goal)
+    assert len(clew.seen("worker.started", goal=goal)) == 1
+
+
+def test_an_agent_that_always_crashes_is_given_up_with_the_evidence(clew):
+    clew.agent("broken", "import nothing_of_the_kind")
+    clew.configure({"restart.max_restarts": 3})
+    goal = clew.start().submit(foreign("broken"))
+    blocked = clew.wait("goal.blocked", goal=goal)
+    assert len(clew.seen("worker.started", goal=goal)) == 4
+    assert clew.seen("worker.gave_up", goal=goal)[0]["crashes"] == 4
+    assert "exit 1" in blocked["reason"]
+    assert "nothing_of_the_kind" in clew.report(goal)
+    assert clew.goal(goal)["pid"] is None
+
+
+def test_a_command_that_cannot_be_started_says_so_to_a_person(clew):
+    clew.configure({"agents.ghost.kind": "command", "agents.ghost.command": ["/no/such/program"]})
+    clew.configure({"restart.max_restarts": 2})
+    goal = clew.start().submit(foreign("ghost"))
+    blocked = clew.wait("goal.blocked", goal=goal)
+    assert "/no/such/program" in blocked["reason"] + clew.report(goal)
+
+
+def test_a_worker_over_its_memory_is_killed(make_clew):
+    clew = make_clew({"limits.memory_mb": 150})
+    clew.agent(
+        "hog",
+        """
+        hello()
+        if epoch == 1:
+            hoard = bytearray(300 << 20)
+            notice("never")
+        done(); call("advance"); done()
+        """,
+    )
+    goal = clew.start().submit(foreign("hog"))
+    clew.wait("goal.completed", goal=goal)
+    assert clew.seen("worker.exited", goal=goal)[0]["reason"] == "memory"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "b'this is no JSON\\n'",
+        "b'[1, 2, 3]\\n'",
+        'b\'{"jsonrpc": "2.0", "id": 1, "method": "think", "params": {"text": "\' + b"x" * (2 << 20) + b\'"}}\\n\'',
+        "b'\\xff\\xfe\\n'",
+        "b'x' * (3 << 20)",
+    ],
+    ids=["garbage", "array", "over 1 MiB", "not UTF-8", "no end"],
+)
+def test_a_line_that_breaks_the_protocol_ends_the_worker_and_loses_nothing(clew, line):
+    clew.agent(
+        "rude",
+        f"""
+        hello()
+        if epoch == 1:
+            run("echo kept >> kept")
+            try:
+                raw({line})
+                notice("never")
+            except OSError:
+                sys.exit(1)
+        say(hello()["state"]["goal"]["tasks"][0]["subtasks"][0]["actions_total"])
+        done(); call("advance"); done()
+        """,
+    )
+    goal = clew.start().submit(foreign("rude"))
+    clew.wait("goal.completed", goal=goal)
+    assert clew.seen("worker.exited", goal=goal)[0]["reason"] == "protocol"
+    assert clew.said(goal) == [1]
+    assert clew.lines(goal, "kept") == ["kept"]
+
+
+def test_a_call_with_wrong_params_is_an_error_and_no_crash(clew):
+    clew.agent(
+        "clumsy",
+        """
+        hello()
+        for method, params in [("nothing", {}), ("act", {}), ("think", {"text": 3}), ("plan", {})]:
+            try:
+                call(method, **params)
+            except RefusedError as error:
+                say(str(error)[:200])
+        done(); call("advance"); done()
+        """,
+    )
+    goal = clew.start().submit(foreign("clumsy"))
+    clew.wait("goal.completed", goal=goal)
+    said = clew.said(goal, count=4)
+    assert "no method `nothing`" in said[0]
+    assert "tool" in said[1]
+    assert not any(e["crash"] for e in clew.seen("worker.exited", goal=goal))
+
+
+def test_double_forked_grandchildren_end_with_their_epoch(clew):
+    marker = f"8{uuid.uuid4().int % 10**9}"
+    clew.agent(
+        "forker",
+        f"""
+        hello()
+        if epoch == 1:
+            run("(setsid sleep {marker} &) ; (trap '' TERM HUP; sleep {marker} &) ; true")
+            say("forked")
+            notice("never")
+        done(); call("advance"); done()
+        """,
+    )
+    goal = clew.start().submit(foreign("forker"))
+    clew.said(goal)
+    assert len(running(marker)) == 2
+    clew.kill_agent(goal)
+    clew.wait("worker.started", goal=goal, epoch=2)
+    assert not running(marker)
+    clew.wait("goal.completed", goal=goal)
+
+
+def test_an_action_in_flight_at_two_worker_deaths_is_refused(clew):
+    clew.agent(
+        "fatal",
+        """
+        hello()
+        answer = run("echo x >> trace; until test -e go; do sleep 0.02; done")
+        say([answer["verdict"], answer.get("reason"), answer.get("message", "")[:200]])
+        call("finish", success=False)
+        """,
+    )
+    goal = clew.start().submit(foreign("fatal"))
+    for epoch in (1, 2):
+        clew.until(lambda epoch=epoch: len(clew.lines(goal, "trace")) == epoch)
+        clew.kill_agent(goal)
+    clew.wait("goal.failed", goal=goal)
+    verdict, reason, message = clew.said(goal)[0]
+    assert (verdict, reason) == ("blocked", "crash")
+    assert message
+    assert clew.lines(goal, "trace") == ["x", "x"]
+
+
+def test_death_of_the_daemon_does_not_count_for_the_crash_rule(clew):
+    clew.agent(
+        "steady",
+        "hello()\nrun('echo x >> trace; until test -e go; do sleep 0.02; done')\ndone(); call('advance'); done()",
+    )
+    goal = clew.start().submit(foreign("steady"))
+    for times in (1, 2, 3):
+        clew.until(lambda times=times: len(clew.lines(goal, "trace")) == times)
+        clew.kill()
+        clew.start()
+    clew.until(lambda: len(clew.lines(goal, "trace")) == 4)
+    (clew.workspace(goal) / "go").touch()
+    clew.wait("goal.completed", goal=goal)
+
+
+def test_on_interrupt_ask_takes_an_interrupted_step_to_a_person(clew):
+    goal = clew.start().submit("---\non_interrupt: ask\n---\n" + STEPS)
+    clew.until(lambda: clew.lines(goal, "begun"))
+    clew.kill_agent(goal)
+    assert "interrupted" in clew.wait("goal.blocked", goal=goal)["reason"]
+    assert clew.lines(goal, "begun") == ["begun"]
+    (clew.workspace(goal) / "go").touch()
+    clew.ask("feedback", goal=goal, text="it is safe, run it again")
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "begun") == ["begun", "begun"]
