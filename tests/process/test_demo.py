@@ -28,7 +28,8 @@ def test_the_demo_completes_its_goals_and_leaves_nothing_behind(tmp_path, chaos)
         os.kill(int(daemon[1]), 0)
 
 
-def test_a_demo_that_is_interrupted_stops_its_daemon_and_removes_its_home(tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(2, 130), (15, 143)], ids=["SIGINT", "SIGTERM"])
+def test_a_demo_that_is_stopped_stops_its_daemon_and_removes_its_home(tmp_path, number, code):
     command = [sys.executable, "-m", "clew_daemon", "demo"]
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
@@ -36,9 +37,9 @@ def test_a_demo_that_is_interrupted_stops_its_daemon_and_removes_its_home(tmp_pa
     ) as demo:
         assert demo.stdout is not None
         daemon = re.search(r"pid (\d+)", demo.stdout.readline())
-        demo.send_signal(2)
+        demo.send_signal(number)
         _, err = demo.communicate(timeout=60)
-    assert (demo.returncode, err) == (130, "")
+    assert (demo.returncode, err) == (code, "")
     assert list(tmp_path.iterdir()) == []
     assert daemon is not None
     with pytest.raises(ProcessLookupError):

@@ -74,6 +74,16 @@ def test_a_file_that_cannot_be_a_goal_is_told_at_once_and_not_dropped(clew, tmp_
     assert not (tmp_path / "h").exists()
 
 
+def test_submit_notes_a_key_that_is_probably_a_slip_and_drops_all_the_same(clew, tmp_path):
+    goal = tmp_path / "goal.md"
+    goal.write_text("---\npriorty: 3\ntags: [x]\n---\n# x\n")
+    code, _, err = clew("--home", tmp_path / "h", "submit", goal)
+    assert code == 0
+    assert "'priorty'" in err
+    assert "did you mean" in err
+    assert "'tags'" in err
+
+
 def test_submit_of_a_file_that_is_not_there_says_so(clew, tmp_path):
     code, _, err = clew("--home", tmp_path, "submit", tmp_path / "absent.md")
     assert code == 1

@@ -33,6 +33,7 @@ ACCEPT_S = 20.0
 KILLS_MIN = 3
 POLL_S = 0.05
 LOG_LINES_SHOWN = 5
+EXIT_TERMINATED = 128 + signal.SIGTERM
 
 
 def register(app: typer.Typer) -> None:
@@ -47,6 +48,9 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the throw-away home.")] = False,
 ) -> None:
     """Show the main job on a sample goal; it needs no LLM, and leaves nothing behind."""
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED)
+    )  # the daemon is ours to stop
     home = Path(tempfile.mkdtemp(prefix="clew-demo-"))
     try:
         raise typer.Exit(0 if _played(home, chaos=chaos) else EXIT_FAILED)

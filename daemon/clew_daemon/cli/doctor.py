@@ -312,15 +312,13 @@ def _endpoint(name: str, agent: LlmAgent, where: Where) -> Finding:
 
 def _key(agent: LlmAgent, where: Where) -> str | None:
     """Return the key, "" where none is asked for, None where it is not to be had."""
-    from clew_shared.places import expanded
-
     if agent.api_key_env:
         return where.env.get(agent.api_key_env) or None
     if not agent.api_key_file:
         return ""
     try:
-        path = where.config.parent / expanded(agent.api_key_file, where.env)
-        return path.read_text(encoding="utf-8").strip() or None
+        text = Path(agent.api_key_file).expanduser().read_text(encoding="utf-8")
+        return text.strip() or None
     except (OSError, ValueError):
         return None
 

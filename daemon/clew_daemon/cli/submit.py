@@ -17,7 +17,7 @@ import typer
 
 from clew_daemon.cli.arguments import here
 from clew_daemon.cli.errors import EXIT_FAILED, CliError
-from clew_daemon.cli.printable import short
+from clew_daemon.cli.printable import clean, short
 
 if TYPE_CHECKING:
     from clew_daemon.cli.where import Where
@@ -158,10 +158,18 @@ def _validate(where: Where, name: str, raw: bytes) -> None:
         goal = parse(raw, name, agents.names)
     except GoalFileError as error:
         raise CliError(str(error)) from None
+    for key in goal.unknown_keys:
+        meant = f"; did you mean {goal.suggestions[key]}?" if key in goal.suggestions else ""
+        _note(f"the key {key!r} means nothing to clew{meant}")
     if goal.agent is None and goal.runnable_without_llm:
         return
     if fault := agents.fault(goal.agent):
-        print(f"clew: note: {fault}", file=sys.stderr)
+        _note(fault)
+
+
+def _note(text: str) -> None:
+    """Say something that is worth knowing but no error."""
+    print(f"clew: note: {clean(text)}", file=sys.stderr)
 
 
 def _sync_folder(folder: Path) -> None:
