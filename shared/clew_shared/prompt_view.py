@@ -131,7 +131,7 @@ def view_from(
         notes=hello.get("notes") or "",
         done_when=spec.get("done_when") or "",
         checks=hello.get("checks") or {},
-        playbook=hello.get("playbook") or "",
+        playbook=learned(hello.get("playbook") or ()),
         tools=offered(hello),
         mode=mode or ("json" if asked_mode == "json" else "tools"),
         task=task.get("description", ""),
@@ -158,6 +158,17 @@ def view_from(
         chars_per_token=chars_per_token,
         tightness=tightness,
     )
+
+
+def learned(bullets: Iterable[Mapping[str, Any]]) -> str:
+    """Write the playbook that `hello` gave as a model reads it, section by section; "" for none."""
+    sections: dict[str, list[str]] = {}
+    for bullet in bullets:
+        counts = f"(helpful={bullet['helpful']}, harmful={bullet['harmful']})"
+        line = f"- [{bullet['id']}] {bullet['content']} {counts}"
+        sections.setdefault(bullet["section"], []).append(line)
+    blocks = ["\n".join([f"### {name}", *lines]) for name, lines in sections.items()]
+    return "\n\n".join(["## Learned Strategies", *blocks]) if blocks else ""
 
 
 def transcript_of(state: Mapping[str, Any]) -> tuple[Entry, ...]:
