@@ -110,8 +110,7 @@ class RemoteGoal:
             self._plan([_planned(t) for t in goal.tasks], None)
 
     def close(self) -> None:
-        """Hang up."""
-        self._client.close()
+        """Let the goal be; the connection is the process's own and ends with it."""
 
     # -- talking -----------------------------------------------------------------------------------
 

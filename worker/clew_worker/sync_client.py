@@ -21,6 +21,10 @@ Notice = Callable[[dict[str, Any]], None]
 _CHUNK_BYTES = 1 << 16
 _JOIN_S = 1.0
 
+_opening = threading.Lock()
+_of_process: dict[int, SyncClient] = {}
+"""The connections of this process, by descriptor: two readers of one would tear each other's lines."""
+
 
 class SyncClient:
     """A connection to the daemon; use it as `with SyncClient.from_env() as daemon:`.
@@ -42,11 +46,18 @@ class SyncClient:
         self._heart: threading.Thread | None = None
 
     @classmethod
-    def from_env(cls) -> Self:
-        """Take the connection that the daemon has left in `CLEW_FD`; KeyError without one."""
+    def from_env(cls) -> SyncClient:
+        """Give the connection that the daemon has left in `CLEW_FD`; KeyError without one.
+
+        A process has one: until it is closed, whoever asks gets the same.
+        """
         fd = int(os.environ["CLEW_FD"])
-        os.set_inheritable(fd, False)
-        return cls(socket.socket(fileno=fd))
+        with _opening:
+            client = _of_process.get(fd)
+            if client is None:
+                os.set_inheritable(fd, False)
+                client = _of_process[fd] = cls(socket.socket(fileno=fd))
+            return client
 
     def __enter__(self) -> Self:
         return self
@@ -64,7 +75,10 @@ class SyncClient:
         self._closed.set()
         if self._heart and self._heart is not threading.current_thread():
             self._heart.join(_JOIN_S)
-        self._sock.close()
+        with _opening:
+            for fd in [fd for fd, client in _of_process.items() if client is self]:
+                del _of_process[fd]
+            self._sock.close()
 
     def on(self, method: str, callback: Notice) -> None:
         """Call back with the params of each notification of that name."""

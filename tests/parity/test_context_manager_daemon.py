@@ -1,0 +1,272 @@
+"""`ContextManager` under a daemon: every call is a word of the protocol. The daemon here is a core on a socket."""
+
+import json
+import os
+import socket
+import threading
+from collections import deque
+from contextlib import closing
+from itertools import count
+
+import pytest
+
+from clew_shared import events as ev
+from clew_shared import protocol
+from clew_shared.core import Core, Report, WrongState
+from clew_shared.publish import state_view
+from clew_shared.settings import Loops
+from clew_shared.state import State
+from clew_worker import ContextManager, Subtask, SyncClient, Task
+from clew_worker.agent import Disconnected, RpcError
+
+GOAL = "Create mathx package"
+PYTEST = ("run_cmd", {"cmd": ["pytest", "-q"]}, "error")
+
+
+class Daemon(threading.Thread):
+    """Answers one agent as the daemon's session does, from a core in memory."""
+
+    def __init__(self, sock, tasks=()):
+        super().__init__(daemon=True)
+        self.sock, self.heard, self.beats = sock, deque(), threading.Semaphore(0)
+        numbers = count(1)
+        self.core = Core(State(), Loops(), lambda: next(numbers))
+        spec = ev.Spec(description=GOAL, notes="mind the tests")
+        self.core.emit(ev.GoalAccepted(goal_id="mathx-1", spec=spec, tasks=tasks))
+        self.core.emit(ev.GoalStarted())
+        self.core.emit(ev.WorkerStarted(epoch=1))
+        self.core.start(0.0)
+
+    def run(self):
+        with self.sock.makefile("rb") as lines:
+            for line in lines:
+                message = protocol.parse(line)
+                if message["method"] == "heartbeat":
+                    self.beats.release()
+                    continue
+                self.heard.append(message["method"])
+                params = protocol.params(message["method"], message["params"])
+                try:
+                    answer = protocol.result(
+                        message["id"], getattr(self, message["method"])(params)
+                    )
+                except WrongState as error:
+                    answer = protocol.error(message["id"], protocol.WRONG_STATE, str(error))
+                note = protocol.notification("feedback", {"text": "well done"})
+                self.sock.sendall(note + answer)
+
+    def view(self):
+        state = self.core.state
+        return json.loads(json.dumps(state_view(state))) | {
+            "replan_required": state.replan_required or None
+        }
+
+    def hello(self, _):
+        ids = {"goal_id": "mathx-1", "epoch": 1, "notes": "mind the tests", "heartbeat_s": 0.01}
+        return ids | {"state": self.view()}
+
+    def record(self, p):
+        said = self.core.record(p.tool, p.args, Report(p.result, p.output, p.changed), 0.0)
+        return {"allowed": said.allowed, "seq": said.seq, "reason": said.reason, "message": "m"}
+
+    def propose(self, p):
+        said = self.core.propose(p.tool, p.args, 0.0)
+        return {"verdict": "allowed" if said.allowed else "blocked", "seq": said.seq}
+
+    def outcome(self, p):
+        self.core.outcome(p.seq, Report(p.result, p.output, p.changed), 0.0)
+        return {"intervention": None, "escalated_to": None}
+
+    def plan(self, p):
+        tasks = tuple(ev.PlannedTask.model_validate(t.model_dump()) for t in p.tasks)
+        self.core.plan(tasks, p.replan, 0.0)
+        return {"state": self.view()}
+
+    def complete_subtask(self, p):
+        level = self.core.complete_subtask(0.0, success=p.success, failure=p.failure)
+        return {"state": self.view(), "escalated_to": level}
+
+    def advance(self, _):
+        more = self.core.advance(0.0)
+        return {"subtask": {} if more else None, "task": {} if more else None}
+
+
+@pytest.fixture
+def started(monkeypatch, tmp_path):
+    """Start daemons, and end them after the test."""
+    running = []
+
+    def start(tasks=()):
+        ours, theirs = socket.socketpair()
+        daemon = Daemon(ours, tasks)
+        daemon.start()
+        running.append((daemon, ours))
+        monkeypatch.setenv("CLEW_FD", str(theirs.detach()))
+        return daemon
+
+    monkeypatch.chdir(tmp_path)
+    yield start
+    for daemon, sock in running:
+        with closing(sock):
+            sock.shutdown(socket.SHUT_RDWR)
+            daemon.join(10)
+
+
+@pytest.fixture
+def opened(started):
+    all_opened = []
+
+    def open_goal(tasks=()):
+        daemon = started(tasks)
+        ctx = ContextManager()
+        all_opened.append(ctx)
+        ctx.load_or_init("whatever the agent was told")
+        return daemon, ctx
+
+    yield open_goal
+    for ctx in all_opened:
+        ctx.close()
+    SyncClient.from_env().close()
+
+
+def planned(*names):
+    steps = tuple(ev.PlannedSubtask(description=n) for n in names)
+    return (ev.PlannedTask(description="Task 1", subtasks=steps),)
+
+
+def test_the_goal_is_the_daemons_and_nothing_is_written_here(opened, tmp_path):
+    _, ctx = opened()
+    assert ctx.state.goal.description == GOAL
+    assert ctx.state.goal_id == "mathx-1"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tasks_appended_at_the_beginning_are_sent_as_the_plan(opened):
+    daemon, ctx = opened()
+    assert ctx.state.goal.tasks == []
+    task = Task("Create package", [Subtask("a"), Subtask("b")])
+    ctx.state.goal.tasks.append(task)
+    assert ctx.record_action(*PYTEST)
+    assert [s.description for s in daemon.core.state.goal.tasks[0].subtasks] == ["a", "b"]
+    assert ctx.state.goal.tasks[0] is task
+    assert (task.subtasks[0].status, task.subtasks[0].actions_total) == ("in_progress", 1)
+
+
+def test_the_daemon_judges_and_its_blocks_are_shown(opened):
+    _, ctx = opened(planned("a", "b"))
+    assert [ctx.record_action(*PYTEST) for _ in range(3)] == [True, True, False]
+    assert ctx.answer.reason == "repetition"
+    assert ctx.state.blocked_actions == ['run_cmd::{"cmd":["pytest","-q"]}']
+    text = ctx.get_compact_context()
+    assert "BLOCKED: run_cmd" in text
+    assert "NOTES: mind the tests" in text
+    assert "NEXT: b" in text
+    assert "run_cmd" in ctx.get_loop_summary()
+
+
+def test_two_managers_of_one_process_share_the_connection(opened):
+    _, ctx = opened(planned("a", "b"))
+    ctx.record_action(*PYTEST)
+    with ContextManager() as other:
+        other.load_or_init()
+        other.record_action(*PYTEST)
+    assert not ctx.record_action(*PYTEST)
+
+
+def test_proposals_and_outcomes_go_through(opened):
+    daemon, ctx = opened(planned("a"))
+    answer = ctx.propose("run_cmd", {"cmd": "make"})
+    assert answer.allowed
+    ctx.outcome(answer, "success", output="made")
+    assert daemon.core.state.subtask.actions[0].result == "success"
+
+
+def test_subtasks_are_completed_and_advanced_over(opened):
+    _, ctx = opened(planned("a", "b"))
+    ctx.mark_subtask_complete(success=True)
+    assert ctx.advance_to_next_subtask() is True
+    assert ctx.state.current_subtask_idx == 1
+    ctx.mark_subtask_complete(success=True)
+    assert ctx.advance_to_next_subtask() is False
+    assert ctx.state.goal.tasks[0].status == "completed"
+
+
+def fail_twice(ctx):
+    return [ctx.mark_subtask_complete(success=False, reason="no") for _ in range(2)]
+
+
+def test_another_way_put_into_the_tree_is_sent_as_the_replan(opened):
+    daemon, ctx = opened(planned("a", "b"))
+    assert fail_twice(ctx) == [None, "task"]
+    ctx.state.goal.tasks[0].subtasks.append(Subtask("another way"))
+    assert ctx.record_action(*PYTEST)
+    names = [s.description for s in daemon.core.state.goal.tasks[0].subtasks]
+    assert names == ["b", "another way"]
+    assert ctx.state.subtask.description == "b"
+
+
+def test_advancing_past_a_blocked_subtask_plans_what_is_left(opened):
+    _, ctx = opened(planned("a", "b"))
+    fail_twice(ctx)
+    assert ctx.advance_to_next_subtask() is True
+    assert ctx.state.subtask.description == "b"
+
+
+def test_advancing_with_nothing_left_says_what_to_do(opened):
+    _, ctx = opened(planned("a"))
+    fail_twice(ctx)
+    with pytest.raises(WrongState, match="append another way"):
+        ctx.advance_to_next_subtask()
+
+
+def test_a_plan_that_the_daemon_does_not_wait_for_is_refused_once(opened):
+    _, ctx = opened(planned("a"))
+    ctx.state.goal.tasks.append(Task("too late", [Subtask("x")]))
+    with pytest.raises(WrongState, match="comes first or never"):
+        ctx.record_action(*PYTEST)
+    assert ctx.record_action(*PYTEST)
+    assert len(ctx.state.goal.tasks) == 1
+
+
+def test_probes_are_shown_beside_what_the_daemon_knows(opened):
+    _, ctx = opened(planned("a"))
+    ctx.update_probe_state({"pkg_exists": True})
+    ctx.record_action(*PYTEST)
+    assert ctx.state.last_probe_state == {"pkg_exists": True}
+
+
+def test_the_heart_beats_while_the_agent_is_busy(opened):
+    daemon, _ = opened()
+    assert all(daemon.beats.acquire(timeout=10) for _ in range(5))
+
+
+def test_notifications_are_heard_while_an_answer_is_waited_for(started):
+    started()
+    heard = []
+    with SyncClient.from_env() as client:
+        client.on("feedback", heard.append)
+        client.hello("test/1")
+    assert heard == [{"text": "well done"}]
+
+
+def test_a_refusal_and_a_hang_up_are_errors(started):
+    daemon = started()
+    with SyncClient.from_env() as client:
+        with pytest.raises(RpcError, match="no replan is asked for"):
+            client.call("plan", tasks=planned_json(), replan="task")
+        daemon.sock.shutdown(socket.SHUT_RDWR)
+        with pytest.raises(Disconnected):
+            client.call("advance")
+    assert client.closed
+
+
+def planned_json():
+    return [{"description": "t", "subtasks": [{"description": "s"}]}]
+
+
+def test_the_descriptor_is_not_inherited_by_what_the_agent_starts(started):
+    started()
+    fd = int(os.environ["CLEW_FD"])
+    os.set_inheritable(fd, True)
+    with SyncClient.from_env():
+        assert not os.get_inheritable(fd)
