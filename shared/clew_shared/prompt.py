@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from clew_shared.prompt_tools import listing
+from clew_shared.prompt_tools import is_own, listing
 from clew_shared.prompt_view import LAST_SHARE, URGENT_SHARE, Call, Entry, Said, View
 
 Message = dict[str, Any]
@@ -25,7 +25,7 @@ JSON_RULES = (
     'Answer with one JSON object and nothing else: {"tool": NAME, "args": {...}}\n'
     "The tools and their args (? = optional):"
 )
-OUTPUT_CHARS = 4_000
+OUTPUT_CHARS = 3_000
 ARG_CHARS = 6_000
 TRANSCRIPT_SHARE = 0.75
 FOLD_TO = 0.5
@@ -90,7 +90,7 @@ def _blocks(view: View) -> list[tuple[str, list[Message]]]:
 def _system(view: View) -> str:
     parts = [RULES]
     if view.mode == "json":
-        parts.append(JSON_RULES + "\n" + listing(view.tools))
+        parts.append(JSON_RULES + "\n" + listing(view.steady_tools))
     if view.playbook.strip():
         parts.append(view.playbook.strip())
     return "\n\n".join(parts)
@@ -213,6 +213,9 @@ def _arg(value: Any) -> Any:
 def state_block(view: View) -> str:
     """Write what the model reads last: where it stands and what is asked of it now."""
     lines = [*_standing(view), *_limits(view)]
+    own = tuple(t for t in view.tools if is_own(t))
+    if own and view.mode == "json":
+        lines.append("Also there now:\n" + listing(own))
     if view.replan:
         lines.append(_replan(view))
     elif not view.subtask_open:
@@ -270,6 +273,8 @@ def _ask(view: View) -> str:
     if last is None:
         plan = "Call plan, or the first tool."
         return plan if _offers(view, "plan") else "Call the first tool."
+    if last.name == "finish":  # it was not accepted, or it would be over
+        return "Do what is missing: write or change a file, or call another tool."
     if last.result == "blocked":
         return f"It was refused. If the {what} is done, call {done}. If not, call something else."
     if last.result != "success":

@@ -53,15 +53,12 @@ def offered(hello: Mapping[str, Any]) -> tuple[Tool, ...]:
     they see.
     """
     state = hello["state"]
-    given = tuple(_from_dict(raw) for raw in hello.get("tools") or ())
+    kept = steady(hello)
     if state.get("replan_required"):
-        return (PLAN, *(t for t in given if t.name == "finish"))
-    small = is_small(hello) and not has_plan(state)
-    shown = (t for t in given if not (small and t.name in _ONLY_IN_LONG_WORK))
-    kept = tuple(_short(t) for t in sorted(shown, key=_order))
+        return (PLAN, *(t for t in kept if t.name == "finish"))
     if has_plan(state):
         return (*kept, COMPLETE_SUBTASK)
-    if small or _has_acted(state):
+    if is_small(hello) or _has_acted(state):
         return kept
     return (*kept, PLAN)
 
@@ -77,6 +74,19 @@ def is_small(hello: Mapping[str, Any]) -> bool:
     """Say whether a goal is too small to be worth a plan: a few plain lines."""
     text = hello["state"]["goal"]["description"] + "\n" + (hello.get("notes") or "")
     return len(text) <= SMALL_GOAL_CHARS and len(text.strip().splitlines()) <= SMALL_GOAL_LINES
+
+
+def is_own(tool: Tool) -> bool:
+    """Tell the agent's own tools, which come and go with the plan, from the daemon's."""
+    return tool.name in (PLAN.name, COMPLETE_SUBTASK.name)
+
+
+def steady(hello: Mapping[str, Any]) -> tuple[Tool, ...]:
+    """List the daemon's tools as a prompt in json mode names them: the same all through a goal."""
+    given = (_from_dict(raw) for raw in hello.get("tools") or ())
+    small = is_small(hello)
+    shown = (t for t in given if not (small and t.name in _ONLY_IN_LONG_WORK))
+    return tuple(_short(t) for t in sorted(shown, key=_order))
 
 
 def listing(tools: tuple[Tool, ...]) -> str:

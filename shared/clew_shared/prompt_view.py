@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from clew_shared.prompt_tools import offered
+from clew_shared.prompt_tools import offered, steady
 from clew_shared.tools import Tool
 
 Mode = Literal["tools", "json"]
@@ -76,6 +76,9 @@ class View:
     checks: Mapping[str, str] = field(default_factory=dict)
     playbook: str = ""
     tools: tuple[Tool, ...] = ()
+    """What is offered now."""
+    steady_tools: tuple[Tool, ...] = ()
+    """What the system prompt of json mode lists."""
     mode: Mode = "tools"
     task: str = ""
     subtask: str = ""
@@ -133,6 +136,7 @@ def view_from(
         checks=hello.get("checks") or {},
         playbook=learned(hello.get("playbook") or ()),
         tools=offered(hello),
+        steady_tools=steady(hello),
         mode=mode or ("json" if asked_mode == "json" else "tools"),
         task=task.get("description", ""),
         subtask=subtask.get("description", ""),

@@ -12,7 +12,7 @@ from typing import Any
 
 from clew_shared.prompt import build, size_chars
 from clew_shared.prompt_tools import schema_of
-from clew_shared.prompt_view import Mode, Said
+from clew_shared.prompt_view import Mode, Said, View
 from clew_shared.tools import Tool
 
 from . import json_mode
@@ -164,7 +164,7 @@ class LlmAgent:
         """Ask until there is an answer, in the form that this server and this model can do."""
         while True:
             view = self._memory.view()
-            tools = tuple(t for t in view.tools if t.name != self._withheld) or view.tools
+            tools = self._offered(view)
             messages = build(view)
             answer_tokens = max(view.max_tokens // 2 ** (1 + view.tightness), ANSWER_TOKENS_MIN)
             try:
@@ -184,6 +184,13 @@ class LlmAgent:
                 listed = 0 if view.mode == "json" else len(json.dumps([*map(schema_of, tools)]))
                 self._memory.calibrate(size_chars(messages) + listed, completion.usage.input)
                 return completion, self._read(completion, view.tools)
+
+    def _offered(self, view: View) -> tuple[Tool, ...]:
+        """Leave out what would be refused: the call just refused, `finish` while checks fail."""
+        withheld = {self._withheld}
+        if self._memory.mode == "json" and not self._turns.may_finish and not view.replan:
+            withheld.add("finish")
+        return tuple(t for t in view.tools if t.name not in withheld) or view.tools
 
     def _read(self, completion: Completion, tools: tuple[Tool, ...]) -> Reading:
         if completion.calls:

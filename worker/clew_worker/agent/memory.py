@@ -37,6 +37,8 @@ class Memory:
         self.iteration = 0
         self.actions = 0
         self.refusals = 0
+        self.changes = 0
+        """Actions that changed something, or may have."""
         self._measured = False
         self._notes = 0
         self._subtask: tuple[Any, ...] = ()

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clew_shared import protocol
+from clew_shared.progress import normalise
 from clew_shared.prompt import shortened
 from clew_shared.prompt_view import Call
 
@@ -37,6 +38,7 @@ class Turns:
         self._name = name
         self._doubted: set[tuple[int, str]] = set()
         self._checked_at = -1
+        self._failing = ""
         self.records: list[dict[str, Any]] = []
         self.refused = ""
         """The tool that this turn was refused, if any."""
@@ -82,6 +84,9 @@ class Turns:
         entry = _entry(call, answer)
         self._memory.transcript.append(entry)
         self._memory.actions += 1
+        waited = call.name == "wait"  # then the world outside may have moved
+        changed = entry.result != "blocked" and (waited or entry.changed is not False)
+        self._memory.changes += changed
         self.records.append(_record(entry, answer))
         self.hear(answer)
         if answer["verdict"] == "blocked":
@@ -168,7 +173,7 @@ class Turns:
     async def _try_finish(self, summary: str) -> None:
         """Let the daemon's checks decide; `Over` where they agree."""
         self.reached_daemon = True
-        if self._checked_at == self._memory.actions:
+        if not self.may_finish:
             text = "Nothing was done since the checks failed. Change something first."
             self._memory.answer("finish", {"summary": summary}, text)
             return
@@ -182,8 +187,28 @@ class Turns:
         if answer.get("accepted"):
             raise Over
         await self.refresh()
-        self._checked_at = self._memory.actions
-        self._memory.answer("finish", {"summary": summary}, _not_accepted(answer))
+        self._checked_at = self._memory.changes
+        self._memory.answer("finish", {"summary": summary}, self._not_accepted(answer))
+
+    def _not_accepted(self, answer: Mapping[str, Any]) -> str:
+        """Show what fails; the same failure again is named and not shown once more."""
+        failing = answer.get("failing_checks") or ()
+        if not failing:
+            left = "\n".join(f"- {name}" for name in (answer.get("open_subtasks") or ())[:10])
+            return f"Not finished: this is still open:\n{left}"
+        parts = [(str(c["name"]), str(c.get("output") or "")) for c in failing]
+        shown = "\n".join(f"- {n}:\n{shortened(o, CHECK_OUTPUT_CHARS)}" for n, o in parts)
+        same = normalise(shown) == self._failing
+        self._failing = normalise(shown)
+        if same:
+            names = ", ".join(name for name, _ in parts)
+            return f"Not finished: these checks fail just as before: {names}. Try another change."
+        return f"Not finished: these checks fail. Mend the files.\n{shown}"
+
+    @property
+    def may_finish(self) -> bool:
+        """Whether finishing makes sense: not while nothing was changed since checks failed."""
+        return self._checked_at != self._memory.changes
 
     def _doubt(self, claim: str) -> str:
         """Ask back, once, where a claim of success contradicts what was seen in this subtask."""
@@ -287,18 +312,6 @@ def _record(entry: Call, answer: Mapping[str, Any]) -> dict[str, Any]:
         "execution_time": duration_s,
         "cost": {"tokens": 0, "time": duration_s},
     }
-
-
-def _not_accepted(answer: Mapping[str, Any]) -> str:
-    failing = answer.get("failing_checks") or ()
-    if failing:
-        parts = [
-            f"- {check['name']}:\n{shortened(str(check.get('output') or ''), CHECK_OUTPUT_CHARS)}"
-            for check in failing
-        ]
-        return "Not finished: these checks fail. Mend it.\n" + "\n".join(parts)
-    left = "\n".join(f"- {name}" for name in (answer.get("open_subtasks") or ())[:10])
-    return f"Not finished: this is still open:\n{left}"
 
 
 def _truth(value: Any) -> bool:

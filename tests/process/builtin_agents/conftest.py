@@ -3,12 +3,8 @@
 import asyncio
 import contextlib
 import socket
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from clew_worker.agent import llm_client
 from clew_worker.agent.life import live

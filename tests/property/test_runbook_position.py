@@ -1,0 +1,46 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew_worker.agent.runbook import position
+
+FAILED = st.sampled_from(["failure", "error", "timeout", "interrupted", "blocked"])
+
+
+@st.composite
+def runs(draw):
+    """Steps, and the actions of a run of them that was cut off somewhere."""
+    commands = draw(st.lists(st.sampled_from("abc"), min_size=1, max_size=40))
+    steps = [{"tool": "run_cmd", "args": {"cmd": c}} for c in commands]
+    done = draw(st.integers(0, len(steps)))
+    actions = []
+    for step in steps[:done]:
+        failures = draw(st.lists(FAILED, max_size=1)) if draw(st.integers(0, 9)) == 0 else []
+        named = {"name": step["tool"], "args": step["args"]}
+        actions += [{**named, "result": result} for result in [*failures, "success"]]
+    if done < len(steps) and draw(st.booleans()):
+        args = steps[done]["args"]
+        actions.append({"name": "run_cmd", "args": args, "result": draw(FAILED)})
+    return steps, done, actions
+
+
+@given(runs())
+def test_with_all_actions_known_the_next_step_is_exactly_the_first_undone_one(run):
+    steps, done, actions = run
+    assert position(steps, actions, len(actions)) == done
+
+
+@given(runs(), st.integers(1, 20))
+def test_with_the_last_actions_only_no_step_is_skipped_that_nothing_speaks_for(run, kept):
+    steps, done, actions = run
+    distinct = [{"tool": "run_cmd", "args": {"cmd": f"step {n}"}} for n in range(len(steps))]
+    at, named = 0, []
+    for action in actions:
+        named.append({**action, "args": distinct[at]["args"]})
+        at += action["result"] == "success"
+    assert position(distinct, named[-kept:], len(named)) == done
+
+
+def test_actions_of_other_steps_say_nothing():
+    steps = [{"tool": "run_cmd", "args": {"cmd": "a"}}]
+    other = [{"name": "run_cmd", "args": {"cmd": "b"}, "result": "success"}]
+    assert position(steps, other, 1) == 0
