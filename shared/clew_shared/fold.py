@@ -474,6 +474,8 @@ def _learn(state: State, action: Action, signature: str, e: ev.ActionFinished, b
         attention.fresh = True
         attention.themes.clear()
     _relieve(state)
+    if progress and changed:
+        _heed(state, "same_error")
 
 
 def _tally(
@@ -481,6 +483,7 @@ def _tally(
 ) -> None:
     tally = scope.tallies.setdefault(signature, {}).setdefault(world, Tally())
     _count(tally.counts, e.outcome)
+    tally.steady = tally.outcome in ("", e.outcome)
     tally.outcome, tally.result, tally.head = e.outcome, e.result, e.head
     tally.seq, tally.soft = action.seq, e.soft
     tally.reading = tally.reading and reading and e.result == Result.SUCCESS
@@ -533,6 +536,15 @@ def _relieve(state: State) -> None:
     raised = state.attention.raised
     for kind in [k for k, r in raised.items() if streak_of(state, k, r.key) < r.streak]:
         del raised[kind]
+
+
+def _heed(state: State, intervention: str) -> None:
+    """Let an intervention wait anew: the agent went on to a world that it had not seen."""
+    if raised := state.attention.raised.get(intervention):
+        streak = streak_of(state, intervention, raised.key)
+        state.attention.raised[intervention] = Raised(
+            raised.key, state.attention.steps, streak, heeded=True
+        )
 
 
 def streak_of(state: State, intervention: str, key: str) -> int:
@@ -641,6 +653,8 @@ def _unblocked(state: State, e: ev.Unblocked, _seq: int) -> None:
         for counts in (scope.blocks, scope.tallies, scope.crashes, scope.loop_counts):
             counts.pop(e.signature, None)
         scope.steps = [s for s in scope.steps if s.signature != e.signature]
+    if not state.scope.blocks:
+        state.blocked_proposals = 0  # they were made at what is no longer blocked
 
 
 def _reported(state: State, e: ev.Reported, seq: int) -> None:

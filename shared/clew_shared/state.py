@@ -25,7 +25,10 @@ EVERYWHERE = "*"
 
 @dataclass(slots=True)
 class Tally:
-    """What came of one signature in one world: attempts by outcome, and how the last one went."""
+    """What came of one signature in one world: attempts by outcome, and how the last one went.
+
+    `steady` says that the last two attempts had one outcome.
+    """
 
     counts: dict[str, int] = field(default_factory=dict)
     outcome: str = ""
@@ -35,6 +38,7 @@ class Tally:
     reading: bool = True
     plain: bool = True
     soft: bool = False
+    steady: bool = True
 
 
 @dataclass(slots=True)
@@ -60,11 +64,15 @@ class Streak:
 
 @dataclass(slots=True)
 class Raised:
-    """An intervention that waits to be heeded: at which step it was raised, by a streak how long."""
+    """An intervention that waits to be heeded: at which step it was raised, by a streak how long.
+
+    One that led to a new world is `heeded`, though what raised it may still hold; both count from there.
+    """
 
     key: str
     since: int
     streak: int
+    heeded: bool = False
 
 
 @dataclass(slots=True)

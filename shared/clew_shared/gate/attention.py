@@ -48,7 +48,8 @@ def _due(state: State, found: Intervened) -> Intervened | None:
     if raised and raised.key == found.key:
         grown = streak_of(state, found.intervention, found.key) - raised.streak
         waited = attention.steps - raised.since
-        ignored = grown > 0 and max(waited, grown) >= IGNORED_AFTER_STEPS  # turns are no steps
+        enough = IGNORED_AFTER_STEPS if raised.heeded else 1
+        ignored = grown >= enough and max(waited, grown) >= IGNORED_AFTER_STEPS  # turns are no steps
         return found.model_copy(update={"again": True}) if ignored else None
     family = _FAMILY[found.intervention]
     recent = (

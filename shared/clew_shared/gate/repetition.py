@@ -20,7 +20,7 @@ def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refu
 
     Stops: `pytest` three times with no edit between, the identical `write_file` again and again.
     Must pass: `pytest` between different edits (another world each time), a poll whose output moves
-    (another outcome each time).
+    (another outcome each time), a flaky test that is run a few times more.
     """
     if not thresholds.progress_aware:
         return _plain(state, proposal, thresholds)
@@ -31,6 +31,8 @@ def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refu
         return None
     attempt = tally.counts.get(known.outcome if known else tally.outcome, 0) + 1
     limit = _limit(proposal.tool, thresholds, soft=known.soft if known else tally.soft)
+    if not known and not tally.steady:
+        limit += 1  # what will come of it is less certain
     if attempt < limit:
         return None
     evidence = f"attempt {attempt} of the same action in the same world, each time: {tally.result}"

@@ -1,0 +1,180 @@
+"""A played agent for the tests of the pure core: no process, no disk, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+
+import pytest
+
+from clew_shared import events as ev
+from clew_shared.core import Core, Report
+from clew_shared.settings import Loops
+from clew_shared.state import State, dump, load
+
+
+@dataclass
+class Answer:
+    """What the agent hears of one action, from its proposal to its outcome."""
+
+    verdict: object
+    heard: object = None
+
+    @property
+    def allowed(self):
+        return self.verdict.allowed
+
+    @property
+    def reason(self):
+        return self.verdict.reason
+
+    @property
+    def message(self):
+        return self.verdict.message
+
+    @property
+    def word(self):
+        said = (self.heard and self.heard.intervention) or self.verdict.intervention
+        return said.kind if said else ""
+
+    @property
+    def escalated_to(self):
+        return (self.heard and self.heard.escalated_to) or self.verdict.escalated_to
+
+
+class PlayedAgent:
+    """One goal's core, with a workspace of named contents in the place of a disk."""
+
+    def __init__(self, *tasks, max_actions=1000, spec=None, **loops):
+        numbers = count(1)
+        self.files = {}
+        self.at = 0.0
+        self.rows = []
+        self.core = Core(
+            State(), Loops.model_validate(loops), lambda: next(numbers), max_actions=max_actions
+        )
+        self.core.emit(
+            ev.GoalAccepted(
+                goal_id="goal-1",
+                spec=ev.Spec(description="goal", **(spec or {})),
+                tasks=plan(*tasks),
+            )
+        )
+        self.core.emit(ev.GoalStarted())
+        self.core.emit(ev.WorkerStarted(epoch=1))
+        self.look()
+        self.core.start(self.at)
+
+    @property
+    def state(self):
+        return self.core.state
+
+    @property
+    def world(self):
+        return repr(sorted(self.files.items()))
+
+    def take(self):
+        """Move what must be recorded to `rows`, as it would come back from the ledger."""
+        self.rows += [(r.seq, ev.decode(ev.encode(r.event))) for r in self.core.take()]
+        return self.rows
+
+    def restart(self):
+        """Forget everything but a snapshot."""
+        self.take()
+        self.core.state = load(dump(self.core.state))
+
+    def look(self):
+        return self.core.see_world(self.world, self.at)
+
+    def act(self, tool, args, result="success", output="", *, files=None):
+        """Propose; where it is allowed, change `files` and report with a measured world."""
+        if self.core.refuses(tool, args):
+            self.look()
+        verdict = self.core.propose(tool, args, self.at)
+        if not verdict.allowed:
+            return Answer(verdict)
+        self.files.update(files or {})
+        report = Report(result, output, None, self.world)
+        return Answer(verdict, self.core.outcome(verdict.seq, report, self.at))
+
+    def run(self, cmd, result="success", output="", **more):
+        return self.act("run_cmd", {"cmd": cmd}, result, output, **more)
+
+    def fail(self, cmd, output="Error: it does not work", **more):
+        return self.run(cmd, "failure", output, **more)
+
+    def read(self, path, output="text"):
+        return self.act("read_file", {"path": path}, output=output)
+
+    def write(self, path, content):
+        args = {"path": path, "content": content}
+        return self.act("write_file", args, output="written", files={path: content})
+
+    def record(self, tool, args, result="success", output=None, changed=None, world=""):
+        report = Report(result, output, changed, world)
+        return Answer(self.core.record(tool, args, report, self.at))
+
+    def claim(self, tool, args, result="success", output=None, changed=None):
+        """Do something as an agent that runs its own tools: proposed, done, told."""
+        if self.core.refuses(tool, args):
+            self.look()
+        verdict = self.core.propose(tool, args, self.at)
+        if not verdict.allowed:
+            return Answer(verdict)
+        report = Report(result, output, changed, self.world if changed is None else "")
+        return Answer(verdict, self.core.outcome(verdict.seq, report, self.at))
+
+    def think(self, text, *, tools=False):
+        word = self.core.think(text, self.at, has_tool_calls=tools).intervention
+        return word.kind if word else ""
+
+    def reflect(self, assessment=""):
+        heard = self.core.reflect(ev.Reflected(iteration=0, assessment=assessment))
+        return heard.intervention.kind if heard.intervention else ""
+
+    def complete(self, *, success=True, failure=""):
+        return self.core.complete_subtask(self.at, success=success, failure=failure)
+
+    def advance(self):
+        return self.core.advance(self.at)
+
+    def die(self, tool, args):
+        """Let the worker die while an action is in flight; True where it was allowed to begin."""
+        verdict = self.core.propose(tool, args, self.at)
+        if verdict.allowed:
+            self.core.interrupt("killed", self.at, counts=True)
+        return verdict.allowed
+
+    def replan(self, level, *tasks):
+        self.core.plan(plan(*tasks), level, self.at)
+
+    def feedback(self, text="try another way"):
+        self.core.emit(ev.FeedbackGiven(text=text))
+
+    def resume(self):
+        self.core.emit(ev.GoalRequeued(by="resume", reopen=True))
+        self.core.emit(ev.GoalStarted())
+        self.core.start(self.at)
+
+
+def plan(*tasks):
+    """Make a plan of tasks, each a list of its subtasks' descriptions."""
+    return tuple(
+        ev.PlannedTask(
+            description=f"task {n}",
+            subtasks=tuple(ev.PlannedSubtask(description=name) for name in names),
+        )
+        for n, names in enumerate(tasks)
+    )
+
+
+@pytest.fixture(scope="session")
+def played():
+    """Give the class, to make agents of: `played(["first", "second"], repeat_limit=4)`."""
+    return PlayedAgent
+
+
+@pytest.fixture
+def agent():
+    """Give an agent with the default numbers and one implicit subtask."""
+    return PlayedAgent()

@@ -1,0 +1,182 @@
+"""Who must find another way: the task, the goal, a person."""
+
+import pytest
+
+from clew_shared.core import WrongState
+
+
+def block(agent):
+    """Let the current subtask fail until it is blocked; give the level escalated to."""
+    for _ in range(agent.core.loops.failure_limit):
+        level = agent.complete(success=False, failure="no way")
+    return level
+
+
+def test_the_first_failure_keeps_the_subtask_in_progress(agent):
+    assert agent.complete(success=False, failure="no way") is None
+    subtask = agent.state.subtask
+    assert (subtask.status, subtask.attempts, subtask.last_failure) == ("in_progress", 1, "no way")
+
+
+def test_the_second_failure_blocks_it_and_asks_for_a_replan_of_the_task(agent):
+    assert block(agent) == "task"
+    assert agent.state.subtask.status == "blocked"
+    assert agent.state.replan_required == "task"
+
+
+def test_the_whole_way_from_subtask_to_person(played):
+    agent = played(["one"], ["later"])
+    levels = []
+    while agent.state.goal.status == "in_progress":
+        levels.append(block(agent))
+        if levels[-1] != "person":
+            agent.replan(levels[-1], ["another way"])
+    of_a_task = ["task", "task", "goal"]
+    assert levels == [*of_a_task, "task", "task", "goal", "person"]
+    assert agent.state.goal.status == "blocked"
+    assert "another way" in agent.state.question
+
+
+def test_the_limits_can_be_set(played):
+    agent = played(failure_limit=1, replan_limit=1)
+    assert block(agent) == "task"
+    agent.replan("task", ["second"])
+    assert block(agent) == "goal"
+    agent.replan("goal", ["third"])
+    assert block(agent) == "person"
+
+
+def test_a_replan_fails_once_however_many_of_its_subtasks_are_blocked(played):
+    agent = played(["one"])
+    block(agent)
+    agent.replan("task", ["a", "b", "c"])
+    block(agent)
+    assert agent.state.task.failed_replans == 1
+
+
+def test_a_goals_replan_fails_once_though_two_of_its_subtasks_are_blocked(played):
+    agent = played(["one"])
+    for _ in range(2):
+        block(agent)
+        agent.replan("task", ["two"])
+    assert block(agent) == "goal"
+    agent.replan("goal", ["a"], ["b"])
+    assert block(agent) == "task"
+    agent.replan("task", ["a, another way"])
+    agent.complete()
+    agent.advance()
+    assert block(agent) == "task"
+    assert agent.state.goal.failed_replans == 1
+
+
+def test_a_replan_that_works_out_does_not_count(played):
+    agent = played(["one", "two"])
+    block(agent)
+    agent.replan("task", ["another"])
+    agent.complete()
+    assert agent.state.task.failed_replans == 0
+    assert agent.advance() is False
+
+
+def test_a_replan_of_the_task_replaces_the_blocked_and_the_pending(played):
+    agent = played(["done", "blocked", "pending"], ["other task"])
+    agent.complete()
+    agent.advance()
+    block(agent)
+    agent.replan("task", ["x", "y"])
+    tree = [[(s.description, s.status) for s in t.subtasks] for t in agent.state.goal.tasks]
+    assert tree == [
+        [("done", "completed"), ("x", "in_progress"), ("y", "pending")],
+        [("other task", "pending")],
+    ]
+    assert agent.state.set_aside == ["blocked (blocked: no way)", "pending (pending)"]
+
+
+def test_a_replan_of_the_goal_replaces_all_open_tasks(played):
+    agent = played(["done"], ["kept", "blocked"], ["pending"], replan_limit=1)
+    agent.complete()
+    agent.advance()
+    agent.complete()
+    agent.advance()
+    block(agent)
+    agent.replan("task", ["still no way"])
+    assert block(agent) == "goal"
+    agent.replan("goal", ["x"], ["y"])
+    tree = [[(s.description, s.status) for s in t.subtasks] for t in agent.state.goal.tasks]
+    assert tree == [
+        [("done", "completed")],
+        [("kept", "completed")],
+        [("x", "in_progress")],
+        [("y", "pending")],
+    ]
+
+
+@pytest.mark.parametrize("method", ["complete", "advance"])
+def test_nothing_else_goes_on_before_the_replan(agent, method):
+    block(agent)
+    with pytest.raises(WrongState, match="replan"):
+        getattr(agent, method)()
+
+
+def test_proposals_before_the_replan_are_refused_and_not_counted(agent):
+    block(agent)
+    answers = [agent.read("a") for _ in range(10)] + [agent.record("x", {}) for _ in range(10)]
+    assert {a.reason for a in answers} == {"replan_required"}
+    assert {a.escalated_to for a in answers} == {None}
+    assert agent.state.blocked_actions == []
+
+
+def test_thinking_and_saying_that_it_cannot_be_done_go_on(agent):
+    block(agent)
+    agent.think("what now")
+    agent.core.finish_failed("no way", 0.0)
+    assert agent.state.goal.status == "failed"
+
+
+@pytest.mark.parametrize("level", [None, "goal"])
+def test_only_the_replan_asked_for_is_taken(agent, level):
+    block(agent)
+    with pytest.raises(WrongState, match="'task'"):
+        agent.replan(level, ["x"])
+
+
+@pytest.mark.parametrize("tasks", [([], []), (["x"], ["y"])])
+def test_a_replan_of_the_task_brings_exactly_one(agent, tasks):
+    block(agent)
+    with pytest.raises(WrongState, match="exactly one"):
+        agent.replan("task", *tasks)
+
+
+def test_a_replan_that_nobody_asked_for_is_refused(agent):
+    with pytest.raises(WrongState, match="no replan"):
+        agent.replan("task", ["x"])
+
+
+def test_a_person_is_waited_for(played):
+    agent = played(["one"], failure_limit=1, replan_limit=1)
+    for level in ("task", "goal"):
+        block(agent)
+        agent.replan(level, ["x"])
+    block(agent)
+    with pytest.raises(WrongState, match="person"):
+        agent.replan("goal", ["y"])
+    with pytest.raises(WrongState, match="person"):
+        agent.advance()
+    assert agent.read("a").reason == "replan_required"
+
+
+def test_after_a_person_everything_counts_anew(played):
+    agent = played(["one"], failure_limit=1, replan_limit=1)
+    for level in ("task", "goal"):
+        block(agent)
+        agent.replan(level, ["x"])
+    assert block(agent) == "person"
+    agent.resume()
+    assert (agent.state.subtask.status, agent.state.subtask.attempts) == ("in_progress", 0)
+    assert block(agent) == "task"
+
+
+def test_an_escalation_is_on_record_as_a_loop(agent):
+    block(agent)
+    (loop,) = [e for _, e in agent.take() if e.kind == "loop_detected"]
+    assert (loop.loop, loop.escalated_to) == ("failures", "task")

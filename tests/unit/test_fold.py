@@ -1,0 +1,134 @@
+"""State is a fold of events: every kind has its place, and a state can be put away and taken up."""
+
+from typing import get_args
+
+import pytest
+from pydantic import ValidationError
+
+from clew_shared import events as ev
+from clew_shared import fold as folding
+from clew_shared.fold import apply, fold
+from clew_shared.state import STEPS_KEPT, THOUGHTS_KEPT, State, dump, load
+
+KINDS = {
+    get_args(model.model_fields["kind"].annotation)[0]: model
+    for model in get_args(get_args(ev.GoalEvent)[0])
+}
+
+REQUIRED = {
+    "goal_id": "g", "spec": ev.Spec(description="d"), "status": "completed", "epoch": 1, "tool": "t",
+    "args": {}, "signature": "t::{}", "reason": "r", "message": "m", "of": 1, "result": "success",
+    "outcome": "success:", "world": "w", "loop": "cycle", "intervention": "theme", "text": "x",
+    "theme": "general", "has_tool_calls": False, "iteration": 1, "probes": {"p": True}, "name": "c",
+    "passed": True, "task_idx": 0, "subtask_idx": 0, "to": "task",
+    "tasks": (ev.PlannedTask(description="t", subtasks=(ev.PlannedSubtask(description="s"),)),),
+    "goal": {"description": "edited", "tasks": []},
+}  # fmt: skip
+
+
+def example(kind):
+    model = KINDS[kind]
+    needed = [name for name, field in model.model_fields.items() if field.is_required()]
+    return model(**{name: REQUIRED[name] for name in needed if name != "kind"}, at=5.0)
+
+
+def begun():
+    rows = [
+        (1, ev.GoalAccepted(goal_id="g", spec=ev.Spec(description="d"))),
+        (2, ev.GoalStarted()),
+        (3, ev.SubtaskStarted(task_idx=0, subtask_idx=0)),
+    ]
+    return fold(rows)
+
+
+def test_every_kind_of_event_has_its_place_and_nothing_else_has():
+    assert set(folding._APPLY) == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("state", [State, begun])
+def test_every_event_can_be_taken_in_any_state(kind, state):
+    taken = apply(state(), example(kind), 9)
+    assert (taken.seq, taken.updated_at) == (9, 5.0)
+    assert load(dump(taken)) == taken
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_event_comes_back_from_the_ledger_as_it_went(kind):
+    assert ev.decode(ev.encode(example(kind))) == example(kind)
+
+
+@pytest.mark.parametrize("replan", ["task", "goal"])
+def test_a_replan_can_be_taken_in_any_state(replan):
+    event = example("planned").model_copy(update={"replan": replan})
+    for state in (State(), begun()):
+        assert apply(state, event, 9).goal.tasks
+
+
+def test_an_event_of_an_unknown_kind_is_refused():
+    with pytest.raises(ValidationError):
+        ev.decode(b'{"kind":"made_up"}')
+
+
+def test_a_field_that_came_later_is_no_obstacle():
+    event = ev.decode(b'{"kind":"goal_started","at":1,"from_the_future":2}')
+    assert event == ev.GoalStarted(at=1)
+
+
+def test_outcomes_of_unknown_actions_change_nothing_but_the_number():
+    state = begun()
+    before = dump(state)
+    for kind in ("action_finished", "action_interrupted"):
+        apply(state, example(kind).model_copy(update={"of": 77, "at": 0.0}), 3)
+    assert dump(state) == before
+
+
+def test_a_state_goes_on_after_a_restart_as_if_nothing_had_been(played):
+    one, two = played(["a", "b"]), played(["a", "b"])
+    for agent in (one, two):
+        for n in range(4):
+            agent.fail("make")
+            agent.write("f", str(n % 2))
+            agent.think("I plan")
+            if agent is two:
+                agent.restart()
+    assert dump(one.state) == dump(two.state)
+
+
+def test_what_is_kept_of_steps_and_thoughts_is_bounded(agent):
+    for n in range(50):
+        agent.read(str(n), f"text {n}")
+        agent.core.think("hm", 0.0, has_tool_calls=True)
+    assert len(agent.state.scope.steps) == STEPS_KEPT
+    assert len(agent.state.attention.themes) <= THOUGHTS_KEPT
+
+
+def test_a_completed_goal_leaves_nothing_open(played):
+    agent = played(["one", "two"], ["three"])
+    agent.core.emit(ev.GoalEnded(status="completed"))
+    statuses = [s.status for t in agent.state.goal.tasks for s in t.subtasks]
+    assert statuses == ["completed", "skipped", "skipped"]
+    assert agent.state.goal.progress() == 1.0
+
+
+def test_what_a_plan_says_is_done_is_done():
+    done = ev.PlannedSubtask(description="s", done=True)
+    task = ev.PlannedTask(description="t", subtasks=(done, done))
+    state = fold([(1, ev.GoalAccepted(goal_id="g", spec=ev.Spec(description="d"), tasks=(task,)))])
+    assert state.goal.tasks[0].status == "completed"
+    assert state.next_pending() is None
+
+
+def test_restarts_are_the_epochs_after_the_first(agent):
+    agent.core.emit(ev.WorkerStarted(epoch=2, pid=7))
+    assert (agent.state.epoch, agent.state.restarts, agent.state.pid) == (2, 1, 7)
+    agent.core.emit(ev.WorkerExited(epoch=2, reason="killed", active_s=1.5))
+    assert (agent.state.pid, agent.state.cost.active_s) == (None, 1.5)
+
+
+def test_a_persons_edit_of_the_blocked_actions_is_taken(agent):
+    tree = {"description": "goal", "status": "in_progress", "tasks": []}
+    agent.core.emit(ev.TreeEdited(goal=tree, blocked_actions=("x::{}",), loop_counts={"x::{}": 3}))
+    assert agent.state.blocked_actions == ["x::{}"]
+    assert agent.state.loop_counts == {"x::{}": 3}
+    assert agent.act("x", {}).reason == "blocked_action"

@@ -1,0 +1,123 @@
+"""The shapes that people and programs are shown."""
+
+import json
+
+from clew_shared import events as ev
+from clew_shared.publish import HistoryFold, goal_detail, history_view, state_view, status_view
+
+STATE_KEYS = {
+    "version", "goal_id", "goal", "current_task_idx", "current_subtask_idx", "loop_counts",
+    "blocked_actions", "last_probe_state", "iteration", "epoch", "restarts", "seq",
+}  # fmt: skip
+ACTION_KEYS = {
+    "seq", "timestamp", "name", "args", "result", "duration_s", "changed", "task_idx", "subtask_idx",
+    "epoch",
+}  # fmt: skip
+STATUS_KEYS = {
+    "id", "description", "status", "progress", "task", "subtask", "epoch", "pid", "restarts",
+    "blocked_actions", "iteration", "reason", "updated_at",
+}  # fmt: skip
+LOOP_KEYS = {
+    "timestamp", "kind", "action_signature", "attempt_count", "task_idx", "subtask_idx", "evidence",
+    "escalated_to",
+}  # fmt: skip
+
+
+def history(agent):
+    """Give the history's lines and the loops of all that was recorded."""
+    folded = HistoryFold()
+    ended = [folded.take(seq, event) for seq, event in agent.take()]
+    return [found[0] for found in ended if found], folded.loops
+
+
+def test_a_state_has_the_keys_of_the_contract_and_is_json(agent):
+    agent.read("a")
+    view = state_view(agent.state)
+    assert set(view) == STATE_KEYS
+    subtask = view["goal"]["tasks"][0]["subtasks"][0]
+    assert set(subtask) == {
+        "description", "status", "attempts", "last_failure", "actions_total", "actions",
+    }  # fmt: skip
+    assert set(subtask["actions"][0]) == ACTION_KEYS
+    assert json.loads(json.dumps(view)) == view
+
+
+def test_a_state_says_what_is_blocked_and_how_often_things_were_done(agent):
+    for _ in range(3):
+        agent.fail("make")
+    view = state_view(agent.state)
+    assert view["blocked_actions"] == ['run_cmd::{"cmd":"make"}']
+    assert view["loop_counts"] == {'run_cmd::{"cmd":"make"}': 3}
+
+
+def test_a_status_has_the_keys_of_the_contract(played):
+    agent = played(["one", "two"])
+    agent.complete()
+    view = status_view(agent.state)
+    assert set(view) == STATUS_KEYS
+    assert (view["progress"], view["status"], view["pid"]) == (0.5, "in_progress", None)
+    assert STATUS_KEYS <= set(goal_detail(agent.state))
+
+
+def test_the_history_has_each_action_once_in_order(agent):
+    agent.read("a")
+    for _ in range(3):
+        agent.fail("make")
+    agent.die("run_cmd", {"cmd": "other"})
+    agent.record("done", {}, "success", "x")
+    actions, _ = history(agent)
+    assert [a.result for a in actions] == [
+        "success", "failure", "failure", "blocked", "interrupted", "success",
+    ]  # fmt: skip
+    assert [a.seq for a in actions] == sorted({a.seq for a in actions})
+
+
+def test_the_history_agrees_with_the_state(agent):
+    for n in range(5):
+        agent.write("a", str(n % 2))
+        agent.fail("make")
+        agent.record("sync", {"n": n}, output="ok", changed=True)
+    actions, _ = history(agent)
+    assert actions == agent.state.subtask.actions
+
+
+def test_a_line_of_history_has_the_keys_of_the_contract_and_a_bounded_output(agent):
+    agent.read("a")
+    (action,), _ = history(agent)
+    line = history_view(action, "x" * 5000)
+    assert set(line) == ACTION_KEYS | {"output"}
+    assert len(line["output"]) == 1000
+
+
+def test_a_refused_record_is_one_line_with_its_true_result(agent):
+    for _ in range(3):
+        agent.record("test", {}, "failure", "no")
+    actions, loops = history(agent)
+    assert [a.result for a in actions] == ["failure"] * 3
+    assert [loop["kind"] for loop in loops] == ["repetition"]
+
+
+def test_a_loop_has_the_keys_of_the_contract_and_its_place(played):
+    agent = played(["one", "two"])
+    agent.complete()
+    agent.advance()
+    for _ in range(3):
+        agent.fail("make")
+    _, (loop,) = history(agent)
+    assert set(loop) == LOOP_KEYS
+    assert (loop["task_idx"], loop["subtask_idx"], loop["attempt_count"]) == (0, 1, 3)
+
+
+def test_actions_stay_with_the_subtask_that_they_began_in(played):
+    agent = played(["one", "two"])
+    seq = agent.core.propose("t", {}, 0.0).seq
+    agent.complete()
+    agent.advance()
+    agent.core.interrupt("killed", 0.0, counts=True, only=seq)
+    (action,), _ = history(agent)
+    assert action.subtask_idx == 0
+    assert [s.actions_total for s in agent.state.task.subtasks] == [1, 0]
+
+
+def test_an_outcome_of_nothing_known_is_no_line():
+    assert HistoryFold().take(4, ev.ActionFinished(of=1, result="success", outcome="")) is None
