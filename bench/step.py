@@ -20,7 +20,7 @@ from pathlib import Path
 
 import apsw
 
-AGENT = '''
+AGENT = """
 import json, os, socket, sys, time
 s = socket.socket(fileno=int(os.environ["CLEW_FD"])); f = s.makefile("rwb"); n = 0
 def call(m, **p):
@@ -40,13 +40,17 @@ for i in range(steps):
     if i % 250 == 249: time.sleep(0.4)
 out.write("end\\n")
 call("finish", success=False, summary="bench over")
-'''
+"""
 
 
 def bare_pairs(folder: Path, seconds: float) -> list[float]:
     db = apsw.Connection(str(folder / "bare.db"))
-    for sql in ("pragma journal_mode=wal", "pragma synchronous=full", "pragma wal_autocheckpoint=0",
-                "create table if not exists t(a integer primary key, b blob)"):
+    for sql in (
+        "pragma journal_mode=wal",
+        "pragma synchronous=full",
+        "pragma wal_autocheckpoint=0",
+        "create table if not exists t(a integer primary key, b blob)",
+    ):
         db.execute(sql).fetchall()
     body, times = b"x" * 400, []
     until = time.perf_counter() + seconds
@@ -60,9 +64,26 @@ def bare_pairs(folder: Path, seconds: float) -> list[float]:
     return times
 
 
+def measure(home: Path, daemon: subprocess.Popen[bytes]) -> tuple[list[str], list[float]]:
+    bare: list[float] = []
+    while True:
+        found = list(home.glob("workspaces/*/times.txt"))
+        lines = found[0].read_text().splitlines() if found else []
+        if lines and lines[-1] == "end":
+            return lines, bare
+        if daemon.poll() is not None:
+            sys.exit((home / "log").read_text()[-2000:])
+        # the worker rests 0.4 s after 250 steps: measure the bare pairs then
+        if lines and len(lines) % 250 == 0:
+            bare += bare_pairs(home, 0.2)
+        time.sleep(0.02)
+
+
 def main() -> None:
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 5250
-    with tempfile.TemporaryDirectory(prefix="clew-bench-", dir=os.environ.get("BENCH_DIR", "/var/tmp")) as name:
+    with tempfile.TemporaryDirectory(
+        prefix="clew-bench-", dir=os.environ.get("BENCH_DIR", "/var/tmp")
+    ) as name:
         home = Path(name)
         (home / "agent.py").write_text(AGENT)
         command = json.dumps([sys.executable, str(home / "agent.py"), str(steps)])
@@ -70,31 +91,28 @@ def main() -> None:
             f"[limits]\nmax_actions = 1000000\n[agents.bench]\nkind = 'command'\nown_tools = true\ncommand = {command}\n"
         )
         with (home / "log").open("w") as log:
-            daemon = subprocess.Popen([sys.executable, "-m", "clew_daemon", "--home", name, "run"], stdout=log)
+            daemon = subprocess.Popen(
+                [sys.executable, "-m", "clew_daemon", "--home", name, "run"], stdout=log
+            )
         (home / "inbox").mkdir(exist_ok=True)
         (home / "inbox" / "b.md").write_text("---\nagent: bench\n---\n# Bench\nmany steps\n")
-        bare: list[float] = []
-        while True:
-            found = list(home.glob("workspaces/*/times.txt"))
-            lines = found[0].read_text().splitlines() if found else []
-            if lines and lines[-1] == "end":
-                break
-            if daemon.poll() is not None:
-                sys.exit((home / "log").read_text()[-2000:])
-            # the worker rests 0.4 s after 250 steps: measure the bare pairs then
-            if lines and len(lines) % 250 == 0:
-                bare += bare_pairs(home, 0.2)
-            time.sleep(0.02)
-        daemon.send_signal(signal.SIGTERM)
-        daemon.wait(20)
+        try:
+            lines, bare = measure(home, daemon)
+        finally:
+            daemon.send_signal(signal.SIGTERM)
+            daemon.wait(20)
     step = [float(line.split()[1]) for line in lines[:-1]]
     near = lambda i: statistics.median(step[max(0, i - 50) : i + 50])  # noqa: E731
     pair = statistics.median(bare)
     print(f"steps {len(step)}, bare pairs {len(bare)}, load {os.getloadavg()[0]:.2f}")
-    print(f"two bare commits: median {pair * 1e6:.0f} us; a step: median {statistics.median(step) * 1e6:.0f} us"
-          f" = {statistics.median(step) / pair:.2f} times")
+    print(
+        f"two bare commits: median {pair * 1e6:.0f} us; a step: median {statistics.median(step) * 1e6:.0f} us"
+        f" = {statistics.median(step) / pair:.2f} times"
+    )
     if len(step) > 5050:
-        print(f"step 100: {near(100) * 1e6:.0f} us; step 5000: {near(5000) * 1e6:.0f} us = {near(5000) / near(100):.2f} times")
+        print(
+            f"step 100: {near(100) * 1e6:.0f} us; step 5000: {near(5000) * 1e6:.0f} us = {near(5000) / near(100):.2f} times"
+        )
 
 
 if __name__ == "__main__":

@@ -56,8 +56,7 @@ LLM_MODULES = ("clew_worker.agent.llm", "openai")
 NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG")
 
 
-def run(places: Places, loaded: Loaded, *, log_console: bool = False) -> int:
-    del log_console
+def run(places: Places, loaded: Loaded) -> int:
     """Run the daemon in the foreground until it is told to stop; gives the exit code."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
     keys = take_environment(os.environ, loaded.settings)

@@ -3,11 +3,16 @@
 Pure: the environment comes in as a mapping, and no folder is looked at or made here.
 """
 
-from collections.abc import Callable, Mapping
+from __future__ import annotations
+
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from clew_shared.settings_tables import Settings
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from clew_shared.settings_tables import Settings
 
 
 @dataclass(frozen=True)

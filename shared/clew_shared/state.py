@@ -6,6 +6,7 @@ Plain records without rules; all of it can be written as JSON and read back equa
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -244,19 +245,22 @@ class State:
 
 _OPEN = ("pending", "in_progress", "blocked")
 
-_states: TypeAdapter[State] = TypeAdapter(State)
+
+@cache
+def _states() -> TypeAdapter[State]:
+    return TypeAdapter(State)  # made when first used: it costs what a command line feels
 
 
 def dump(state: State) -> bytes:
     """Write a state as JSON."""
-    return _states.dump_json(state)
+    return _states().dump_json(state)
 
 
 def load(body: bytes) -> State:
     """Read a state back; raises `pydantic.ValidationError` where it is not one."""
-    return _states.validate_json(body)
+    return _states().validate_json(body)
 
 
 def as_dict(state: State) -> dict[str, Any]:
     """Give a state as plain JSON values."""
-    return _states.dump_python(state, mode="json")  # type: ignore[no-any-return]
+    return _states().dump_python(state, mode="json")  # type: ignore[no-any-return]
