@@ -110,6 +110,7 @@ class Core:
     loops: Numbers
     number: Callable[[], int]
     max_actions: int = 1000
+    ignored_limit: int = IGNORED_LIMIT
     _queue: list[Recorded] = field(default_factory=list)
 
     def take(self) -> list[Recorded]:
@@ -369,9 +370,9 @@ class Core:
             )
         )
         word = Word(found.intervention, found.message)
-        if self.state.ignored_interventions < IGNORED_LIMIT or self.state.replan_required:
+        if self.state.ignored_interventions < self.ignored_limit or self.state.replan_required:
             return Heard(word)
-        failure = f"{IGNORED_LIMIT} interventions were ignored; the last: {found.message}"
+        failure = f"{self.ignored_limit} interventions were ignored; the last: {found.message}"
         return Heard(word, self._fail(failure, at, "ignored_interventions"))
 
     # -- the tree ----------------------------------------------------------------------------------

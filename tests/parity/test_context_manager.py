@@ -215,6 +215,14 @@ def test_actions_that_were_not_seen_before_are_never_refused(ctx):
     assert len(published("state.json")["goal"]["tasks"][0]["subtasks"][0]["actions"]) == 20
 
 
+def test_new_actions_that_all_say_the_same_are_warned_of_but_never_refused(ctx):
+    planned(ctx)
+    for i in range(40):
+        assert ctx.record_action("run_cmd", {"cmd": f"echo {i}"}, "success", output="ok")
+    assert "WARNING: nothing new came of the last steps" in ctx.get_compact_context()
+    assert ctx.state.subtask.attempts == 0
+
+
 def test_testing_after_each_different_edit_is_no_loop(ctx, folder):
     planned(ctx)
     for i in range(6):

@@ -228,8 +228,12 @@ class LocalGoal:
         self._torn = False
 
     def _core_of(self, state: State) -> Core:
-        # A budget is a matter between a daemon and a person; here nobody could grant more.
-        return Core(state, self._loops, self._number, max_actions=sys.maxsize)
+        # A budget is a matter between a daemon and a person; here nobody could grant more. And who is
+        # answered with yes or no ignores no word: interventions are shown, but fail no subtask.
+        unbounded = sys.maxsize
+        return Core(
+            state, self._loops, self._number, max_actions=unbounded, ignored_limit=unbounded
+        )
 
     def _number(self) -> int:
         seq, self._next_seq = self._next_seq, self._next_seq + 1

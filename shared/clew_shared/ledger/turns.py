@@ -87,9 +87,9 @@ class TurnLedger(Reading):
     def close(self) -> None:
         """Close it; closing twice is fine."""
         self._close_readers()
-        self._con.set_wal_hook(None)
-        self._con.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
-        with suppress(apsw.Error):
+        with suppress(apsw.Error):  # closed already, or nothing that a caller could mend
+            self._con.set_wal_hook(None)
+            self._con.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
             self._con.close()
         self._failed = self._failed or LedgerFailed(self.path, "closed", "open it again")
 
