@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from clew_shared import events as ev
+from clew_shared.fold import fold
 from clew_shared.ledger import verify
+from clew_shared.state import dump
 from clew_worker import Action, ContextManager, LedgerError, Subtask, Task, WrongState
 
 GOAL = "Create mathx package with tests"
@@ -605,3 +608,23 @@ def test_the_ledger_verifies(ctx):
         ctx.record_action(*PYTEST, error_msg="no")
     ctx.close()
     assert verify(Path(".agent_context/ledger.db")).ok
+
+
+def test_what_is_in_memory_is_the_fold_of_what_is_recorded(ctx):
+    planned(ctx, ("a", "b"), ("c",))
+    for _ in range(3):
+        ctx.record_action(*PYTEST, error_msg="no")
+    ctx.state.blocked_actions.clear()
+    ctx.state.goal.tasks[0].subtasks[1].status = "skipped"
+    ctx.update_probe_state({"ok": True})
+    ctx.outcome(ctx.propose("run_cmd", {"cmd": "make"}), "success", output="made")
+    for _ in range(2):
+        ctx.mark_subtask_complete(success=False, reason="no")
+    ctx.state.goal.tasks[0].subtasks.append(Subtask("another way"))
+    ctx.record_action(*WRITE)
+    ctx.state.current_task_idx, ctx.state.current_subtask_idx = 1, 0
+    ctx.propose("run_cmd", {"cmd": "in flight"})
+
+    goal = ctx._open
+    rows = ((r.seq, ev.decode(r.body)) for r in goal._records.read(ctx.state.goal_id))
+    assert dump(fold(rows)) == dump(goal.state)
