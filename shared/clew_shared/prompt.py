@@ -133,7 +133,7 @@ def _transcript(view: View, room: int) -> list[Message]:
     folded = folded_count([sum(map(_chars, group)) for group in groups], room)
     lines = [_folded_line(e) for e in view.transcript[:folded] if isinstance(e, Call)]
     kept = [message for group in groups[folded:] for message in group]
-    if not lines:
+    if not folded:
         return kept
     head = "Earlier in this subtask (#N: recall shows the output again):\n"
     return [_user(shortened(head + "\n".join(lines), max(room // 3, 300))), *kept]

@@ -1,0 +1,161 @@
+import json
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew_shared.compact import compact_context
+from clew_shared.model import Goal, Subtask, Task
+from clew_shared.prompt import build, folded_count, shortened
+from clew_shared.prompt_view import Call, Said, View
+from clew_shared.state import State
+from clew_shared.tools import TOOLS
+from clew_worker.agent import json_mode
+from clew_worker.agent.turns import read_plan
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=10,
+)
+results = st.sampled_from(["success", "failure", "error", "timeout", "blocked", "interrupted"])
+call = st.builds(
+    Call,
+    seq=st.integers(-99, 99_999),
+    name=st.sampled_from([t.name for t in TOOLS]),
+    args=st.dictionaries(st.text(max_size=8), json_values, max_size=3),
+    result=results,
+    output=st.text(max_size=50) | st.integers(0, 9000).map("x".__mul__),
+    message=st.text(max_size=50),
+    changed=st.none() | st.booleans(),
+)
+said = st.builds(Said, role=st.sampled_from(["assistant", "user"]), text=st.text(max_size=100))
+views = st.builds(
+    View,
+    goal=st.text(max_size=100),
+    notes=st.text(max_size=100),
+    task=st.text(max_size=20),
+    subtask=st.text(max_size=20),
+    transcript=st.lists(call | said, max_size=25).map(tuple),
+    mode=st.sampled_from(["tools", "json"]),
+    blocked=st.lists(st.text(max_size=30), max_size=5).map(tuple),
+    feedback=st.lists(st.text(max_size=30), max_size=3).map(tuple),
+    probes=st.dictionaries(st.text(max_size=8), st.booleans(), max_size=3),
+    replan=st.sampled_from([None, "task", "goal"]),
+    iteration=st.integers(0, 40),
+    max_tokens=st.integers(256, 8000),
+    chars_per_token=st.floats(0.5, 9),
+    tightness=st.integers(0, 4),
+)
+
+
+@given(views)
+def test_equal_views_give_equal_bytes(view):
+    assert json.dumps(build(view)) == json.dumps(build(view))
+
+
+@given(views)
+def test_every_result_follows_its_call_and_no_call_is_left_alone(view):
+    messages = build(view)
+    for before, message in pairwise(messages):
+        if message["role"] == "tool":
+            assert before["tool_calls"][0]["id"] == message["tool_call_id"]
+        elif before.get("tool_calls"):
+            raise AssertionError(message)
+    assert not messages[-1].get("tool_calls")
+
+
+@given(views)
+def test_roles_take_turns_and_the_last_word_is_not_the_models(view):
+    messages = build(view)
+    roles = [m["role"] for m in messages]
+    assert roles[:2] == ["system", "user"]
+    assert roles[-1] in ("user", "tool")
+    assert all(a != b for a, b in pairwise(roles) if a != "assistant")
+
+
+@given(st.lists(st.integers(1, 500), max_size=60), st.integers(100, 3000))
+def test_a_fold_never_takes_back_and_never_takes_the_newest(sizes, room):
+    counts = [folded_count(sizes[:n], room) for n in range(len(sizes) + 1)]
+    assert counts == sorted(counts)
+    assert all(count < n for n, count in enumerate(counts) if n)
+    for n, count in enumerate(counts):
+        kept = sizes[count:n]
+        assert sum(kept) <= room or len(kept) == 1
+
+
+@given(views, call)
+def test_a_new_action_leaves_the_prompt_before_the_state_block_as_it_was(view, new):
+    """Holds unless the new action makes the transcript fold."""
+    grown = View(**{**_fields(view), "transcript": (*view.transcript, new)})
+    earlier, later = _before_state(view), _before_state(grown)
+    if not _folds(view) and not _folds(grown):
+        assert later[: len(earlier)] == earlier
+
+
+def _fields(view):
+    return {name: getattr(view, name) for name in View.__dataclass_fields__}
+
+
+def _before_state(view):
+    from clew_shared.prompt import _blocks
+
+    return [m for name, block in _blocks(view) if name != "state" for m in block]
+
+
+def _folds(view):
+    return any("Earlier in this subtask" in str(m["content"]) for m in _before_state(view))
+
+
+@given(st.text(max_size=300), st.integers(0, 400))
+def test_shortening_keeps_to_its_limit(text, limit):
+    assert len(shortened(text, limit)) <= max(limit, 0)
+
+
+@given(st.text() | json_values.map(json.dumps) | st.text().map('{"tool": "write_file", '.__add__))
+def test_whatever_a_model_writes_can_be_read(text):
+    reading = json_mode.read(text, TOOLS)
+    for found in reading.calls:
+        assert isinstance(found.name, str)
+        assert isinstance(found.args, dict)
+
+
+@given(
+    st.sampled_from(["tool", "name", "function"]),
+    st.sampled_from(["args", "arguments", "parameters"]),
+    st.dictionaries(st.text(max_size=8), json_values, max_size=3),
+    st.booleans(),
+    st.sampled_from(["{}", "Sure!\n```json\n{}\n```\nDone.", "<tool_call>{}</tool_call>"]),
+)
+def test_the_common_slips_of_small_models_are_read_as_what_they_mean(
+    name_key, args_key, args, as_text, around
+):
+    given_args = json.dumps(args) if as_text else args
+    call = json.dumps({name_key: "write_file", args_key: given_args})
+    reading = json_mode.read(around.replace("{}", call), TOOLS)
+    assert [(c.name, c.args) for c in reading.calls] == [("write_file", args)]
+
+
+@given(st.dictionaries(st.sampled_from(["tasks", "plan", "subtasks", "steps"]), json_values))
+def test_whatever_is_given_as_a_plan_can_be_read(args):
+    for task in read_plan(args):
+        assert task["subtasks"]
+        assert all(s["description"] for s in task["subtasks"])
+
+
+@given(
+    st.text(max_size=400),
+    st.text(max_size=400),
+    st.lists(st.text(max_size=200), max_size=20),
+    st.integers(200, 3000),
+)
+def test_the_compact_context_keeps_to_its_limit(goal, subtask, blocked, max_chars):
+    tasks = [Task("a task", [Subtask(subtask), Subtask("next")])]
+    state = State(goal=Goal(goal, tasks))
+    state.scope.blocks = {name: {"*": "repetition"} for name in blocked}
+    text = compact_context(state, max_chars)
+    assert len(text) <= max_chars
+    assert text.startswith("GOAL")
+    assert text.count("\nB") == len(state.scope.blocks)
