@@ -181,6 +181,8 @@ class Session:
             ended = Ended(kind, error.reason, str(error))
         except ExecutorDied as error:
             ended = self._executor_fault(error)
+        except WrongState as error:  # told to stop before it had started
+            ended = Ended("stopped", str(error))
         finally:
             await self._tear_down()
         return await self._close(ended)

@@ -1,0 +1,139 @@
+"""The daemon killed by SIGKILL: no worker outlives it, and the next start goes on without a step twice."""
+
+import random
+import signal
+from collections import Counter
+
+STEPS = 10
+SEEDS = random.SystemRandom()
+
+
+def seeded():
+    """A generator whose seed is shown when the test fails."""
+    seed = SEEDS.randrange(2**32)
+    print(f"seed: {seed}")  # noqa: T201 - for whoever replays it
+    return random.Random(seed)
+
+
+def test_a_goal_completes_across_daemon_deaths_and_no_step_runs_twice_unasked(clew):
+    chance = seeded()
+    items = "".join(f"- [ ] Step {i}\n  ```sh\n  echo {i} >> trace\n  ```\n" for i in range(STEPS))
+    clew.start()
+    goal = clew.submit(
+        f"---\nchecks: {{all: grep -q {STEPS - 1} trace}}\n---\n# Go\n\n## S\n{items}"
+    )
+    for life in range(1, 6):
+        since, actions = clew.now(), chance.randrange(4)
+        clew.until(
+            lambda since=since, actions=actions: (
+                clew.seen("goal.completed")
+                or len(clew.seen("action.allowed", since=since)) >= actions
+            )
+        )
+        clew.kill()  # and nothing of it is left
+        assert clew.verified(), f"after life {life}"
+        clew.start()
+    clew.wait("goal.completed", goal=goal)
+    assert clew.stop() == 0
+    assert clew.verified()
+    history = clew.history(goal)
+    seqs = [line["seq"] for line in history]
+    assert seqs == sorted(set(seqs))
+    proposed = Counter(line["args"]["cmd"] for line in history)
+    ran = Counter(f"echo {line} >> trace" for line in clew.lines(goal, "trace"))
+    assert all(
+        1 <= ran[cmd] <= proposed[cmd] for cmd in proposed
+    )  # each allowed action at most once
+    finished = Counter(line["args"]["cmd"] for line in history if line["result"] == "success")
+    assert set(finished.values()) == {1}
+    assert len(finished) == STEPS
+
+
+def test_blocks_hold_after_the_daemon_was_killed(clew):
+    clew.agent(
+        "looper",
+        """
+        hello()
+        for i in range(3 if epoch == 1 else 1):
+            answer = run("cat nothing")
+        say([epoch, answer["verdict"], answer["reason"]])
+        if epoch == 1:
+            notice("never")
+        call("finish", success=False)
+        """,
+    )
+    goal = clew.start().submit("---\nagent: looper\n---\nLoop\n")
+    clew.said(goal)
+    signature = clew.seen("action.blocked", goal=goal)[0]["signature"]
+    clew.kill()
+    clew.start()
+    clew.wait("goal.failed", goal=goal)
+    assert clew.said(goal, count=2)[1] == [2, "blocked", "blocked_action"]
+    clew.stop()
+    assert signature in clew.state(goal)["blocked_actions"]
+
+
+def test_what_was_in_flight_when_the_daemon_died_is_interrupted_and_told(clew):
+    clew.agent(
+        "worker",
+        """
+        state = hello()["state"]
+        if epoch == 1:
+            run("echo x >> trace; until test -e never; do sleep 0.02; done")
+        say([a["result"] for a in state["goal"]["tasks"][0]["subtasks"][0]["actions"]])
+        call("finish", success=False)
+        """,
+    )
+    goal = clew.start().submit("---\nagent: worker\n---\nWork\n")
+    clew.until(lambda: clew.lines(goal, "trace"))
+    clew.kill()
+    clew.start()
+    assert clew.wait("action.interrupted", goal=goal)["reason"] == "daemon_died"
+    assert goal in clew.wait("daemon.recovered")["goals"]
+    clew.wait("goal.failed", goal=goal)
+    assert clew.said(goal) == [["interrupted"]]
+    assert clew.lines(goal, "trace") == ["x"]
+
+
+def test_a_goal_that_was_blocked_or_completed_is_not_taken_up_again(clew):
+    clew.start()
+    done = clew.submit("# A\n\n## S\n- [ ] one\n  ```sh\n  echo x >> trace\n  ```\n", "a.md")
+    blocked = clew.submit("# B\n\n## S\n- [ ] one\n  ```sh\n  exit 1\n  ```\n", "b.md")
+    clew.wait("goal.completed", goal=done)
+    clew.wait("goal.blocked", goal=blocked)
+    clew.kill()
+    since = clew.now()
+    clew.start()
+    last = clew.submit("# C\n\n## S\n- [ ] one\n  ```sh\n  true\n  ```\n", "c.md")
+    clew.wait("goal.completed", goal=last)
+    assert {e["goal"] for e in clew.seen("worker.started", since=since)} == {last}
+    assert clew.lines(done, "trace") == ["x"]
+    clew.report(blocked)
+
+
+def test_fifty_goal_files_survive_six_deaths_of_the_daemon_each_exactly_once(make_clew):
+    chance = seeded()
+    clew = make_clew({"daemon.max_workers": 1})
+    waiting = "---\nnot_before: 2126-01-01T00:00:00Z\n---\n"
+    for number in range(50):
+        clew.drop(f"{waiting}# Goal number {number}\n", f"goal-{number:02}.md")
+    for _ in range(6):
+        since, wanted = clew.now(), chance.randrange(1, 8)
+        clew.start(ready=False)
+        clew.until(
+            lambda since=since, wanted=wanted: (
+                len(clew.seen("goal.accepted", since=since)) >= wanted
+                or len(list((clew.home / "inbox").glob("*.md"))) == 0
+            )
+        )
+        clew.daemon.send_signal(signal.SIGKILL)
+        clew.daemon.wait(60)
+        clew.assert_alone()
+    clew.start()
+    clew.until(lambda: len(clew.goals()) >= 50)
+    clew.until(lambda: not list((clew.home / "inbox").glob("*.md")))
+    told = Counter(goal["description"] for goal in clew.goals().values())
+    assert told == {f"Goal number {number}": 1 for number in range(50)}
+    assert not list((clew.home / "inbox" / "rejected").glob("*"))
+    assert clew.stop() == 0
+    assert clew.verified()

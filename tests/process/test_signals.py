@@ -1,0 +1,196 @@
+"""Signals to the real daemon: SIGTERM, SIGINT, SIGHUP, and what they leave unchanged."""
+
+import os
+import signal
+import time
+import uuid
+
+from harness import running
+
+LONG = """\
+# Wait
+
+## Steps
+- [ ] One
+  ```sh
+  echo 1 >> trace
+  ```
+- [ ] Two
+  ```sh
+  echo begun >> begun; until test -e go; do sleep 0.02; done; echo 2 >> trace
+  ```
+"""
+
+
+def foreign(name):
+    return f"---\nagent: {name}\n---\n# Do it\n\n## A task\n- [ ] First\n- [ ] Second\n"
+
+
+def test_sigterm_stops_cleanly_and_the_next_start_goes_on(clew):
+    goal = clew.start().submit(LONG)
+    clew.until(lambda: clew.lines(goal, "begun"))
+    assert clew.stop() == 0
+    clew.wait("daemon.stopped")
+    names = [e["event"] for e in clew.events]
+    assert names.index("daemon.stopping") < names.index("daemon.stopped")
+    assert not clew.seen("worker.restarting")
+    assert clew.seen("worker.exited", goal=goal)[-1]["crash"] is False
+    assert clew.verified()
+    clew.start()
+    view = clew.goal(goal)
+    assert (view["status"], view["subtask"]) == ("in_progress", "Two")
+    (clew.workspace(goal) / "go").touch()
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "trace") == ["1", "2"]
+
+
+def test_an_agent_is_told_to_stop_and_given_its_grace(clew):
+    clew.agent("polite", "hello()\nsay(notice('stop'))\nos._exit(0)")
+    goal = clew.start().submit(foreign("polite"))
+    clew.wait("worker.ready", goal=goal)
+    assert clew.stop() == 0
+    assert clew.said(goal)[0]["grace_s"] == 3.0
+    exited = clew.seen("worker.exited", goal=goal)[0]
+    assert (exited["crash"], exited["code"]) == (False, 0)
+
+
+def test_an_agent_that_does_not_stop_is_killed_after_its_grace(make_clew):
+    clew = make_clew({"restart.stop_grace_s": 0.5})
+    clew.agent("deaf", "import signal\nsignal.signal(15, signal.SIG_IGN)\nhello()\nnotice('never')")
+    goal = clew.start().submit(foreign("deaf"))
+    clew.wait("worker.ready", goal=goal)
+    began = time.monotonic()
+    assert clew.stop() == 0
+    assert time.monotonic() - began < 20
+
+
+def test_sigint_stops_as_sigterm_does(clew):
+    goal = clew.start().submit(LONG)
+    clew.until(lambda: clew.lines(goal, "begun"))
+    assert clew.stop(signal.SIGINT) == 0
+
+
+def test_a_second_sigint_kills_at_once_and_nothing_is_lost(make_clew):
+    clew = make_clew({"restart.stop_grace_s": 60.0})
+    marker = f"7{uuid.uuid4().int % 10**9}"
+    clew.agent("deaf", f"hello()\nrun('sleep {marker} &')\nnotice('never')")
+    goal = clew.start().submit(foreign("deaf"))
+    clew.until(lambda: running(marker))
+    clew.daemon.send_signal(signal.SIGINT)
+    clew.wait("daemon.stopping")
+    assert clew.stop(signal.SIGINT) == 1
+    assert not running(marker)
+    assert clew.verified()
+    clew.start()
+    assert clew.goal(goal)["status"] == "in_progress"
+
+
+def test_a_lower_limit_holds_for_a_running_goal_at_once_and_the_agent_is_told(clew):
+    clew.agent(
+        "looper",
+        """
+        hello()
+        say(run("cat nothing")["verdict"])
+        say(notice("thresholds")["repeat_limit"])
+        say(run("cat nothing")["verdict"])
+        call("finish", success=False)
+        """,
+    )
+    goal = clew.start().submit(foreign("looper"))
+    clew.said(goal)
+    clew.configure({"loops.repeat_limit": 2})
+    os.kill(clew.daemon.pid, signal.SIGHUP)
+    changed = clew.wait("config.reloaded")
+    assert changed["changed"] == {"loops.repeat_limit": {"old": 3, "new": 2}}
+    assert changed["restart_needed"] == []
+    clew.wait("goal.failed", goal=goal)
+    assert clew.said(goal, count=3) == ["allowed", 2, "blocked"]
+
+
+TEN_MISTAKES = """\
+[daemon]
+max_workers = 0
+settle_s = "soon"
+[heartbeat]
+interval_s = -1
+[loops]
+repeat_limit = 1
+scope = "galaxy"
+repeat_limti = 3
+[restart]
+max_restarts = "many"
+[limits]
+memory_mb = 1
+[sandbox]
+mode = "maybe"
+[nonsense]
+"""
+MISTAKEN = [
+    "max_workers",
+    "settle_s",
+    "interval_s",
+    "repeat_limit",
+    "scope",
+    "repeat_limti",
+    "max_restarts",
+    "memory_mb",
+    "mode",
+    "nonsense",
+]
+
+
+def test_a_config_with_ten_mistakes_is_refused_with_all_ten_named_and_nothing_changes(clew):
+    goal = clew.start().submit(LONG)
+    clew.until(lambda: clew.lines(goal, "begun"))
+    (clew.home / "config.toml").write_text(TEN_MISTAKES)
+    os.kill(clew.daemon.pid, signal.SIGHUP)
+    reason = clew.wait("config.rejected")["reason"]
+    assert [name for name in MISTAKEN if name not in reason] == []
+    assert "did you mean" in reason
+    assert not clew.seen("config.reloaded")
+    (clew.workspace(goal) / "go").touch()
+    clew.wait("goal.completed", goal=goal)
+    assert len(clew.seen("worker.started", goal=goal)) == 1
+    assert clew.stop() == 0
+    said = clew.clew("run", code=78)
+    assert [name for name in MISTAKEN if name not in said] == []
+
+
+def test_a_key_that_needs_a_restart_is_named_and_the_rest_applies(clew):
+    clew.start()
+    clew.configure({"daemon.max_workers": 9, "loops.repeat_limit": 5})
+    os.kill(clew.daemon.pid, signal.SIGHUP)
+    reloaded = clew.wait("config.reloaded")
+    assert set(reloaded["changed"]) == {"daemon.max_workers", "loops.repeat_limit"}
+    assert reloaded["restart_needed"] == ["daemon.max_workers"]
+    clew.configure({"loops.repeat_limit": 6})
+    found = {c["key"]: c for c in clew.ask("reload")["changes"]}
+    assert found["loops.repeat_limit"]["old"] == 5
+    assert found["daemon.max_workers"]["live"] is False
+
+
+def test_many_signals_at_once_leave_one_daemon_that_works(clew):
+    clew.start()
+    for _ in range(50):
+        os.kill(clew.daemon.pid, signal.SIGHUP)
+    clew.wait("config.reloaded")
+    goal = clew.submit(LONG)
+    clew.until(lambda: clew.lines(goal, "begun"))
+    (clew.workspace(goal) / "go").touch()
+    clew.wait("goal.completed", goal=goal)
+    assert clew.stop() == 0
+
+
+def test_goals_whose_workers_are_just_starting_are_stopped_cleanly(clew):
+    clew.start()
+    goal = clew.submit(LONG)
+    for _ in range(3):
+        clew.ask("pause", goal=goal)
+        clew.ask("resume", goal=goal)
+        clew.ask("pause", goal=goal)
+        view = clew.goal(goal)
+        assert (view["status"], view["pid"]) == ("waiting", None)
+        clew.ask("resume", goal=goal)
+    assert clew.stop() == 0
+    clew.start()
+    clew.until(lambda: clew.lines(goal, "begun"))
