@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clew_daemon.contextdir import ContextDir
 from clew_daemon.store import replay_history, text
 from clew_shared import events as ev
+from clew_shared.contextdir import ContextDir
 from clew_shared.publish import HistoryFold, history_view, state_view
 
 if TYPE_CHECKING:
