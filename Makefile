@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+QUICK := tests/unit tests/property tests/parity
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format lint types imports bench clean
+.PHONY: help install demo test quick check format lint types imports clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -21,10 +22,13 @@ install: $(STAMP) ## the environment, in .venv
 demo: $(STAMP) ## the main job on a sample goal; no LLM, no service needed
 	$(BIN)/clew demo --chaos
 
-test: $(STAMP) ## the tests
+test: $(STAMP) ## all tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-check: format lint types imports ## format, lint, types, import rules
+quick: $(STAMP) ## the tests that start no daemon: unit, property, parity
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(QUICK)
+
+check: format lint types imports quick ## format, lint, types, import rules, quick tests; `make test` has them all
 
 format: $(STAMP) ## is the code formatted
 	$(BIN)/ruff format --check .

@@ -1,0 +1,82 @@
+"""The examples of docs/loops.md, played through the core."""
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+from clew_shared import events as ev
+from clew_shared.core import Core, Report
+from clew_shared.settings import Loops
+from clew_shared.state import State
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "loops.md").read_text()
+ROWS = re.findall(r"^\| (.+?) \| `([·✗! …]+)` \|", PAGE, re.MULTILINE)
+
+PYTEST = ("run_cmd", {"cmd": "pytest"}, "failure", "2 failed", "w0")
+IN_W1 = (*PYTEST[:4], "w1")
+
+
+def edit(old, new, world):
+    return ("edit_file", {"path": "a.py", "old": old, "new": new}, "success", "diff", world)
+
+
+def search(pattern):
+    return ("search", {"pattern": pattern}, "success", "nothing", "w0")
+
+
+def run(command, result, output):
+    return ("run_cmd", {"cmd": command}, result, output, "w0")
+
+
+TESTED_EDITS = [
+    step
+    for i in range(6)
+    for step in ((*PYTEST[:3], f"{9 - i} failed", f"w{i}"), edit(str(i), str(i + 1), f"w{i + 1}"))
+]
+PLAYED = [
+    [PYTEST] * 4,
+    TESTED_EDITS,
+    [("read_file", {"path": "a.py"}, "success", "text", "w0")] * 5,
+    [("write_file", {"path": "a", "content": "1"}, "success", "unchanged", "w1")] * 3,
+    [run("curl x", "failure", "HTTP 429 Too Many Requests")] * 6,
+    [run("tail log", "success", f"line {i}") for i in range(8)],
+    [edit("1", "2", "w1"), edit("2", "1", "w0")] * 2,
+    [search("a"), search("b"), search("c")] * 3,
+    [run(f"cat /no/such; echo {i}", "failure", "cat: /no/such: absent") for i in range(5)],
+    [*[PYTEST] * 3, ("write_file", {"path": "b", "content": "x"}, "success", "", "w1"), IN_W1],
+]
+
+
+def play(steps):
+    core = Core(State(), Loops(), itertools.count(1).__next__)
+    spec = ev.Spec(description="x", workspace="/w")
+    core.emit(ev.GoalAccepted(goal_id="g-1", spec=spec, tasks=()))
+    core.emit(ev.GoalStarted())
+    core.emit(ev.WorkerStarted(epoch=1))
+    core.see_world("w0", 0.0)
+    core.start(0.0)
+    return [mark(core, *step) for step in steps]
+
+
+def mark(core, tool, args, result, output, world):
+    verdict = core.propose(tool, args, 1.0)
+    if not verdict.allowed:
+        return "✗"
+    heard = core.outcome(verdict.seq, Report(result, output, None, world), 1.0)
+    return "!" if verdict.intervention or heard.intervention else "·"
+
+
+def test_every_example_of_the_page_is_played():
+    assert len(ROWS) == len(PLAYED)
+
+
+@pytest.mark.parametrize("number", range(len(PLAYED)))
+def test_the_examples_of_the_page_hold(number):
+    _, shown = ROWS[number]
+    marks = shown.replace("…", "").split()
+    played = play(PLAYED[number])
+    assert played[-len(marks) :] == marks
+    if "…" in shown:
+        assert set(played) == {"·"}
