@@ -92,7 +92,8 @@ def _note(played: Played, i: int, word: Any) -> None:
 
 def main() -> None:
     files = [a for a in sys.argv[1:] if not a.startswith("-")]
-    runs = [json.loads(line) for line in Path(files[0] if files else DATA).open(encoding="utf-8")]
+    text = Path(files[0] if files else DATA).read_text(encoding="utf-8")
+    runs = [json.loads(line) for line in text.splitlines()]
     results = [play(run) for run in runs]
     for played in results:
         if "-v" in sys.argv or played.verdict not in ("quiet", "caught", "spoken to"):

@@ -339,7 +339,7 @@ class Core:
             changed=moved if report.changed is None and report.world else report.changed,
             world=report.world,
             plain=report.output is None and report.changed is None and not moved,
-            soft=soft(tool, args, report.result, report.output),
+            soft=soft(tool, args, report.result, report.output, waited=self.state.scope.waited),
         )
 
     # -- thoughts, turns, people ---------------------------------------------------------------------

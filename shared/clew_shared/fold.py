@@ -397,7 +397,8 @@ def _action_finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
     _keep(state, action)
     if e.changed and not e.world:
         _remember_change(state, flight.signature, e.outcome)
-    if not is_wait(action.name, action.args):
+    state.scope.waited = is_wait(action.name, action.args)
+    if not state.scope.waited:
         _learn(state, action, flight.signature, e, before)
 
 
@@ -474,7 +475,7 @@ def _learn(state: State, action: Action, signature: str, e: ev.ActionFinished, b
         attention.fresh = True
         attention.themes.clear()
     _relieve(state)
-    if progress and changed:
+    if progress and changed and e.result == Result.SUCCESS:
         _heed(state, "same_error")
 
 

@@ -79,7 +79,14 @@ _POLL_WORDS: Final = re.compile(
     re.IGNORECASE,
 )
 
+_UNFINISHED: Final = re.compile(
+    r"\b(pending|running|queued|waiting|in[ _-]?progress|not (yet )?ready|starting|creating|containercreating"
+    r"|processing|building|provisioning|scheduled|unfinished|0/\d+)\b",
+    re.IGNORECASE,
+)
+
 _SLEEP: Final = re.compile(r"^\s*sleep\s+[\d.]+[smhd]?\s*;?\s*$")
+_SLEEP_FIRST: Final = re.compile(r"^\s*sleep\s+[\d.]+[smhd]?\s*(;|&&)")
 _WAIT_NAMES: Final = frozenset({"wait", "sleep"})
 _COMMAND_KEYS: Final = ("cmd", "command", "script")
 
@@ -124,8 +131,14 @@ def error_class(result: str, output: str | None, args: dict[str, Any]) -> str:
     return f"{digest(text)}:{' '.join(text.split())}"[:ERROR_CLASS_CHARS]
 
 
-def soft(tool: str, args: dict[str, Any], result: str, output: str | None) -> bool:
-    """Tell whether this may well go better by itself: a temporary fault, or the empty answer of a poll."""
+def soft(
+    tool: str, args: dict[str, Any], result: str, output: str | None, *, waited: bool = False
+) -> bool:
+    """Tell whether this may well go better by itself: a temporary fault, or the empty answer of a poll.
+
+    Who `waited` before asking, in a step of its own or by a `sleep` in the command, polls: then it is enough
+    that the answer mentions something unfinished.
+    """
     if result == Result.TIMEOUT:
         return True
     text = output or ""
@@ -134,6 +147,8 @@ def soft(tool: str, args: dict[str, Any], result: str, output: str | None) -> bo
     if result != Result.SUCCESS:
         return False
     if _EMPTY_POLL.match(text.strip()):
+        return True
+    if (waited or _sleeps(args)) and _UNFINISHED.search(_edges(text)):
         return True
     return not text.strip() and is_poll(tool, args)
 
@@ -148,13 +163,17 @@ def is_wait(tool: str, args: dict[str, Any]) -> bool:
     """Tell whether an action only lets time pass: the `wait` tool, or a bare `sleep`."""
     if tool in _WAIT_NAMES:
         return True
-    for key in _COMMAND_KEYS:
-        command = args.get(key)
-        if isinstance(command, list):
-            command = " ".join(str(part) for part in command)
-        if isinstance(command, str) and _SLEEP.match(command):
-            return True
-    return False
+    return any(_SLEEP.match(command) for command in _commands(args))
+
+
+def _sleeps(args: dict[str, Any]) -> bool:
+    return any(_SLEEP_FIRST.match(command) for command in _commands(args))
+
+
+def _commands(args: dict[str, Any]) -> list[str]:
+    found = [args.get(key) for key in _COMMAND_KEYS]
+    lines = [" ".join(map(str, c)) if isinstance(c, list) else c for c in found]
+    return [line for line in lines if isinstance(line, str)]
 
 
 def head(output: str | None, chars: int = HEAD_CHARS) -> str:
@@ -178,8 +197,7 @@ def _given(args: dict[str, Any], *, short: bool) -> list[str]:
     values = _strings(args)
     if not short:
         return values
-    commands = [v for k in _COMMAND_KEYS for v in _strings(args.get(k))]
-    words = (word.strip("'\"`;,()") for command in commands for word in command.split())
+    words = (word.strip("'\"`;,()") for line in _commands(args) for word in line.split())
     return values + [w for w in words if len(w) >= ARG_CHARS_MIN and ("/" in w or "." in w)]
 
 

@@ -78,7 +78,10 @@ class Raised:
 
 @dataclass(slots=True)
 class Scope:
-    """What the gate remembers between two ends of a scope; bounded by the actions in it."""
+    """What the gate remembers between two ends of a scope; bounded by the actions in it.
+
+    `waited` says that the last action only let time pass.
+    """
 
     worlds: dict[str, int] = field(default_factory=dict)
     outcomes: dict[str, int] = field(default_factory=dict)
@@ -91,6 +94,7 @@ class Scope:
     tool_errors: dict[str, Streak] = field(default_factory=dict)
     action_errors: dict[str, Streak] = field(default_factory=dict)
     misuses: dict[str, int] = field(default_factory=dict)
+    waited: bool = False
 
 
 @dataclass(slots=True)
