@@ -1,0 +1,224 @@
+"""Bad input to the real daemon: a clear error each, and nothing lost."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+
+FINE = "# Fine\n\n## Do\n- [ ] It\n  ```sh\n  echo x >> trace\n  ```\n"
+
+BAD = {
+    "binary.md": (b"\x00\xff\xfe\x80 not text", "UTF-8"),
+    "empty.md": (b"   \n", "empty"),
+    "huge.md": (b"# Huge\n" + b"x" * (1 << 20), "at most 1,048,576"),
+    "front.md": (b"---\npriority: [1\n---\n# A\n", "line"),
+    "type.md": (b"---\npriority: high\n---\n# A\n", "priority"),
+    "agent.md": (b"---\nagent: nobody\n---\n# A\n", "nobody"),
+    "two.md": (b"---\npriority: x\nmax_iterations: -1\n---\n# A\n", "max_iterations"),
+}
+
+
+def test_each_bad_goal_file_is_put_aside_with_what_is_wrong_with_it(clew):
+    clew.start()
+    for name, (data, _) in BAD.items():
+        clew.drop(data, name)
+    goal = clew.submit(FINE, "fine.md")
+    clew.wait("goal.rejected", count=len(BAD))
+    rejected = clew.home / "inbox" / "rejected"
+    for name, (data, word) in BAD.items():
+        assert (rejected / name).read_bytes() == data
+        assert word in (rejected / f"{name}.error.txt").read_text(), name
+    clew.wait("goal.completed", goal=goal)
+    assert set(clew.goals()) == {goal}
+
+
+def test_a_typo_in_an_agents_name_is_met_with_the_right_one(clew):
+    clew.start().drop(b"---\nagent: runbok\n---\n# A\n")
+    clew.wait("goal.rejected")
+    assert "runbook" in (clew.home / "inbox" / "rejected" / "goal.md.error.txt").read_text()
+
+
+@pytest.mark.parametrize("folder", ["state", "state/deep/er", "inbox/x", "outbox", "run", "."])
+def test_a_workspace_inside_clews_own_folders_is_rejected(clew, folder):
+    clew.start().drop(f"---\nworkspace: {clew.home}/{folder}\n---\n{FINE}")
+    clew.wait("goal.rejected")
+    error = (clew.home / "inbox" / "rejected" / "goal.md.error.txt").read_text()
+    assert "workspace" in error
+    assert not (clew.home / "state" / "deep").exists()
+
+
+def test_a_link_to_clews_own_folders_is_seen_through(clew):
+    clew.start()
+    link = clew.folder / "innocent"
+    link.symlink_to(clew.home / "state")
+    clew.drop(f"---\nworkspace: {link}\n---\n{FINE}")
+    clew.wait("goal.rejected")
+
+
+def test_a_workspace_that_cannot_be_made_asks_a_person_and_goes_on_when_it_can(clew):
+    blocker = clew.folder / "file"
+    blocker.write_text("in the way")
+    goal = clew.start().submit(f"---\nworkspace: {blocker}/ws\n---\n{FINE}")
+    assert "workspace" in clew.wait("goal.blocked", goal=goal)["reason"]
+    assert str(blocker) in clew.report(goal)
+    blocker.unlink()
+    clew.ask("resume", goal=goal)
+    clew.wait("goal.completed", goal=goal)
+    assert (blocker / "ws" / "trace").read_text() == "x\n"
+
+
+def test_a_workspace_that_vanishes_is_no_end_of_the_daemon(clew):
+    steps = "".join(
+        f"- [ ] {i}\n  ```sh\n  {c}\n  ```\n"
+        for i, c in enumerate(["until test -e go; do sleep 0.02; done", "echo x >> trace"])
+    )
+    first = clew.start().submit(
+        f"---\nworkspace: {clew.folder}/ws\n---\n# A\n\n## S\n{steps}", "a.md"
+    )
+    clew.wait("action.allowed", goal=first)
+    shutil.rmtree(clew.folder / "ws")
+    clew.ask("pause", goal=first)
+    second = clew.submit(FINE, "b.md")
+    clew.wait("goal.completed", goal=second)
+    clew.ask("cancel", goal=first)
+    assert "cancelled" in clew.report(first)
+
+
+def test_a_second_daemon_refuses_and_names_the_first(clew):
+    clew.start()
+    said = clew.clew("run", code=1)
+    assert f"process {clew.daemon.pid}" in said
+    assert "Traceback" not in said
+    assert clew.answers()
+
+
+def test_a_stale_pid_file_and_socket_are_in_nobodys_way(clew):
+    run = clew.home / "run"
+    run.mkdir()
+    (run / "clew.pid").write_text(f"{os.getpid()}\n")
+    (run / "control.sock").write_text("not even a socket")
+    clew.start()
+    assert clew.answers()
+    clew.kill()
+    clew.start()
+    assert clew.answers()
+
+
+def ledger(clew):
+    return clew.home / "state" / "ledger.db"
+
+
+def completed(clew):
+    """Let one goal complete, stop, and put everything into the main file of the ledger."""
+    goal = clew.start().submit(FINE)
+    clew.wait("goal.completed", goal=goal)
+    clew.report(goal)
+    assert clew.stop() == 0
+    return goal
+
+
+def test_a_ledger_of_a_newer_version_is_refused_and_left_alone(clew):
+    completed(clew)
+    with sqlite3.connect(ledger(clew)) as db:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        db.execute(f"PRAGMA user_version = {version + 1}")
+    db.close()
+    before = ledger(clew).read_bytes()
+    said = clew.clew("run", code=78)
+    assert "newer" in said
+    assert "Traceback" not in said
+    assert ledger(clew).read_bytes() == before
+
+
+def test_a_ledger_that_is_none_is_refused_and_named(clew):
+    (clew.home / "state").mkdir()
+    ledger(clew).write_bytes(b"this is no database " * 1000)
+    said = clew.clew("run", code=78)
+    assert str(ledger(clew)) in said
+    assert "Traceback" not in said
+
+
+def test_a_forged_event_is_found_and_said_where(clew):
+    goal = completed(clew)
+    with sqlite3.connect(ledger(clew)) as db:
+        (table,) = next(
+            row
+            for row in db.execute("SELECT name FROM sqlite_master WHERE type='table'")
+            if "event" in row[0]
+        )
+        (seq,) = db.execute(f"SELECT seq FROM {table} WHERE kind='goal_ended'").fetchone()
+        (body,) = db.execute(f"SELECT body FROM {table} WHERE seq=?", (seq,)).fetchone()
+        forged = body.replace(b"completed", b"cancelled")
+        db.execute(f"UPDATE {table} SET body=? WHERE seq=?", (forged, seq))
+    db.close()
+    said = clew.clew("verify", code=1)
+    assert str(seq) in said
+    assert goal in said
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of a few MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("a small file system needs root")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("no file system can be mounted here")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(path: Path) -> None:
+    """Leave no byte free."""
+    with path.open("wb", buffering=0) as file:
+        for size in (1 << 16, 1 << 12, 1):
+            try:
+                while True:
+                    file.write(b"x" * size)
+            except OSError:
+                continue
+
+
+def test_a_full_disk_stops_judging_until_there_is_room_and_nothing_unrecorded_is_done(
+    clew, small_disk
+):
+    clew.configure({"paths.state": str(small_disk / "state")})
+    clew.configure({"log.file": str(clew.folder / "clew.log"), "heartbeat.timeout_s": 60.0})
+    clew.agent(
+        "busy",
+        """
+        hello()
+        for i in range(100_000):
+            run(f"echo {i} >> trace")
+            if Path("enough").exists():
+                break
+        done(); call("advance"); done()
+        """,
+    )
+    goal = clew.start().submit("---\nagent: busy\n---\n# Be busy\n\n## A\n- [ ] one\n- [ ] two\n")
+    clew.wait("action.finished", goal=goal, count=3)
+    fill(small_disk / "ballast")
+    clew.wait("ledger.full")
+    clew.until(lambda: "full" in clew.ask("ping")["status"])
+    clew.drop(FINE, "late.md")
+    since = clew.now()
+    allowed = len(clew.seen("action.allowed", goal=goal))
+    assert len(clew.lines(goal, "trace")) <= allowed
+    assert (clew.home / "inbox" / "late.md").exists()
+    (small_disk / "ballast").unlink()
+    late = clew.wait("goal.accepted", file="late.md", since=since)["goal"]
+    clew.wait("goal.completed", goal=late)
+    clew.wait("action.finished", goal=goal, since=since)
+    (clew.workspace(goal) / "enough").touch()
+    clew.wait("goal.completed", goal=goal)
+    assert clew.stop() == 0
+    assert clew.verified()
+    lines = clew.lines(goal, "trace")
+    assert lines == sorted(set(lines), key=int)
+    recorded = {action["args"].get("cmd") for action in clew.history(goal)}
+    assert {f"echo {line} >> trace" for line in lines} <= recorded

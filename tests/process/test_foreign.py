@@ -1,0 +1,407 @@
+"""Agents of other makers: their own tools, thoughts, plans, people's words, and how a goal ends."""
+
+import json
+
+import pytest
+
+from clew_daemon.cli.client import CliError
+
+GOAL = "# Do it\n\n## A task\n- [ ] First\n- [ ] Second\n"
+
+
+def by(agent, text=GOAL, front=""):
+    return f"---\nagent: {agent}\n{front}---\n{text}"
+
+
+def test_an_agent_with_own_tools_proposes_acts_and_reports(clew):
+    clew.agent(
+        "own",
+        """
+        hello()
+        answer = call("propose", tool="edit", args={"path": "a.txt"})
+        Path("a.txt").write_text("one")
+        heard = call("outcome", seq=answer["seq"], result="success", output="written")
+        say([answer["verdict"], heard["intervention"], heard["escalated_to"]])
+        answer = call("propose", tool="look", args={"path": "a.txt"})
+        call("outcome", seq=answer["seq"], result="success", output="one")
+        done(); call("advance"); say(done()["accepted"])
+        """,
+        own_tools=True,
+    )
+    goal = clew.start().submit(by("own"))
+    clew.wait("goal.completed", goal=goal)
+    clew.stop()
+    assert clew.said(goal, count=2) == [["allowed", None, None], True]
+    assert [(a["name"], a["changed"]) for a in clew.history(goal)] == [
+        ("edit", True),  # nobody said so: the disk was compared
+        ("look", False),
+    ]
+
+
+def test_an_outcome_sent_twice_is_recognised_and_one_of_nothing_is_an_error(clew):
+    clew.agent(
+        "own",
+        """
+        hello()
+        seq = call("propose", tool="edit", args={"path": "a.txt"})["seq"]
+        for _ in range(2):
+            call("outcome", seq=seq, result="success", output="x", changed=True)
+        try:
+            call("outcome", seq=seq + 1000, result="success")
+        except RefusedError as error:
+            say(str(error))
+        done(); call("advance"); done()
+        """,
+        own_tools=True,
+    )
+    goal = clew.start().submit(by("own"))
+    clew.wait("goal.completed", goal=goal)
+    assert len(clew.seen("action.finished", goal=goal)) == 1
+    assert "no action" in clew.said(goal)[0]
+
+
+def test_a_claimed_change_that_leads_nowhere_new_is_a_loop_all_the_same(clew):
+    clew.agent(
+        "liar",
+        """
+        hello()
+        for i in range(8):
+            answer = call("propose", tool="edit", args={"path": "a.txt", "to": "same"})
+            if answer["verdict"] == "blocked":
+                say([i, answer["reason"]])
+                break
+            call("outcome", seq=answer["seq"], result="success", output="edited", changed=True)
+        call("finish", success=False)
+        """,
+        own_tools=True,
+    )
+    goal = clew.start().submit(by("liar"))
+    clew.wait("goal.failed", goal=goal)
+    at, reason = clew.said(goal)[0]
+    assert at <= 3
+    assert reason in ("repetition", "cycle", "alternation")
+
+
+def test_record_stores_what_was_done_and_says_when_it_was_a_loop(clew):
+    clew.agent(
+        "recorder",
+        """
+        hello()
+        for _ in range(4):
+            answer = call("record", tool="bash", args={"cmd": "make"}, result="failure", output="Error 2")
+            say([answer["allowed"], answer.get("reason")])
+        call("finish", success=False)
+        """,
+        own_tools=True,
+    )
+    goal = clew.start().submit(by("recorder"))
+    clew.wait("goal.failed", goal=goal)
+    clew.stop()
+    assert clew.said(goal, count=4) == [
+        [True, None],
+        [True, None],
+        [False, "repetition"],
+        [False, "blocked_action"],
+    ]
+    assert [a["result"] for a in clew.history(goal)] == ["failure"] * 4  # its true result
+
+
+def test_a_repeated_action_is_free_again_in_another_world(clew):
+    clew.agent(
+        "tester",
+        """
+        hello()
+        for i in range(6):
+            say(run("cat input; exit 1")["verdict"])
+            run(f"echo {i} > input")
+        call("finish", success=False)
+        """,
+    )
+    goal = clew.start().submit(by("tester"))
+    clew.wait("goal.failed", goal=goal)
+    assert clew.said(goal, count=6) == ["allowed"] * 6
+
+
+def test_the_world_is_looked_at_anew_before_a_refusal(clew):
+    clew.agent(
+        "tester",
+        """
+        hello()
+        run("cat input")
+        run("cat input")
+        say("twice")
+        notice("feedback")
+        say(run("cat input")["verdict"])
+        call("finish", success=False)
+        """,
+    )
+    clew.configure({"loops.repeat_limit": 3})
+    goal = clew.start().submit(by("tester"))
+    clew.said(goal)
+    (clew.workspace(goal) / "input").write_text("from a person's editor")
+    clew.ask("feedback", goal=goal, text="there is an input now")
+    clew.wait("goal.failed", goal=goal)
+    assert clew.said(goal, count=2)[1] == "allowed"
+
+
+def test_thoughts_in_a_circle_bring_an_intervention(clew):
+    clew.agent(
+        "thinker",
+        """
+        hello()
+        for i in range(3):
+            heard = call("think", text=f"Let me plan the next steps, plan {i}", has_tool_calls=False)
+        say(heard["intervention"]["kind"])
+        say(len(heard["intervention"]["message"]) > 20)
+        call("finish", success=False)
+        """,
+    )
+    goal = clew.start().submit(by("thinker"))
+    clew.wait("goal.failed", goal=goal)
+    kind, has_message = clew.said(goal, count=2)
+    assert kind in ("theme", "repeated_planning")
+    assert has_message
+    assert clew.seen("intervention.sent", goal=goal)[0]["kind"] == kind
+
+
+def test_reflections_count_as_iterations_and_being_stuck_brings_help(clew):
+    clew.agent(
+        "stuck",
+        """
+        hello()
+        for i in range(3):
+            heard = call("reflect", iteration=i + 1, progress_assessment="stuck")
+        say(heard["intervention"]["kind"])
+        say(hello()["state"]["iteration"])
+        call("finish", success=False)
+        """,
+    )
+    goal = clew.start().submit(by("stuck"))
+    clew.wait("goal.failed", goal=goal)
+    assert clew.said(goal, count=2) == ["stuck", 3]
+
+
+ESCALATING = """
+def plan(level, name):
+    tasks = [{"description": name, "subtasks": [{"description": name + " subtask"}]}]
+    return call("plan", tasks=tasks, replan=level)
+
+def fail_twice():
+    for _ in range(2):
+        level = call("complete_subtask", success=False, failure="it cannot be done")["escalated_to"]
+    return level
+"""
+
+
+def test_failures_escalate_from_subtask_to_task_to_goal_to_a_person(clew):
+    clew.agent(
+        "failing",
+        ESCALATING
+        + """
+hello()
+levels = [fail_twice()]
+say(act("run_cmd", cmd="true")["reason"])
+try:
+    call("advance")
+except RefusedError as error:
+    say(str(error)[:200])
+while levels[-1] in ("task", "goal"):
+    plan(levels[-1], f"Another way {len(levels)}")
+    levels.append(fail_twice())
+say(levels)
+notice("stop")
+""",
+    )
+    goal = clew.start().submit(by("failing"))
+    clew.wait("goal.blocked", goal=goal)
+    reason, error, levels = clew.said(goal, count=3)
+    assert reason == "replan_required"
+    assert "replan" in error
+    assert levels == ["task", "task", "goal", "goal", "person"] or levels[-1] == "person"
+    assert levels[0] == "task"
+    assert "goal" in levels
+    clew.until(lambda: clew.goal(goal)["pid"] is None)
+    assert "it cannot be done" in clew.report(goal)
+    assert clew.seen("subtask.blocked", goal=goal)
+    assert clew.seen("task.blocked", goal=goal)
+
+
+def test_an_agent_that_exits_instead_of_replanning_takes_the_goal_to_a_person(clew):
+    clew.agent("leaver", ESCALATING + "\nhello()\nfail_twice()\n")
+    goal = clew.start().submit(by("leaver"))
+    assert "it cannot be done" in clew.wait("goal.blocked", goal=goal)["reason"]
+    assert len(clew.seen("worker.started", goal=goal)) == 1
+
+
+def test_feedback_reaches_a_running_agent_and_its_successors(clew):
+    clew.agent("listener", "say(hello()['feedback'])\nsay(notice('feedback')['text'])\nos._exit(9)")
+    goal = clew.start().submit(by("listener"))
+    clew.said(goal)
+    clew.ask("feedback", goal=goal, text="use the other door")
+    said = clew.said(goal, count=3)
+    assert said == [[], "use the other door", ["use the other door"]]
+
+
+def test_feedback_resumes_a_blocked_goal(clew):
+    clew.agent(
+        "asking",
+        ESCALATING
+        + """
+if not hello()["feedback"]:
+    fail_twice()
+    sys.exit(0)
+say(run("echo ok > answer")["verdict"])
+done(); call("advance"); done()
+""",
+    )
+    goal = clew.start().submit(by("asking"))
+    clew.wait("goal.blocked", goal=goal)
+    assert clew.ask("feedback", goal=goal, text="try harder")["status"] in ("queued", "in_progress")
+    clew.wait("goal.completed", goal=goal)
+    assert clew.said(goal) == ["allowed"]
+    assert "try harder" in clew.until(
+        lambda: "completed" in clew.report(goal) and clew.report(goal)
+    )
+
+
+def test_a_paused_goal_stays_so_across_a_restart_until_it_is_resumed(clew):
+    clew.agent(
+        "waiter", "hello()\nif epoch == 1: notice('stop')\nelse:\n  done(); call('advance'); done()"
+    )
+    goal = clew.start().submit(by("waiter"))
+    clew.wait("worker.ready", goal=goal)
+    clew.ask("pause", goal=goal)
+    assert clew.goal(goal)["pid"] is None
+    clew.kill()
+    clew.start()
+    assert clew.goal(goal)["status"] == "waiting"
+    with pytest.raises(CliError, match="paused"):
+        clew.ask("pause", goal=goal)
+    clew.ask("resume", goal=goal)
+    clew.wait("goal.completed", goal=goal)
+
+
+def test_a_cancelled_goal_ends_its_worker_and_retry_takes_it_up_again(clew):
+    clew.agent(
+        "waiter",
+        "hello()\nif epoch == 1: notice('never')\nelse:\n  done(); call('advance'); done()",
+    )
+    clew.configure({"restart.stop_grace_s": 0.2})
+    goal = clew.start().submit(by("waiter"))
+    clew.wait("worker.ready", goal=goal)
+    assert clew.ask("cancel", goal=goal)["status"] == "cancelled"
+    assert clew.goal(goal)["pid"] is None
+    assert "status: **cancelled**" in clew.report(goal)
+    with pytest.raises(CliError, match="cancelled"):
+        clew.ask("resume", goal=goal)
+    clew.ask("retry", goal=goal)
+    clew.wait("goal.completed", goal=goal)
+
+
+def test_a_person_lifts_a_block_of_a_running_goal(clew):
+    clew.agent(
+        "looper",
+        """
+        hello()
+        for _ in range(3):
+            answer = run("cat nothing")
+        say(answer["verdict"])
+        notice("feedback")
+        say(run("cat nothing")["verdict"])
+        call("finish", success=False)
+        """,
+    )
+    goal = clew.start().submit(by("looper"))
+    clew.said(goal)
+    signature = json.loads(clew.clew("status", goal, "--json"))["goal"]
+    assert signature["blocked_actions"] == ['run_cmd::{"cmd":"cat nothing"}']
+    clew.ask("unblock", goal=goal, signature=signature["blocked_actions"][0])
+    assert clew.seen("action.unblocked", goal=goal) or clew.wait("action.unblocked", goal=goal)
+    clew.ask("feedback", goal=goal, text="now")
+    clew.wait("goal.failed", goal=goal)
+    assert clew.said(goal, count=2) == ["blocked", "allowed"]
+
+
+def test_finish_is_refused_with_the_failing_checks_until_they_pass(clew):
+    clew.agent(
+        "finisher",
+        """
+        hello()
+        call("complete_subtask", success=True); call("advance")
+        answer = done()
+        say([answer["accepted"], [c["name"] for c in answer["failing_checks"]]])
+        say(answer["failing_checks"][0]["output"])
+        run("touch there")
+        say(call("finish", success=True, summary="now it is")["accepted"])
+        """,
+    )
+    front = "checks:\n  there: test -f there || (echo it is missing; exit 1)\n  fine: 'true'\n"
+    goal = clew.start().submit(by("finisher", front=front))
+    clew.wait("goal.completed", goal=goal)
+    said = clew.said(goal, count=3)
+    assert said == [[False, ["there"]], "it is missing\n", True]
+    assert "now it is" in clew.report(goal)
+
+
+def test_finish_with_open_subtasks_and_no_checks_is_refused(clew):
+    clew.agent(
+        "hasty",
+        """
+        hello()
+        answer = call("finish", success=True, summary="done!")
+        say([answer["accepted"], answer["open_subtasks"]])
+        call("finish", success=False, summary="I gave up")
+        """,
+    )
+    goal = clew.start().submit(by("hasty"))
+    assert "I gave up" in clew.wait("goal.failed", goal=goal)["reason"]
+    accepted, still_open = clew.said(goal)[0]
+    assert not accepted
+    assert [name.split("/")[-1].strip() for name in still_open] == ["First", "Second"]
+
+
+def test_what_an_agent_learns_is_there_for_the_next_goal(clew):
+    clew.agent(
+        "learner",
+        """
+        before = [b["content"] for b in hello()["playbook"]]
+        deltas = [{"op": "add", "section": "File Operations", "content": "List before reading"}]
+        say([before, [b["content"] for b in call("learn", deltas=deltas)["playbook"]]])
+        done(); call("advance"); done()
+        """,
+    )
+    clew.start()
+    first = clew.submit(by("learner"), "a.md")
+    clew.wait("goal.completed", goal=first)
+    clew.kill()
+    clew.start()
+    second = clew.submit(by("learner"), "b.md")
+    clew.wait("goal.completed", goal=second)
+    learned = ["List before reading"]
+    assert clew.said(first) == [[[], learned]]
+    assert clew.said(second) == [[learned, learned]]  # said again it is counted, not added
+    assert len(clew.seen("strategy.learned")) == 1
+
+
+def test_a_plan_is_taken_once_and_late_plans_are_errors(clew):
+    clew.agent(
+        "planner",
+        """
+        hello()
+        tasks = [{"description": "T", "subtasks": [{"description": "S"}]}]
+        state = call("plan", tasks=tasks, replan=None)["state"]
+        say(state["goal"]["tasks"][0]["subtasks"][0]["status"])
+        for replan in (None, "task"):
+            try:
+                call("plan", tasks=tasks, replan=replan)
+            except RefusedError as error:
+                say(str(error)[:100])
+        done()
+        """,
+    )
+    goal = clew.start().submit(by("planner", "Plan this\n"))
+    clew.wait("goal.completed", goal=goal)
+    status, again, unasked = clew.said(goal, count=3)
+    assert status == "in_progress"
+    assert "plan" in again
+    assert "no replan is asked for" in unasked

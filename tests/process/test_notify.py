@@ -1,0 +1,86 @@
+"""What the daemon tells a service manager, over a real datagram socket."""
+
+import os
+import re
+import signal
+import socket
+
+import pytest
+
+QUICK = "# Quick\n\n## Do\n- [ ] It\n  ```sh\n  true\n  ```\n"
+
+
+class Manager:
+    """The other end of NOTIFY_SOCKET."""
+
+    def __init__(self, path):
+        self.path = str(path)
+        self.said = []
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(self.path)
+        self._socket.settimeout(60)
+
+    def until(self, *words):
+        """Read datagrams until one holds all these words; that one."""
+        while True:
+            text = self._socket.recv(65536).decode()
+            self.said.append(text)
+            if all(word in text for word in words):
+                return text
+
+    def close(self):
+        self._socket.close()
+
+
+@pytest.fixture
+def manager(tmp_path):
+    manager = Manager(tmp_path / "notify.sock")
+    yield manager
+    manager.close()
+
+
+def test_ready_reloading_and_stopping_are_told_in_order(clew, manager):
+    clew.start(NOTIFY_SOCKET=manager.path)
+    assert "STATUS=0 goals running" in manager.until("READY=1")
+    os.kill(clew.daemon.pid, signal.SIGHUP)
+    reloading = manager.until("RELOADING=1")
+    assert re.search(r"^MONOTONIC_USEC=\d+$", reloading, re.MULTILINE)
+    manager.until("READY=1", "reloaded")
+    assert clew.stop() == 0
+    manager.until("STOPPING=1")
+    assert not any("WATCHDOG" in text for text in manager.said)
+
+
+def test_a_refused_reload_is_followed_by_ready_with_the_verdict(clew, manager):
+    clew.start(NOTIFY_SOCKET=manager.path)
+    manager.until("READY=1")
+    (clew.home / "config.toml").write_text("[nonsense]\n")
+    os.kill(clew.daemon.pid, signal.SIGHUP)
+    manager.until("RELOADING=1")
+    manager.until("READY=1", "reload refused")
+
+
+def test_the_status_tells_what_runs_what_is_blocked_and_the_last_restart(clew, manager):
+    clew.start(NOTIFY_SOCKET=manager.path)
+    goal = clew.submit(QUICK.replace("true", "until test -e go; do sleep 0.02; done; exit 1"))
+    manager.until("STATUS=", "1 goals running")
+    clew.kill_agent(goal)
+    manager.until("STATUS=", "last restart", goal)
+    (clew.workspace(goal) / "go").touch()
+    manager.until("STATUS=", "1 blocked")
+
+
+def test_the_watchdog_is_fed_while_the_daemon_works(clew, manager):
+    clew.start(NOTIFY_SOCKET=manager.path, WATCHDOG_USEC="1000000")
+    for _ in range(3):
+        manager.until("WATCHDOG=1")
+
+
+def test_workers_do_not_get_the_managers_socket(clew, manager):
+    text = QUICK.replace("true", "env > seen")
+    goal = clew.start(NOTIFY_SOCKET=manager.path, WATCHDOG_USEC="60000000").submit(text)
+    clew.wait("goal.completed", goal=goal)
+    seen = "\n".join(clew.lines(goal, "seen"))
+    assert "PATH=" in seen
+    assert "NOTIFY_SOCKET" not in seen
+    assert "WATCHDOG" not in seen
