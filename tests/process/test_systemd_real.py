@@ -1,13 +1,10 @@
-"""The unit and the notices in a real systemd user manager.
+"""The daemon as a service of a real systemd user manager: install, start, reload, watchdog, stop, journal."""
 
-The daemon's own conversation (start, reload, watchdog, stop, journal) belongs here too, by
-`in_user_manager`; what stands here needs only `units` and `service`, with a stand-in daemon.
-"""
-
+import json
 import os
+import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -17,61 +14,62 @@ MANAGER = Path("/lib/systemd/systemd")
 
 pytestmark = pytest.mark.systemd
 
-STAND_IN = """\
-#!{python}
-import os, signal, time
-from clew_daemon.service import Notifier
-notifier = Notifier.from_env(os.environ)
-fed = True
-def reload(*_):
-    notifier.reloading()
-    notifier.ready("reloaded")
-def stop(*_):
-    notifier.stopping()
-    raise SystemExit(0)
-def hang(*_):
-    global fed
-    fed = False
-signal.signal(signal.SIGHUP, reload)
-signal.signal(signal.SIGTERM, stop)
-signal.signal(signal.SIGUSR1, hang)
-notifier.ready("2 goals running")
-while True:
-    time.sleep(notifier.watchdog_interval_s / 2)
-    if fed:
-        notifier.watchdog()
+CONFIG = """\
+[daemon]
+settle_s = 0.05
+[sandbox]
+mode = "best_effort"
 """
 
-INSTALL = """\
-import os, sys
-from clew_daemon.units import install
-print(*install(sys.argv[1]).messages, sep="\\n")
+GOAL = """\
+# Wait for a word
+## Steps
+- [ ] One
+  ```sh
+  echo begun >> begun; until test -e go; do sleep 0.05; done; echo done > done
+  ```
 """
 
 CONVERSATION = """\
 set -eu
 unit=clew.service
-show() {{ systemctl --user show -p "$1" --value $unit; }}
-until_is() {{ for _ in $(seq 300); do [ "$(show "$1")" = "$2" ] && return; sleep 0.1; done
-  echo "$1 is $(show "$1"), not $2"; journalctl --user-unit $unit --no-pager -o cat; exit 1; }}
-{python} {folder}/install.py {folder}/stand-in
-mkdir -p ~/.config/systemd/user/$unit.d
-printf '[Service]\\nWatchdogSec=2\\n' > ~/.config/systemd/user/$unit.d/quick.conf
+show() { systemctl --user show -p "$1" --value $unit; }
+until_is() { for _ in $(seq 600); do case "$(show "$1")" in $2) return;; esac; sleep 0.1; done
+  echo "$1 is $(show "$1"), not $2"; journalctl --user-unit $unit --no-pager -o cat | tail -40; exit 1; }
+until_there() { for _ in $(seq 600); do test -e $1 && return; sleep 0.1; done
+  echo "no $1"; journalctl --user-unit $unit --no-pager -o cat | tail -40; exit 1; }
+mkdir -p ~/.config/clew ~/.config/systemd/user/$unit.d
+cp CONFIG ~/.config/clew/config.toml
+CLEW service install
+printf '[Service]\\nWatchdogSec=3\\n' > ~/.config/systemd/user/$unit.d/quick.conf
 systemctl --user daemon-reload
 systemctl --user start $unit
-until_is StatusText "2 goals running"
+until_is StatusText "0 goals running*"
+goal=$(CLEW submit GOAL)
+ws=~/.local/share/clew/workspaces/$goal
+until_there $ws/begun
+until_is StatusText "1 goals running*"
+printf '[loops]\\nrepeat_limit = 5\\n' >> ~/.config/clew/config.toml
 systemctl --user reload $unit
-until_is StatusText "reloaded"
-kill -USR1 "$(show MainPID)"
+until_is StatusText "*reloaded, 1 keys changed*"
+test "$(show ActiveState)" = active
+rm $ws/begun
+kill -STOP "$(show MainPID)"
 until_is NRestarts 1
-until_is ActiveState active
-journalctl --user-unit $unit --no-pager -o cat | grep -i "watchdog timeout"
+until_there $ws/begun
+test ! -e $ws/done
+touch $ws/go
+until_there ~/.local/share/clew/outbox/$goal.md
+grep "status: .*completed" ~/.local/share/clew/outbox/$goal.md
 kill -KILL "$(show MainPID)"
 until_is NRestarts 2
 until_is ActiveState active
 systemctl --user stop $unit
 until_is ActiveState inactive
 [ "$(show Result)" = success ]
+CLEW verify
+journalctl --user-unit $unit --no-pager -o cat > LOG
+grep -i "watchdog timeout" LOG
 echo "all of it"
 """
 
@@ -111,11 +109,22 @@ def in_user_manager():
     return run
 
 
-def test_the_installed_unit_starts_reloads_restarts_and_stops(in_user_manager, tmp_path):
-    (tmp_path / "stand-in").write_text(STAND_IN.format(python=sys.executable))
-    (tmp_path / "stand-in").chmod(0o755)
-    (tmp_path / "install.py").write_text(INSTALL)
-    script = CONVERSATION.format(python=sys.executable, folder=tmp_path)
-    said = in_user_manager(textwrap.dedent(script))
+def test_the_real_daemon_lives_under_systemd(in_user_manager, tmp_path):
+    (tmp_path / "config.toml").write_text(CONFIG)
+    (tmp_path / "goal.md").write_text(GOAL)
+    words = {
+        "CLEW": Path(sys.executable).with_name("clew"),
+        "CONFIG": tmp_path / "config.toml",
+        "GOAL": tmp_path / "goal.md",
+        "LOG": tmp_path / "journal",
+    }
+    script = re.sub(r"\b(CLEW|CONFIG|GOAL|LOG)\b", lambda m: str(words[m[0]]), CONVERSATION)
+    said = in_user_manager(script)
     assert "enabled; start it now with" in said
     assert said.rstrip().endswith("all of it")
+    lines = (tmp_path / "journal").read_text().splitlines()
+    events = [json.loads(line)["event"] for line in lines if line.startswith("{")]
+    assert events.count("daemon.ready") == 3
+    assert events.count("daemon.recovered") == 1
+    assert events.count("goal.completed") == 1
+    assert events[-1] == "daemon.stopped"
