@@ -155,7 +155,7 @@ class App:
         try:
             await nursery.start()
         except SpawnError as error:
-            log.error("nursery.failed", reason=str(error))
+            log.error("nursery.failed", reason=str(error))  # noqa: TRY400 - a reason, no bug
         else:
             for message in nursery.report.messages if nursery.report else ():
                 log.warning("sandbox.limits", message=message)
@@ -221,7 +221,7 @@ class App:
             _configure_log(self._places, taken.settings, self._keys)
         except (SettingsError, OSError, UnicodeDecodeError) as error:
             self._verdict = f"reload refused: {str(error).splitlines()[0]}"
-            log.error("config.rejected", reason=str(error))
+            log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
             raise ControlError(f"nothing was changed:\n{error}") from None
         else:
             self._verdict = f"reloaded, {len(taken.changes)} keys changed"

@@ -97,15 +97,20 @@ class Control:
             async with asyncio.timeout(IDLE_TIMEOUT_S):
                 await writer.drain()
 
+    def _handler(self, method: str, params: Any) -> Handler:
+        handler = self._handlers.get(method)
+        if handler is None:
+            known = ", ".join(self._handlers)
+            raise protocol.ProtocolError(f"no method {method!r}; there are: {known}")
+        if not isinstance(params, dict):
+            raise protocol.ProtocolError(f"{method}: the params must be an object")
+        return handler
+
     async def _answer(self, line: bytes) -> bytes:
         request_id = None
         try:
             request_id, method, params = protocol.request(protocol.parse(line))
-            handler = self._handlers.get(method)
-            if handler is None or not isinstance(params, dict):
-                known = ", ".join(self._handlers)
-                raise protocol.ProtocolError(f"no method {method!r}; there are: {known}")
-            return protocol.result(request_id, await handler(params))
+            return protocol.result(request_id, await self._handler(method, params)(params))
         except protocol.ProtocolError as error:
             return protocol.error(request_id or error.request_id, error.code, str(error))
         except ControlError as error:

@@ -105,7 +105,8 @@ def _start_anew(env: Mapping[str, str], clean: dict[str, str]) -> None:
     fd = os.memfd_create("clew-env", 0)  # inherited by the one exec that follows, closed after
     os.write(fd, json.dumps(dict(env)).encode())
     os.lseek(fd, 0, os.SEEK_SET)
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], clean | {MEMFD: str(fd)})
+    command = [sys.executable, *sys.orig_argv[1:]]
+    os.execve(sys.executable, command, clean | {MEMFD: str(fd)})  # noqa: S606 - the same program
 
 
 def _restored(fd: int) -> dict[str, str]:

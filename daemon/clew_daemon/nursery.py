@@ -147,7 +147,7 @@ class Nursery:
         with theirs:
             fd = theirs.fileno()
             command = [sys.executable, "-m", "clew_worker.nursery", str(fd), *self._preload]
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: ASYNC220 - a vfork, of the main thread (PDEATHSIG)
                 command, pass_fds=[fd], env=self._env, stdin=subprocess.DEVNULL, cwd="/"
             )
         self._socket = ours

@@ -38,6 +38,7 @@ class _Goal:
     loops: bool = False
     timer: asyncio.Handle | None = None
     due: float = 0.0
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
     writing: bool = False
     again: bool = False
     said: str = ""
@@ -81,8 +82,7 @@ class Publisher:
         if kept is None:
             return
         self._soon(goal, 0.0)
-        while kept.writing or kept.timer:
-            await asyncio.sleep(0.01)
+        await kept.idle.wait()
 
     async def close(self) -> None:
         """Write what is left, and end the thread."""
@@ -103,6 +103,7 @@ class Publisher:
         if kept.timer:
             kept.timer.cancel()
         kept.due, kept.timer = due, loop.call_later(after_s, self._begin, goal)
+        kept.idle.clear()
 
     def _begin(self, goal: str) -> None:
         kept = self._goals.get(goal)
@@ -127,6 +128,8 @@ class Publisher:
             if kept.again and not kept.said:
                 kept.again = False
                 self._soon(goal, EVERY_S)
+            else:
+                kept.idle.set()
 
     async def _write_once(self, goal: str, kept: _Goal) -> None:
         loop = asyncio.get_running_loop()

@@ -76,11 +76,10 @@ def _facts(state: State) -> str:
         ("actions", f"{state.actions_total} allowed, {state.blocked_total} refused"),
         ("restarts", str(state.restarts)),
         ("iterations", str(state.iteration)),
-        ("working time", f"{cost.active_s:.1f} s"),
+        ("working time", f"{cost.active_s:.1f} s, of it {cost.llm_s:.1f} s in LLM calls"),
         (
             "tokens",
-            f"{cost.tokens} ({cost.tokens_in} in, {cost.tokens_cached} of them cached, {cost.tokens_out} out;"
-            f" {cost.llm_s:.1f} s)",
+            f"{cost.tokens}: {cost.tokens_in} in ({cost.tokens_cached} cached), {cost.tokens_out} out",
         ),
     ]
     return "\n".join(f"- {name}: {value}" for name, value in rows if value)

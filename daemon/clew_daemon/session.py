@@ -27,6 +27,7 @@ from clew_shared import events as ev
 from clew_shared import protocol
 from clew_shared.core import WrongState
 from clew_shared.ledger import LedgerError
+from clew_shared.model import GoalStatus
 from clew_shared.settings import CommandAgent, RunbookAgent
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ OUTPUT_TAIL_CHARS = 2_000
 EXIT_TEMPORARY, EXIT_CONFIGURATION = 75, 78
 FINISHED_GRACE_S = 5.0
 MEMORY_EVERY_S = 0.5
+LAST_WORDS_S = 1.0
 
 Kind = Literal["finished", "crash", "temporary", "configuration", "stopped", "unable"]
 
@@ -265,6 +267,7 @@ class Session:
                 return
             finally:
                 self._busy = False
+                self._queue.task_done()
                 assert self._channel is not None  # noqa: S101 - started
                 self._channel.heard_at = time.monotonic()  # the wait for our answer counts as life
             self._after()
@@ -333,37 +336,34 @@ class Session:
         await asyncio.sleep(0)
         if self._channel:  # what it said before it went is still heard
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(1.0):
-                    while self._busy or not self._queue.empty():
-                        await asyncio.sleep(0.005)
+                async with asyncio.timeout(LAST_WORDS_S):
+                    await self._queue.join()
         self._finish(self._exit(code))
 
     def _exit(self, code: int) -> Ended:
+        """Say what an agent's exit means."""
         state = self.core.state
-        detail = self._tail.strip()
-        if self.stopping:
-            return Ended("stopped", "stopped", code=code)
         if state.ended:
             return Ended("finished", "finished", code=code)
-        leave = self.leave
-        if code == EXIT_TEMPORARY:
-            reason = leave.reason if leave else "the agent asked to be tried later"
-            return Ended(
-                "temporary",
-                reason,
-                detail,
-                code,
-                retry_after_s=leave.retry_after_s if leave else None,
-            )
-        if code == EXIT_CONFIGURATION:
-            reason = leave.reason if leave else detail or "the agent exited with 78 (configuration)"
-            return Ended("configuration", reason, detail, code)
+        if self.stopping or state.goal.status != GoalStatus.IN_PROGRESS:
+            return Ended("stopped", "stopped", code=code)
+        if code in (EXIT_TEMPORARY, EXIT_CONFIGURATION):
+            return self._left(code)
         if code < vitals.SIGNAL_BASE and state.replan_required in ("task", "goal"):
             self._hand_over("the agent left instead of replanning")
             return Ended("stopped", "left_instead_of_replanning", code=code)
-        if code == 0:
-            return Ended("crash", "exited_unfinished", detail, code)
-        return Ended("crash", vitals.exit_words(code), detail, code)
+        reason = vitals.exit_words(code) if code else "exited_unfinished"
+        return Ended("crash", reason, self._tail.strip(), code)
+
+    def _left(self, code: int) -> Ended:
+        """Say what 75 (try me later) and 78 (mend the configuration) mean, by the agent's own words."""
+        detail, leave = self._tail.strip(), self.leave
+        if code == EXIT_TEMPORARY:
+            reason = leave.reason if leave else "the agent asked to be tried later"
+            after_s = leave.retry_after_s if leave else None
+            return Ended("temporary", reason, detail, code, retry_after_s=after_s)
+        reason = leave.reason if leave else detail or "the agent exited with 78 (configuration)"
+        return Ended("configuration", reason, detail, code)
 
     def _executor_fault(self, error: ExecutorDied) -> Ended:
         cause = error.__cause__

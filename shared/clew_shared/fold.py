@@ -550,7 +550,7 @@ def _heed(state: State, intervention: str) -> None:
 
 def streak_of(state: State, intervention: str, key: str) -> int:
     """Give the present length of the streak that an intervention was raised from."""
-    attention, scope = state.attention, state.scope
+    attention = state.attention
     match intervention:
         case "no_progress":
             return max(attention.stale, attention.iterations_without_facts)
@@ -561,13 +561,16 @@ def streak_of(state: State, intervention: str, key: str) -> int:
         case "stuck":
             return attention.stuck
         case "same_error":
-            side, _, name = key.partition(":")
-            if side == "misuse":
-                return scope.misuses.get(name, 0)
-            streaks = scope.tool_errors if side == "tool" else scope.action_errors
-            return streaks[name].count if name in streaks else 0
+            return _error_streak(state.scope, *key.split(":", 1))
         case _:
             return 0
+
+
+def _error_streak(scope: Scope, side: str, name: str) -> int:
+    if side == "misuse":
+        return scope.misuses.get(name, 0)
+    streaks = scope.tool_errors if side == "tool" else scope.action_errors
+    return streaks[name].count if name in streaks else 0
 
 
 def _run(themes: list[str]) -> int:

@@ -25,8 +25,13 @@ _VOLATILE: Final = tuple(
         # dates and times: 2026-11-21T10:00:00.123Z, 21/11/2026, Sat Nov 21 10:00:00 UTC 2026, 10:00:00
         (r"\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z| ?[+-]\d\d:?\d\d)?)?", "<date>"),
         (r"\b\d{1,2}[/.]\d{1,2}[/.]\d{4}\b", "<date>"),
-        (r"\b(mon|tue|wed|thu|fri|sat|sun)[a-z]*,? (\d{1,2} )?(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
-         r"( \d{1,2})?(,? \d{4})?", "<date>"),
+        (
+            (
+                r"\b(mon|tue|wed|thu|fri|sat|sun)[a-z]*,? (\d{1,2} )?"
+                r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*( \d{1,2})?(,? \d{4})?"
+            ),
+            "<date>",
+        ),
         (r"\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec) +\d{1,2} +(\d\d:\d\d|\d{4})\b", "<date>"),
         (r"\b\d{1,2}:\d\d:\d\d([.,]\d+)?( ?[ap]m)?( [A-Z]{3,4}( \d{4})?)?\b", "<time>"),
         # durations: in 0.12s, 3.4 seconds, 12ms, 1m32s, took 5 minutes
@@ -40,12 +45,19 @@ _VOLATILE: Final = tuple(
         (r"/(tmp|var/tmp|dev/shm|var/folders)/[^\s'\":,;)\]]+", "<tmp>"),
         (r"\b(pytest-of-\w+/)?pytest-\d+\b", "<tmp>"),
         # ids, pids and counters that say they are
-        (r"\b(pid|process|thread|tid|job|task|request|req|session|trace|run|build|attempt|try|retry|retries|iteration"
-         r"|seq|sequence|counter|nonce|uptime|timestamp|seed)((?: ?(?:id|no|nr|number|count))?\b[ ]*[:=#]?[ ]*)"
-         r"[#(]?\d[\w-]*", r"\1\2<n>"),
+        # ("job 3 of 10" counts work and stays; "job id 3" names itself)
+        (
+            (
+                r"\b(pid|tid|request|req|session|trace|attempt|try|retry|retries|iteration|seq|sequence|counter"
+                r"|nonce|uptime|timestamp|seed|(?:process|thread|job|task|run|build) ?(?:id|no|nr|number|#))"
+                r"((?: ?(?:id|no|nr|number|count))?\b[ ]*[:=#]?[ ]*)[#(]?\d[\w-]*"
+            ),
+            r"\1\2<n>",
+        ),
         (r"\b(id|[a-z]+_id)(\s*[:=]\s*)['\"]?(?=[\w-]*\d)[\w-]+", r"\1\2<id>"),
         (r"\[\d{3,7}\](?=[:\s])", "[<pid>]"),
-        (r"\b(attempt|try|retry|iteration|run) \d+ ?(/|of) ?\d+", r"\1 <n>"),
+        (r"\b(process|thread) \d{3,}\b", r"\1 <pid>"),
+        (r"\b(attempt|try|retry|iteration) \d+ ?(/|of) ?\d+", r"\1 <n>"),
     )
 )  # fmt: skip
 
@@ -67,9 +79,12 @@ _SOFT_FAULT: Final = re.compile(
 
 _EMPTY_POLL: Final = re.compile(
     r"""^\W*(
-      (there\ (is|are)\ )?(no|0|zero)\ (new\ )?(more\ )?(output|lines?|logs?|messages?|mails?|events?|data|updates?|jobs?|items?|results?\ yet)
+      (there\ (is|are)\ )?(no|0|zero)\ (new\ )?(more\ )?
+        (output|lines?|logs?|messages?|mails?|events?|data|updates?|jobs?|items?|results?\ yet)
     | 0\ new | nothing\ new | no\ changes?\ yet
-    | (status\W+)?((still|is)\ )?(pending|running|queued|waiting|in[\ _-]?progress|not\ (yet\ )?(ready|done|finished|started)|processing|starting)
+    | (status\W+)?((still|is)\ )?
+        (pending|running|queued|waiting|in[\ _-]?progress|processing|starting
+        |not\ (yet\ )?(ready|done|finished|started))
     )\b[^\n]{0,60}$""",
     re.IGNORECASE | re.VERBOSE,
 )

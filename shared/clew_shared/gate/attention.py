@@ -49,7 +49,9 @@ def _due(state: State, found: Intervened) -> Intervened | None:
         grown = streak_of(state, found.intervention, found.key) - raised.streak
         waited = attention.steps - raised.since
         enough = IGNORED_AFTER_STEPS if raised.heeded else 1
-        ignored = grown >= enough and max(waited, grown) >= IGNORED_AFTER_STEPS  # turns are no steps
+        ignored = (
+            grown >= enough and max(waited, grown) >= IGNORED_AFTER_STEPS
+        )  # turns are no steps
         return found.model_copy(update={"again": True}) if ignored else None
     family = _FAMILY[found.intervention]
     recent = (
@@ -150,6 +152,6 @@ def stuck(state: State, thresholds: Thresholds) -> Intervened | None:
     tried = f" Last failure: {failed}." if failed else ""
     message = (
         f"You have called yourself stuck {count} times in a row. To recover: name what you tried and why it failed,"
-        f" then do one different, concrete action.{tried} If there is no other way, complete_subtask with success=false."
+        f" then do one different, concrete action.{tried} Else complete_subtask with success=false."
     )
     return Intervened(intervention="stuck", key="stuck", message=message)
