@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from clew_shared.model import Goal as Goal
     from clew_shared.model import Subtask as Subtask
     from clew_shared.model import Task as Task
+    from clew_shared.playbook.reflector import ExecutionReflector as ExecutionReflector
+    from clew_shared.playbook.reflector import Reflection as Reflection
+    from clew_shared.playbook.steps import ToolCall as ToolCall
     from clew_worker.context.dual_track import DualTrackContext as DualTrackContext
     from clew_worker.context.windows import Windows as Windows
     from clew_worker.context_manager import ContextManager as ContextManager
@@ -22,9 +25,6 @@ if TYPE_CHECKING:
     from clew_worker.iteration_log import IterationRecord as IterationRecord
     from clew_worker.playbook.bullet import Bullet as Bullet
     from clew_worker.playbook.playbook import Playbook as Playbook
-    from clew_worker.playbook.reflector import ExecutionReflector as ExecutionReflector
-    from clew_worker.playbook.reflector import Reflection as Reflection
-    from clew_worker.playbook.steps import ToolCall as ToolCall
     from clew_worker.sync_client import SyncClient as SyncClient
     from clew_worker.work_state import Answer as Answer
 
@@ -34,18 +34,18 @@ _HOMES = {
     "Bullet": "clew_worker.playbook.bullet",
     "ContextManager": "clew_worker.context_manager",
     "DualTrackContext": "clew_worker.context.dual_track",
-    "ExecutionReflector": "clew_worker.playbook.reflector",
+    "ExecutionReflector": "clew_shared.playbook.reflector",
     "Goal": "clew_shared.model",
     "Intervention": "clew_worker.iteration_log",
     "IterationLog": "clew_worker.iteration_log",
     "IterationRecord": "clew_worker.iteration_log",
     "LedgerError": "clew_shared.ledger",
     "Playbook": "clew_worker.playbook.playbook",
-    "Reflection": "clew_worker.playbook.reflector",
+    "Reflection": "clew_shared.playbook.reflector",
     "Subtask": "clew_shared.model",
     "SyncClient": "clew_worker.sync_client",
     "Task": "clew_shared.model",
-    "ToolCall": "clew_worker.playbook.steps",
+    "ToolCall": "clew_shared.playbook.steps",
     "Windows": "clew_worker.context.windows",
     "WrongState": "clew_shared.core",
 }

@@ -1,4 +1,4 @@
-"""Strategies learned across goals: bullets, the playbook that keeps them, and what finds new ones.
+"""The playbook for agents in Python: the shared one with a clock and files of its own.
 
-Nothing here calls a model or knows the ledger; a playbook is a value that its owner stores.
+What a strategy is and when two are one stands in `clew_shared.playbook`; nothing here calls a model.
 """

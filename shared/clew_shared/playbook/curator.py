@@ -6,6 +6,7 @@ paraphrases; so this goes by words, with a guard for negation, numbers, names an
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -61,11 +62,21 @@ class Meaning:
 @lru_cache(maxsize=4096)
 def meaning(text: str) -> Meaning:
     """Read a strategy; the evidence in a closing "(seen: …)" is no part of what it says."""
-    plain = _SEEN.sub("", text)
+    plain = without_evidence(text)
     words = tokens(plain)
     steps = tuple(frozenset(_flagged(tokens(part))) for part in _in_order(plain))
     sequence = tuple(word for word, _ in _flagged(words)) if _DIRECTIONS & {*words} else ()
     return Meaning(steps, sequence, tuple(word for word in words if is_particular(word)))
+
+
+def without_evidence(text: str) -> str:
+    """Give what a strategy says, without the "(seen: …)" at its end."""
+    return _SEEN.sub("", text)
+
+
+def telling(text: str) -> frozenset[str]:
+    """Give the words that a text is about, so that two texts can be compared by them."""
+    return frozenset(word for word, _ in _flagged(tokens(text)))
 
 
 def same(a: str, b: str) -> bool:
@@ -86,6 +97,23 @@ def opposite(a: str, b: str) -> bool:
         return first.steps != second.steps or turned
     one_step = len(first.steps) == 1
     return not one_step and first.steps == second.steps[::-1]
+
+
+def conflicts(texts: Sequence[str]) -> list[tuple[int, int]]:
+    """Give the pairs of strategies that contradict each other, by their places in `texts`.
+
+    Only strategies of the same words can, so that thousands are compared in one pass.
+    """
+    alike: dict[frozenset[str], list[int]] = {}
+    for at, text in enumerate(texts):
+        alike.setdefault(frozenset[str]().union(*meaning(text).words), []).append(at)
+    return sorted(
+        (one, other)
+        for places in alike.values()
+        for at, one in enumerate(places)
+        for other in places[at + 1 :]
+        if opposite(texts[one], texts[other])
+    )
 
 
 def _in_order(text: str) -> list[str]:

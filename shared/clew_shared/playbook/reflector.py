@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from clew_worker.playbook.steps import Kind, Step, ToolCall, steps
+from clew_shared.playbook.steps import Kind, Step, ToolCall, steps
 
 Category = Literal[
     "file_operations",
@@ -28,12 +28,18 @@ _SHOWN_STEPS = 4
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """A lesson: its category, one sentence with its evidence, and how sure it is (0 to 1)."""
+    """A lesson: its category, one sentence with its evidence, and how sure it is (0 to 1).
+
+    `calls` are the numbers of the calls that it was drawn from, counted from 1; `passing` says that the fault
+    may be gone tomorrow, so that the lesson should expire.
+    """
 
     category: Category
     content: str
     confidence: float
     reasoning: str
+    calls: tuple[int, ...] = ()
+    passing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,7 @@ class _Lesson:
     confidence: float
     sentence: str
     find: Callable[[Sequence[Step]], Sequence[Step]]
+    passing: bool = False
 
 
 class ExecutionReflector:
@@ -88,6 +95,8 @@ def _reflection(
         f"{lesson.sentence} (seen: {shown})",
         lesson.confidence,
         f"{numbers}, of {calls} calls; outcome {outcome}; asked: {asked!r}",
+        tuple(dict.fromkeys(step.call for step in seen)),
+        lesson.passing,
     )
 
 
@@ -251,14 +260,38 @@ def _runs(step: Step) -> bool:
     return step.is_command or (step.kind is Kind.OTHER and bool(step.output))
 
 
+_MISSING = r"command not found|No module named|ModuleNotFoundError|Cannot find module"
+_LIMITED = r"too many requests|rate.?limit|\b429\b|quota exceeded"
+_UNREACHABLE = (
+    r"could not resolve host|name resolution|name or service not known|network is unreachable"
+    r"|no route to host|connection (?:refused|reset|timed out)|temporary failure in name"
+    r"|failed to establish a new connection|\bE(?:NOTFOUND|CONNREFUSED|HOSTUNREACH)\b"
+)
+
+PASSING_FAULT = re.compile(f"{_LIMITED}|{_UNREACHABLE}|command not found", re.IGNORECASE)
+"""Words of a fault of the environment (network, limits, a missing tool): what is learned of it expires."""
+
 ERROR_LESSONS: tuple[_Lesson, ...] = (
+    _Lesson(
+        "error_handling",
+        0.85,
+        "When a server limits the rate, wait before the next request instead of repeating it",
+        _failing(lambda _: True, _LIMITED),
+        passing=True,
+    ),
+    _Lesson(
+        "error_handling",
+        0.85,
+        "When the network cannot be reached, do first what needs no network",
+        _failing(lambda _: True, _UNREACHABLE),
+        passing=True,
+    ),
     _Lesson(
         "error_handling",
         0.8,
         "When a module or command is missing, install it and only then repeat the command",
-        _failing(
-            _runs, r"command not found|No module named|ModuleNotFoundError|Cannot find module"
-        ),
+        _failing(_runs, _MISSING),
+        passing=True,
     ),
     _Lesson(
         "error_handling",

@@ -1,0 +1,122 @@
+"""A bullet: one distilled strategy with its counts of help and harm.
+
+After ACE (agentic context engineering, arXiv 2510.04618). It knows nothing of other bullets and reads no
+clock: who changes one says when.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from typing import Any, Literal, Self
+
+Tag = Literal["helpful", "harmful", "neutral"]
+
+TAGS: tuple[Tag, ...] = ("helpful", "harmful", "neutral")
+COUNT_MAX = 999_999_999
+_Z_90 = 1.645
+
+
+@dataclass(slots=True)
+class Bullet:
+    """One strategy of a section; the counts say how often it helped, harmed, or did neither.
+
+    Times are UTC in ISO 8601; a lesson of a passing fault has `expires_at`, others never expire.
+    """
+
+    id: str
+    section: str
+    content: str
+    helpful: int = 0
+    harmful: int = 0
+    neutral: int = 0
+    created_at: str = ""
+    updated_at: str = ""
+    source_goal: str = ""
+    expires_at: str = ""
+
+    def __post_init__(self) -> None:
+        self.updated_at = self.updated_at or self.created_at
+
+    def tag(self, tag: str, increment: int = 1, at: str = "") -> None:
+        """Count a use, `at` a time; ValueError for a tag other than helpful, harmful and neutral."""
+        if tag not in TAGS:
+            raise ValueError(f"unknown tag {tag!r} for {self.id}; use one of {', '.join(TAGS)}")
+        if increment < 0:
+            raise ValueError(f"increment is {increment} for {self.id}; counts only grow")
+        setattr(self, tag, getattr(self, tag) + increment)
+        self.updated_at = at or self.updated_at
+
+    @property
+    def uses(self) -> int:
+        return self.helpful + self.harmful + self.neutral
+
+    @property
+    def verdicts(self) -> int:
+        """How often an outcome spoke for or against it."""
+        return self.helpful + self.harmful
+
+    @property
+    def score(self) -> float:
+        """How far it helps: (helpful - harmful) / uses, from -1 to 1; 0 while never used."""
+        return (self.helpful - self.harmful) / self.uses if self.uses else 0.0
+
+    @property
+    def lower_bound(self) -> float:
+        """The share of help it has at least, with 90 % confidence, from one of each to begin with.
+
+        Wilson's lower bound: five of five outranks one of one, and an unused bullet a harmful one.
+        """
+        helped, total = self.helpful + 1, self.helpful + self.harmful + 2
+        share, z2 = helped / total, _Z_90**2
+        spread = _Z_90 * math.sqrt(share * (1 - share) / total + z2 / (4 * total**2))
+        return (share + z2 / (2 * total) - spread) / (1 + z2 / total)
+
+    def expired(self, at: float) -> bool:
+        """Tell whether it is past its time, `at` in seconds since 1970."""
+        return bool(self.expires_at) and seconds(self.expires_at) <= at
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the fields as JSON values; `expires_at` only where there is one."""
+        data = asdict(self)
+        if not self.expires_at:
+            del data["expires_at"]
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Make a bullet of its dict; unknown keys are ignored, ValueError names a missing one."""
+        missing = [name for name in ("id", "section", "content") if not data.get(name)]
+        if missing:
+            raise ValueError(f"bullet {data.get('id', '?')!r} lacks {', '.join(missing)}")
+        wrong = [name for name in TAGS if not _is_count(data.get(name, 0))]
+        if wrong:
+            raise ValueError(f"bullet {data['id']!r}: {', '.join(wrong)} must be whole and >= 0")
+        given = {one.name: data[one.name] for one in fields(cls) if data.get(one.name)}
+        texts = {name: value for name, value in given.items() if name not in TAGS}
+        if not all(isinstance(value, str) for value in texts.values()):
+            raise ValueError(f"bullet {data['id']!r}: {', '.join(texts)} must be texts")
+        return cls(**{**given, **{name: " ".join(value.split()) for name, value in texts.items()}})
+
+
+def section_key(section: str) -> str:
+    """Give what makes two names of a section one: `file_operations` is "File Operations"."""
+    return " ".join(section.replace("_", " ").casefold().split())
+
+
+def iso(at: float) -> str:
+    """Write seconds since 1970 as bullets bear times: UTC, ISO 8601 with microseconds."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds")
+
+
+def seconds(text: str) -> float:
+    """Read such a time back; what is none lies at the beginning of time."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return 0.0
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and 0 <= value <= COUNT_MAX

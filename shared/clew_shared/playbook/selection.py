@@ -1,0 +1,60 @@
+"""Which strategies an agent is shown: those that fit its goal and have proved themselves, and a few on trial.
+
+Pure and deterministic: the time comes in, and equal ones are taken in the order of their ids.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from clew_shared.playbook.bullet import Bullet, seconds
+from clew_shared.playbook.curator import telling
+
+TRIAL_SHARE = 0.2
+"""So much of the places is for strategies that no outcome has spoken for or against yet."""
+
+RELEVANCE_WEIGHT, RECENCY_WEIGHT = 0.5, 0.1
+"""A strategy that fits the goal outranks a better one that does not; recency decides between equals."""
+
+RECENCY_HALF_LIFE_S = 30 * 86_400.0
+CHARS_MAX = 60_000
+"""What is shown fits a line of the worker protocol, however many are asked for."""
+
+
+def select(bullets: Iterable[Bullet], goal: str, at: float, max_strategies: int) -> list[Bullet]:
+    """Choose what to show for a goal (its words) at a time (seconds since 1970), in the order given.
+
+    Expired ones are never shown. The rank is Wilson's lower bound of help against harm, with relevance and
+    recency; the trial share goes to those without a verdict, the places that one kind leaves to the other.
+    """
+    live = [bullet for bullet in bullets if not bullet.expired(at)]
+    words = telling(goal)
+    ranked = sorted(live, key=lambda one: (-_rank(one, words, at), one.id))
+    proven = [one for one in ranked if one.verdicts]
+    trial = [one for one in ranked if not one.verdicts]
+    places = max(0, max_strategies)
+    on_trial = min(len(trial), max(int(places * TRIAL_SHARE), places - len(proven)))
+    chosen = _within([*proven[: places - on_trial], *trial[:on_trial]])
+    return [bullet for bullet in live if bullet.id in chosen]
+
+
+def relevance(bullet: Bullet, words: frozenset[str]) -> float:
+    """Say how far a strategy is about a goal of these words, from 0 to 1: half its section, half its text."""
+    section, content = telling(bullet.section.replace("_", " ")), telling(bullet.content)
+    share = len(content & words) / len(content) if content else 0.0
+    return (bool(section & words) + share) / 2
+
+
+def _rank(bullet: Bullet, words: frozenset[str], at: float) -> float:
+    age_s = max(0.0, at - seconds(bullet.updated_at))
+    recency = 0.5 ** (age_s / RECENCY_HALF_LIFE_S)
+    fits = RELEVANCE_WEIGHT * relevance(bullet, words)
+    return bullet.lower_bound + fits + RECENCY_WEIGHT * recency
+
+
+def _within(chosen: Sequence[Bullet]) -> set[str]:
+    room, kept = CHARS_MAX, set[str]()
+    for bullet in chosen:
+        room -= len(bullet.content) + len(bullet.section)
+        if room < 0:
+            break
+        kept.add(bullet.id)
+    return kept

@@ -1,0 +1,218 @@
+"""What a tool call did, in the few kinds that strategies are about.
+
+Agents name their tools differently, and much happens inside shell commands, so both are read here
+by tables of names. It draws no conclusion; that is the reflector's.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import PurePosixPath
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call as it was made; `result` and `output` where the caller knows them."""
+
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    result: str = ""
+    output: str = ""
+
+
+class Kind(Enum):
+    """What a step does."""
+
+    LIST = "list"
+    READ = "read"
+    WRITE = "write"
+    SEARCH = "search"
+    TEST = "test"
+    INSTALL = "install"
+    BUILD = "build"
+    RUN = "run"
+    GIT_LOOK = "git look"
+    GIT_CHANGE = "git change"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing done: its kind, what it was done to, and the number of the call that did it."""
+
+    kind: Kind
+    target: str
+    shown: str
+    call: int
+    failed: bool = False
+    output: str = ""
+
+    @property
+    def is_command(self) -> bool:
+        return self.kind in {Kind.TEST, Kind.INSTALL, Kind.BUILD, Kind.RUN}
+
+    @property
+    def touches_test(self) -> bool:
+        return is_test_path(self.target)
+
+
+def is_test_path(path: str) -> bool:
+    """Say whether a path is that of a test, by its name or its folder."""
+    where = PurePosixPath(path)
+    return bool(_TEST_NAME.search(where.name) or {"tests", "test"} & {*where.parts[:-1]})
+
+
+_TEST_NAME = re.compile(r"(^|[_.-])(tests?|spec)([_.-]|$)")
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(name.strip() for name in text.split(","))
+
+
+_SHELL = _names(
+    "run_cmd, run_command, bash, shell, sh, terminal, execute, execute_command, bash_execute,"
+    "execute_bash, run_shell, run_shell_command, exec, run, command"
+)
+_TOOLS = {
+    Kind.LIST: _names("list_files, list_directory, list_dir, ls, glob, tree, find_files"),
+    Kind.READ: _names("read_file, read, view_file, view, open_file, cat, read_files, open"),
+    Kind.WRITE: _names(
+        "write_file, edit_file, create_file, write, edit, apply_patch, patch, str_replace,"
+        "replace_in_file, append_file, insert, delete_file, multi_edit"
+    ),
+    Kind.SEARCH: _names(
+        "search, search_code, code_search, grep, grep_search, rg, ripgrep, search_files, find,"
+        "find_in_files, find_symbol, find_references"
+    ),
+    Kind.TEST: _names("run_tests, test, pytest"),
+    Kind.INSTALL: _names("install_package, install_dependencies, install"),
+    Kind.BUILD: _names("build, compile"),
+    Kind.GIT_LOOK: _names("git_status, git_diff, git_log, git_show"),
+    Kind.GIT_CHANGE: _names("git_commit, git_add, git_push, git_merge, git_checkout"),
+}
+# How commands begin, without their flags, versions and `python -m`; the longest beginning wins.
+_COMMANDS = {
+    Kind.INSTALL: _names(
+        "pip install, uv sync, uv add, uv pip install, poetry install, poetry add, npm install,"
+        "npm ci, pnpm install, pnpm add, yarn install, yarn add, apt install, apt-get install,"
+        "apk add, dnf install, brew install, bundle install, gem install, cargo fetch, cargo add,"
+        "go get, go mod download, make install"
+    ),
+    Kind.TEST: _names(
+        "pytest, unittest, tox, nox, npm test, npm run test, pnpm test, yarn test, npx jest, jest,"
+        "vitest, cargo test, go test, mvn test, gradle test, dotnet test, make test, make check,"
+        "rake test, mix test, ctest, rspec"
+    ),
+    Kind.BUILD: _names(
+        "build, make, cmake, ninja, npm run build, pnpm build, yarn build, cargo build, go build,"
+        "gradle build, dotnet build, docker build, mvn package, tsc, gcc, g++, clang, javac"
+    ),
+    Kind.RUN: _names(
+        "python, node, deno, ruby, perl, java, php, bash, sh, npm start, npm run, yarn start,"
+        "cargo run, go run, dotnet run, uv run, poetry run, flask, uvicorn, gunicorn"
+    ),
+    Kind.GIT_LOOK: _names("git status, git diff, git log, git show"),
+    Kind.GIT_CHANGE: _names(
+        "git commit, git add, git push, git pull, git merge, git rebase, git reset, git checkout,"
+        "git switch, git stash"
+    ),
+    Kind.LIST: _names("ls, tree, find, fd"),
+    Kind.SEARCH: _names("grep, rg, ag, git grep"),
+    Kind.READ: _names("cat, head, tail, less"),
+}
+_KIND_OF_TOOL = {name: kind for kind, names in _TOOLS.items() for name in names}
+_KIND_OF_COMMAND = {begin: kind for kind, begins in _COMMANDS.items() for begin in begins}
+_LONGEST_BEGINNING = 3
+_SEPARATOR = re.compile(r"&&|\|\||;|\n")
+_PREFIX = re.compile(r"^(sudo |time |env |[A-Z_][A-Z0-9_]*=\S* )+")
+_VERSION = re.compile(r"[\d.]+$")
+_WRITTEN = re.compile(r"(?:(?:cat|echo|printf)\b.*?>>?|tee(?: -a)?|sed -i.*) *(?P<target>[^\s>]+)$")
+_SHOWN_CHARS = 60
+_PATH_NAMES = ("path", "file_path", "filename", "file", "directory", "dir", "folder")
+_COMMAND_NAMES = ("cmd", "command", "script", "code")
+_SEARCH_NAMES = ("pattern", "query", "regex", "keyword", "text", "symbol")
+_FAILED = frozenset(("failure", "error", "timeout", "interrupted", "failed"))
+
+
+def steps(tool_calls: Iterable[Any]) -> list[Step]:
+    """Read the calls in order; a shell command with several parts gives several steps.
+
+    A call is a ToolCall, or anything with its fields as attributes or keys.
+    """
+    found: list[Step] = []
+    for number, call in enumerate(map(as_tool_call, tool_calls), start=1):
+        found += _steps_of(call, number)
+    return found
+
+
+def as_tool_call(call: Any) -> ToolCall:
+    """Take a call of another shape; raises TypeError if it bears no name."""
+    if isinstance(call, ToolCall):
+        return call
+    name = _field(call, "name", "tool")
+    parameters = _field(call, "parameters", "args", "params") or {}
+    if not isinstance(name, str) or not isinstance(parameters, Mapping):
+        raise TypeError(f"a tool call needs a name and parameters, not {call!r:.80}")
+    result, output = (str(_field(call, key) or "") for key in ("result", "output"))
+    return ToolCall(name, parameters, result, output)
+
+
+def _field(call: Any, *names: str) -> Any:
+    values = (
+        call.get(name) if isinstance(call, Mapping) else getattr(call, name, None) for name in names
+    )
+    return next((value for value in values if value), None)
+
+
+def _steps_of(call: ToolCall, number: int) -> list[Step]:
+    failed = call.result.casefold() in _FAILED
+    name = call.name.casefold()
+    if name in _SHELL:
+        return [
+            Step(kind, target, _short(part), number, failed, call.output)
+            for part in _parts(_parameter(call, _COMMAND_NAMES))
+            for kind, target in [_command_kind(part)]
+        ]
+    kind = _KIND_OF_TOOL.get(name, Kind.OTHER)
+    names = _SEARCH_NAMES if kind is Kind.SEARCH else _PATH_NAMES
+    target = _parameter(call, names) or _parameter(call, _COMMAND_NAMES)
+    return [Step(kind, target, _short(f"{call.name} {target}"), number, failed, call.output)]
+
+
+def _parameter(call: ToolCall, names: Iterable[str]) -> str:
+    value = next((call.parameters[name] for name in names if call.parameters.get(name)), "")
+    if isinstance(value, (list, tuple)):
+        return shlex.join(map(str, value))
+    return str(value)
+
+
+def _parts(command: str) -> list[str]:
+    plain = command.partition("<<")[0]  # what follows is the text of a here-document
+    parts = (_PREFIX.sub("", part.strip()) for part in _SEPARATOR.split(plain))
+    return [part for part in parts if part and not part.startswith(("cd ", "#"))]
+
+
+def _command_kind(part: str) -> tuple[Kind, str]:
+    """Give the kind of one simple command and what it was done to."""
+    written = _WRITTEN.match(part)
+    if written:
+        return Kind.WRITE, written.group("target")
+    program, *rest = part.split()
+    words = [_VERSION.sub("", PurePosixPath(program).name), *rest]
+    is_module = words[0] == "python" and words[1:2] == ["-m"]
+    plain = [word for word in (words[2:] if is_module else words) if not word.startswith("-")]
+    for length in range(min(_LONGEST_BEGINNING, len(plain)), 0, -1):
+        kind = _KIND_OF_COMMAND.get(" ".join(plain[:length]))
+        if kind:
+            target = plain[-1] if len(plain) > length else ""
+            tests = kind is Kind.RUN and is_test_path(target)
+            return (Kind.TEST if tests else kind), target
+    return (Kind.RUN if is_module or program.startswith("./") else Kind.OTHER), ""
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"

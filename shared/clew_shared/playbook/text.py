@@ -1,0 +1,69 @@
+"""The playbook as text: what a prompt shows of it, and what a person can edit and read in again.
+
+One form for both, so that an exported playbook is what an agent sees. It chooses nothing.
+"""
+
+import re
+from collections.abc import Iterable
+
+from clew_shared.playbook.bullet import Bullet, section_key
+from clew_shared.playbook.curator import conflicts
+
+TITLE = "## Learned Strategies"
+_SECTION = re.compile(r"###\s+(?P<name>\S.*?)\s*$")
+_LINE = re.compile(
+    r"[-*]\s+(?:\[(?P<id>[^\]\s]+)\]\s+)?(?P<content>\S.*?)"
+    r"(?:\s+\(helpful=(?P<helpful>\d{1,9}), harmful=(?P<harmful>\d{1,9})\))?\s*$"
+)
+_CONFLICT = re.compile(r"\s+conflict: .* says? the opposite\s*$")
+
+
+def render(bullets: Iterable[Bullet]) -> str:
+    """Write bullets by section, both in the order given; strategies that contradict say so."""
+    shown = list(bullets)
+    if not shown:
+        return ""
+    against: dict[str, list[str]] = {}
+    for one, other in conflicts([bullet.content for bullet in shown]):
+        against.setdefault(shown[one].id, []).append(shown[other].id)
+        against.setdefault(shown[other].id, []).append(shown[one].id)
+    sections: dict[str, list[str]] = {}
+    for bullet in shown:
+        lines = sections.setdefault(section_key(bullet.section), [])
+        lines += _lines(bullet, against.get(bullet.id, []))
+    blocks = ["\n".join([f"### {name.title()}", *lines]) for name, lines in sections.items()]
+    return "\n\n".join([TITLE, *blocks])
+
+
+def read(text: str) -> list[Bullet]:
+    """Read the text form; ids and counts may be absent. ValueError names a line that is none of it.
+
+    An id that is absent is "": who takes the bullet in gives it one.
+    """
+    found: list[Bullet] = []
+    section = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if named := _SECTION.match(line):
+            section = named["name"]
+        elif line.strip() and not line.startswith(("# ", "## ")) and not _CONFLICT.match(line):
+            found.append(_bullet(line, number, section))
+    return found
+
+
+def _lines(bullet: Bullet, against: list[str]) -> list[str]:
+    counts = f"(helpful={bullet.helpful}, harmful={bullet.harmful})"
+    lines = [f"- [{bullet.id}] {bullet.content} {counts}"]
+    if against:
+        others = ", ".join(f"[{other}]" for other in against)
+        lines.append(f"  conflict: {others} says the opposite")
+    return lines
+
+
+def _bullet(line: str, number: int, section: str) -> Bullet:
+    fields = _LINE.match(line)
+    if fields is None:
+        raise ValueError(f"line {number} is no strategy: {line[:80]!r}; write `- what to do`")
+    if not section:
+        raise ValueError(f"line {number} stands under no section; write `### Section` before it")
+    counts = {name: int(fields[name] or 0) for name in ("helpful", "harmful")}
+    return Bullet(fields["id"] or "", section, " ".join(fields["content"].split()), **counts)
