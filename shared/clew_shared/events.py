@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from clew_shared.model import Level
 
 
-class Event(BaseModel):
+class Event(BaseModel, frozen=True):
     """What all events share: `at`, seconds since 1970 on the wall clock, for people to read."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(extra="ignore")
     kind: str
     at: float = 0.0
 
@@ -67,7 +67,7 @@ class Spec(BaseModel):
     file_name: str = ""
 
 
-class GoalAccepted(Event):
+class GoalAccepted(Event, frozen=True):
     """A goal file was taken; its bytes lie beside the event as its output, `identity` names the file."""
 
     kind: Literal["goal_accepted"] = "goal_accepted"
@@ -77,13 +77,13 @@ class GoalAccepted(Event):
     identity: tuple[str, ...] = ()
 
 
-class GoalStarted(Event):
+class GoalStarted(Event, frozen=True):
     """A goal left the queue."""
 
     kind: Literal["goal_started"] = "goal_started"
 
 
-class GoalWaiting(Event):
+class GoalWaiting(Event, frozen=True):
     """A goal waits: until a known time (seconds since 1970), or for a person where `until` is None."""
 
     kind: Literal["goal_waiting"] = "goal_waiting"
@@ -92,7 +92,7 @@ class GoalWaiting(Event):
     paused: bool = False
 
 
-class GoalBlocked(Event):
+class GoalBlocked(Event, frozen=True):
     """A goal was escalated to a person, with the question that they must answer."""
 
     kind: Literal["goal_blocked"] = "goal_blocked"
@@ -100,7 +100,7 @@ class GoalBlocked(Event):
     question: str = ""
 
 
-class GoalRequeued(Event):
+class GoalRequeued(Event, frozen=True):
     """A goal goes on: `reopen` gives its blocked or failed subtask a fresh start, `by` says who asked."""
 
     kind: Literal["goal_requeued"] = "goal_requeued"
@@ -108,7 +108,7 @@ class GoalRequeued(Event):
     reopen: bool = False
 
 
-class GoalEnded(Event):
+class GoalEnded(Event, frozen=True):
     """A goal is over."""
 
     kind: Literal["goal_ended"] = "goal_ended"
@@ -117,7 +117,7 @@ class GoalEnded(Event):
     summary: str = ""
 
 
-class WorkerStarted(Event):
+class WorkerStarted(Event, frozen=True):
     """A new incarnation of the worker; `created` is the process creation time, for recognising it."""
 
     kind: Literal["worker_started"] = "worker_started"
@@ -127,7 +127,7 @@ class WorkerStarted(Event):
     created: float = 0.0
 
 
-class WorkerReady(Event):
+class WorkerReady(Event, frozen=True):
     """The agent said hello."""
 
     kind: Literal["worker_ready"] = "worker_ready"
@@ -135,7 +135,7 @@ class WorkerReady(Event):
     agent: str = ""
 
 
-class WorkerExited(Event):
+class WorkerExited(Event, frozen=True):
     """An incarnation is over; `crash` says whether it counts against the restart intensity."""
 
     kind: Literal["worker_exited"] = "worker_exited"
@@ -146,7 +146,7 @@ class WorkerExited(Event):
     active_s: float = 0.0
 
 
-class Planned(Event):
+class Planned(Event, frozen=True):
     """The agent planned; `replan` says which level the plan replaces, None the implicit first one."""
 
     kind: Literal["planned"] = "planned"
@@ -154,7 +154,7 @@ class Planned(Event):
     replan: Literal["task", "goal"] | None = None
 
 
-class TreeEdited(Event):
+class TreeEdited(Event, frozen=True):
     """The library's user changed the tree in place: the whole of it, as a JSON object.
 
     `replan` says that the edit is another way in the place of what was blocked.
@@ -170,7 +170,7 @@ class TreeEdited(Event):
     replan: bool = False
 
 
-class SubtaskStarted(Event):
+class SubtaskStarted(Event, frozen=True):
     """Work on a subtask begins; `scope` says what the gate remembers there."""
 
     kind: Literal["subtask_started"] = "subtask_started"
@@ -179,7 +179,7 @@ class SubtaskStarted(Event):
     scope: Literal["new", "keep", "inherit"] = "new"
 
 
-class SubtaskFailed(Event):
+class SubtaskFailed(Event, frozen=True):
     """An attempt at the current subtask failed; it stays in progress."""
 
     kind: Literal["subtask_failed"] = "subtask_failed"
@@ -187,7 +187,7 @@ class SubtaskFailed(Event):
     cause: Literal["agent", "ignored_interventions"] = "agent"
 
 
-class SubtaskEnded(Event):
+class SubtaskEnded(Event, frozen=True):
     """The current subtask is over: done, skipped or failed for good."""
 
     kind: Literal["subtask_ended"] = "subtask_ended"
@@ -195,14 +195,14 @@ class SubtaskEnded(Event):
     summary: str = ""
 
 
-class TaskCompleted(Event):
+class TaskCompleted(Event, frozen=True):
     """All subtasks of a task are done; follows from them, and is there to be read."""
 
     kind: Literal["task_completed"] = "task_completed"
     task_idx: int
 
 
-class Escalated(Event):
+class Escalated(Event, frozen=True):
     """The current subtask is blocked; `to` says who must find another way."""
 
     kind: Literal["escalated"] = "escalated"
@@ -212,7 +212,7 @@ class Escalated(Event):
     replan_failed_goal: bool = False
 
 
-class ActionAllowed(Event):
+class ActionAllowed(Event, frozen=True):
     """The gate let a proposal through; it may run, once."""
 
     kind: Literal["action_allowed"] = "action_allowed"
@@ -223,7 +223,7 @@ class ActionAllowed(Event):
     rationale: str = ""
 
 
-class ActionBlocked(Event):
+class ActionBlocked(Event, frozen=True):
     """The gate refused a proposal; `makes_block` adds it to the blocked actions of its world.
 
     `done` is set where an agent reported what it had already done (`record`).
@@ -242,7 +242,7 @@ class ActionBlocked(Event):
     done: bool = False
 
 
-class ActionFinished(Event):
+class ActionFinished(Event, frozen=True):
     """What came of an action: `of` is its sequence number, the full output lies beside the event.
 
     `world` is the digest after it ("" where nothing measured it), `error_class` names the error
@@ -263,7 +263,7 @@ class ActionFinished(Event):
     soft: bool = False
 
 
-class ActionInterrupted(Event):
+class ActionInterrupted(Event, frozen=True):
     """An action was in flight when something died: its effect is unknown; `counts` for the crash rule."""
 
     kind: Literal["action_interrupted"] = "action_interrupted"
@@ -272,14 +272,14 @@ class ActionInterrupted(Event):
     counts: bool = False
 
 
-class WorldSeen(Event):
+class WorldSeen(Event, frozen=True):
     """The workspace was found to differ from what the last action left."""
 
     kind: Literal["world_seen"] = "world_seen"
     world: str
 
 
-class LoopDetected(Event):
+class LoopDetected(Event, frozen=True):
     """The gate found a loop."""
 
     kind: Literal["loop_detected"] = "loop_detected"
@@ -290,7 +290,7 @@ class LoopDetected(Event):
     escalated_to: Level | None = None
 
 
-class Intervened(Event):
+class Intervened(Event, frozen=True):
     """A word to the agent, recorded before it is sent; `again` where an earlier one was ignored."""
 
     kind: Literal["intervened"] = "intervened"
@@ -300,7 +300,7 @@ class Intervened(Event):
     again: bool = False
 
 
-class Thought(Event):
+class Thought(Event, frozen=True):
     """The agent said what it thinks."""
 
     kind: Literal["thought"] = "thought"
@@ -309,7 +309,7 @@ class Thought(Event):
     has_tool_calls: bool
 
 
-class Reflected(Event):
+class Reflected(Event, frozen=True):
     """An iteration record (contract, section 9), as the agent gave it, and what it cost."""
 
     kind: Literal["reflected"] = "reflected"
@@ -323,14 +323,14 @@ class Reflected(Event):
     llm_s: float = 0.0
 
 
-class ProbesSeen(Event):
+class ProbesSeen(Event, frozen=True):
     """What is true of the workspace, by name."""
 
     kind: Literal["probes_seen"] = "probes_seen"
     probes: dict[str, bool]
 
 
-class CheckFinished(Event):
+class CheckFinished(Event, frozen=True):
     """The daemon ran a check of the goal."""
 
     kind: Literal["check_finished"] = "check_finished"
@@ -339,27 +339,27 @@ class CheckFinished(Event):
     output: str = ""
 
 
-class FeedbackGiven(Event):
+class FeedbackGiven(Event, frozen=True):
     """A person corrected the agent."""
 
     kind: Literal["feedback_given"] = "feedback_given"
     text: str
 
 
-class Unblocked(Event):
+class Unblocked(Event, frozen=True):
     """A person lifted the blocks of a signature and its counts."""
 
     kind: Literal["unblocked"] = "unblocked"
     signature: str
 
 
-class Reported(Event):
+class Reported(Event, frozen=True):
     """The goal's report was put in the outbox."""
 
     kind: Literal["reported"] = "reported"
 
 
-class BulletAdded(Event):
+class BulletAdded(Event, frozen=True):
     """A strategy was learned; an event of the daemon, not of a goal."""
 
     kind: Literal["bullet_added"] = "bullet_added"
@@ -372,7 +372,7 @@ class BulletAdded(Event):
     neutral: int = 0
 
 
-class BulletTagged(Event):
+class BulletTagged(Event, frozen=True):
     """A strategy was credited."""
 
     kind: Literal["bullet_tagged"] = "bullet_tagged"
@@ -381,7 +381,7 @@ class BulletTagged(Event):
     source_goal: str = ""
 
 
-class BulletUpdated(Event):
+class BulletUpdated(Event, frozen=True):
     """A strategy was put in other words."""
 
     kind: Literal["bullet_updated"] = "bullet_updated"
@@ -389,7 +389,7 @@ class BulletUpdated(Event):
     content: str
 
 
-class BulletRemoved(Event):
+class BulletRemoved(Event, frozen=True):
     """A strategy was put away."""
 
     kind: Literal["bullet_removed"] = "bullet_removed"
