@@ -158,7 +158,7 @@ class HistoryFold:
 
     def __init__(self) -> None:
         self._flying: dict[int, tuple[Any, int, int]] = {}
-        self._at = (0, 0)
+        self._at: tuple[int, int] = (0, 0)
         self.loops: list[dict[str, Any]] = []
 
     def take(self, seq: int, event: ev.Event) -> tuple[Action, int] | None:
@@ -171,18 +171,14 @@ class HistoryFold:
             case ev.LoopDetected():
                 self.loops.append(loop_view(event, *self._at))
             case ev.ActionAllowed():
-                self._flying[seq] = (event, *self._at)
+                self._flying[seq] = (event, self._at[0], self._at[1])
             case ev.ActionBlocked() if event.done:
-                self._flying[seq] = (event, *self._at)
+                self._flying[seq] = (event, self._at[0], self._at[1])
             case ev.ActionBlocked():
                 return _ended(event, seq, "blocked", *self._at), seq
             case ev.ActionFinished() if event.of in self._flying:
-                action = _ended(
-                    self._flying[event.of][0],
-                    event.of,
-                    event.result,
-                    *self._flying.pop(event.of)[1:],
-                )
+                began, t, s = self._flying.pop(event.of)
+                action = _ended(began, event.of, event.result, t, s)
                 action.duration_s, action.changed = event.duration_s, event.changed
                 return action, seq
             case ev.ActionInterrupted() if event.of in self._flying:
