@@ -97,6 +97,7 @@ async def test_a_refusal_is_shown_word_for_word_and_the_tool_not_offered_once(da
     assert refusal["message"] in llm.prompt(3)
     assert "write_file" in llm.offered(2)
     assert "write_file" not in llm.offered(3)
+    assert [r["temperature"] for r in llm.requests] == [0.2, 0.2, 0.2, 0.7]
 
 
 async def test_checks_end_a_goal_whose_model_only_repeats_itself(daemon, run_llm):

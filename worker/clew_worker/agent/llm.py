@@ -28,6 +28,7 @@ IDLE_TURNS_MAX = 6
 REPLAN_TURNS_MAX = 4
 TIGHTNESS_MAX = 4
 ANSWER_TOKENS_MIN = 256
+AFTER_REFUSAL_TEMPERATURE = 0.7
 _THOUGHT_CHARS = 20_000
 
 
@@ -167,15 +168,18 @@ class LlmAgent:
             tools = self._offered(view)
             messages = build(view)
             answer_tokens = max(view.max_tokens // 2 ** (1 + view.tightness), ANSWER_TOKENS_MIN)
+            json_wanted = self._memory.mode == "json"
             try:
-                if self._memory.mode == "json":
-                    wanted = json_mode.response_format(tools, self._rung)
-                    completion = await llm.ask(
-                        messages, response_format=wanted, max_tokens=answer_tokens
-                    )
-                else:
-                    schemas = [schema_of(tool) for tool in tools]
-                    completion = await llm.ask(messages, tools=schemas, max_tokens=answer_tokens)
+                completion = await llm.ask(
+                    messages,
+                    tools=() if json_wanted else [schema_of(tool) for tool in tools],
+                    response_format=json_mode.response_format(tools, self._rung)
+                    if json_wanted
+                    else None,
+                    max_tokens=answer_tokens,
+                    # who has just repeated itself is to say something else, not the likeliest
+                    temperature_min=AFTER_REFUSAL_TEMPERATURE if self._turns.refused else 0.0,
+                )
             except Overflow as fault:
                 self._fold_harder(fault)
             except Unsupported as fault:

@@ -142,15 +142,22 @@ class LlmClient:
         tools: Sequence[Mapping[str, Any]] = (),
         response_format: Mapping[str, Any] | None = None,
         max_tokens: int | None = None,
+        temperature_min: float = 0.0,
     ) -> Completion:
-        """Get one completion; raises `LlmError`s and nothing else."""
+        """Get one completion; raises `LlmError`s and nothing else.
+
+        `temperature_min` raises the agent's own temperature for this one question.
+        """
         if not self.model or not self.base_url:
             missing = "model" if not self.model else "base_url"
             raise Misconfigured(
                 f"no `{missing}` is set for this agent; set it in its [agents.NAME] table"
             )
         body: dict[str, Any] = {"model": self.model, "messages": messages}
-        extras = {"temperature": self._temperature, "max_tokens": max_tokens}
+        warmth = self._temperature
+        if warmth is not None:
+            warmth = max(float(warmth), temperature_min)
+        extras = {"temperature": warmth, "max_tokens": max_tokens}
         wanted = {k: v for k, v in extras.items() if v is not None and k not in self._unwanted}
         body |= wanted
         if tools:
