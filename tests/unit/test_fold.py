@@ -29,7 +29,8 @@ REQUIRED = {
 def example(kind):
     model = KINDS[kind]
     needed = [name for name, field in model.model_fields.items() if field.is_required()]
-    return model(**{name: REQUIRED[name] for name in needed if name != "kind"}, at=5.0)
+    values = {name: REQUIRED.get(name, ()) for name in needed if name != "kind"}  # else a tuple
+    return model(**values, at=5.0)
 
 
 def begun():
