@@ -16,6 +16,7 @@ from clew_daemon.store import SNAPSHOT_EVERY, load_states
 from clew_shared import events as ev
 from clew_shared.core import Core, Recorded
 from clew_shared.ledger import Entry, Ledger
+from clew_shared.settings import RunbookAgent
 from clew_shared.state import STATE_VERSION, State, dump
 
 if TYPE_CHECKING:
@@ -49,12 +50,14 @@ class Book:
         self.settings = settings
         for core in self.cores.values():
             core.loops, core.max_actions = settings.loops, settings.limits.max_actions
+            core.max_iterations = self._turns(core.state)
 
     async def accept(self, event: ev.GoalAccepted, text: bytes) -> None:
         """Record a new goal with the bytes of its file."""
         core = self._core(State(goal_id=event.goal_id))
         with self.entering(core):
             core.emit(event, text)
+            core.max_iterations = self._turns(core.state)
             self.cores[event.goal_id] = core
             self.identities.add(event.identity)
         await self.commit(core)
@@ -103,7 +106,17 @@ class Book:
             self.settings.loops,
             self._number,
             max_actions=self.settings.limits.max_actions,
+            max_iterations=self._turns(state),
         )
+
+    def _turns(self, state: State) -> int | None:
+        """Give how many turns an agent has where its goal names no number; a runbook ends by itself."""
+        agents = self.settings.agents
+        name = state.spec.agent or None
+        known = name is None or name in agents.names
+        if known and isinstance(agents.get(name), RunbookAgent):
+            return None
+        return self.settings.context.max_iterations
 
     def _number(self) -> int:
         self._last += 1

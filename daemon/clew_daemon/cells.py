@@ -116,11 +116,12 @@ def agent_spec(
 
 
 def resolved(command: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...]:
-    """Find the program of a command on PATH, past the shims of version managers.
+    """Find the program of a command on PATH, past the shims of version managers; `~/` is the user's home.
 
     A shim (pyenv, rbenv, asdf) is a shell script that starts other programs, which an agent's sandbox does
     not allow; where PATH has a program of that name behind it, that one is meant.
     """
+    command = tuple(_at_home(part, env) for part in command)
     program = command[0]
     if "/" in program:
         return command
@@ -129,6 +130,10 @@ def resolved(command: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...
         if Path(folder).name != "shims" and found.is_file() and os.access(found, os.X_OK):
             return (str(found), *command[1:])
     return command
+
+
+def _at_home(part: str, env: Mapping[str, str]) -> str:
+    return env["HOME"] + part[1:] if part.startswith("~/") and env.get("HOME") else part
 
 
 def agent_options(settings: Settings, agent: Agent) -> dict[str, object]:

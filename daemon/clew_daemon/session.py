@@ -283,7 +283,8 @@ class Session:
         except protocol.ProtocolError as error:
             answer = protocol.error(request_id, error.code, str(error))
         except WrongState as error:
-            answer = protocol.error(request_id, protocol.WRONG_STATE, str(error))
+            code = protocol.STOPPING if self.stopping else protocol.WRONG_STATE
+            answer = protocol.error(request_id, code, str(error))
         except ExecutorDied as error:
             self._finish(self._executor_fault(error))
             return

@@ -110,6 +110,7 @@ class Core:
     loops: Numbers
     number: Callable[[], int]
     max_actions: int = 1000
+    max_iterations: int | None = None
     ignored_limit: int = IGNORED_LIMIT
     _queue: list[Recorded] = field(default_factory=list)
 
@@ -239,8 +240,9 @@ class Core:
         if state.actions_total - state.actions_granted >= self.max_actions:
             return f"the limit of {self.max_actions} actions is reached"
         turns = state.iteration - state.iterations_granted
-        if spec.max_iterations is not None and turns >= spec.max_iterations:
-            return f"the budget of {spec.max_iterations} iterations is used up"
+        limit = spec.max_iterations or self.max_iterations
+        if limit is not None and turns >= limit:
+            return f"the budget of {limit} iterations is used up"
         tokens = state.cost.tokens - state.tokens_granted
         if spec.budget_tokens is not None and tokens >= spec.budget_tokens:
             return f"the budget of {spec.budget_tokens} tokens is used up"

@@ -65,7 +65,7 @@ async def _work(daemon: AgentClient, agent: Agent) -> int:
     except Disconnected:
         return EXIT_DONE
     except RpcError as error:
-        if error.code in (protocol.STOPPING, protocol.STALE_EPOCH):
+        if error.code == protocol.STOPPING:
             return EXIT_DONE
         raise
     except Leave as leave:
