@@ -4,9 +4,10 @@ import datetime as dt
 import os
 import signal
 import uuid
+from pathlib import Path
 
 import pytest
-from harness import alive, running
+from harness import alive, children, cwd, running
 
 STEPS = """\
 # Take steps
@@ -365,3 +366,29 @@ def test_on_interrupt_ask_takes_an_interrupted_step_to_a_person(clew):
     clew.ask("feedback", goal=goal, text="it is safe, run it again")
     clew.wait("goal.completed", goal=goal)
     assert clew.lines(goal, "begun") == ["begun", "begun"]
+
+
+def test_the_nursery_dying_takes_no_worker_along_and_is_renewed(clew):
+    goal = clew.start().submit(STEPS, "a.md")
+    clew.until(lambda: clew.lines(goal, "begun"))
+    (nursery,) = [pid for pid in children(clew.daemon.pid) if cwd(pid) == "/" and not children(pid)]
+    os.kill(nursery, signal.SIGKILL)
+    other = clew.submit(STEPS.replace("until test -e go; do sleep 0.02; done; ", ""), "b.md")
+    clew.wait("goal.completed", goal=other)
+    (clew.workspace(goal) / "go").touch()
+    clew.wait("goal.completed", goal=goal)
+    assert [e["epoch"] for e in clew.seen("worker.started", goal=goal)] == [1]
+
+
+def test_thirty_restarts_leak_no_descriptor_and_no_process(clew):
+    clew.agent("broken", "hello()\nrun('true &')\nos._exit(3)")
+    clew.configure({"restart.max_restarts": 15})
+    clew.start()
+    counts = []
+    for name in ("a.md", "b.md"):
+        goal = clew.submit(foreign("broken"), name)
+        clew.wait("goal.blocked", goal=goal)
+        clew.report(goal)
+        clew.until(lambda: len(children(clew.daemon.pid)) == 1, "only the nursery is left")
+        counts.append(len(list(Path(f"/proc/{clew.daemon.pid}/fd").iterdir())))
+    assert counts[0] == counts[1]
