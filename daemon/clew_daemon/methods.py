@@ -122,6 +122,8 @@ class Methods:
                 heard = Heard()
             else:
                 heard = core.outcome(verdict.seq, report, time.time())
+        if report is None:
+            await self._s.look()  # else the next action would be taken for what this one did
         await self._s.commit()
         changed = self._changed(verdict.seq)
         outcome: dict[str, Any] = {
