@@ -35,10 +35,13 @@ from clew_daemon.people import People
 from clew_daemon.playbook import Playbook
 from clew_daemon.publisher import Publisher
 from clew_daemon.reload import reload
+from clew_daemon.reviewer import PRUNE_EVERY_S, Reviewer
 from clew_daemon.service import Notifier, without_notify
 from clew_daemon.slots import Slots
+from clew_daemon.strategies import Strategies
 from clew_daemon.supervisor import Supervisor
 from clew_shared.ledger import Ledger, LedgerError, LedgerState
+from clew_shared.playbook.deltas import VERDICTS_MIN
 from clew_shared.publish import goal_detail, status_view
 from clew_shared.settings import LlmAgent, SettingsError
 
@@ -131,6 +134,7 @@ class App:
         )
         daemon.playbook.load()
         self._supervisor = Supervisor(daemon)
+        self._reviewer = Reviewer(daemon)
         people = People(daemon, self._supervisor)
         self._people = people
         control = Control(self._places.run, self._handlers(people))
@@ -159,9 +163,16 @@ class App:
         else:
             for message in nursery.report.messages if nursery.report else ():
                 log.warning("sandbox.limits", message=message)
+        self._reviewer.start()
         await self._supervisor.start()
         await inbox.start()
-        for coroutine in (self._reloads(), self._tell(), self._sweep(), self._retain()):
+        for coroutine in (
+            self._reloads(),
+            self._tell(),
+            self._sweep(),
+            self._retain(),
+            self._prune(),
+        ):
             self._tasks.append(asyncio.ensure_future(coroutine))
         if self._notifier.watchdog_interval_s:
             self._tasks.append(
@@ -181,6 +192,7 @@ class App:
         log.info("daemon.stopping")
         await inbox.stop()
         await self._supervisor.stop()
+        await self._reviewer.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -250,6 +262,7 @@ class App:
             "resume": people.resume,
             "cancel": people.cancel,
             "retry": people.retry,
+            **Strategies(self._daemon).handlers(),
         }
 
     async def _ping(self, _: dict[str, Any]) -> dict[str, Any]:
@@ -339,6 +352,14 @@ class App:
                     await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
                     log.info("goal.forgotten", goal=goal)
             await asyncio.sleep(DAY_S / 24)
+
+    async def _prune(self) -> None:
+        """Archive strategies that have proved harmful, now and every hour."""
+        while True:
+            settings = self._daemon.settings.playbook
+            if settings.enabled:
+                await self._daemon.playbook.prune(settings.prune_below, VERDICTS_MIN)
+            await asyncio.sleep(PRUNE_EVERY_S)
 
     # -- the ledger ------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ answers awaits `commit`. Nothing here knows processes or sockets.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -79,10 +79,19 @@ class Book:
         if done is not None:
             await asyncio.shield(done)
 
-    async def emit(self, core: Core, event: ev.Event, output: bytes | None = None) -> None:
-        """Record one event and wait until it is durable."""
-        with self.entering(core):
+    async def emit(
+        self,
+        core: Core,
+        event: ev.Event,
+        output: bytes | None = None,
+        own: Sequence[ev.Event] = (),
+    ) -> None:
+        """Record one event and wait until it is durable; `own` ones of the daemon in the same transaction."""
+        beside = [Recorded(self._number(), one) for one in own]
+        try:
             core.emit(event, output)
+        finally:
+            self._flush(core, beside)
         await self.commit(core)
 
     async def forget(self, goal: str) -> None:
@@ -122,16 +131,19 @@ class Book:
         self._last += 1
         return self._last
 
-    def _flush(self, core: Core) -> None:
+    def _flush(self, core: Core, own: Sequence[Recorded] = ()) -> None:
         records = core.take()
         if not records:
             return
         goal = core.state.goal_id
-        entries = [Entry(goal, r.event.kind, ev.encode(r.event), r.output) for r in records]
+        entries = [Entry("", r.event.kind, ev.encode(r.event)) for r in own]
+        entries += [Entry(goal, r.event.kind, ev.encode(r.event), r.output) for r in records]
         seqs, done = self.ledger.append(entries)
-        if seqs[0] != records[0].seq:
-            raise AssertionError(f"numbered {records[0].seq}, recorded as {seqs[0]}")
+        if seqs[-1] != records[-1].seq:
+            raise AssertionError(f"numbered {records[-1].seq}, recorded as {seqs[-1]}")
         self._commits[goal] = done
+        if own:
+            done.add_done_callback(lambda f: self._durable("", list(own), f))
         done.add_done_callback(lambda f: self._durable(goal, records, f))
         self._snapshot(core, len(records))
 

@@ -102,10 +102,23 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
     ev.FeedbackGiven: lambda e: ("feedback.given", {"text": e.text}),
     ev.Unblocked: lambda e: ("action.unblocked", {"signature": e.signature}),
     ev.Planned: lambda e: ("goal.planned", {"tasks": len(e.tasks), "replan": e.replan}),
-    ev.BulletAdded: lambda e: ("strategy.learned", {"id": e.id, "content": e.content}),
-    ev.BulletTagged: lambda e: ("strategy.tagged", {"id": e.id, "tag": e.tag}),
-    ev.BulletRemoved: lambda e: ("strategy.removed", {"id": e.id}),
+    ev.BulletAdded: lambda e: (
+        "strategy.learned",
+        {"id": e.id, "content": e.content, **_from(e)},
+    ),
+    ev.BulletTagged: lambda e: (
+        "strategy.tagged",
+        {"id": e.id, "tag": e.tag, "reason": e.reason, **_from(e)},
+    ),
+    ev.BulletUpdated: lambda e: ("strategy.updated", {"id": e.id, **_from(e)}),
+    ev.BulletRemoved: lambda e: ("strategy.removed", {"id": e.id, "reason": e.reason, **_from(e)}),
+    ev.BulletRestored: lambda e: ("strategy.restored", {"id": e.id}),
 }
+
+
+def _from(event: Any) -> dict[str, str]:
+    """Name the goal that a change to the playbook came from."""
+    return {"goal": event.source_goal} if event.source_goal else {}
 
 
 def log_events(goal: str, records: list[Recorded]) -> None:

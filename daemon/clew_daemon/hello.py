@@ -32,7 +32,7 @@ def hello_view(session: Session) -> dict[str, Any]:
             "finished": finished(state),
         },
         "thresholds": thresholds(settings),
-        "playbook": session.playbook.view(),
+        "playbook": session.strategies,
         "heartbeat_s": settings.heartbeat.interval_s,
         "tools": [
             {"name": t.name, "description": t.description, "parameters": t.parameters}

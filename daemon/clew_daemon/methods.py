@@ -283,7 +283,10 @@ class Methods:
         }
 
     async def _learn(self, p: protocol.Learn) -> dict[str, Any]:
-        return {"playbook": await self._s.playbook.learn(p.deltas, self._s.goal_id)}
+        learned = await self._s.playbook.learn(
+            p.deltas, self._s.core.state, self._s.settings.playbook
+        )
+        return {"playbook": learned}
 
     # -- the end -----------------------------------------------------------------------------------
 

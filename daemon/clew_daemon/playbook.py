@@ -1,143 +1,127 @@
-"""The playbook in the ledger: strategies learned across goals, as events of the daemon's own.
+"""The playbook of this home: a fold of its events in the ledger, and the only way to change it.
 
-A small fold and the deltas of the protocol; which bullets a prompt shows is decided elsewhere.
+What a change means is decided in `clew_shared.playbook`; here it is recorded. Changes are in force at once and
+told once they are durable.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from clew_shared import events as ev
 from clew_shared.core import WrongState
-from clew_shared.fold import iso
-from clew_shared.redact import redact
+from clew_shared.playbook import deltas, exchange, review
+from clew_shared.playbook.deltas import DeltaError, Draft
+from clew_shared.playbook.playbook import Playbook as Kept
+from clew_shared.playbook.record import fold
+from clew_shared.playbook.reflector import ExecutionReflector
+from clew_shared.playbook.selection import select
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from clew_daemon.book import Book
-
-BULLETS_MAX = 2_000
-CONTENT_CHARS_MAX = 2_000
-SECTION_CHARS_MAX = 80
-TAGS = ("helpful", "harmful", "neutral")
-
-
-@dataclass(slots=True)
-class Bullet:
-    """One strategy (contract, section 9)."""
-
-    id: str
-    section: str
-    content: str
-    helpful: int = 0
-    harmful: int = 0
-    neutral: int = 0
-    created_at: str = ""
-    updated_at: str = ""
-    source_goal: str = ""
+    from clew_daemon.store import Readable
+    from clew_shared.core import Core
+    from clew_shared.playbook.bullet import Bullet
+    from clew_shared.settings import PlaybookSettings
+    from clew_shared.state import State
 
 
-@dataclass(slots=True)
+def recorded(ledger: Readable) -> Iterator[tuple[int, ev.Event]]:
+    """Read the playbook's events, oldest first."""
+    for row in ledger.read(""):
+        if row.kind.startswith("bullet_"):
+            yield row.seq, ev.decode_playbook(row.body)
+
+
 class Playbook:
-    """The fold of the playbook's events, and how it changes."""
+    """The strategies of all goals; `load` first."""
 
-    book: Book
-    bullets: dict[str, Bullet] = field(default_factory=dict)
-    highest: int = 0
+    def __init__(self, book: Book) -> None:
+        self._book = book
+        self.kept = Kept()
 
     def load(self) -> None:
         """Replay the playbook's events."""
-        for row in self.book.ledger.read(""):
-            if row.kind.startswith("bullet_"):
-                self._apply(ev.decode_playbook(row.body))
+        self.kept = fold(event for _, event in recorded(self._book.ledger))
 
-    def view(self) -> list[dict[str, Any]]:
-        """Give all bullets as JSON values."""
-        return [asdict(bullet) for bullet in self.bullets.values()]
+    def chosen(self, state: State, settings: PlaybookSettings) -> list[Bullet]:
+        """Choose what an agent of a goal is shown now."""
+        if not settings.enabled:
+            return []
+        words = goal_words(state)
+        return select(self.kept.bullets(), words, time.time(), settings.max_strategies)
 
-    async def learn(self, deltas: list[dict[str, Any]], goal: str) -> list[dict[str, Any]]:
-        """Take deltas, all or none; gives the playbook after them. Raises WrongState on a wrong one."""
-        events = [self._event(delta, goal, n) for n, delta in enumerate(deltas)]
-        if events:
-            await self.book.emit_own(events)
-            for event in events:
-                self._apply(event)
-        return self.view()
+    async def learn(
+        self, changes: list[dict[str, Any]], state: State, settings: PlaybookSettings
+    ) -> list[dict[str, Any]]:
+        """Take an agent's deltas, all or none; gives what it would be shown now, and what they touched.
 
-    def _event(self, delta: dict[str, Any], goal: str, n: int) -> Any:
-        at, op, bullet_id = time.time(), delta.get("op"), delta.get("id")
-        if op == "add":
-            return self._addition(delta, goal, at, n)
-        if bullet_id not in self.bullets:
-            raise WrongState(f"delta {n}: no bullet {bullet_id!r}")
-        match op:
-            case "tag" if delta.get("tag") in TAGS:
-                return ev.BulletTagged(at=at, id=bullet_id, tag=delta["tag"], source_goal=goal)
-            case "update" if isinstance(delta.get("content"), str) and delta["content"].strip():
-                return ev.BulletUpdated(at=at, id=bullet_id, content=_content(delta["content"]))
-            case "remove":
-                return ev.BulletRemoved(at=at, id=bullet_id)
-        raise WrongState(
-            f"delta {n}: {op!r} with these fields is not one of add, tag, update, remove"
-        )
+        Raises WrongState on a wrong one. Where the playbook is off nothing is learned.
+        """
+        if not settings.enabled:
+            return []
+        draft = Draft.of(self.kept)
+        try:
+            touched = deltas.learn(draft, changes, state.goal_id, time.time())
+        except DeltaError as error:
+            raise WrongState(str(error)) from None
+        await self._take(draft)
+        shown = {one.id: one for one in self.chosen(state, settings)}
+        shown |= {one.id: one for i in touched if (one := self.kept.get_bullet(i))}
+        return [bullet.to_dict() for bullet in shown.values()]
 
-    def _addition(self, delta: dict[str, Any], goal: str, at: float, n: int) -> Any:
-        section, content = delta.get("section"), delta.get("content")
-        if not (
-            isinstance(section, str)
-            and isinstance(content, str)
-            and content.strip()
-            and section.strip()
-        ):
-            raise WrongState(f"delta {n}: `add` needs `section` and `content`, both texts")
-        content, section = _content(content), section.strip()[:SECTION_CHARS_MAX]
-        for bullet in self.bullets.values():
-            if _same(bullet.content, content):
-                return ev.BulletTagged(at=at, id=bullet.id, tag="neutral", source_goal=goal)
-        if len(self.bullets) >= BULLETS_MAX:
-            raise WrongState(f"the playbook is full ({BULLETS_MAX} strategies); remove some first")
-        self.highest += 1
-        letters = "".join(c for c in section.lower() if c.isalnum())[:3] or "gen"
-        return ev.BulletAdded(
-            at=at,
-            id=f"{letters}-{self.highest:05d}",
-            section=section,
-            content=content,
-            source_goal=goal,
-        )
+    async def review(
+        self, core: Core, rests: list[review.Rest], settings: PlaybookSettings
+    ) -> None:
+        """Credit what was shown, learn what the runs teach, and note that it was done: all at once or not."""
+        draft, at, goal = Draft.of(self.kept), time.time(), core.state.goal_id
+        reflector = ExecutionReflector(settings.min_tool_calls, settings.min_confidence)
+        for rest in rests if settings.enabled else ():
+            deltas.credit(draft, rest.shown, rest.tag, goal, rest.reason, at)
+            lessons = review.lessons(rest, reflector)
+            deltas.take_lessons(draft, lessons, goal, at, rest.shown)
+        self.kept = draft.playbook
+        await self._book.emit(core, ev.Reviewed(at=at, of=rests[-1].seq), own=draft.events)
 
-    def _apply(self, event: Any) -> None:
-        match event:
-            case ev.BulletAdded():
-                self.highest = max(self.highest, int(event.id.rpartition("-")[2] or 0))
-                self.bullets[event.id] = Bullet(
-                    event.id,
-                    event.section,
-                    event.content,
-                    event.helpful,
-                    event.harmful,
-                    event.neutral,
-                    iso(event.at),
-                    iso(event.at),
-                    event.source_goal,
-                )
-            case ev.BulletTagged() if event.id in self.bullets:
-                bullet = self.bullets[event.id]
-                setattr(bullet, event.tag, getattr(bullet, event.tag) + 1)
-                bullet.updated_at = iso(event.at)
-            case ev.BulletUpdated() if event.id in self.bullets:
-                self.bullets[event.id].content = event.content
-                self.bullets[event.id].updated_at = iso(event.at)
-            case ev.BulletRemoved():
-                self.bullets.pop(event.id, None)
-            case _:
-                pass
+    async def prune(self, below: float, verdicts_min: int = 1) -> list[str]:
+        """Archive what scores below; gives the ids."""
+        draft = Draft.of(self.kept)
+        pruned = deltas.prune(draft, below, time.time(), verdicts_min)
+        await self._take(draft)
+        return pruned
+
+    async def remove(self, bullet_id: str) -> None:
+        """Archive a strategy, for a person. Raises DeltaError."""
+        draft = Draft.of(self.kept)
+        deltas.remove(draft, bullet_id, "by a person", time.time())
+        await self._take(draft)
+
+    async def restore(self, bullet_id: str) -> None:
+        """Take a strategy out of the archive. Raises DeltaError."""
+        draft = Draft.of(self.kept)
+        deltas.restore(draft, bullet_id, time.time())
+        await self._take(draft)
+
+    async def take_in(self, bullets: Iterable[Bullet]) -> dict[str, int]:
+        """Import bullets, all or none; counts them. Raises ValueError."""
+        draft = Draft.of(self.kept)
+        done = exchange.take_in(draft, bullets, time.time())
+        await self._take(draft)
+        return done
+
+    async def _take(self, draft: Draft) -> None:
+        """Go by a draft from now on, and record it; nobody may change anything in between."""
+        self.kept = draft.playbook
+        if draft.events:
+            await self._book.emit_own(draft.events)
 
 
-def _content(text: str) -> str:
-    return redact(" ".join(text.split()))[:CONTENT_CHARS_MAX]
-
-
-def _same(one: str, other: str) -> bool:
-    return one.casefold().rstrip(".! ") == other.casefold().rstrip(".! ")
+def goal_words(state: State) -> str:
+    """Give what a goal is about, as text."""
+    spec = state.spec
+    tree = [t.description for t in state.goal.tasks]
+    tree += [s.description for t in state.goal.tasks for s in t.subtasks]
+    return "\n".join([spec.description, spec.notes, spec.done_when, *spec.checks.values(), *tree])

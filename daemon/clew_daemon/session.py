@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.context import Daemon
     from clew_shared.core import Core
+    from clew_shared.playbook.bullet import Bullet
     from clew_shared.settings import Settings
 
 log = structlog.get_logger()
@@ -83,6 +84,7 @@ class Session:
         self._queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue(QUEUE_MAX)
         self._busy = False
         self._greeted = False
+        self._shown: list[dict[str, Any]] = []
         self._end: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self._tasks: list[asyncio.Task[Any]] = []
         self._began = time.monotonic()
@@ -106,6 +108,11 @@ class Session:
     def playbook(self) -> Any:
         """What was learned across goals."""
         return self._d.playbook
+
+    @property
+    def strategies(self) -> list[dict[str, Any]]:
+        """The strategies that this epoch's agent is shown: chosen once, so that its prompt stays the same."""
+        return self._shown if self.settings.playbook.enabled else []
 
     @property
     def slots(self) -> Any:
@@ -163,13 +170,25 @@ class Session:
             or seq <= self.core.state.seq
         )
 
+    def _choose(self) -> list[Bullet]:
+        """Choose strategies for an agent that can read; a runbook cannot."""
+        if isinstance(self.agent, RunbookAgent):
+            return []
+        return self._d.playbook.chosen(self.core.state, self.settings.playbook)
+
     async def greeted(self, agent: str) -> None:
         """Note the first hello of this epoch."""
         if not self._greeted:
             self._greeted = True
-            await self._d.book.emit(
-                self.core, ev.WorkerReady(at=time.time(), epoch=self.epoch, agent=agent)
-            )
+            at = time.time()
+            shown = self._choose()
+            self._shown = [bullet.to_dict() for bullet in shown]
+            with self._d.book.entering(self.core):
+                self.core.emit(ev.WorkerReady(at=at, epoch=self.epoch, agent=agent))
+                if shown:
+                    ids = tuple(bullet.id for bullet in shown)
+                    self.core.emit(ev.StrategiesShown(at=at, epoch=self.epoch, ids=ids))
+            await self.commit()
 
     # -- what the supervisor uses --------------------------------------------------------------------
 

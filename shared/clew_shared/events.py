@@ -13,10 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from clew_shared.model import Level
 
 
-class Event(BaseModel, frozen=True):
+class Event(BaseModel, frozen=True, extra="ignore"):
     """What all events share: `at`, seconds since 1970 on the wall clock, for people to read."""
 
-    model_config = ConfigDict(extra="ignore")
     kind: str
     at: float = 0.0
 
@@ -359,8 +358,27 @@ class Reported(Event, frozen=True):
     kind: Literal["reported"] = "reported"
 
 
+class StrategiesShown(Event, frozen=True):
+    """The strategies that the agent of an epoch was shown when it said hello, by their ids."""
+
+    kind: Literal["strategies_shown"] = "strategies_shown"
+    epoch: int
+    ids: tuple[str, ...]
+
+
+class Reviewed(Event, frozen=True):
+    """What the goal's rest at `of` means for the playbook stands beside this event, in one transaction."""
+
+    kind: Literal["reviewed"] = "reviewed"
+    of: int
+
+
 class BulletAdded(Event, frozen=True):
-    """A strategy was learned; an event of the daemon, not of a goal."""
+    """A strategy was learned; an event of the daemon, not of a goal.
+
+    `evidence` and `actions` (their numbers) say what it was drawn from, `created_at` is an imported one's own,
+    and from `expires_at` on (seconds since 1970; 0: never) it is shown to nobody.
+    """
 
     kind: Literal["bullet_added"] = "bullet_added"
     id: str
@@ -370,15 +388,22 @@ class BulletAdded(Event, frozen=True):
     helpful: int = 0
     harmful: int = 0
     neutral: int = 0
+    evidence: str = ""
+    actions: tuple[int, ...] = ()
+    expires_at: float = 0.0
+    created_at: str = ""
 
 
 class BulletTagged(Event, frozen=True):
-    """A strategy was credited."""
+    """A strategy was credited; `reason` says by what, and a lesson learned again expires later."""
 
     kind: Literal["bullet_tagged"] = "bullet_tagged"
     id: str
     tag: Literal["helpful", "harmful", "neutral"]
     source_goal: str = ""
+    times: int = 1
+    reason: str = ""
+    expires_at: float = 0.0
 
 
 class BulletUpdated(Event, frozen=True):
@@ -387,12 +412,22 @@ class BulletUpdated(Event, frozen=True):
     kind: Literal["bullet_updated"] = "bullet_updated"
     id: str
     content: str
+    source_goal: str = ""
 
 
 class BulletRemoved(Event, frozen=True):
-    """A strategy was put away."""
+    """A strategy was put into the archive, by whom or why."""
 
     kind: Literal["bullet_removed"] = "bullet_removed"
+    id: str
+    reason: str = ""
+    source_goal: str = ""
+
+
+class BulletRestored(Event, frozen=True):
+    """A strategy was taken out of the archive."""
+
+    kind: Literal["bullet_restored"] = "bullet_restored"
     id: str
 
 
@@ -426,12 +461,15 @@ GoalEvent = Annotated[
     | CheckFinished
     | FeedbackGiven
     | Unblocked
-    | Reported,
+    | Reported
+    | StrategiesShown
+    | Reviewed,
     Field(discriminator="kind"),
 ]
 
 PlaybookEvent = Annotated[
-    BulletAdded | BulletTagged | BulletUpdated | BulletRemoved, Field(discriminator="kind")
+    BulletAdded | BulletTagged | BulletUpdated | BulletRemoved | BulletRestored,
+    Field(discriminator="kind"),
 ]
 
 _goal_events: TypeAdapter[Any] = TypeAdapter(GoalEvent)

@@ -666,6 +666,14 @@ def _reported(state: State, e: ev.Reported, seq: int) -> None:
     state.reported_seq = seq
 
 
+def _strategies_shown(state: State, e: ev.StrategiesShown, _seq: int) -> None:
+    del state, e
+
+
+def _reviewed(state: State, e: ev.Reviewed, _seq: int) -> None:
+    state.reviewed_seq = e.of
+
+
 _APPLY: dict[str, Any] = {
     "goal_accepted": _goal_accepted,
     "goal_started": _goal_started,
@@ -697,5 +705,7 @@ _APPLY: dict[str, Any] = {
     "feedback_given": _feedback_given,
     "unblocked": _unblocked,
     "reported": _reported,
+    "strategies_shown": _strategies_shown,
+    "reviewed": _reviewed,
 }
 """Which function takes in which event; a test holds it to be total."""

@@ -201,6 +201,7 @@ class State:
     set_aside: list[str] = field(default_factory=list)
     cost: Cost = field(default_factory=Cost)
     reported_seq: int = 0
+    reviewed_seq: int = 0
     rested_seq: int = 0
     accepted_at: float = 0.0
     started_at: float = 0.0

@@ -22,7 +22,7 @@ REQUIRED = {
     "theme": "general", "has_tool_calls": False, "iteration": 1, "probes": {"p": True}, "name": "c",
     "passed": True, "task_idx": 0, "subtask_idx": 0, "to": "task",
     "tasks": (ev.PlannedTask(description="t", subtasks=(ev.PlannedSubtask(description="s"),)),),
-    "goal": {"description": "edited", "tasks": []},
+    "goal": {"description": "edited", "tasks": []}, "ids": ("tes-00001",),
 }  # fmt: skip
 
 

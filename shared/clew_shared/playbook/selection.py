@@ -3,6 +3,7 @@
 Pure and deterministic: the time comes in, and equal ones are taken in the order of their ids.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 
 from clew_shared.playbook.bullet import Bullet, seconds
@@ -45,7 +46,7 @@ def relevance(bullet: Bullet, words: frozenset[str]) -> float:
 
 def _rank(bullet: Bullet, words: frozenset[str], at: float) -> float:
     age_s = max(0.0, at - seconds(bullet.updated_at))
-    recency = 0.5 ** (age_s / RECENCY_HALF_LIFE_S)
+    recency = math.exp2(-age_s / RECENCY_HALF_LIFE_S)
     fits = RELEVANCE_WEIGHT * relevance(bullet, words)
     return bullet.lower_bound + fits + RECENCY_WEIGHT * recency
 

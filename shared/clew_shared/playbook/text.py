@@ -65,5 +65,6 @@ def _bullet(line: str, number: int, section: str) -> Bullet:
         raise ValueError(f"line {number} is no strategy: {line[:80]!r}; write `- what to do`")
     if not section:
         raise ValueError(f"line {number} stands under no section; write `### Section` before it")
-    counts = {name: int(fields[name] or 0) for name in ("helpful", "harmful")}
-    return Bullet(fields["id"] or "", section, " ".join(fields["content"].split()), **counts)
+    helpful, harmful = (int(fields[name] or 0) for name in ("helpful", "harmful"))
+    content = " ".join(fields["content"].split())
+    return Bullet(fields["id"] or "", section, content, helpful, harmful)
