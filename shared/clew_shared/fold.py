@@ -198,7 +198,7 @@ def _settle_task(task: Task) -> None:
 
 
 def _planned(state: State, e: ev.Planned, _seq: int) -> None:
-    state.planned, state.replan_required = True, ""
+    state.replan_required = ""
     if e.replan is None:
         state.goal.tasks = [_task(t) for t in e.tasks]
         state.current_task_idx = state.current_subtask_idx = 0

@@ -62,6 +62,12 @@ def test_a_plan_replaces_the_implicit_tree(agent):
     assert agent.state.subtask.status == "in_progress"
 
 
+def test_a_plan_may_be_replaced_while_nothing_was_proposed(agent):
+    agent.replan(None, ["one"])
+    agent.replan(None, ["two", "three"])
+    assert [s.description for s in agent.state.task.subtasks] == ["two", "three"]
+
+
 def test_a_plan_after_the_first_proposal_is_refused(agent):
     agent.read("a")
     with pytest.raises(WrongState, match="begun"):
