@@ -14,7 +14,7 @@ from clew_shared.cellwire import CellLimits, CellSpec, ExecutorOptions, SandboxS
 from clew_shared.settings import CommandAgent, LlmAgent, RunbookAgent, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from clew_shared.places import Places
     from clew_shared.state import State
@@ -174,6 +174,6 @@ def _limits(settings: Settings) -> CellLimits:
     return CellLimits(open_files=settings.limits.open_files, processes=settings.limits.processes)
 
 
-def _env(env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    found = {name: env[name] for name in names if name in env}
-    return {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8"} | found
+def _env(env: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    usual = {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8", "TERM": "dumb"} | dict(env)
+    return {name: usual[name] for name in names if name in usual}

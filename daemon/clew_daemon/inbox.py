@@ -28,6 +28,7 @@ __all__ = ["Accept", "Accepted", "Already", "Dropped", "Inbox", "Later", "Reject
 
 BATCH_FILES = 64
 BATCH_BYTES = 8 * 1024 * 1024
+FAULTS_CHARS = 500
 ACCEPT_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 10.0
 RETRY_INITIAL_S = 0.5
@@ -244,7 +245,7 @@ class Inbox:
                     del self._kept[one.name]
                 case Rejected(error):
                     if inbox_files.reject(path, one.look, self._rejected, error):
-                        self._log.warning("goal.rejected", name=one.name, error=_first_line(error))
+                        self._log.warning("goal.rejected", name=one.name, error=_in_one_line(error))
                 case Later():
                     return verdict
                 case None:
@@ -326,5 +327,7 @@ def _batch(due: list[_Due]) -> list[_Due]:
     return due[:BATCH_FILES]
 
 
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]
+def _in_one_line(text: str) -> str:
+    """Give the first line; where that is only a heading, the faults below it."""
+    first, _, rest = text.strip().partition("\n")
+    return "; ".join(rest.splitlines())[:FAULTS_CHARS] if rest and first.endswith(":") else first

@@ -7,8 +7,10 @@ memory file that nothing else inherits.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pwd
 import re
 import stat
 import sys
@@ -94,11 +96,18 @@ def scrubbed(env: Mapping[str, str], settings: Settings) -> dict[str, str]:
 def take_environment(env: Mapping[str, str], settings: Settings) -> Keys:
     """Give the whole environment, after starting this program anew without its secrets where needed."""
     if MEMFD in env:
-        return Keys(_restored(int(env[MEMFD])))
+        return Keys(_with_user(_restored(int(env[MEMFD]))))
     clean = scrubbed(env, settings)
     if len(clean) != len(env) and sys.orig_argv:
         _start_anew(env, clean)
-    return Keys(env)
+    return Keys(_with_user(env))
+
+
+def _with_user(env: Mapping[str, str]) -> dict[str, str]:
+    """Name the user where the environment does not, as in a container."""
+    with contextlib.suppress(KeyError):
+        return {"USER": pwd.getpwuid(os.getuid()).pw_name} | dict(env)
+    return dict(env)
 
 
 def _start_anew(env: Mapping[str, str], clean: dict[str, str]) -> None:

@@ -319,7 +319,7 @@ class Core:
         count = self.state.blocked_proposals
         if self.state.replan_required or count < self.loops.blocked_limit:
             return None
-        return self._escalate(f"blocked actions were proposed {count} times", at)
+        return self._escalate(f"blocked actions were proposed {count} times", count, at)
 
     def _finish(self, seq: int, tool: str, args: dict[str, Any], report: Report, at: float) -> None:
         output = report.output.encode("utf-8", "replace") if report.output else None
@@ -464,14 +464,23 @@ class Core:
         subtask = self.state.subtask
         if subtask is None or subtask.attempts < self.loops.failure_limit:
             return None
-        return self._escalate(f"failed {subtask.attempts} times; the last: {failure}", at)
+        reason = f"failed {subtask.attempts} times; the last: {failure}"
+        return self._escalate(reason, subtask.attempts, at)
 
-    def _escalate(self, reason: str, at: float) -> Level:
+    def _escalate(self, reason: str, times: int, at: float) -> Level:
         event = escalation(self.state, reason, self.loops.replan_limit).model_copy(
             update={"at": at}
         )
         self.emit(event)
-        self.emit(ev.LoopDetected(at=at, loop="failures", evidence=reason, escalated_to=event.to))
+        self.emit(
+            ev.LoopDetected(
+                at=at,
+                loop="failures",
+                attempt_count=times,
+                evidence=reason,
+                escalated_to=event.to,
+            )
+        )
         if event.to == "person":
             subtask = self.state.subtask
             name = subtask.description if subtask else self.state.goal.description

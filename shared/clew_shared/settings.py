@@ -24,6 +24,8 @@ from clew_shared.settings_faults import (
     plain_location,
 )
 from clew_shared.settings_tables import (
+    DEFAULT_AGENT,
+    RUNBOOK_AGENT,
     Agents,
     CommandAgent,
     Context,
@@ -215,20 +217,30 @@ def _validated(
     origin: str,
     lines: dict[Location, int],
 ) -> tuple[Settings | None, list[Fault]]:
+    settings, found = None, []
     try:
         settings = Settings.model_validate(_with_named_agents(raw))
     except ValidationError as error:
         if _respelled(raw, overrides, error):
             return _validated(raw, overrides, origin, lines)
-        return None, [
-            Fault(_place(location, overrides, origin, lines), message)
-            for location, message in explain(error, raw)
-        ]
-    default = settings.agents.default
-    if default is None or default in settings.agents.names:
-        return settings, []
-    place = _place(("agents", "default"), overrides, origin, lines)
-    return None, [Fault(place, f"`agents.default`: {settings.agents.fault(default)}")]
+        found = explain(error, raw)
+    if wrong := _default_fault(raw):
+        found.append((("agents", "default"), wrong))
+    faults = [Fault(_place(at, overrides, origin, lines), message) for at, message in found]
+    return None if faults else settings, faults
+
+
+def _default_fault(raw: dict[str, Any]) -> str:
+    """Say that `[agents] default` names nobody, "" where it is well; the agents may have faults of their own."""
+    agents = raw.get("agents")
+    default = agents.get("default") if isinstance(agents, dict) else None
+    if not isinstance(agents, dict) or not isinstance(default, str):
+        return ""
+    named = {name for name, agent in agents.items() if isinstance(agent, dict)}
+    names = sorted({*named, DEFAULT_AGENT, RUNBOOK_AGENT})
+    if default in names:
+        return ""
+    return f"`agents.default`: there is no agent {default!r}; there are: {', '.join(names)}"
 
 
 def _respelled(

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from clew_shared.ledger import schema
-from clew_shared.ledger.errors import LedgerError
+from clew_shared.ledger.chain import genesis, link
+from clew_shared.ledger.errors import LedgerError, corrupt
 from clew_shared.ledger.opening import check_kind, explained, needs_immutable, open_reading
 from clew_shared.ledger.records import Row
 
@@ -57,16 +58,35 @@ class Reading:
         return [goal for (goal,) in self._rows(schema.GOALS)]
 
     def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[Row]:
-        """Read a goal's events whose seq is greater than `after`, oldest first."""
-        left = limit
+        """Read a goal's events whose seq is greater than `after`, oldest first.
+
+        Each is held against the chain before it is given: LedgerCorrupt at the first that does not fit.
+        """
+        left, tip = limit, self._tip_before(goal, after)
         while left is None or left > 0:
             size = _PAGE_ROWS if left is None else min(left, _PAGE_ROWS)
             page = self._rows(schema.EVENTS_OF_GOAL, goal, after, size)
-            yield from (Row(*row) for row in page)
+            for *columns, digest in page:
+                row = Row(*columns)
+                tip = self._linked(tip, row, digest)
+                yield row
             if len(page) < size:
                 return
             after = page[-1][0]
             left = None if left is None else left - size
+
+    def _tip_before(self, goal: str, seq: int) -> tuple[int, bytes]:
+        rows = self._rows(schema.TIP_BEFORE, goal, seq)
+        return (rows[0][0], rows[0][1]) if rows else (0, genesis(goal))
+
+    def _linked(self, tip: tuple[int, bytes], row: Row, digest: bytes) -> tuple[int, bytes]:
+        """Hold an event against the one before it; gives the tip that it makes."""
+        n, before = tip
+        fits = link(before, row.seq, row.n, row.goal, row.kind, row.body, digest) == row.hash
+        if row.n != n + 1 or not fits:
+            what = f"event {row.seq} of {row.goal or 'the daemon'} does not fit the one before it"
+            raise corrupt(self.path, f"damaged: {what}, or was changed")
+        return row.n, row.hash
 
     def read_all(self, after: int = 0) -> Iterator[Row]:
         """Read the events of all goals whose seq is greater than `after`, oldest first."""

@@ -68,8 +68,14 @@ SELECT max(ifnull((SELECT max(seq) FROM heads), 0), ifnull((SELECT max(seq) FROM
 """
 GOALS = "SELECT goal FROM heads WHERE goal <> '' ORDER BY goal"
 EVENTS_OF_GOAL = """
-SELECT seq, goal, n, kind, body, hash FROM events
+SELECT seq, goal, n, kind, body, hash, digest FROM events
  WHERE goal = ? AND seq > ? ORDER BY seq LIMIT ?
+"""
+TIP_BEFORE = """
+SELECT n, hash FROM (
+  SELECT seq, n, hash FROM events WHERE goal = ?1 AND seq <= ?2
+  UNION ALL SELECT seq, n, hash FROM purged WHERE goal = ?1)
+ ORDER BY seq DESC LIMIT 1
 """
 EVENTS = "SELECT seq, goal, n, kind, body, hash FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
 SNAPSHOT = "SELECT seq, state FROM snapshots WHERE goal = ? AND version = ?"
