@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
+from clew_shared.playbook.bullet import Bullet
+from clew_shared.playbook.text import render
 from clew_shared.prompt_tools import offered, steady
 from clew_shared.tools import Tool
 
@@ -166,13 +168,7 @@ def view_from(
 
 def learned(bullets: Iterable[Mapping[str, Any]]) -> str:
     """Write the playbook that `hello` gave as a model reads it, section by section; "" for none."""
-    sections: dict[str, list[str]] = {}
-    for bullet in bullets:
-        counts = f"(helpful={bullet['helpful']}, harmful={bullet['harmful']})"
-        line = f"- [{bullet['id']}] {bullet['content']} {counts}"
-        sections.setdefault(bullet["section"], []).append(line)
-    blocks = ["\n".join([f"### {name}", *lines]) for name, lines in sections.items()]
-    return "\n\n".join(["## Learned Strategies", *blocks]) if blocks else ""
+    return render(Bullet.from_dict(bullet) for bullet in bullets)
 
 
 def transcript_of(state: Mapping[str, Any]) -> tuple[Entry, ...]:

@@ -13,6 +13,8 @@ from clew_shared import events as ev
 from clew_shared.fold import apply
 from clew_shared.ledger import Fault, LedgerError, Reader
 from clew_shared.ledger import verify as verify_record
+from clew_shared.playbook import record
+from clew_shared.playbook.playbook import Playbook
 from clew_shared.state import STATE_VERSION, State, as_dict, load
 
 if TYPE_CHECKING:
@@ -36,9 +38,23 @@ def checked(path: Path) -> dict[str, Any]:
 def _fold_fault(path: Path) -> Fault | None:
     try:
         with Reader.open(path) as reader:
-            return next(filter(None, (_goal_fault(reader, goal) for goal in reader.goals())), None)
+            faults = (_goal_fault(reader, goal) for goal in reader.goals())
+            return next(filter(None, faults), None) or _playbook_fault(reader)
     except LedgerError as error:
         return Fault(None, None, error.what)
+
+
+def _playbook_fault(reader: Reader) -> Fault | None:
+    """Fold the playbook from its first event."""
+    playbook = Playbook()
+    for row in reader.read(""):
+        if not row.kind.startswith("bullet_"):
+            continue
+        try:
+            record.apply(playbook, ev.decode_playbook(row.body))
+        except Exception as error:  # noqa: BLE001 - whatever a wrong event breaks is its fault
+            return Fault(row.seq, "", f"the event does not fold: {type(error).__name__}: {error}")
+    return None
 
 
 def _goal_fault(reader: Reader, goal: str) -> Fault | None:

@@ -1,0 +1,299 @@
+"""What was learned across goals: `clew playbook` lists, shows, removes, restores, prunes, exports and imports.
+
+Reading goes to the ledger, with or without a daemon; changing asks the daemon.
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from pathlib import Path  # noqa: TC003 - typer reads annotations when it runs
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clew_daemon.cli.arguments import Json, here
+from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.printable import clean, short
+
+if TYPE_CHECKING:
+    from clew_daemon.cli.output import Line
+    from clew_daemon.cli.where import Where
+    from clew_shared.events import Event
+    from clew_shared.playbook.bullet import Bullet
+    from clew_shared.playbook.playbook import Playbook
+
+IMPORT_BYTES_MAX = 16 << 20
+SENT_AT_ONCE = 100
+
+
+class Form(str, Enum):  # noqa: UP042 - typer shows its values
+    """How a playbook is written."""
+
+    json = "json"
+    markdown = "markdown"
+
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="A strategy's id, such as fil-00042.")]
+Archived = Annotated[bool, typer.Option("--archived", help="Also what was removed or pruned.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this family."""
+    family = typer.Typer(help="What was learned across goals.", invoke_without_command=True)
+    family.callback()(_playbook)
+    family.command("list")(list_)
+    for command in (show, remove, restore, prune, export):
+        family.command()(command)
+    family.command("import")(import_)
+    app.add_typer(family, name="playbook", no_args_is_help=False)
+
+
+def _playbook(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        list_(context)
+
+
+def list_(context: typer.Context, archived: Archived = False, as_json: Json = False) -> None:
+    """List the strategies by section, with their counts; contradictions are named."""
+    from clew_daemon.cli.output import print_json, print_lines
+    from clew_shared.playbook.text import render
+
+    playbook = _playbook_of(here(context))
+    put_away = playbook.archived() if archived else []
+    if as_json:
+        print_json(
+            {
+                "bullets": [one.to_dict() for one in playbook.bullets()],
+                "archived": [one.to_dict() for one in put_away],
+                "conflicts": [[one.id, other.id] for one, other in playbook.conflicts()],
+            }
+        )
+        return
+    text = render(playbook.bullets()) or "no strategies yet"
+    if put_away:
+        text += "\n\n" + render(put_away).replace("## Learned Strategies", "## Archived")
+    print_lines(
+        [[(clean(line), "bold" if line.startswith("#") else "")] for line in text.split("\n")]
+    )
+
+
+def show(context: typer.Context, bullet_id: Id, as_json: Json = False) -> None:
+    """Show one strategy: where it came from, and what spoke for and against it."""
+    from clew_daemon.cli.output import print_json, print_lines
+
+    where = here(context)
+    view = _view(where, bullet_id)
+    if as_json:
+        print_json(view)
+    else:
+        print_lines(_lines(view))
+
+
+def remove(context: typer.Context, bullet_id: Id) -> None:
+    """Put a strategy into the archive; no agent is shown it any more."""
+    _asked(context, "playbook_remove", id=bullet_id)
+    print(f"{clean(bullet_id)}: removed; `clew playbook restore {clean(bullet_id)}` takes it back")
+
+
+def restore(context: typer.Context, bullet_id: Id) -> None:
+    """Take a strategy out of the archive."""
+    _asked(context, "playbook_restore", id=bullet_id)
+    print(f"{clean(bullet_id)}: restored")
+
+
+def prune(
+    context: typer.Context,
+    below: Annotated[
+        float | None,
+        typer.Option(min=-1, max=1, help="A score; without, `[playbook] prune_below`."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Archive every strategy whose score, (helpful - harmful) / uses, is below a threshold."""
+    from clew_daemon.cli.output import print_json
+
+    answer = _asked(context, "playbook_prune", below=below)
+    if as_json:
+        print_json(answer)
+        return
+    for bullet_id in answer["removed"]:
+        print(f"{clean(bullet_id)}: removed")
+    if not answer["removed"]:
+        print(f"no strategy scores below {answer['below']:g}")
+
+
+def export(
+    context: typer.Context,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Where to; stdout without.")
+    ] = None,
+    form: Annotated[
+        Form | None,
+        typer.Option("--format", help="Without: markdown for *.md, json for all else."),
+    ] = None,
+) -> None:
+    """Write the playbook for another home, a program or a person."""
+    from clew_shared.playbook.exchange import exported
+
+    is_markdown = file is not None and file.suffix.casefold() in (".md", ".markdown")
+    form = form or (Form.markdown if is_markdown else Form.json)
+    text = exported(_playbook_of(here(context)), form.value)
+    if file is None:
+        sys.stdout.write(text)
+    else:
+        file.write_text(text, encoding="utf-8")
+
+
+def import_(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="What was exported, or like it.")],
+    as_json: Json = False,
+) -> None:
+    """Take in strategies from JSON or Markdown; doing it twice changes nothing more."""
+    from clew_daemon.cli.output import print_json
+
+    bullets = _read(file)
+    done = {"added": 0, "updated": 0, "known": 0}
+    for start in range(0, len(bullets), SENT_AT_ONCE):
+        part = [one.to_dict() for one in bullets[start : start + SENT_AT_ONCE]]
+        for name, count in _asked(context, "playbook_import", bullets=part).items():
+            done[name] += count
+    if as_json:
+        print_json(done)
+    else:
+        print(f"{done['added']} added, {done['updated']} updated, {done['known']} known already")
+
+
+def _asked(context: typer.Context, method: str, **params: Any) -> Any:
+    from clew_daemon.cli.client import call
+
+    return call(here(context).socket, method, **params)
+
+
+def _read(file: str) -> list[Bullet]:
+    from pathlib import Path
+
+    from clew_shared.playbook.exchange import imported
+
+    if file == "-":
+        raw = sys.stdin.buffer.read(IMPORT_BYTES_MAX + 1)
+    else:
+        with Path(file).open("rb") as opened:
+            raw = opened.read(IMPORT_BYTES_MAX + 1)
+    if len(raw) > IMPORT_BYTES_MAX:
+        raise CliError(f"{file} has more than {IMPORT_BYTES_MAX >> 20} MiB; that is no playbook")
+    try:
+        bullets = imported(raw.decode("utf-8"))
+    except ValueError as error:
+        raise CliError(f"{file} cannot be imported: {error}") from None
+    if not bullets:
+        raise CliError(
+            f"{file} has no strategies: it needs what `clew playbook export` writes, or lines "
+            "`- what to do` under `### Section`"
+        )
+    return bullets
+
+
+def _events(where: Where) -> list[tuple[int, Event]]:
+    from clew_daemon.cli.record import opened
+    from clew_daemon.playbook import recorded
+
+    with opened(where) as reader:
+        return [] if reader is None else list(recorded(reader))
+
+
+def _playbook_of(where: Where) -> Playbook:
+    from clew_shared.playbook.record import fold
+
+    return fold(event for _, event in _events(where))
+
+
+def _view(where: Where, bullet_id: str) -> dict[str, Any]:
+    """Give one strategy with its history and its source."""
+    from clew_shared.playbook.record import fold
+
+    events = _events(where)
+    playbook = fold(event for _, event in events)
+    live = playbook.get_bullet(bullet_id)
+    bullet = live or next((one for one in playbook.archived() if one.id == bullet_id), None)
+    if bullet is None:
+        raise CliError(f"there is no strategy {bullet_id!r}; `clew playbook list` has them all")
+    of_it = [(seq, event) for seq, event in events if getattr(event, "id", "") == bullet_id]
+    pairs = [(one.id, other.id) for one, other in playbook.conflicts()]
+    return {
+        "bullet": bullet.to_dict(),
+        "archived": live is None,
+        "conflicts": [a if b == bullet_id else b for a, b in pairs if bullet_id in (a, b)],
+        "source": _source(where, of_it[0][1]),
+        "events": [_event_view(seq, event) for seq, event in of_it],
+    }
+
+
+def _source(where: Where, added: Any) -> dict[str, Any]:
+    """Say what a strategy was drawn from; of a goal that was let go only the numbers are left."""
+    from clew_daemon.cli.record import opened
+    from clew_daemon.store import history
+
+    actions: list[dict[str, Any]] = []
+    with opened(where) as reader:
+        if reader is not None and added.actions:
+            lines, _ = history(reader, added.source_goal)
+            actions = [line for line in lines if line["seq"] in added.actions]
+    return {
+        "goal": added.source_goal,
+        "evidence": added.evidence,
+        "action_seqs": list(added.actions),
+        "actions": [
+            {key: one[key] for key in ("seq", "name", "args", "result")} for one in actions
+        ],
+    }
+
+
+def _event_view(seq: int, event: Any) -> dict[str, Any]:
+    from clew_shared.fold import iso
+
+    return {
+        "seq": seq,
+        "timestamp": iso(event.at),
+        "event": event.kind.removeprefix("bullet_"),
+        "tag": getattr(event, "tag", None),
+        "times": getattr(event, "times", None),
+        "goal": getattr(event, "source_goal", "") or None,
+        "reason": getattr(event, "reason", "") or None,
+    }
+
+
+def _lines(view: dict[str, Any]) -> list[Line]:
+    from clew_daemon.cli.tree import action_text
+
+    bullet, source = view["bullet"], view["source"]
+    counts = ", ".join(f"{name} {bullet[name]}" for name in ("helpful", "harmful", "neutral"))
+    archived = "  (archived)" if view["archived"] else ""
+    lines: list[Line] = [
+        [(f"{clean(bullet['id'])}{archived}", "bold"), (f"  {clean(bullet['section'])}", "dim")],
+        [(f"  {clean(bullet['content'])}", "")],
+        [(f"  {counts}", "")],
+    ]
+    if bullet.get("expires_at"):
+        lines.append(
+            [(f"  expires {clean(bullet['expires_at'][:19].replace('T', ' '))}", "yellow")]
+        )
+    lines += [[(f"  {clean(other)} says the opposite", "yellow")] for other in view["conflicts"]]
+    if source["goal"] or source["evidence"]:
+        lines.append([(f"  from {clean(source['goal']) or 'elsewhere'}", "")])
+    if source["evidence"]:
+        lines.append([(f"    {short(source['evidence'], 400)}", "dim")])
+    lines += [
+        [(f"    #{one['seq']} {clean(one['result'])}  {short(action_text(one), 120)}", "dim")]
+        for one in source["actions"]
+    ]
+    return lines + [_event_line(event) for event in view["events"]]
+
+
+def _event_line(event: dict[str, Any]) -> Line:
+    what = f"{event['event']} {event['tag'] or ''}".strip()
+    times = f" x {event['times']}" if (event["times"] or 1) > 1 else ""
+    rest = ", ".join(clean(event[key]) for key in ("goal", "reason") if event[key])
+    when = event["timestamp"][:19].replace("T", " ")
+    return [(f"  {when}  ", "dim"), (f"{what}{times}", ""), (f"  {rest}", "dim")]

@@ -1,0 +1,164 @@
+"""Strategies across goals: learned from runs, shown to the next agent, credited once by what was verified."""
+
+import json
+import os
+
+from clew_daemon.playbook import recorded
+from clew_shared import events as ev
+from clew_shared.ledger import Reader
+
+TEACHER = """
+hello()
+call("learn", deltas=[{"op": "add", "section": "testing", "content": "Run one test alone first"}])
+call("finish", success=False)
+"""
+READER = """
+shown = hello()["playbook"]
+say([[bullet["id"], bullet["content"]] for bullet in shown])
+run("test -f made || touch made")
+done()
+"""
+CHECKED = "---\nagent: reader\nchecks: {made: test -f made}\n---\nMake it\n"
+
+
+def taught(clew):
+    """A daemon whose playbook has one strategy."""
+    clew.agent("teacher", TEACHER)
+    clew.agent("reader", READER)
+    goal = clew.start().submit("---\nagent: teacher\n---\nTeach\n", "teach.md")
+    clew.wait("goal.failed", goal=goal)
+    return clew
+
+
+def events(clew):
+    with Reader.open(clew.home / "state" / "ledger.db") as reader:
+        return [event for _, event in recorded(reader)]
+
+
+def strategies(clew, *args):
+    return json.loads(clew.clew("playbook", "list", "--json", *args))
+
+
+def test_a_learned_strategy_is_shown_to_the_next_goals_agent_and_passing_checks_credit_it(clew):
+    goal = taught(clew).submit(CHECKED)
+    clew.wait("goal.completed", goal=goal)
+    assert clew.said(goal) == [[["tes-00001", "Run one test alone first"]]]
+    tagged = clew.wait("strategy.tagged", id="tes-00001")
+    assert (tagged["tag"], tagged["goal"]) == ("helpful", goal)
+    assert [one["helpful"] for one in strategies(clew)["bullets"] if one["id"] == "tes-00001"] == [
+        1
+    ]
+    clew.stop()
+    assert clew.verified()
+
+
+def test_a_goal_credits_what_it_was_shown_once_across_deaths_of_the_daemon(clew):
+    goal = taught(clew).submit(CHECKED)
+    clew.wait("goal.completed", goal=goal)
+    clew.kill()  # before or after what was shown is credited
+    for _ in range(2):
+        clew.start()
+        clew.until(lambda: [e for e in events(clew) if credit(e, goal)], "the credit")
+        clew.kill()
+    clew.start()
+    other = clew.submit(CHECKED, "other.md")
+    clew.wait("goal.completed", goal=other)
+    clew.until(lambda: [e for e in events(clew) if credit(e, other)], "the other credit")
+    assert clew.stop() == 0
+    assert [e.tag for e in events(clew) if credit(e, goal)] == ["helpful"]
+    assert clew.verified()
+
+
+def credit(event, goal):
+    shown = isinstance(event, ev.BulletTagged) and event.id == "tes-00001"
+    return shown and event.source_goal == goal
+
+
+def test_an_agent_that_fails_speaks_against_what_it_was_shown(clew):
+    clew.agent("quitter", 'hello()\ncall("finish", success=False)\n')
+    goal = taught(clew).submit("---\nagent: quitter\n---\nQuit\n")
+    assert clew.wait("strategy.tagged", goal=goal)["tag"] == "harmful"
+
+
+def test_without_checks_nothing_was_verified_and_the_tag_is_neutral(clew):
+    goal = taught(clew).submit("---\nagent: reader\n---\nMake it\n")
+    assert clew.wait("strategy.tagged", goal=goal)["tag"] == "neutral"
+
+
+def test_a_run_teaches_what_it_did_and_show_says_from_what(clew):
+    clew.start()
+    goal = clew.submit(
+        "---\nchecks: {ok: test -f a.py}\n---\n# Write\n\n## S\n- [ ] It\n"
+        "  ```python file=a.py\n  x = 1\n  ```\n  ```sh\n  python3 -m unittest; true\n  ```\n"
+    )
+    learned = clew.wait("strategy.learned", goal=goal)
+    assert learned["content"] == "Run tests after code changes"
+    shown = json.loads(clew.clew("playbook", "show", learned["id"], "--json"))
+    assert shown["source"]["goal"] == goal
+    assert [one["name"] for one in shown["source"]["actions"]] == ["write_file", "run_cmd"]
+    assert "unittest" in shown["source"]["evidence"]
+
+
+def test_switched_off_it_learns_nothing_and_shows_nothing(clew):
+    taught(clew).configure({"playbook.enabled": False})
+    clew.clew("reload")
+    again = clew.submit("---\nagent: teacher\n---\nTeach\n", "again.md")
+    clew.wait("goal.failed", goal=again)
+    goal = clew.submit(CHECKED)
+    clew.wait("goal.completed", goal=goal)
+    assert clew.said(goal) == [[]]
+    clew.stop()
+    assert [event.kind for event in events(clew)] == ["bullet_added"]
+
+
+def test_strategies_shown_stay_the_same_within_an_epoch(clew):
+    clew.agent(
+        "learner",
+        """
+        first = hello()["playbook"]
+        delta = {"op": "add", "section": "shell", "content": "Quote every path"}
+        learned = call("learn", deltas=[delta, {**delta, "content": "Quote each path"}])
+        again = hello()["playbook"]
+        say([first == again, [one["content"] for one in learned["playbook"]]])
+        call("finish", success=False)
+        """,
+    )
+    goal = taught(clew).submit("---\nagent: learner\n---\nLearn\n")
+    assert clew.said(goal) == [[True, ["Run one test alone first", "Quote every path"]]]
+
+
+def test_a_person_removes_restores_prunes_exports_and_imports(make_clew):
+    clew = taught(make_clew())
+    clew.clew("playbook", "remove", "tes-00001")
+    assert strategies(clew)["bullets"] == []
+    assert "no bullet" in clew.clew("playbook", "remove", "tes-00001", code=1)
+    clew.clew("playbook", "restore", "tes-00001")
+    for name in ("out.json", "out.md"):
+        clew.clew("playbook", "export", str(clew.home / name))
+    quitter = clew.agent("quitter", 'hello()\ncall("finish", success=False)\n')
+    clew.stop()
+    clew.start()
+    goal = clew.submit(f"---\nagent: {quitter}\n---\nQuit\n")
+    clew.wait("strategy.tagged", goal=goal)
+    assert "tes-00001" in clew.clew("playbook", "prune")
+    before = clew.clew("playbook", "list", "--json", "--archived")
+    clew.clew("playbook", "import", str(clew.home / "out.json"))
+    assert clew.clew("playbook", "list", "--json", "--archived") == before  # it stays away
+    assert "needs" in clew.clew("playbook", "import", os.devnull, code=1)
+    clew.stop()
+    assert json.loads(before) == strategies(clew, "--archived")
+    assert "no daemon" in clew.clew("playbook", "prune", code=3)
+
+    other = make_clew(name="other").start()
+    for name in ("out.json", "out.md", "out.json"):
+        other.clew("playbook", "import", str(clew.home / name))
+    mine, theirs = strategies(clew, "--archived")["archived"], strategies(other)["bullets"]
+    assert [(one["id"], one["content"]) for one in theirs] == [
+        (one["id"], one["content"]) for one in mine
+    ]
+    kept = json.loads((clew.home / "out.json").read_text())["bullets"]
+    assert [one | {"updated_at": ""} for one in theirs] == [one | {"updated_at": ""} for one in kept]
+    assert other.clew("playbook", "export", "--format", "markdown") == (
+        (clew.home / "out.md").read_text()
+    )
+    other.stop()
