@@ -6,6 +6,7 @@ no model.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ Message = dict[str, Any]
 RULES = (
     "You do a goal in a working folder by calling tools. "
     "Call one tool, read its result, then decide what is next. Use relative paths. "
+    "Read a file before you change it. "
     "To create a file call write_file with its whole content; run_cmd is for commands and tests. "
     "Never repeat a call that succeeded: a call that brings nothing new is refused. "
     "When the goal is reached, call finish."
@@ -35,6 +37,12 @@ FEEDBACK_SHOWN = 5
 FEEDBACK_CHARS = 1_000
 BLOCKED_SHOWN = 10
 CHARS_PER_TOKEN_STEP = 0.5
+
+_MENDING = re.compile(
+    r"\b(fix|bugs?|fail(s|ed|ing)?|broken|repair|debug|change|update|rename|refactor|improve)\b",
+    re.IGNORECASE,
+)
+"""Words of work on what exists already: small models overwrite it unread unless told to look."""
 
 
 def build(view: View) -> list[Message]:
@@ -271,6 +279,8 @@ def _ask(view: View) -> str:
     done = "finish" if goal_only else "complete_subtask"
     last = next((e for e in reversed(view.transcript) if isinstance(e, Call)), None)
     if last is None:
+        if _MENDING.search(view.subtask or view.goal):
+            return "First look: call read_file on what this is about, before you change anything."
         plan = "Call plan, or the first tool."
         return plan if _offers(view, "plan") else "Call the first tool."
     if last.name == "finish":  # it was not accepted, or it would be over

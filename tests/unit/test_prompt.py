@@ -143,6 +143,12 @@ def test_what_is_asked_follows_from_the_last_call():
     assert "call plan with exactly one task" in asked(WRITE, replan="task")
 
 
+def test_work_on_what_exists_begins_with_a_look():
+    mend = replace(VIEW, goal="Fix the bug in calc.py", subtask="Fix the bug in calc.py")
+    assert "read_file" in state_block(mend)
+    assert "read_file" not in state_block(VIEW)
+
+
 def test_sizes_are_given_for_each_block():
     sizes = describe(replace(VIEW, transcript=(WRITE,)))
     parts = sum(size["chars"] for name, size in sizes.items() if name != "total")
