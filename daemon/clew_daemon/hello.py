@@ -11,7 +11,9 @@ from clew_shared.publish import action_view, state_view
 from clew_shared.tools import TOOLS
 
 if TYPE_CHECKING:
+    from clew_daemon.cells import Agent
     from clew_daemon.session import Session
+    from clew_daemon.store import Readable
     from clew_shared.settings import Settings
     from clew_shared.state import State
 
@@ -20,19 +22,36 @@ TRANSCRIPT_CHARS = 4_000
 
 def hello_view(session: Session) -> dict[str, Any]:
     """Give the answer to `hello` (contract, section 7), and what built-in agents use beside it."""
-    state, settings = session.core.state, session.settings
+    said = told(
+        session.core.state,
+        session.settings,
+        session.agent,
+        session.book.ledger,
+        session.strategies,
+    )
+    return said | {"epoch": session.epoch, "credential": session.credential}
+
+
+def told(
+    state: State,
+    settings: Settings,
+    agent: Agent,
+    ledger: Readable,
+    strategies: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """Give what an agent of this kind would be told now, but for its key; also for `clew context`."""
     return {
         "protocol": 1,
         "goal_id": state.goal_id,
-        "epoch": session.epoch,
+        "epoch": state.epoch,
         "state": with_steps(state)
         | {
             "replan_required": state.replan_required or None,
-            "transcript": transcript(session),
+            "transcript": transcript(state, ledger),
             "finished": finished(state),
         },
         "thresholds": thresholds(settings),
-        "playbook": session.strategies,
+        "playbook": strategies,
         "heartbeat_s": settings.heartbeat.interval_s,
         "tools": [
             {"name": t.name, "description": t.description, "parameters": t.parameters}
@@ -45,8 +64,7 @@ def hello_view(session: Session) -> dict[str, Any]:
             mode="json",
             include={"workspace", "done_when", "max_iterations", "budget_tokens", "on_interrupt"},
         ),
-        "options": agent_options(settings, session.agent),
-        "credential": session.credential,
+        "options": agent_options(settings, agent),
     }
 
 
@@ -101,14 +119,12 @@ def finished(state: State) -> list[dict[str, Any]]:
     ]
 
 
-def transcript(session: Session) -> list[dict[str, Any]]:
+def transcript(state: State, ledger: Readable) -> list[dict[str, Any]]:
     """Give the current subtask's last actions with their outputs, cut in the middle."""
-    state = session.core.state
     subtask = state.subtask
     if subtask is None or not subtask.actions:
         return []
-    messages = _refusals(session, subtask.actions[0].seq)
-    ledger = session.book.ledger
+    messages = _refusals(ledger, state.goal_id, subtask.actions[0].seq)
     return [
         action_view(a)
         | {
@@ -119,10 +135,9 @@ def transcript(session: Session) -> list[dict[str, Any]]:
     ]
 
 
-def _refusals(session: Session, first: int) -> dict[int, str]:
-    rows = session.book.ledger.read(session.goal_id, first - 1)
+def _refusals(ledger: Readable, goal: str, first: int) -> dict[int, str]:
     found: dict[int, str] = {}
-    for row in rows:
+    for row in ledger.read(goal, first - 1):
         if row.kind == "action_blocked":
             event = ev.decode(row.body)
             assert isinstance(event, ev.ActionBlocked)  # noqa: S101 - by its kind

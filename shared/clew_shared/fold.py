@@ -667,7 +667,7 @@ def _reported(state: State, e: ev.Reported, seq: int) -> None:
 
 
 def _strategies_shown(state: State, e: ev.StrategiesShown, _seq: int) -> None:
-    del state, e
+    state.strategies = e.ids
 
 
 def _reviewed(state: State, e: ev.Reviewed, _seq: int) -> None:

@@ -161,6 +161,7 @@ class State:
     seq: int = 0
     accepted_seq: int = 0
     identity: tuple[str, ...] = ()
+    strategies: tuple[str, ...] = ()
     current_task_idx: int = 0
     current_subtask_idx: int = 0
     scope: Scope = field(default_factory=Scope)

@@ -79,23 +79,42 @@ def loops(context: typer.Context, goal: OptionalGoal = None, as_json: Json = Fal
 def context(
     context: typer.Context,
     goal: Goal,
-    max_chars: Annotated[int, typer.Option(min=200, help="At most so many characters.")] = 2000,
+    compact: Annotated[
+        bool, typer.Option(help="The need-to-know text instead of the prompt.")
+    ] = False,
+    max_chars: Annotated[
+        int | None, typer.Option(min=200, help="With --compact: at most so many characters.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what the agent is told of its goal now, with its size."""
+    """Show exactly what the agent's LLM would be shown now, block by block, with its size."""
     from clew_daemon.cli.output import print_json, print_lines
     from clew_daemon.cli.printable import clean
+    from clew_daemon.cli.prompted import prompted
     from clew_daemon.cli.record import found, goal_ids, state
     from clew_shared.compact import compact_context
 
     where = here(context)
     name = found(goal, goal_ids(where))
-    text = compact_context(state(where, name), max_chars)
-    if as_json:
-        print_json({"goal": name, "context": text, "chars": len(text)})
+    limit = max_chars or where.loaded.settings.context.max_chars
+    text = compact_context(state(where, name), limit)
+    if compact and not as_json:
+        size = f"-- {len(text)} characters of at most {limit}"
+        print_lines([[(clean(text, lines=True), "")], [(size, "dim")]])
         return
-    size = f"-- {len(text)} characters of at most {max_chars}"
-    print_lines([[(clean(text, lines=True), "")], [(size, "dim")]])
+    shown = prompted(where, name)
+    if as_json:
+        print_json({"goal": name, "context": text, "chars": len(text)} | shown)
+        return
+    for message in shown["messages"]:
+        body = message.get("content") or ""
+        calls = "".join(
+            f"\n-> {c['function']['name']} {c['function']['arguments']}"
+            for c in message.get("tool_calls") or ()
+        )
+        print_lines([[(f"== {message['role']}", "bold")], [(clean(body + calls, lines=True), "")]])
+    sizes = ", ".join(f"{n} {s['tokens']}" for n, s in shown["sizes"].items())
+    print_lines([[(f"-- tokens, estimated: {sizes}", "dim")]])
 
 
 def _all(where: Where) -> dict[str, Any]:
