@@ -307,7 +307,7 @@ class Session:
         except ExecutorDied as error:
             self._finish(self._executor_fault(error))
             return
-        if request_id is not None and self._channel:
+        if "id" in message and self._channel:  # an id that is none is answered with null
             await self._channel.send(answer)
 
     def _after(self) -> None:
