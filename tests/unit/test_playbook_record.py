@@ -1,0 +1,233 @@
+"""The playbook as events: what a change means, that a replay gives the same, and what an import does."""
+
+import json
+
+import pytest
+
+from clew_shared import events as ev
+from clew_shared.playbook import deltas, exchange
+from clew_shared.playbook.bullet import iso
+from clew_shared.playbook.deltas import DeltaError, Draft, Lesson
+from clew_shared.playbook.playbook import Playbook
+from clew_shared.playbook.record import fold
+
+NOW = 1_790_000_000.0
+WEEK_S = 7 * 86_400.0
+
+
+class Kept:
+    """A playbook, and the events that it came from."""
+
+    def __init__(self):
+        self.playbook, self.events = Playbook(), []
+
+    def do(self, change, *args, at=NOW, **kwargs):
+        """Decide, record and fold; the events of it."""
+        draft = Draft.of(self.playbook)
+        change(draft, *args, at=at, **kwargs)
+        self.playbook = draft.playbook
+        self.events += draft.events
+        return draft.events
+
+    def learn(self, *changes, at=NOW):
+        return self.do(deltas.learn, changes, "g-1", at=at)
+
+    def add(self, content, section="testing", at=NOW):
+        return self.learn({"op": "add", "section": section, "content": content}, at=at)[0].id
+
+    def contents(self):
+        return [one.content for one in self.playbook.bullets()]
+
+
+@pytest.fixture
+def kept():
+    return Kept()
+
+
+def test_a_replay_of_the_events_gives_the_same_playbook(kept):
+    first = kept.add("Run tests")
+    kept.add("Read logs")
+    kept.learn({"op": "tag", "id": first, "tag": "helpful"})
+    kept.learn({"op": "update", "id": first, "content": "Run all tests"}, at=NOW + 5)
+    kept.do(deltas.remove, first, "by a person")
+    kept.do(deltas.restore, first)
+    written = [ev.decode_playbook(ev.encode(event)) for event in kept.events]
+    assert written == kept.events
+    assert fold(written).to_dict() == kept.playbook.to_dict()
+    bullet = kept.playbook.get_bullet(first)
+    assert (bullet.helpful, bullet.content) == (1, "Run all tests")
+    assert (bullet.created_at, bullet.source_goal) == (iso(NOW), "g-1")
+
+
+def test_ids_are_never_given_twice_also_after_a_replay(kept):
+    first = kept.add("Run tests")
+    kept.learn({"op": "remove", "id": first})
+    assert kept.add("Run tests") == "tes-00002"
+    kept.playbook = fold(kept.events)
+    assert kept.add("Quote paths", "shell") == "she-00003"
+
+
+def test_a_duplicate_is_counted_also_within_one_call(kept):
+    add = {"op": "add", "section": "Testing", "content": "Run tests after changes"}
+    same = {**add, "section": "testing", "content": "After changes, run the tests"}
+    kinds = [event.kind for event in kept.learn(add, same)]
+    assert kinds == ["bullet_added", "bullet_tagged"]
+    assert [(one.content, one.neutral) for one in kept.playbook.bullets()] == [
+        ("Run tests after changes", 1)
+    ]
+
+
+def test_an_opposite_is_kept_and_a_conflict(kept):
+    one, other = kept.add("Run tests after changes"), kept.add("Do not run tests after changes")
+    assert [(a.id, b.id) for a, b in kept.playbook.conflicts()] == [(one, other)]
+
+
+@pytest.mark.parametrize(
+    ("delta", "said"),
+    [
+        ({"op": "add", "section": "s"}, "needs `section` and `content`"),
+        ({"op": "add", "section": "s", "content": " "}, "needs a section and a content"),
+        ({"op": "add", "section": "s", "content": "x" * 1001}, "1000 at most"),
+        ({"op": "tag", "id": "tes-00001", "tag": "good"}, "'good'; use one of"),
+        ({"op": "tag", "id": "tes-09999", "tag": "helpful"}, "no bullet 'tes-09999'"),
+        ({"op": "remove", "id": ["tes-00001"]}, "no bullet"),
+        ({"op": "update", "id": "tes-00001"}, "needs `content`"),
+        ({"op": "update", "id": "tes-00001", "content": "Read logs"}, "tes-00002 says the same"),
+        ({"op": "rewrite"}, "'rewrite' is not one of"),
+    ],
+)
+def test_of_deltas_with_a_wrong_one_none_is_taken(kept, delta, said):
+    kept.add("Run tests")
+    kept.add("Read logs")
+    before = kept.playbook.to_dict()
+    with pytest.raises(DeltaError, match="delta 1") as refused:
+        kept.learn({"op": "add", "section": "s", "content": "Quote paths"}, delta)
+    assert said in str(refused.value)
+    assert kept.playbook.to_dict() == before
+
+
+def test_a_key_in_a_strategy_is_not_recorded(kept):
+    kept.add("Set api_key=abcdef1234567890 first")
+    assert "abcdef1234567890" not in str(kept.events)
+
+
+def test_a_lesson_of_a_passing_fault_expires_and_is_renewed_when_learned_again(kept):
+    offline = kept.add("Connection refused: use the mirror", "network")
+    steady = kept.add("Run tests")
+    bullet = kept.playbook.get_bullet(offline)
+    assert bullet.expires_at == iso(NOW + WEEK_S)
+    assert kept.playbook.get_bullet(steady).expires_at == ""
+    kept.add("connection refused: use the mirror", "network", at=NOW + WEEK_S)
+    assert kept.playbook.get_bullet(offline).expires_at == iso(NOW + 2 * WEEK_S)
+    assert fold(kept.events).to_dict() == kept.playbook.to_dict()
+
+
+def test_a_lesson_that_was_put_away_does_not_come_back_by_itself(kept):
+    lesson = Lesson("testing", "Run tests")
+    kept.do(deltas.take_lessons, [lesson], "g-1")
+    kept.do(deltas.remove, "tes-00001", "by a person")
+    assert kept.do(deltas.take_lessons, [lesson], "g-2") == []
+    assert kept.playbook.bullets() == []
+
+
+def test_one_outcome_does_not_count_twice_for_a_strategy(kept):
+    kept.add("Run tests")
+    kept.do(deltas.credit, ["tes-00001", "tes-00009"], "helpful", "g-2", "completed")
+    assert (
+        kept.do(
+            deltas.take_lessons, [Lesson("testing", "Run tests")], "g-2", credited=["tes-00001"]
+        )
+        == []
+    )
+    assert kept.playbook.get_bullet("tes-00001").uses == 1
+
+
+def test_pruning_archives_with_the_reason_and_by_itself_only_after_three_verdicts(kept):
+    for content in ("Do a", "Do b", "Do c"):
+        kept.add(content)
+    kept.do(deltas.credit, ["tes-00001"] * 3 + ["tes-00002"], "harmful", "g", "failed")
+    assert [event.id for event in kept.do(deltas.prune, -0.3, verdicts_min=3)] == ["tes-00001"]
+    assert kept.events[-1].reason == "pruned: score -1.00 is below -0.3"
+    assert [event.id for event in kept.do(deltas.prune, -0.3)] == ["tes-00002"]
+    kept.do(deltas.restore, "tes-00001")
+    assert kept.contents() == ["Do c", "Do a"]
+
+
+def test_what_is_there_again_in_other_words_is_not_restored(kept):
+    kept.add("Run tests")
+    kept.do(deltas.remove, "tes-00001", "by a person")
+    kept.add("Run the tests")
+    with pytest.raises(DeltaError, match="tes-00002 says the same"):
+        kept.do(deltas.restore, "tes-00001")
+
+
+def test_the_playbook_is_bounded(kept, monkeypatch):
+    monkeypatch.setattr(deltas, "BULLETS_MAX", 1)
+    kept.add("Run tests")
+    with pytest.raises(DeltaError, match="full"):
+        kept.add("Read logs")
+
+
+# ---- import
+
+
+def imported(kept, text):
+    done = {}
+    kept.do(lambda draft, at: done.update(exchange.take_in(draft, exchange.imported(text), at)))
+    return done
+
+
+@pytest.mark.parametrize("form", ["json", "markdown"])
+def test_what_was_exported_is_imported_once(kept, form):
+    kept.add("Run tests")
+    kept.add("List first", "file_operations")
+    kept.do(deltas.credit, ["tes-00001"], "helpful", "g", "completed")
+    text = exchange.exported(kept.playbook, form)
+    assert imported(kept, text) == {"added": 0, "updated": 0, "known": 2}
+    other = Kept()
+    assert imported(other, text) == {"added": 2, "updated": 0, "known": 0}
+    assert imported(other, text) == {"added": 0, "updated": 0, "known": 2}
+    assert [(one.id, one.content, one.helpful) for one in other.playbook.bullets()] == [
+        ("tes-00001", "Run tests", 1),
+        ("fil-00002", "List first", 0),
+    ]
+    assert other.add("Read logs") == "tes-00003"
+    assert fold(other.events).to_dict() == other.playbook.to_dict()
+
+
+def test_a_known_strategy_takes_the_larger_counts_and_a_removed_one_stays_away(kept):
+    kept.add("Run tests")
+    kept.add("Read logs")
+    kept.do(deltas.remove, "tes-00002", "by a person")
+    entries = [
+        {"section": "testing", "content": "run the tests", "helpful": 3},
+        {"section": "testing", "content": "Read logs", "helpful": 9},
+    ]
+    assert imported(kept, json.dumps(entries)) == {"added": 0, "updated": 1, "known": 1}
+    assert [(one.id, one.helpful) for one in kept.playbook.bullets()] == [("tes-00001", 3)]
+
+
+def test_an_id_that_is_taken_or_none_is_given_anew(kept):
+    kept.add("Run tests")
+    entries = [
+        {"id": "tes-00001", "section": "shell", "content": "Quote paths"},
+        {"id": "../../x", "section": "shell", "content": "Name things"},
+    ]
+    imported(kept, json.dumps(entries))
+    assert [one.id for one in kept.playbook.bullets()] == ["tes-00001", "she-00002", "she-00003"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not JSON"),
+        ('{"version": 9}', "version 9"),
+        ("[3]", "must be an object"),
+        ('[{"section": "a"}]', "lacks content"),
+        ('[{"section": "a", "content": "b", "helpful": -1}]', "helpful"),
+        ('[{"section": "a", "content": "b", "harmful": 1e99}]', "harmful"),
+    ],
+)
+def test_what_is_no_playbook_is_refused_with_the_reason(text, said):
+    with pytest.raises(ValueError, match=said):
+        exchange.imported(text)

@@ -1,0 +1,116 @@
+"""Which strategies an agent is shown: by goal, by verdicts, by age, and a few on trial."""
+
+import random
+import re
+
+import pytest
+
+from clew_shared.playbook.bullet import Bullet, iso
+from clew_shared.playbook.selection import CHARS_MAX, relevance, select
+from clew_shared.playbook.text import read, render
+
+NOW = 1_790_000_000.0
+DAY_S = 86_400.0
+
+
+def bullet(number, section="shell", content="", *, age_days=1.0, **fields):
+    made = iso(NOW - age_days * DAY_S)
+    text = content or f"Strategy {number}"
+    return Bullet(f"she-{number:05d}", section, text, **{"created_at": made, **fields})
+
+
+def ids(chosen):
+    return [int(one.id[-5:]) for one in chosen]
+
+
+def test_what_fits_the_goal_comes_before_what_does_not():
+    fits = bullet(2, "testing", "Run the tests of one module alone", helpful=1)
+    other = bullet(1, "git_operations", "Look at the log before a rebase", helpful=1)
+    assert ids(select([other, fits], "Write tests for the parser module", NOW, 1)) == [2]
+    assert ids(select([other, fits], "Rebase the branch; see the log", NOW, 1)) == [1]
+
+
+def test_five_of_five_outranks_one_of_one_and_that_a_harmful_one():
+    harmful, once, often = bullet(1, harmful=2), bullet(2, helpful=1), bullet(3, helpful=5)
+    assert ids(select([harmful, once, often], "", NOW, 1)) == [3]
+    assert ids(select([harmful, once, often], "", NOW, 2)) == [2, 3]
+
+
+def test_between_equals_the_one_used_last_wins():
+    old, new = bullet(1, helpful=2, age_days=300), bullet(2, helpful=2)
+    assert ids(select([old, new], "", NOW, 1)) == [2]
+
+
+def test_a_fifth_of_the_places_is_for_strategies_without_a_verdict():
+    proven = [bullet(n, helpful=9) for n in range(1, 21)]
+    new = [bullet(n, neutral=3) for n in range(21, 41)]
+    shown = ids(select([*proven, *new], "", NOW, 10))
+    assert (sum(n <= 20 for n in shown), sum(n > 20 for n in shown)) == (8, 2)
+    assert len(select(new, "", NOW, 10)) == len(select(proven, "", NOW, 10)) == 10
+
+
+def test_what_has_expired_is_not_shown():
+    passing = bullet(1, expires_at=iso(NOW + 60))
+    assert ids(select([passing, bullet(2)], "", NOW, 5)) == [1, 2]
+    assert ids(select([passing, bullet(2)], "", NOW + 60, 5)) == [2]
+
+
+def test_the_order_is_that_of_the_playbook_and_chance_has_no_part():
+    bullets = [bullet(n, helpful=n % 3) for n in range(1, 60)]
+    shown = select(bullets, "Strategy", NOW, 20)
+    assert ids(shown) == sorted(ids(shown))
+    mixed = random.Random(7).sample(bullets, len(bullets))
+    assert set(ids(select(mixed, "Strategy", NOW, 20))) == set(ids(shown))
+
+
+@pytest.mark.parametrize("places", [0, -1])
+def test_no_places_show_nothing(places):
+    assert select([bullet(1), bullet(2, helpful=1)], "", NOW, places) == []
+
+
+def test_what_is_shown_is_bounded_whatever_is_asked_for():
+    bullets = [bullet(n, content=f"{n} " + "x" * 990) for n in range(200)]
+    assert sum(len(one.content) for one in select(bullets, "", NOW, 1000)) <= CHARS_MAX
+
+
+def test_relevance_is_between_none_and_all():
+    words = frozenset({"test", "pars"})
+    assert relevance(bullet(1, "git", "Rebase often"), words) == 0
+    assert relevance(bullet(1, "testing", "Test parsing"), words) == 1
+
+
+def test_one_with_a_time_that_is_none_counts_as_old():
+    assert ids(
+        select([bullet(1, created_at="once", helpful=1), bullet(2, helpful=1)], "", NOW, 1)
+    ) == [2]
+
+
+def test_the_text_form_is_read_back_as_it_was_written():
+    bullets = [
+        bullet(1, "file_operations", "List first (and then read)", helpful=2),
+        bullet(2, "file_operations", "Do not list first (and then read)", harmful=1),
+        bullet(3, "shell", "Quote [paths] (helpful=1, harmful=2)"),
+    ]
+    text = render(bullets)
+    assert "conflict: [she-00002] says the opposite" in text
+    assert render(read(text)) == text
+    assert [(b.id, b.content, b.helpful, b.harmful) for b in read(text)] == [
+        (b.id, b.content, b.helpful, b.harmful) for b in bullets
+    ]
+
+
+def test_a_list_by_hand_needs_no_ids_and_no_counts():
+    found = read("# Ours\n\n### Testing\n\n* Run one test alone\n- Then all\n")
+    assert [(one.id, one.section, one.content) for one in found] == [
+        ("", "Testing", "Run one test alone"),
+        ("", "Testing", "Then all"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("### A\nprose\n", "line 2 is no strategy"), ("- lost\n", "line 1 stands under no section")],
+)
+def test_a_line_that_is_none_of_the_form_is_named(text, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        read(text)
