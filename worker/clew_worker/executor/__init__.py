@@ -39,6 +39,11 @@ from .world import WorldWatch
 _EXIT_CONFIGURATION = 78
 _OUTPUT_BYTES_MAX = 128 * 1024  # six times as long as JSON at worst: still one line
 
+_GONE = (
+    "the workspace {} was removed while the goal worked in it: nothing can be done there any more. "
+    "A person must look: finish with success=false and say so"
+)
+
 
 class Executor:
     """One workspace and its tools."""
@@ -82,6 +87,8 @@ class Executor:
     def _carry_out(self, request: Run | Check, name: str, args: dict[str, object]) -> Outcome:
         if self._wire.is_cancelled(request.id):
             return Outcome("error", "cancelled", changed=False)
+        if self._workspace.gone:
+            return Outcome("error", _GONE.format(self._workspace.root), changed=False)
         limit = min(request.output_bytes, _OUTPUT_BYTES_MAX)
         context = Context(
             self._workspace, self._commands, self._wire, request.id, request.timeout_s, limit

@@ -43,6 +43,11 @@ class Workspace:
     def close(self) -> None:
         os.close(self._fd)
 
+    @property
+    def gone(self) -> bool:
+        """The folder was removed; one that was made anew under its name is another one."""
+        return os.fstat(self._fd).st_nlink == 0
+
     def relative(self, path: str) -> str:
         """Normalise a path against the workspace ("." for itself); PathError if it leads out."""
         if "\0" in path:
