@@ -279,10 +279,7 @@ def _ask(view: View) -> str:
     done = "finish" if goal_only else "complete_subtask"
     last = next((e for e in reversed(view.transcript) if isinstance(e, Call)), None)
     if last is None:
-        if _MENDING.search(view.subtask or view.goal):
-            return "First look: call read_file on what this is about, before you change anything."
-        plan = "Call plan, or the first tool."
-        return plan if _offers(view, "plan") else "Call the first tool."
+        return _ask_first(view)
     if last.name == "finish":  # it was not accepted, or it would be over
         return "Do what is missing: write or change a file, or call another tool."
     if last.result == "blocked":
@@ -292,6 +289,13 @@ def _ask(view: View) -> str:
     if last.changed is False and last.name in ("write_file", "edit_file"):
         return f"Nothing changed: it was already so. If the {what} is done, call {done} now."
     return f"Is the {what} done now? If yes, call {done}. If not, call the next tool."
+
+
+def _ask_first(view: View) -> str:
+    if _MENDING.search(view.subtask or view.goal):
+        return "First look: call read_file on what this is about, before you change anything."
+    plan = "Call plan, or the first tool."
+    return plan if _offers(view, "plan") else "Call the first tool."
 
 
 def _offers(view: View, name: str) -> bool:
