@@ -30,12 +30,16 @@ def wait_for(what, timeout_s=60.0):
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="clew-bench-", dir=os.environ.get("BENCH_DIR", "/var/tmp")) as name:
+    with tempfile.TemporaryDirectory(
+        prefix="clew-bench-", dir=os.environ.get("BENCH_DIR", "/var/tmp")
+    ) as name:
         home = Path(name)
         (home / "config.toml").write_text("[daemon]\nmax_workers = 1\n")
         log = home / "log"
         with log.open("w") as out:
-            daemon = subprocess.Popen([sys.executable, "-m", "clew_daemon", "--home", name, "run"], stdout=out)
+            daemon = subprocess.Popen(
+                [sys.executable, "-m", "clew_daemon", "--home", name, "run"], stdout=out
+            )
         wait_for(lambda: "daemon.ready" in log.read_text())
         process = psutil.Process(daemon.pid)
         tree = [process, *process.children(recursive=True)]
@@ -46,8 +50,10 @@ def main() -> None:
         print(f"load {os.getloadavg()[0]:.2f}")
         for one in tree:
             full = one.memory_full_info()
-            print(f"idle {' '.join(one.cmdline()[1:4])[:40]}: PSS {full.pss / 1e6:.1f} MB, RSS {full.rss / 1e6:.1f} MB,"
-                  f" {one.num_threads()} threads, {one.num_fds()} descriptors")
+            print(
+                f"idle {' '.join(one.cmdline()[1:4])[:40]}: PSS {full.pss / 1e6:.1f} MB, RSS {full.rss / 1e6:.1f} MB,"
+                f" {one.num_threads()} threads, {one.num_fds()} descriptors"
+            )
         print(f"idle CPU of the tree: {cpu * 100:.2f} % of a core")
         clew = [sys.executable, "-m", "clew_daemon", "--home", name, "status", "--json"]
         times = []
@@ -60,10 +66,12 @@ def main() -> None:
         for i in range(FILES):
             (home / "inbox" / f"g{i:04}.md").write_text(goal.format(i))
         began = time.perf_counter()
-        wait_for(lambda: not [n for n in os.listdir(home / "inbox") if n.endswith(".md")], 120)
+        wait_for(lambda: not list((home / "inbox").glob("*.md")), 120)
         took = time.perf_counter() - began
         accepted = log.read_text().count('"event": "goal.accepted"')
-        print(f"{FILES} files dropped: {accepted} accepted in {took:.2f} s after the last was written")
+        print(
+            f"{FILES} files dropped: {accepted} accepted in {took:.2f} s after the last was written"
+        )
         daemon.send_signal(signal.SIGTERM)
         daemon.wait(20)
 

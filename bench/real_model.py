@@ -91,7 +91,8 @@ def main() -> None:
         (home / "config.toml").write_text(
             "[daemon]\nmax_workers = 1\n"
             + "".join(
-                f"[agents.{m}]\nkind = 'llm'\nbase_url = '{base_url}'\nmodel = '{model}'\nmode = '{m}'\ntimeout_s = 600\n"
+                f"[agents.{m}]\nkind = 'llm'\nbase_url = '{base_url}'\nmodel = '{model}'\n"
+                f"mode = '{m}'\ntimeout_s = 600\n"
                 for m in modes
             )
         )

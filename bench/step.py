@@ -88,7 +88,8 @@ def main() -> None:
         (home / "agent.py").write_text(AGENT)
         command = json.dumps([sys.executable, str(home / "agent.py"), str(steps)])
         (home / "config.toml").write_text(
-            f"[limits]\nmax_actions = 1000000\n[agents.bench]\nkind = 'command'\nown_tools = true\ncommand = {command}\n"
+            "[limits]\nmax_actions = 1000000\n"
+            f"[agents.bench]\nkind = 'command'\nown_tools = true\ncommand = {command}\n"
         )
         with (home / "log").open("w") as log:
             daemon = subprocess.Popen(
@@ -110,8 +111,9 @@ def main() -> None:
         f" = {statistics.median(step) / pair:.2f} times"
     )
     if len(step) > 5050:
+        early, late = near(100), near(5000)
         print(
-            f"step 100: {near(100) * 1e6:.0f} us; step 5000: {near(5000) * 1e6:.0f} us = {near(5000) / near(100):.2f} times"
+            f"step 100: {early * 1e6:.0f} us; step 5000: {late * 1e6:.0f} us = {late / early:.2f} times"
         )
 
 
