@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clew_daemon.cli.arguments import OptionalGoal, here
+from clew_daemon.cli.arguments import Json, OptionalGoal, here
 from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.printable import clean, short
 
@@ -44,8 +44,11 @@ def logs(
     lines: Annotated[
         int, typer.Option("-n", "--lines", min=0, max=LINES_MAX, help="So many of the last lines.")
     ] = 100,
+    as_json: Json = False,
 ) -> None:
-    """Show the log: pretty on a terminal, JSON lines otherwise."""
+    """Show the log: pretty on a terminal, JSON lines otherwise; one document with --json."""
+    if as_json and follow:
+        raise typer.BadParameter("what is followed never becomes one document: leave out --json")
     where = here(context)
     name = None if goal is None else _named(context, goal)
     if not where.log_file.exists() and not follow:
@@ -55,7 +58,13 @@ def logs(
         )
     with closing(Tail(where.log_file)) as tail:
         last = _wanted(tail.last(), name)
-        _show(last[-lines:] if lines else [])
+        entries = last[-lines:] if lines else []
+        if as_json:
+            from clew_daemon.cli.output import print_json
+
+            print_json({"log": entries})
+        else:
+            _show(entries)
         while follow:
             if not _show(_wanted(tail.added(), name)):
                 time.sleep(POLL_S)
