@@ -91,11 +91,12 @@ class Clew:
 
     # -- life
 
-    def start(self, *, ready: bool = True, argv: tuple = ("run",), **env: str) -> "Clew":
+    def start(self, *, ready: bool = True, under: tuple = (), **env: str) -> "Clew":
+        """Start a daemon, by the program and arguments `under` where it is to be run by another one."""
         since = self.now()
         with self.log.open("ab") as out:
             self.daemon = subprocess.Popen(
-                [sys.executable, "-m", "clew_daemon", "--home", str(self.home), *argv],
+                [*under, sys.executable, "-m", "clew_daemon", "--home", str(self.home), "run"],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -255,7 +256,8 @@ class Clew:
         assert self.daemon is not None
         folder, agent = self.folder_of(goal), self.agent_pid(goal)
         cells = [child for guard in children(self.daemon.pid) for child in children(guard)]
-        found = [pid for pid in cells if pid != agent and cwd(pid) == folder]
+        # of a cell in a user namespace of its own an ordinary user cannot read the folder
+        found = [pid for pid in cells if pid != agent and cwd(pid) in (folder, "")]
         assert len(found) == 1, [describe(pid) for pid in cells]
         return found[0]
 

@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import os
 import re
+import shutil
 import signal
 
 import pytest
@@ -189,6 +190,21 @@ def test_unknown_front_matter_is_ignored_and_named(clew):
     assert any("priority" in key for key in accepted["unknown_keys"])
     clew.wait("goal.completed", goal=goal)
     assert "prioritty" in clew.report(goal)
+
+
+IN_A_CONTAINER = (
+    "-all,+chown,+dac_override,+fsetid,+fowner,+mknod,+net_raw,+setgid,+setuid,+setfcap,+setpcap,"
+    "+net_bind_service,+sys_chroot,+kill,+audit_write"
+)
+
+
+@pytest.mark.parametrize("rights", ["-all", IN_A_CONTAINER], ids=["none", "container"])
+def test_root_without_all_of_its_rights_can_run_goals(clew, rights):
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("needs root, and setpriv to take rights away")
+    clew.start(under=("setpriv", f"--bounding-set={rights}", "--inh-caps=-all"))
+    goal = clew.submit(HELLO)
+    clew.wait("goal.completed", goal=goal)
 
 
 # -- .agent_context

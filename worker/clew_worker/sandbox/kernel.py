@@ -102,6 +102,15 @@ def open_beneath(path: str, flags: int, mode: int, dir_fd: int) -> int:
     return syscall(_SYS_OPENAT2, path, ctypes.c_int(dir_fd), name, raw, size)
 
 
+def capabilities() -> int:
+    """Give the capabilities that this process may use, as a mask of their numbers."""
+    header = ctypes.create_string_buffer(struct.pack("Ii", _CAP_VERSION_3, 0), 8)
+    data = ctypes.create_string_buffer(24)
+    _checked(int(_libc.capget(header, data)), "capget")
+    _, low, _, _, high, _ = struct.unpack("6I", data.raw)
+    return int(low | high << 32)
+
+
 def set_capabilities(mask: int) -> None:
     """Keep only the capabilities of `mask`, effective and permitted; none are inherited."""
     header = struct.pack("Ii", _CAP_VERSION_3, 0)

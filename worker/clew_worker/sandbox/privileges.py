@@ -33,7 +33,8 @@ def keep_capabilities(kept: tuple[int, ...]) -> None:
                 kernel.prctl(kernel.PR_CAPBSET_DROP, number)
     with contextlib.suppress(OSError):
         kernel.prctl(kernel.PR_CAP_AMBIENT, kernel.PR_CAP_AMBIENT_CLEAR_ALL)
-    kernel.set_capabilities(sum(1 << number for number in kept))
+    # root in a container has fewer than root outside, and asking for more is refused
+    kernel.set_capabilities(sum(1 << number for number in kept) & kernel.capabilities())
 
 
 def limit(limits: CellLimits, *, processes: bool) -> None:
