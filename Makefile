@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 QUICK := tests/unit tests/property tests/parity
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick check format lint types imports clean
+.PHONY: help install demo test quick check format lint types imports bench clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -42,6 +42,11 @@ types: $(STAMP) ## mypy strict and pyright
 
 imports: $(STAMP) ## shared knows nobody; daemon and worker meet only through it
 	$(BIN)/lint-imports
+
+bench: $(STAMP) ## figures, none asserted: recorded runs, a step against bare commits, the idle daemon
+	$(BIN)/python bench/trajectories.py
+	$(BIN)/python bench/step.py
+	$(BIN)/python bench/footprint.py
 
 clean: ## forget the environment and the caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

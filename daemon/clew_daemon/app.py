@@ -322,7 +322,18 @@ class App:
             parts.append(f"last restart: {self._supervisor.last_restart}")
         if self._verdict:
             parts.append(self._verdict)
+        if weaker := self._weaker():
+            parts.append(weaker)
         return "; ".join(parts)
+
+    def _weaker(self) -> str:
+        """Say where the sandbox is less than `enforce` promises, "" where it is not."""
+        mode, report = self._daemon.settings.sandbox.mode, self._daemon.nursery.report
+        if mode == "off":
+            return "workers run without a sandbox ([sandbox] mode = off)"
+        if mode == "best_effort" and report and not report.landlock_abi:
+            return "no Landlock here: workers run without it ([sandbox] mode = best_effort)"
+        return ""
 
     async def _watchdog(self, interval_s: float) -> None:
         """Feed the manager's watchdog while the event loop and the ledger really answer."""
