@@ -1,0 +1,114 @@
+"""`clew playbook` beside a ledger, without a daemon: what it prints."""
+
+import asyncio
+import json
+
+import pytest
+
+from clew_daemon.book import Book
+from clew_daemon.cli import run
+from clew_shared import events as ev
+from clew_shared.core import Report
+from clew_shared.ledger import Ledger
+from clew_shared.settings import Settings
+
+AT = 1_790_000_000.0
+GOAL = "make-it-7f3a"
+
+
+async def record(home):
+    """Record a goal with an action, and two strategies: one drawn from it and tagged, one put away."""
+    (home / "state").mkdir(parents=True)
+    ledger = Ledger.open(home / "state" / "ledger.db")
+    book = Book(ledger, Settings())
+    book.listeners.clear()
+    spec = ev.Spec(description="Make it")
+    await book.accept(ev.GoalAccepted(at=AT, goal_id=GOAL, spec=spec), b"goal")
+    core = book.cores[GOAL]
+    with book.entering(core):
+        core.emit(ev.GoalStarted(at=AT))
+        core.start(AT)
+        seq = core.propose("run_cmd", {"cmd": "pytest"}, AT).seq
+        core.outcome(seq, Report("success", "ok", changed=False), AT)
+    await book.commit(core)
+    learned = {"section": "testing", "source_goal": GOAL, "evidence": "call 1", "actions": (seq,)}
+    await book.emit_own(
+        [
+            ev.BulletAdded(at=AT, id="tes-00001", content="Run tests \x1b[31m", **learned),
+            ev.BulletAdded(at=AT, id="she-00002", section="shell", content="Quote paths"),
+            ev.BulletAdded(at=AT, id="tes-00003", section="testing", content="Never run tests"),
+            ev.BulletTagged(at=AT, id="tes-00001", tag="helpful", reason="imported", times=2),
+            ev.BulletRemoved(at=AT, id="she-00002", reason="by a person"),
+        ]
+    )
+    await ledger.close(5)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clew")
+    asyncio.run(record(folder))
+    return folder
+
+
+@pytest.fixture
+def playbook(home, capsys, monkeypatch):
+    monkeypatch.delenv("CLEW_HOME", raising=False)
+
+    def call(*args, home=home):
+        code = run(["--home", str(home), "playbook", *args])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+def test_it_lists_by_sections_as_agents_see_it_and_spells_out_controls(playbook):
+    code, out, _ = playbook("list")
+    assert (code, out) == playbook()[:2]
+    assert out.startswith(
+        "## Learned Strategies\n\n### Testing\n- [tes-00001] Run tests \\x1b[31m ("
+    )
+    assert "(helpful=2, harmful=0)" in out
+    assert "Quote paths" not in out
+    assert "## Archived\n\n### Shell\n- [she-00002]" in playbook("list", "--archived")[1]
+
+
+def test_show_says_where_a_strategy_came_from_and_what_became_of_it(playbook):
+    out = playbook("show", "tes-00001")[1]
+    assert f"from {GOAL}" in out
+    assert 'success  run_cmd {"cmd": "pytest"}' in out
+    assert "tagged helpful x 2  imported" in out
+    view = json.loads(playbook("show", "she-00002", "--json")[1])
+    assert view["archived"]
+    assert [event["event"] for event in view["events"]] == ["added", "removed"]
+    assert view["events"][1]["reason"] == "by a person"
+
+
+def test_a_strategy_that_is_not_there_is_an_error(playbook):
+    code, _, err = playbook("show", "tes-09999")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "no strategy 'tes-09999'" in err
+
+
+def test_a_home_without_a_ledger_has_an_empty_playbook(playbook, tmp_path):
+    assert playbook("list", home=tmp_path)[1] == "no strategies yet\n"
+    assert json.loads(playbook("list", "--json", home=tmp_path)[1])["bullets"] == []
+
+
+def test_export_goes_to_a_file_in_the_form_of_its_name(playbook, tmp_path):
+    for name, beginning in [("a.md", "## Learned"), ("a.json", "{")]:
+        assert playbook("export", str(tmp_path / name))[0] == 0
+        assert (tmp_path / name).read_text().startswith(beginning)
+
+
+@pytest.mark.parametrize("args", [("remove", "tes-00001"), ("prune",), ("restore", "she-00002")])
+def test_changing_needs_the_daemon(playbook, args):
+    assert playbook(*args)[0] == 3
+
+
+def test_what_cannot_be_imported_is_told_before_a_daemon_is_asked(playbook, tmp_path):
+    wrong = tmp_path / "wrong.md"
+    wrong.write_text("prose\n")
+    assert "line 1 is no strategy" in playbook("import", str(wrong))[2]
+    assert "No such file" in playbook("import", str(tmp_path / "none.json"))[2]
