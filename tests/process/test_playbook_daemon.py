@@ -157,7 +157,9 @@ def test_a_person_removes_restores_prunes_exports_and_imports(make_clew):
         (one["id"], one["content"]) for one in mine
     ]
     kept = json.loads((clew.home / "out.json").read_text())["bullets"]
-    assert [one | {"updated_at": ""} for one in theirs] == [one | {"updated_at": ""} for one in kept]
+    assert [one | {"updated_at": ""} for one in theirs] == [
+        one | {"updated_at": ""} for one in kept
+    ]
     assert other.clew("playbook", "export", "--format", "markdown") == (
         (clew.home / "out.md").read_text()
     )
