@@ -21,6 +21,7 @@ import structlog
 import uvloop
 
 from clew_daemon import log as logging
+from clew_daemon import schedule
 from clew_daemon.acceptance import accept
 from clew_daemon.book import Book
 from clew_daemon.children import Children, become_subreaper
@@ -269,10 +270,17 @@ class App:
         return self._view()
 
     async def _status(self, params: dict[str, Any]) -> dict[str, Any]:
+        states, running = self._daemon.book.states(), self._supervisor.running
+        now = time.time()
         if params.get("goal"):
-            return {"daemon": self._view(), "goal": goal_detail(self._people.find(params).state)}
-        states = self._daemon.book.states().values()
-        return {"daemon": self._view(), "goals": [status_view(state) for state in states]}
+            state = self._people.find(params).state
+            waits = schedule.waits_for(state, states, running, now)
+            detail = goal_detail(state)
+            return {"daemon": self._view(), "goal": detail | ({"reason": waits} if waits else {})}
+        goals = [status_view(state) for state in states.values()]
+        for view, state in zip(goals, states.values(), strict=True):
+            view["reason"] = schedule.waits_for(state, states, running, now) or view["reason"]
+        return {"daemon": self._view(), "goals": goals}
 
     async def _reload_asked(self, _: dict[str, Any]) -> dict[str, Any]:
         found = self._reload()

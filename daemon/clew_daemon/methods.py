@@ -125,6 +125,8 @@ class Methods:
         if report is None:
             await self._s.look()  # else the next action would be taken for what this one did
         await self._s.commit()
+        if report and report.result == "error":
+            await self._s.workspace_gone()
         changed = self._changed(verdict.seq)
         outcome: dict[str, Any] = {
             "result": report.result if report else "interrupted",
@@ -302,6 +304,8 @@ class Methods:
             await self._s.commit()
             return {"accepted": True, "failing_checks": [], "open_subtasks": state.open_subtasks()}
         self._s.core.need_no_replan()
+        if await self._s.workspace_gone():
+            raise WrongState("the workspace is gone; the goal waits for a person")
         failing = await self._run_checks()
         open_subtasks = state.open_subtasks() if not state.spec.checks else []
         if not failing and not open_subtasks:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from clew_shared.fold import iso
 from clew_shared.model import GoalStatus
 
 if TYPE_CHECKING:
@@ -39,6 +40,29 @@ def due(
             chosen.append(state.goal_id)
         taken.append(workspace)
     return chosen
+
+
+def waits_for(
+    state: State, states: Mapping[str, State], running: Collection[str], now: float
+) -> str:
+    """Say what a queued goal waits for, "" where the goal is not queued."""
+    if state.goal.status != GoalStatus.QUEUED:
+        return ""
+    for goal in state.spec.depends_on:
+        if not _completed(goal, states):
+            found = (
+                f"which is {states[goal].goal.status}"
+                if goal in states
+                else "which is not known yet"
+            )
+            return f"waits for {goal}, {found}"
+    not_before = state.spec.not_before
+    if not_before is not None and now < not_before:
+        return f"waits until {iso(not_before)}"
+    for goal in running:
+        if goal != state.goal_id and overlap(state.spec.workspace, states[goal].spec.workspace):
+            return f"waits for the workspace, where {goal} works"
+    return "waits for a worker"
 
 
 def ready(state: State, states: Mapping[str, State], now: float) -> bool:

@@ -162,6 +162,21 @@ class Session:
         with self.entering() as core:
             core.see_world(world, time.time())
 
+    async def workspace_gone(self) -> bool:
+        """Tell whether the workspace has vanished; if so, the goal is handed to a person."""
+        state = self.core.state
+        if await asyncio.to_thread(os.path.isdir, state.spec.workspace):
+            return False
+        with self._d.book.entering(self.core):
+            self.core.block_goal(
+                "the workspace is gone",
+                time.time(),
+                question=f"{state.spec.workspace} was removed or renamed while the goal worked in it. Put it "
+                f"back, or let it be made anew: `clew resume {self.goal_id}`.",
+            )
+        await self.commit()
+        return True
+
     def knows_action(self, seq: int) -> bool:
         """Tell whether an action of that number was ever allowed; for outcomes that are told twice."""
         tasks = self.core.state.goal.tasks

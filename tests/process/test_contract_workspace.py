@@ -1,9 +1,11 @@
-"""A workspace that is removed under a running goal: every action says so, none seems to succeed."""
+"""A workspace that is removed under a running goal: the action says so, and a person is asked."""
 
 import shutil
 
 
-def test_actions_in_a_workspace_that_was_removed_are_errors_that_say_so(clew):
+def test_an_action_in_a_workspace_that_was_removed_is_an_error_and_the_goal_waits_for_a_person(
+    clew,
+):
     clew.agent(
         "worker",
         """
@@ -11,10 +13,9 @@ def test_actions_in_a_workspace_that_was_removed_are_errors_that_say_so(clew):
         act("write_file", path="here", content="x")
         say("made")
         notice("feedback")
-        for tool, args in (("run_cmd", {"cmd": "pwd"}), ("list_files", {}), ("read_file", {"path": "here"})):
-            outcome = act(tool, **args)["outcome"]
-            say([outcome["result"], "was removed" in outcome["output"]])
-        call("finish", success=False, summary="no workspace")
+        outcome = act("run_cmd", cmd="pwd")["outcome"]
+        say([outcome["result"], "was removed" in outcome["output"]])
+        notice("stop")
         """,
     )
     clew.start()
@@ -22,5 +23,29 @@ def test_actions_in_a_workspace_that_was_removed_are_errors_that_say_so(clew):
     clew.said(goal)
     shutil.rmtree(clew.workspace(goal))
     clew.ask("feedback", goal=goal, text="go on")
-    clew.wait("goal.failed", goal=goal)
-    assert clew.said(goal, count=4)[1:] == [["error", True]] * 3
+    assert clew.wait("goal.blocked", goal=goal)["reason"] == "the workspace is gone"
+    assert clew.said(goal, count=2)[1:] == [["error", True]]
+
+
+def test_finish_in_a_workspace_that_was_removed_is_not_accepted(clew):
+    clew.agent(
+        "worker",
+        """
+        hello()
+        say("here")
+        notice("feedback")
+        call("complete_subtask", success=True)
+        try:
+            call("finish", success=True, summary="done")
+        except RefusedError as error:
+            say(str(error)[:200])
+        notice("stop")
+        """,
+    )
+    clew.start()
+    goal = clew.submit("---\nagent: worker\n---\n# Work\n")
+    clew.said(goal)
+    shutil.rmtree(clew.workspace(goal))
+    clew.ask("feedback", goal=goal, text="go on")
+    assert clew.wait("goal.blocked", goal=goal)["reason"] == "the workspace is gone"
+    assert "gone" in str(clew.said(goal, count=2)[1])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.schedule import due, lost_dependency, next_moment, overlap, ready
+from clew_daemon.schedule import due, lost_dependency, next_moment, overlap, ready, waits_for
 from clew_shared import events as ev
 from clew_shared.fold import fold
 from clew_shared.model import GoalStatus
@@ -109,3 +109,28 @@ def test_the_next_moment_is_the_earliest_to_come():
     with_status(states["c"], GoalStatus.WAITING, wait_until=20.0)
     assert next_moment(states.values(), 5.0) == 20.0
     assert next_moment(states.values(), 40.0) is None
+
+
+def test_a_queued_goal_says_what_it_waits_for():
+    states = goals(
+        {},
+        {"depends_on": ("a",)},
+        {"depends_on": ("nobody",)},
+        {"not_before": 60.0},
+        {"workspace": "/w/a/inner"},
+        {},
+    )
+    said = [waits_for(states[goal], states, ["a"], 0.0) for goal in "bcdef"]
+    assert said == [
+        "waits for a, which is queued",
+        "waits for nobody, which is not known yet",
+        "waits until 1970-01-01T00:01:00.000000+00:00",
+        "waits for the workspace, where a works",
+        "waits for a worker",
+    ]
+
+
+def test_a_goal_that_is_not_queued_waits_for_nothing_here():
+    states = goals({})
+    with_status(states["a"], GoalStatus.COMPLETED)
+    assert waits_for(states["a"], states, [], 0.0) == ""
