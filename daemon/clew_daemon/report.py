@@ -9,8 +9,8 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from clew_shared.fold import iso
 from clew_shared.model import GoalStatus, StepStatus
+from clew_shared.moment import iso
 from clew_shared.redact import redact
 
 if TYPE_CHECKING:

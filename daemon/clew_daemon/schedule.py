@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from clew_shared.fold import iso
 from clew_shared.model import GoalStatus
+from clew_shared.moment import iso
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -179,11 +179,8 @@ class Session:
 
     def knows_action(self, seq: int) -> bool:
         """Tell whether an action of that number was ever allowed; for outcomes that are told twice."""
-        tasks = self.core.state.goal.tasks
-        return (
-            any(a.seq == seq for t in tasks for s in t.subtasks for a in s.actions)
-            or seq <= self.core.state.seq
-        )
+        row = next(iter(self._d.book.ledger.read(self.goal_id, seq - 1, 1)), None)
+        return row is not None and row.seq == seq and row.kind == "action_allowed"
 
     def _choose(self) -> list[Bullet]:
         """Choose strategies for an agent that can read; a runbook cannot."""
@@ -219,6 +216,8 @@ class Session:
             ended = self._executor_fault(error)
         except WrongState as error:  # told to stop before it had started
             ended = Ended("stopped", str(error))
+        except OSError as error:  # no descriptors, no memory: a crash, so that back-off applies
+            ended = Ended("crash", "start", str(error))
         finally:
             await self._tear_down()
         return await self._close(ended)

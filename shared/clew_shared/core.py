@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from clew_shared import events as ev
 from clew_shared.escalation import escalation
-from clew_shared.fold import apply, makes_progress, told_by, world_after, world_before
+from clew_shared.fold import apply
+from clew_shared.fold_deeds import makes_progress, told_by, world_after, world_before
 from clew_shared.gate import Known, Nudge, Proposal, Refusal, Thresholds, judge, review
 from clew_shared.model import GoalStatus, Level, StepStatus
 from clew_shared.progress import WRITE_ONLY_TOOLS, error_class, head, outcome, soft

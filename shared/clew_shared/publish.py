@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew_shared import events as ev
-from clew_shared.fold import iso
 from clew_shared.model import Action, Goal
+from clew_shared.moment import iso
 
 if TYPE_CHECKING:
     from clew_shared.state import State

@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from clew_shared.playbook.bullet import Bullet, iso
+from clew_shared.moment import iso
+from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.selection import CHARS_MAX, relevance, select
 from clew_shared.playbook.text import read, render
 

@@ -251,7 +251,7 @@ def _source(where: Where, added: Any) -> dict[str, Any]:
 
 
 def _event_view(seq: int, event: Any) -> dict[str, Any]:
-    from clew_shared.fold import iso
+    from clew_shared.moment import iso
 
     return {
         "seq": seq,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew_shared.events import Intervened
-from clew_shared.fold import streak_of
+from clew_shared.fold_deeds import streak_of
 
 if TYPE_CHECKING:
     from clew_shared.gate.verdict import Thresholds

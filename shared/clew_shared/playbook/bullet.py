@@ -104,11 +104,6 @@ def section_key(section: str) -> str:
     return " ".join(section.replace("_", " ").casefold().split())
 
 
-def iso(at: float) -> str:
-    """Write seconds since 1970 as bullets bear times: UTC, ISO 8601 with microseconds."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds")
-
-
 def seconds(text: str) -> float:
     """Read such a time back; what is none lies at the beginning of time."""
     try:

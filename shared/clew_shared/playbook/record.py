@@ -6,7 +6,8 @@ Replayed on any machine at any time it is the same, ids included. It decides not
 from collections.abc import Iterable
 
 from clew_shared import events as ev
-from clew_shared.playbook.bullet import Bullet, iso
+from clew_shared.moment import iso
+from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.playbook import Playbook
 
 
