@@ -5,8 +5,8 @@ import json
 import pytest
 
 from clew_shared import events as ev
+from clew_shared.moment import iso
 from clew_shared.playbook import deltas, exchange
-from clew_shared.playbook.bullet import iso
 from clew_shared.playbook.deltas import DeltaError, Draft, Lesson
 from clew_shared.playbook.playbook import Playbook
 from clew_shared.playbook.record import fold
