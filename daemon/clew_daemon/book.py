@@ -7,6 +7,7 @@ answers awaits `commit`. Nothing here knows processes or sockets.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ class Book:
         self.listeners: list[Listener] = [eventlog.log_events]
         self._tasks: set[asyncio.Future[Any]] = set()
         self._commits: dict[str, asyncio.Future[None]] = {}
+        self._heard: deque[tuple[str, list[Recorded]]] = deque()
         self._last = ledger.last_seq()
         self._since_snapshot: dict[str, int] = {}
         self.cores: dict[str, Core] = {
@@ -152,8 +154,19 @@ class Book:
             del self._commits[goal]
         if done.cancelled() or done.exception() is not None:
             return  # the ledger has failed, and says so itself
-        for listener in self.listeners:
-            listener(goal, records)
+        self._heard.append((goal, records))
+        if len(self._heard) == 1:
+            asyncio.get_running_loop().call_soon(self._after_answers)
+
+    def _after_answers(self) -> None:
+        # one round later: who waits for the commit is answered before anything is logged or published
+        asyncio.get_running_loop().call_soon(self._tell)
+
+    def _tell(self) -> None:
+        while self._heard:
+            goal, records = self._heard.popleft()
+            for listener in self.listeners:
+                listener(goal, records)
 
     def _snapshot(self, core: Core, events: int) -> None:
         """Keep a snapshot now and then, and when a goal rests; behind the events, awaited by nobody."""

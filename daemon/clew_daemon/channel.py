@@ -56,6 +56,8 @@ class Channel:
             return False
         try:
             self._writer.write(line)
+            if self._writer.transport.get_write_buffer_size() == 0:
+                return True  # the usual case: the socket took it
             async with asyncio.timeout(WRITE_TIMEOUT_S):
                 await self._writer.drain()
         except (OSError, TimeoutError):

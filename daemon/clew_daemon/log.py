@@ -76,19 +76,19 @@ class _Output:
     def log(self, line: EventDict) -> None:
         """Write one line wherever lines go now; count it where it cannot be written."""
         with self.lock:
+            encoded = _json_line(line) if self.file or self.console is None else b""
             if self.stream is not None:
-                self._write(self.stream, line, as_json=self.console is None)
+                self._write(self.stream, self._console_line(line) if self.console else encoded)
             if self.file is not None:
-                self._write(self.file, line, as_json=True)
+                self._write(self.file, encoded)
 
     debug = info = warning = warn = error = exception = critical = fatal = log
 
-    def _write(self, sink: Stream | RotatedFile, line: EventDict, *, as_json: bool) -> None:
-        render = _json_line if as_json or self.console is None else self._console_line
+    def _write(self, sink: Stream | RotatedFile, line: bytes) -> None:
         unsaid = self._unsaid.pop(id(sink), 0)
-        if unsaid and not sink.write(render(_dropped(unsaid))):
+        if unsaid and not sink.write(_json_line(_dropped(unsaid))):
             self._unsaid[id(sink)] = unsaid
-        if not sink.write(render(line)):
+        if not sink.write(line):
             self.lost += 1
             self._unsaid[id(sink)] = self._unsaid.get(id(sink), 0) + 1
 

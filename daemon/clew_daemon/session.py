@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-QUEUE_MAX = 64
 OUTPUT_LINES_MAX = 200
 OUTPUT_TAIL_CHARS = 2_000
 EXIT_TEMPORARY, EXIT_CONFIGURATION = 75, 78
@@ -81,7 +80,7 @@ class Session:
         self._cell: Cell | None = None
         self._executor: Executor | None = None
         self._executor_lock = asyncio.Lock()
-        self._queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue(QUEUE_MAX)
+        self._silence = asyncio.Event()
         self._busy = False
         self._greeted = False
         self._shown: list[dict[str, Any]] = []
@@ -263,7 +262,7 @@ class Session:
             core.start(time.time())
         await self.commit()
         self.ready.set()
-        for coroutine in (self._read(), self._serve(), self._watch()):
+        for coroutine in (self._serve(), self._watch()):
             self._spawn(coroutine)
 
     async def _record_start(self, cell: Cell) -> None:
@@ -278,32 +277,32 @@ class Session:
         for warning in cell.warnings:
             log.warning("sandbox.weaker", goal=self.goal_id, epoch=self.epoch, what=warning)
 
-    async def _read(self) -> None:
-        """Read the agent's messages into the queue; a broken line ends the worker."""
+    async def _serve(self) -> None:
+        """Answer the agent's messages in order, one at a time; a broken line ends the worker.
+
+        While one is answered, nothing is read: an agent that floods waits in its own socket.
+        """
         assert self._channel is not None  # noqa: S101 - started
         try:
             while (message := await self._channel.receive()) is not None:
                 if message.get("method") == "heartbeat" and "id" not in message:
                     continue
-                await self._queue.put(message)
+                await self._attend(self._channel, message)
         except protocol.ProtocolError as error:
             self._finish(Ended("crash", "protocol", str(error)))
+        except LedgerError as error:
+            self._finish(Ended("stopped", "ledger", str(error)))
+        finally:
+            self._silence.set()
 
-    async def _serve(self) -> None:
-        while True:
-            message = await self._queue.get()
-            self._busy = True
-            try:
-                await self._handle(message or {})
-            except LedgerError as error:
-                self._finish(Ended("stopped", "ledger", str(error)))
-                return
-            finally:
-                self._busy = False
-                self._queue.task_done()
-                assert self._channel is not None  # noqa: S101 - started
-                self._channel.heard_at = time.monotonic()  # the wait for our answer counts as life
-            self._after()
+    async def _attend(self, channel: Channel, message: dict[str, Any]) -> None:
+        self._busy = True
+        try:
+            await self._handle(message)
+        finally:
+            self._busy = False
+            channel.heard_at = time.monotonic()  # the wait for our answer counts as life
+        self._after()
 
     async def _handle(self, message: dict[str, Any]) -> None:
         request_id = None
@@ -368,10 +367,10 @@ class Session:
     async def _wait_exit(self, cell: Cell) -> None:
         code = await cell.guard.ended
         await asyncio.sleep(0)
-        if self._channel:  # what it said before it went is still heard
+        if self.ready.is_set():  # what it said before it went is still heard
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WORDS_S):
-                    await self._queue.join()
+                    await self._silence.wait()
         self._finish(self._exit(code))
 
     def _exit(self, code: int) -> Ended:
@@ -424,7 +423,7 @@ class Session:
     def _silent(self) -> Ended | None:
         """Hung: not heard from, while it does not wait for our answer."""
         numbers = self.settings.heartbeat
-        if self._busy or not self._queue.empty() or self._channel is None:
+        if self._busy or self._channel is None:
             return None
         patience_s = numbers.timeout_s
         own_tools = isinstance(self.agent, CommandAgent)

@@ -158,9 +158,13 @@ class Supervisor:
     # -- one goal ------------------------------------------------------------------------------------
 
     async def _run(self, goal: str) -> None:
-        core = self._d.book.cores[goal]
+        core, now = self._d.book.cores[goal], time.time()
+        if not schedule.ready(core.state, self._d.book.states(), now):
+            return  # a person was quicker: paused or cancelled since it was due
         if core.state.goal.status != GoalStatus.IN_PROGRESS:
-            await self._d.book.emit(core, ev.GoalStarted(at=time.time()))
+            await self._d.book.emit(core, ev.GoalStarted(at=now))
+        if core.state.goal.status != GoalStatus.IN_PROGRESS:
+            return
         if fault := self._unfit(core):
             await self._block(core, *fault)
             return

@@ -20,8 +20,8 @@ def judge(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal |
         return held
     if found := crash(state, proposal, thresholds):
         return found
-    if is_wait(proposal.tool, proposal.args):
-        return None
+    if proposal.signature not in state.scope.loop_counts or is_wait(proposal.tool, proposal.args):
+        return None  # blocking is for what was done before
     if proposal.known and proposal.known.progress and thresholds.progress_aware:
         return None
     said = repetition(state, proposal, thresholds)
