@@ -40,7 +40,7 @@ GOALS = {
         },
     ),
 }
-LIMIT_S = 900
+LIMIT_S = float(os.environ.get("LIMIT_S", "900"))
 
 
 def status(home: Path) -> list[dict]:
@@ -78,7 +78,10 @@ def run(home: Path, name: str, mode: str, number: int) -> dict:
                 "cancelled",
             ):
                 return detail(home, goal["id"]) | {"seconds": time.monotonic() - began}
-    return {"status": "too long", "seconds": LIMIT_S, "id": ""}
+    late = next(g["id"] for g in status(home) if g["id"] not in known)
+    cancel = [sys.executable, "-m", "clew_daemon", "--home", str(home), "cancel", late]
+    subprocess.run(cancel, check=True, capture_output=True)
+    return detail(home, late) | {"status": "too long", "seconds": LIMIT_S}
 
 
 def main() -> None:
