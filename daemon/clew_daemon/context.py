@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,4 +29,3 @@ class Daemon:
     nursery: Nursery
     slots: Slots
     publisher: Publisher
-    sandbox_fault: str = field(default="")

@@ -74,7 +74,6 @@ class Session:
         self.credential = daemon.keys.of(self.agent)
         self.ready = asyncio.Event()
         self.leave: protocol.Leave | None = None
-        self.allowed: set[int] = set()
         self._methods = Methods(self)
         self._channel: Channel | None = None
         self._cell: Cell | None = None

@@ -10,7 +10,6 @@ import sys
 from clew_daemon.cli.printable import clean
 
 EXIT_FAILED = 1
-EXIT_USAGE = 2
 EXIT_NO_DAEMON = 3
 EXIT_CONFIG = 78
 """`clew run` with a config that cannot be used: systemd does not start it again (EX_CONFIG)."""
