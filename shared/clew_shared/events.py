@@ -308,13 +308,41 @@ class Thought(Event, frozen=True):
     has_tool_calls: bool
 
 
+class Prompt(BaseModel):
+    """What a turn's prompt was: sizes in characters, and the hash of what a cut alone may change.
+
+    `sha` names tools, system, goal, finished work and folded lines; `cuts` counts what changed it on purpose
+    in this subtask; `kept` is how much of the call before stood at the beginning of this one; `ending` the
+    state block. `folded` entries of the transcript were lines; the rest is what a new epoch goes on with.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+    sha: str = Field(default="", max_length=64)
+    cuts: int = Field(default=0, ge=0)
+    chars: int = Field(default=0, ge=0)
+    kept: int = Field(default=0, ge=0)
+    ending: int = Field(default=0, ge=0)
+    folded: int = Field(default=0, ge=0)
+    window: str = Field(default="full", max_length=20)
+    mode: Literal["tools", "json"] = "tools"
+    tightness: int = Field(default=0, ge=0, le=16)
+    chars_per_token: float = Field(default=4.0, gt=0, le=64)
+
+
 class Reflected(Event, frozen=True):
-    """An iteration record (contract, section 9), as the agent gave it, and what it cost."""
+    """An iteration record (contract, section 9), as the agent gave it, and what it cost.
+
+    `hindsight` is what the agent found in the results of the turn before; `turn` what this one added to the
+    transcript of its prompt, where actions stand by their numbers.
+    """
 
     kind: Literal["reflected"] = "reflected"
     iteration: int
     assessment: str = ""
     record: dict[str, Any] = Field(default_factory=dict)
+    hindsight: tuple[dict[str, str], ...] = ()
+    turn: tuple[dict[str, Any], ...] = ()
+    prompt: Prompt | None = None
     tokens: int = 0
     tokens_in: int = 0
     tokens_out: int = 0

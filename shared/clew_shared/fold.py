@@ -137,6 +137,7 @@ def _worker_started(state: State, e: ev.WorkerStarted, _seq: int) -> None:
         state.restarts += 1
     state.epoch, state.pid, state.pid_created = e.epoch, e.pid, e.created
     state.working, state.worker_since = True, e.at
+    state.turn_at = (state.current_task_idx, state.current_subtask_idx)
 
 
 def _worker_ready(state: State, e: ev.WorkerReady, _seq: int) -> None:
@@ -239,7 +240,8 @@ def _tree_edited(state: State, e: ev.TreeEdited, _seq: int) -> None:
         state.scope.blocks = {s: old.get(s, {EVERYWHERE: "person"}) for s in e.blocked_actions}
 
 
-def _subtask_started(state: State, e: ev.SubtaskStarted, _seq: int) -> None:
+def _subtask_started(state: State, e: ev.SubtaskStarted, seq: int) -> None:
+    state.subtask_seq = seq
     state.current_task_idx, state.current_subtask_idx = e.task_idx, e.subtask_idx
     task, subtask = state.task, state.subtask
     if task and subtask:
@@ -307,8 +309,9 @@ def _check_finished(state: State, e: ev.CheckFinished, _seq: int) -> None:
 
 def _feedback_given(state: State, e: ev.FeedbackGiven, _seq: int) -> None:
     """Start the streaks anew and lift the subtask's blocks but for `crash` (contract, section 8)."""
-    state.feedback.append(e.text)
-    del state.feedback[:-FEEDBACK_KEPT]
+    for texts in (state.feedback, state.feedback_untold):
+        texts.append(e.text)
+        del texts[:-FEEDBACK_KEPT]
     _count_anew(state)
 
 

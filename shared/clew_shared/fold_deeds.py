@@ -12,11 +12,14 @@ from clew_shared.moment import iso
 from clew_shared.progress import WRITE_ONLY_TOOLS, is_wait
 from clew_shared.signature import digest
 from clew_shared.state import (
+    CALLS_KEPT,
     EVERYWHERE,
+    INSIGHTS_KEPT,
     STEPS_KEPT,
     THOUGHTS_KEPT,
     Change,
     InFlight,
+    LlmCall,
     Raised,
     Scope,
     State,
@@ -325,9 +328,51 @@ def reflected(state: State, e: ev.Reflected, _seq: int) -> None:
     )
     attention.fresh = False
     _relieve(state)
-    cost = state.cost
-    cost.tokens += e.tokens
-    cost.tokens_in += e.tokens_in
-    cost.tokens_out += e.tokens_out
-    cost.tokens_cached += e.tokens_cached
-    cost.llm_s += e.llm_s
+    _learn_from(state, e)
+    _charge(state, e)
+    state.turn_before = state.turn_at
+    state.turn_at = (state.current_task_idx, state.current_subtask_idx)
+    state.feedback_untold.clear()
+
+
+def _learn_from(state: State, e: ev.Reflected) -> None:
+    """Keep what the agent found most relevant in the last turn's results, where its subtask goes on."""
+    here = (state.current_task_idx, state.current_subtask_idx)
+    if state.subtask is None or {state.turn_before, state.turn_at} != {here}:
+        return
+    found = [h["insights"] for h in e.hindsight if h.get("relevance") == "high"]
+    state.subtask.insights += [insight for insight in found if insight]
+    del state.subtask.insights[:-INSIGHTS_KEPT]
+
+
+def _charge(state: State, e: ev.Reflected) -> None:
+    """Count what the turn's LLM call has cost: for the goal, and for the subtask that it was made for."""
+    t, s = state.turn_at
+    tasks = state.goal.tasks
+    at_work = t < len(tasks) and s < len(tasks[t].subtasks)
+    for cost in (state.cost, *([tasks[t].subtasks[s].cost] if at_work else [])):
+        cost.calls += 1
+        cost.tokens += e.tokens
+        cost.tokens_in += e.tokens_in
+        cost.tokens_out += e.tokens_out
+        cost.tokens_cached += e.tokens_cached
+        cost.llm_s += e.llm_s
+    if e.prompt is None:
+        return
+    said = e.prompt
+    state.prompt = said
+    state.calls.append(
+        LlmCall(
+            iteration=state.iteration,
+            tokens_in=e.tokens_in,
+            tokens_out=e.tokens_out,
+            tokens_cached=e.tokens_cached,
+            llm_s=e.llm_s,
+            chars=said.chars,
+            kept=said.kept,
+            sha=said.sha,
+            cuts=said.cuts,
+            window=said.window,
+        )
+    )
+    del state.calls[:-CALLS_KEPT]

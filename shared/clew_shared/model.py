@@ -88,8 +88,24 @@ class Action:
 
 
 @dataclass(slots=True)
+class Cost:
+    """What LLM calls have cost: tokens as the server counted them, seconds on the clock."""
+
+    tokens: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_cached: int = 0
+    llm_s: float = 0.0
+    calls: int = 0
+    active_s: float = 0.0
+
+
+@dataclass(slots=True)
 class Subtask:
-    """One concrete step of a task; `steps` are the runbook's actions, `summary` what came of it."""
+    """One concrete step of a task; `steps` are the runbook's actions, `summary` what came of it.
+
+    `insights` are what its agent found most relevant on the way.
+    """
 
     description: str
     status: str = StepStatus.PENDING
@@ -100,6 +116,8 @@ class Subtask:
     steps: list[dict[str, Any]] = field(default_factory=list)
     summary: str = ""
     inherits: bool = False
+    insights: list[str] = field(default_factory=list)
+    cost: Cost = field(default_factory=Cost)
 
 
 @dataclass(slots=True)

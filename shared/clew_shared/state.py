@@ -11,15 +11,17 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from clew_shared.events import Spec
-from clew_shared.model import Action, Goal, GoalStatus, Subtask, Task
+from clew_shared.events import Prompt, Spec
+from clew_shared.model import Action, Cost, Goal, GoalStatus, Subtask, Task
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 """Snapshots of another version are not read; the ledger is replayed instead."""
 
 STEPS_KEPT = 16
 THOUGHTS_KEPT = 8
 CHECKS_HEAD_CHARS = 1000
+CALLS_KEPT = 20
+INSIGHTS_KEPT = 3
 EVERYWHERE = "*"
 """The world of a block that holds in every world."""
 
@@ -137,15 +139,19 @@ class Check:
 
 
 @dataclass(slots=True)
-class Cost:
-    """What the goal has cost so far."""
+class LlmCall:
+    """What one turn's LLM call was: its tokens and seconds, and what is on record of its prompt."""
 
-    tokens: int = 0
+    iteration: int
     tokens_in: int = 0
     tokens_out: int = 0
     tokens_cached: int = 0
     llm_s: float = 0.0
-    active_s: float = 0.0
+    chars: int = 0
+    kept: int = 0
+    sha: str = ""
+    cuts: int = 0
+    window: str = ""
 
 
 @dataclass(slots=True)
@@ -153,6 +159,8 @@ class State:
     """All that is known of one goal: a fold of its events.
 
     `world` is the believed one; `measured` the last digest that was taken of the disk in it, "" for none.
+    `subtask_seq` is where the current subtask began; `turn_at` and `turn_before` say in which subtask the
+    present turn and the last one began; `feedback_untold` stands in no iteration record yet.
     """
 
     goal_id: str = ""
@@ -179,6 +187,12 @@ class State:
     proposed: bool = False
     last_probe_state: dict[str, bool] = field(default_factory=dict)
     iteration: int = 0
+    subtask_seq: int = 0
+    turn_at: tuple[int, int] = (0, 0)
+    turn_before: tuple[int, int] = (0, 0)
+    prompt: Prompt | None = None
+    calls: list[LlmCall] = field(default_factory=list)
+    feedback_untold: list[str] = field(default_factory=list)
     iterations_granted: int = 0
     actions_granted: int = 0
     tokens_granted: int = 0

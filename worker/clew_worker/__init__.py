@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clew_shared.playbook.reflector import Reflection as Reflection
     from clew_shared.playbook.steps import ToolCall as ToolCall
     from clew_worker.context.dual_track import DualTrackContext as DualTrackContext
-    from clew_worker.context.windows import Windows as Windows
+    from clew_shared.windows import Windows as Windows
     from clew_worker.context_manager import ContextManager as ContextManager
     from clew_worker.iteration_log import Intervention as Intervention
     from clew_worker.iteration_log import IterationLog as IterationLog
@@ -46,7 +46,7 @@ _HOMES = {
     "SyncClient": "clew_worker.sync_client",
     "Task": "clew_shared.model",
     "ToolCall": "clew_shared.playbook.steps",
-    "Windows": "clew_worker.context.windows",
+    "Windows": "clew_shared.windows",
     "WrongState": "clew_shared.core",
 }
 

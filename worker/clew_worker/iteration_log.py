@@ -5,7 +5,6 @@ Two layers (after the two-layer reflection design): the records are the full tru
 the daemon judges progress by evidence, while this log goes by what the agent says of itself.
 """
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
@@ -22,9 +21,10 @@ from pydantic import (
     model_validator,
 )
 
+from clew_shared import reasoning
+from clew_shared.reasoning import FOUND_CHARS, as_text, by_relevance, one_line, shortened_line
+
 MAX_RAW_OUTPUT_CHARS = 1000
-_DID_CHARS = 120
-_FOUND_CHARS = 300
 _LISTED_FAILURES = 5
 _OTHER_NAMES = {"name": "tool", "args": "params", "result": "raw_output"}
 # What history.jsonl calls a result; an action that was refused or cut off has not succeeded.
@@ -38,14 +38,6 @@ Relevance = Literal["high", "medium", "low"]
 Assessment = Literal["advancing", "stuck", "regressing"]
 
 
-def _as_text(value: Any) -> Any:
-    if value is None or isinstance(value, str):
-        return value or ""
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return "; ".join(value)
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
-
-
 def _as_utc(value: datetime) -> datetime:
     return value.replace(tzinfo=UTC) if value.tzinfo is None else value
 
@@ -54,7 +46,7 @@ def _cut_output(value: str) -> str:
     return value[:MAX_RAW_OUTPUT_CHARS]
 
 
-Text = Annotated[str, BeforeValidator(_as_text)]
+Text = Annotated[str, BeforeValidator(as_text)]
 """Free text; a missing one is empty, a list of sentences is joined."""
 
 
@@ -119,19 +111,10 @@ class ToolCallRecord(_Part):
             self.cost = self.cost.model_copy(update={"time": self.execution_time})
         return self
 
-    def did(self) -> str:
-        """Name the call in one line: the tool and its parameters."""
-        values = [_one_line(_as_text(value)) for value in self.params.values()]
-        return _shortened(" ".join([self.tool, *values]), _DID_CHARS)
-
-    def found(self) -> str:
-        """Say what came of it in one line: insight and learning, else the head of the output."""
-        told = [_one_line(text).rstrip(".;") for text in (self.insights, self.learning)]
-        text = "; ".join(filter(None, told))
-        if not text:
-            head = _one_line(self.raw_output) or "no output"
-            text = head if self.outcome == "success" else f"{self.outcome}: {head}"
-        return _shortened(text, _FOUND_CHARS)
+    def line(self) -> str:
+        """Say in one line what was done and what came of it."""
+        what = reasoning.found(self.insights, self.learning, self.outcome, self.raw_output)
+        return reasoning.reasoning_line(reasoning.did(self.tool, self.params), what)
 
 
 class IterationRecord(_Part):
@@ -199,12 +182,7 @@ class IterationLog:
         """Give one line per call, "did X → found Y": by relevance, in order of time within it."""
         ordered = sorted(self.records, key=lambda record: record.timestamp)
         calls = [call for record in ordered for call in record.tool_calls]
-        return [
-            _reasoning_line(call)
-            for relevance in ("high", "medium", "low")
-            for call in calls
-            if call.relevance == relevance
-        ]
+        return [call.line() for call in by_relevance(calls, lambda call: call.relevance)]
 
     def cost(self) -> dict[str, float]:
         """Total the calls: `tokens`, `time` in seconds, and how many `calls` there were."""
@@ -231,26 +209,13 @@ def _parsed(record: IterationRecord | Mapping[str, Any]) -> IterationRecord:
 
 def _recovery_prompt(stuck: list[IterationRecord]) -> str:
     calls = [call for record in stuck for call in record.tool_calls]
-    tried = list(dict.fromkeys(_reasoning_line(call) for call in calls))[-_LISTED_FAILURES:]
+    tried = list(dict.fromkeys(call.line() for call in calls))[-_LISTED_FAILURES:]
     lines = [f"No progress for {len(stuck)} iterations; it is time to recover."]
     if tried:
         lines += ["Tried without success:", *(f"- {line}" for line in tried)]
     lines.append("Do none of these again. Name one different, concrete action, and take it now.")
     suggested = [call.next_suggested_actions for call in calls if call.next_suggested_actions]
     if suggested:
-        lines.append(f"Your latest idea: {_shortened(_one_line(suggested[-1]), _FOUND_CHARS)}")
+        lines.append(f"Your latest idea: {shortened_line(one_line(suggested[-1]), FOUND_CHARS)}")
     return "\n".join(lines)
 
-
-def _reasoning_line(call: ToolCallRecord) -> str:
-    found = call.found()
-    verb = "" if found.casefold().startswith("found ") else "found "
-    return f"did {call.did()} → {verb}{found}"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _shortened(text: str, max_chars: int) -> str:
-    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"

@@ -23,7 +23,7 @@ from clew_worker.context.exchanges import (
     last_exchanges,
     text_of,
 )
-from clew_worker.context.windows import (
+from clew_shared.windows import (
     Window,
     Windows,
     is_marker,

@@ -74,12 +74,12 @@ class Windows:
         return math.ceil(size / self.chars_per_token)
 
 
-def progress_marker(iteration: int, max_iterations: int, tools_used: int, pages_read: int) -> str:
+def progress_marker(
+    iteration: int, max_iterations: int, tools_used: int, pages_read: int | None = None
+) -> str:
     """Say where the agent stands: `[PROGRESS: Iteration 7/30 | 3 tools used | 2 pages read]`."""
-    return (
-        f"[PROGRESS: Iteration {iteration}/{max_iterations} | {tools_used} tools used"
-        f" | {pages_read} pages read]"
-    )
+    pages = "" if pages_read is None else f" | {pages_read} pages read"
+    return f"[PROGRESS: Iteration {iteration}/{max_iterations} | {tools_used} tools used{pages}]"
 
 
 def urgency_marker(window: Window, iterations_left: int) -> str:
