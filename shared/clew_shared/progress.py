@@ -197,6 +197,15 @@ def head(output: str | None, chars: int = HEAD_CHARS) -> str:
     return text if len(text) <= chars else text[: chars - 1] + "…"
 
 
+def both_ends(output: str | None, chars: int = HEAD_CHARS) -> str:
+    """Give the first and the last part of an output: a fault is told of at the end."""
+    text = (output or "").strip()
+    if len(text) <= chars:
+        return text
+    first = chars // 3
+    return f"{text[:first]} … {text[first + 3 - chars :]}"
+
+
 def _edges(text: str) -> str:
     """Give the first and last lines: a fault says its name there, not in the middle of a test report."""
     lines = text[:FAULT_SCAN_CHARS].splitlines()

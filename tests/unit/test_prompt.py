@@ -273,7 +273,7 @@ def test_recent_actions_go_first_and_then_the_notes(state):
     assert "echo 2" in full
     assert "echo 2" not in shorter
     assert "NOTES" in shorter
-    tight = compact_context(state, 400)
+    tight = compact_context(state, 300)
     assert "RECENT" not in tight
     assert "NOTES" not in tight
     assert "NEXT" in tight

@@ -19,10 +19,13 @@ from clew_worker.agent.client import RpcError
 from clew_worker.work_state import Answer, Edit, WorkState
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from clew_worker.sync_client import SyncClient
 
 AGENT = "clew_worker.ContextManager/1"
 
+_OVER = (StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.FAILED)
 _goals: TypeAdapter[Goal] = TypeAdapter(Goal)
 
 
@@ -195,6 +198,7 @@ def _state(answer: dict[str, Any]) -> State:
         for subtask in task["subtasks"]:
             subtask["last_failure"] = subtask.get("last_failure") or ""
     goal = _goals.validate_python(view["goal"])
+    _sum_up(goal, view.get("finished") or ())
     heads = {entry["seq"]: str(entry.get("output") or "") for entry in view.get("transcript") or ()}
     scope = Scope(
         loop_counts=dict(view["loop_counts"]),
@@ -212,6 +216,7 @@ def _state(answer: dict[str, Any]) -> State:
         epoch=view["epoch"],
         restarts=view["restarts"],
         seq=view["seq"],
+        feedback=[str(text) for text in answer.get("feedback") or ()],
         replan_required=view.get("replan_required") or "",
     )
     for action in state.subtask.actions if state.subtask else ():
@@ -219,6 +224,14 @@ def _state(answer: dict[str, Any]) -> State:
         tally = Tally(seq=action.seq, result=action.result, head=heads.get(action.seq, ""))
         scope.tallies.setdefault(name, {})[str(action.seq)] = tally
     return state
+
+
+def _sum_up(goal: Goal, finished: Iterable[Mapping[str, Any]]) -> None:
+    """Put what came of the finished subtasks, which is told apart from the tree, back into it."""
+    over = (s for t in goal.tasks for s in t.subtasks if s.status in _OVER)
+    for subtask, said in zip(over, finished, strict=False):
+        if said.get("description") == subtask.description:
+            subtask.summary = str(said.get("summary") or "")
 
 
 def _untouched(state: State) -> bool:
