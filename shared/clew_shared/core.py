@@ -16,12 +16,12 @@ from clew_shared.fold import apply
 from clew_shared.fold_deeds import makes_progress, told_by, world_after, world_before
 from clew_shared.gate import Known, Nudge, Proposal, Refusal, Thresholds, judge, review
 from clew_shared.model import GoalStatus, Level, StepStatus
-from clew_shared.progress import WRITE_ONLY_TOOLS, error_class, head, outcome, soft
+from clew_shared.progress import WRITE_ONLY_TOOLS, both_ends, error_class, head, outcome, soft
 from clew_shared.signature import signature
-from clew_shared.thoughts import theme
+from clew_shared.thoughts import echoes, theme
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from clew_shared.state import State
 
@@ -30,6 +30,7 @@ IGNORED_LIMIT = 2
 
 IN_FLIGHT_MAX = 64
 MESSAGE_CHARS = 2_000
+THOUGHT_CHARS = 2_000
 
 
 class Numbers(Thresholds, Protocol):
@@ -43,6 +44,8 @@ class Numbers(Thresholds, Protocol):
     def blocked_limit(self) -> int: ...
     @property
     def replan_limit(self) -> int: ...
+    @property
+    def themes(self) -> Mapping[str, Sequence[str]]: ...
 
 
 class WrongState(Exception):  # noqa: N818 - it says what is so
@@ -334,7 +337,7 @@ class Core:
             at=at,
             of=seq,
             result=report.result,
-            head=head(report.output),
+            head=both_ends(report.output),
             outcome=outcome(tool, report.result, report.output),
             error_class=error_class(report.result, report.output, args),
             duration_s=round(report.duration_s, 6),
@@ -349,8 +352,17 @@ class Core:
 
     def think(self, text: str, at: float, *, has_tool_calls: bool) -> Heard:
         """Take in a thought."""
-        event = ev.Thought(at=at, text=head(text), theme=theme(text), has_tool_calls=has_tool_calls)
-        self.emit(event)
+        said = head(text, THOUGHT_CHARS)
+        last = self.state.attention.said[-self.loops.theme_window :]
+        self.emit(
+            ev.Thought(
+                at=at,
+                text=said,
+                theme=theme(text, self.loops.themes),
+                has_tool_calls=has_tool_calls,
+                echoes=echoes(said, last),
+            )
+        )
         return self._review(at)
 
     def reflect(self, event: ev.Reflected) -> Heard:
@@ -369,13 +381,14 @@ class Core:
                 at=at,
                 loop=found.intervention,
                 signature=signature if found.intervention == "same_error" else "",
-                evidence=found.message,
+                evidence=found.message.partition("\n")[0],
             )
         )
         word = Word(found.intervention, found.message)
         if self.state.ignored_interventions < self.ignored_limit or self.state.replan_required:
             return Heard(word)
-        failure = f"{self.ignored_limit} interventions were ignored; the last: {found.message}"
+        last = found.message.partition("\n")[0]
+        failure = f"{self.ignored_limit} interventions were ignored; the last: {last}"
         return Heard(word, self._fail(failure, at, "ignored_interventions"))
 
     # -- the tree ----------------------------------------------------------------------------------

@@ -300,12 +300,13 @@ class Intervened(Event, frozen=True):
 
 
 class Thought(Event, frozen=True):
-    """The agent said what it thinks."""
+    """The agent said what it thinks; `echoes` where it says again what one of the last thoughts said."""
 
     kind: Literal["thought"] = "thought"
     text: str
     theme: str
     has_tool_calls: bool
+    echoes: bool = False
 
 
 class Prompt(BaseModel):

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from clew_shared import events as ev
 
 CLAIMED = "claimed:"
+ALIKE = "alike"
+"""The key of the intervention about thoughts that say the same, whatever their theme."""
 
 
 # -- actions -------------------------------------------------------------------------------------------
@@ -74,7 +76,7 @@ def action_allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:
     state.actions_total += 1
     state.attention.thoughts_without_tools = 0
     if e.signature not in state.scope.loop_counts:
-        state.attention.themes.clear()  # a thought that leads to something not tried before is work
+        state.attention.theme = Streak()  # what leads to something not tried before is work
     _count(state.scope.loop_counts, e.signature)
 
 
@@ -125,6 +127,8 @@ def action_finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
     state.scope.waited = is_wait(action.name, action.args)
     if not state.scope.waited:
         _learn(state, action, flight.signature, e, before)
+    if e.soft or state.scope.waited:
+        _forget_said(state)  # who waits for something may well think the same again
 
 
 def world_before(state: State, measured: str) -> str:
@@ -198,7 +202,7 @@ def _learn(state: State, action: Action, signature: str, e: ev.ActionFinished, b
     attention.stale = 0 if progress else attention.stale + 1
     if progress:
         attention.fresh = True
-        attention.themes.clear()
+        _forget_thoughts(state)
     _relieve(state)
     if progress and changed and e.result == Result.SUCCESS:
         _heed(state, "same_error")
@@ -282,7 +286,7 @@ def streak_of(state: State, intervention: str, key: str) -> int:
         case "repeated_planning":
             return attention.thoughts_without_tools
         case "theme":
-            return _run(attention.themes)
+            return attention.alike if key == ALIKE else attention.theme.count
         case "stuck":
             return attention.stuck
         case "same_error":
@@ -298,31 +302,39 @@ def _error_streak(scope: Scope, side: str, name: str) -> int:
     return streaks[name].count if name in streaks else 0
 
 
-def _run(themes: list[str]) -> int:
-    """Count how many of the last thoughts have the theme of the last one."""
-    run = 0
-    for theme in reversed(themes):
-        if theme != themes[-1]:
-            break
-        run += 1
-    return run
-
-
 def thought(state: State, e: ev.Thought, _seq: int) -> None:
     attention = state.attention
     attention.steps += 1
-    attention.themes.append(e.theme)
-    del attention.themes[:-THOUGHTS_KEPT]
+    again = e.theme == attention.theme.what
+    attention.theme = Streak(e.theme, attention.theme.count + 1 if again else 1)
+    attention.alike = attention.alike + 1 if e.echoes else 1
+    attention.said.append(e.text)
+    del attention.said[:-THOUGHTS_KEPT]
     attention.thoughts_without_tools = (
         0 if e.has_tool_calls else attention.thoughts_without_tools + 1
     )
     _relieve(state)
 
 
+def _forget_thoughts(state: State) -> None:
+    """Begin the streaks of thoughts anew: something came of them."""
+    state.attention.theme = Streak()
+    _forget_said(state)
+
+
+def _forget_said(state: State) -> None:
+    state.attention.alike = 0
+    state.attention.said.clear()
+
+
 def reflected(state: State, e: ev.Reflected, _seq: int) -> None:
     attention = state.attention
     state.iteration = max(state.iteration + 1, e.iteration)
     attention.stuck = attention.stuck + 1 if e.assessment in ("stuck", "regressing") else 0
+    if attention.fresh or e.assessment in ("stuck", "regressing"):
+        attention.claims = 0
+    elif e.assessment == "advancing":
+        attention.claims += 1
     attention.iterations_without_facts = (
         0 if attention.fresh else attention.iterations_without_facts + 1
     )

@@ -69,7 +69,9 @@ def dotted(location: Location) -> str:
 
 
 def plain_location(location: Location) -> Location:
-    """Return the place of an error as the file has it: without `named` and an agent's tag."""
+    """Return the place of an error as the file has it: without `named`, an agent's tag and pydantic's `[key]`."""
+    if location[-1:] == ("[key]",):
+        return plain_location(location[:-1])
     if location[:2] != ("agents", "named"):
         return location
     name, inner = location[2:3], location[3:]

@@ -9,6 +9,7 @@ import re
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Discriminator,
@@ -17,6 +18,8 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
+
+from clew_shared.thoughts import GENERAL, merged, spoken
 
 Seconds = Annotated[float, Field(gt=0)]
 SecondsOrZero = Annotated[float, Field(ge=0)]
@@ -156,6 +159,26 @@ class ToolLoops(Table):
     repeat_limit: AtLeastTwo | None = None
 
 
+def _theme_name(name: str) -> str:
+    if name == GENERAL:
+        raise ValueError(f"must have another name: {GENERAL!r} is what has no theme")
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ValueError(f"must have a name of letters, digits and _ (like planning), not {name!r}")
+    return name
+
+
+def _theme_words(text: str) -> str:
+    if not spoken(text):
+        raise ValueError(f"must be a word or a phrase (like look for), not {text!r}")
+    return text
+
+
+Themes = dict[
+    Annotated[str, AfterValidator(_theme_name)],
+    Annotated[tuple[Annotated[str, AfterValidator(_theme_words)], ...], Field(strict=False)],
+]
+
+
 class Loops(Table):
     """Thresholds of the gate; contract section 8 says what each one counts."""
 
@@ -175,7 +198,13 @@ class Loops(Table):
     same_error_limit: AtLeastTwo = 3
     stuck_limit: AtLeastOne = 3
     ignore: Texts = IGNORED
+    themes: Themes = Field(default_factory=dict)
     tools: dict[str, ToolLoops] = Field(default_factory=dict)
+
+    @field_validator("themes")
+    @classmethod
+    def _with_built_in(cls, value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        return merged(value)
 
 
 class Context(Table):

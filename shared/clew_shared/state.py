@@ -101,15 +101,22 @@ class Scope:
 
 @dataclass(slots=True)
 class Attention:
-    """The streaks that interventions are raised from; a person's feedback starts them anew."""
+    """The streaks that interventions are raised from; a person's feedback starts them anew.
+
+    `theme` counts thoughts in a row of one theme, `alike` those that say the same, `said` are the last ones;
+    `claims` counts how often in a row the agent called it advancing while nothing new came.
+    """
 
     steps: int = 0
     stale: int = 0
     fresh: bool = False
     iterations_without_facts: int = 0
-    themes: list[str] = field(default_factory=list)
+    theme: Streak = field(default_factory=Streak)
+    said: list[str] = field(default_factory=list)
+    alike: int = 0
     thoughts_without_tools: int = 0
     stuck: int = 0
+    claims: int = 0
     raised: dict[str, Raised] = field(default_factory=dict)
 
 

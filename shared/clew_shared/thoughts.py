@@ -6,15 +6,14 @@ threshold of the gate.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Literal
+from itertools import pairwise
 
-from rapidfuzz import fuzz
+GENERAL = "general"
+"""The theme of a thought in which no theme's words occur."""
 
-Theme = Literal["planning", "synthesis", "search_intent", "read_intent", "general"]
-
-THEMES: Mapping[Theme, Sequence[str]] = {
+THEMES: Mapping[str, Sequence[str]] = {
     "planning": ("plan", "strategy", "approach", "need to"),
     "synthesis": (
         "synthesize",
@@ -29,7 +28,10 @@ THEMES: Mapping[Theme, Sequence[str]] = {
     "search_intent": ("search", "find", "look for"),
     "read_intent": ("read", "article", "page"),
 }
-"""Words and phrases of each theme in their base form; where several match, the first theme wins."""
+"""Words and phrases of each theme in their base form; where several match, the first theme wins.
+
+The default of `[loops.themes]`.
+"""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -50,35 +52,65 @@ NUMBER_WORDS = _words(
     "zero one two three four five six seven eight nine ten first second third fourth fifth sixth "
     "seventh eighth ninth tenth once twice"
 )
+_FRAMES = _words(
+    "first next finally afterwards because since while want wants like try again also still just simply i'd i've "
+    "we'd we've we'll"
+)
+"""How a plan is told, not what it is."""
+
+_DETERMINERS = _words("a an the this that my our your its their each every")
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")  # noqa: RUF001 (people type both apostrophes)
 _TOKEN = re.compile(r"[\w./\\+#@:~'-]*[\w+#]")
 _VOWEL = re.compile(r"[aeiouy]")
 _COMPARED_CHARS = 4000
-_NEAR_RATIO = 90.0
+_NEAR_PERCENT = 88.0
 _NEAR_MIN_WORDS = 3
 _SHORTEST_STEM = 3
 
 
-def theme(text: str, table: Mapping[Theme, Sequence[str]] = THEMES) -> Theme:
+def theme(text: str, table: Mapping[str, Sequence[str]] = THEMES) -> str:
     """Say what a thought is about: the first theme of `table` with a word or phrase in the text.
 
     Whole words and their inflections only: "planning" is planning, "planet" is not.
     """
-    words = [match.group().casefold() for match in _WORD.finditer(text)]
+    words = spoken(text)
     for name, entries in table.items():
         if any(_occurs(entry, words) for entry in entries):
             return name
-    return "general"
+    return GENERAL
+
+
+def spoken(text: str) -> list[str]:
+    """Cut a text into the words that themes are told by: letters only, lower case."""
+    return [match.group().casefold() for match in _WORD.finditer(text)]
+
+
+def merged(table: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Give the built-in themes with those of `table` in their place, and its new ones after them."""
+    return {name: tuple(words) for name, words in {**THEMES, **table}.items()}
+
+
+def echoes(text: str, earlier: Iterable[str]) -> bool:
+    """Say whether a thought says again, perhaps in other words, what one of the earlier ones said.
+
+    A thought of fewer than three telling words ("Hm, let me see") says too little to be a plan.
+    """
+    if len(_telling(_said(text))) < _NEAR_MIN_WORDS:
+        return False
+    return any(near(text, one) for one in earlier)
 
 
 def near(a: str, b: str) -> bool:
-    """Say whether two thoughts are one thought, perhaps re-phrased.
+    """Say whether two thoughts are one thought, perhaps re-phrased: by the overlap of their telling words.
 
-    Conservative: other numbers, other names or paths, or another negation make another thought,
-    and texts of fewer than three telling words must have the same ones.
+    Conservative: other numbers, other names or paths, another negation, or a word in the place of another
+    ("the login form", "the signup form") make another thought, and texts of fewer than three telling words
+    must have the same ones.
     """
-    first, second = tokens(a[:_COMPARED_CHARS]), tokens(b[:_COMPARED_CHARS])
+    from rapidfuzz import fuzz  # costs the command line 20 ms, which never compares thoughts
+
+    first, second = _said(a), _said(b)
     if _particulars(first) != _particulars(second) or _negations(first) != _negations(second):
         return False
     left, right = _telling(first), _telling(second)
@@ -86,7 +118,9 @@ def near(a: str, b: str) -> bool:
         return first == second
     if min(len(left), len(right)) < _NEAR_MIN_WORDS:
         return left == right
-    return fuzz.ratio(" ".join(sorted(left)), " ".join(sorted(right))) >= _NEAR_RATIO
+    if left - right and right - left:
+        return False
+    return fuzz.ratio(sorted(left), sorted(right)) >= _NEAR_PERCENT
 
 
 def tokens(text: str) -> list[str]:
@@ -118,8 +152,8 @@ def _undoubled(root: str) -> str:
 
 
 def _occurs(entry: str, words: Sequence[str]) -> bool:
-    head, *rest = entry.casefold().split()
-    forms = inflections(head)
+    said = spoken(entry)
+    forms, rest = inflections(said[0]) if said else frozenset(), said[1:]
     return any(
         word in forms and list(words[at + 1 : at + 1 + len(rest)]) == rest
         for at, word in enumerate(words)
@@ -137,6 +171,16 @@ def inflections(word: str) -> frozenset[str]:
     elif not _VOWEL.match(word[-1]):
         endings |= {word + word[-1] + "ed", word + word[-1] + "ing"}
     return frozenset(endings)
+
+
+def _said(text: str) -> list[str]:
+    """Give the tokens of a thought without the words that only frame it ("First, ..." counts nothing)."""
+    words = tokens(text[:_COMPARED_CHARS])
+    return [
+        word
+        for before, word in pairwise(["", *words])
+        if word not in _FRAMES or (word == "first" and before in _DETERMINERS)
+    ]
 
 
 def _particulars(words: Sequence[str]) -> list[str]:

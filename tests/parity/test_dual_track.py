@@ -383,3 +383,38 @@ def test_the_streams_hold_what_was_added():
     assert ctx.tool_results == [pair(1)[1]]
     assert ctx.thinking_blocks == ["Hm"]
     assert ctx.research_context == {}
+
+
+def test_thoughts_that_say_the_same_in_other_words_are_a_theme_loop():
+    ctx = context()
+    for text in (
+        "The import is missing, so the build breaks",
+        "Since the import is missing, the build breaks",
+        "The build breaks because the import is missing",
+    ):
+        assert ctx.detect_stuck_loop(1) is None
+        ctx.add_thinking(text, has_tool_calls=True)
+    assert ctx.detect_stuck_loop(1) == "theme_loop"
+    assert "said the same in other words" in ctx.inject_urgency(3, "theme_loop")
+
+
+def test_the_same_thought_is_no_loop_when_a_new_result_came_between_or_it_is_about_another_thing():
+    ctx = context()
+    for n in range(5):
+        ctx.add_thinking("Now open the following chapter of the book", has_tool_calls=True)
+        ctx.add_tool_result(pair(n)[1])
+        assert ctx.detect_stuck_loop(n) is None
+    for n in range(5):
+        ctx.add_thinking(f"Now open chapter {n} of the book", has_tool_calls=True)
+        assert ctx.detect_stuck_loop(5) is None
+
+
+def test_the_themes_can_be_replaced_and_extended():
+    ctx = context(themes={"planning": ["planen"], "doubt": ["not sure"], "read_intent": []})
+    for n in range(3):
+        ctx.add_thinking(f"I plan to read {n}", has_tool_calls=True)
+    assert ctx.detect_stuck_loop(1) is None
+    for n in range(3):
+        ctx.add_thinking(f"I am not sure of {n}", has_tool_calls=True)
+    assert ctx.detect_stuck_loop(1) == "theme_loop"
+    assert "were doubt" in ctx.inject_urgency(3, "theme_loop")

@@ -187,7 +187,7 @@ class Watched:
     def _check_bounds(self):
         state = self.agent.state
         assert len(state.scope.steps) <= STEPS_KEPT
-        assert len(state.attention.themes) <= THOUGHTS_KEPT
+        assert len(state.attention.said) <= THOUGHTS_KEPT
         assert all(len(s.actions) <= ACTIONS_KEPT for t in state.goal.tasks for s in t.subtasks)
         current = [s for t in state.goal.tasks for s in t.subtasks if s.status == "in_progress"]
         assert len(current) <= 1

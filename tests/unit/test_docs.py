@@ -95,7 +95,7 @@ def config_tables() -> dict[str, set[str]]:
     """The keys of each table of the config, by the table's name."""
     tables: dict[str, set[str]] = {"agents": {"default"}}
     for key in flatten(Settings()):
-        table, _, rest = key.partition(".")
+        table, _, rest = key.rpartition(".")
         tables.setdefault(table, set()).add(rest)
     agents = {*LlmAgent.model_fields, *CommandAgent.model_fields}
     return tables | {"agents.NAME": agents, "loops.tools.NAME": set(ToolLoops.model_fields)}

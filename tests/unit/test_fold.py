@@ -99,9 +99,10 @@ def test_a_state_goes_on_after_a_restart_as_if_nothing_had_been(played):
 def test_what_is_kept_of_steps_and_thoughts_is_bounded(agent):
     for n in range(50):
         agent.read(str(n), f"text {n}")
-        agent.core.think("hm", 0.0, has_tool_calls=True)
+        for m in range(20):
+            agent.core.think(f"hm {m}", 0.0, has_tool_calls=True)
     assert len(agent.state.scope.steps) == STEPS_KEPT
-    assert len(agent.state.attention.themes) <= THOUGHTS_KEPT
+    assert len(agent.state.attention.said) == THOUGHTS_KEPT
 
 
 def test_a_completed_goal_leaves_nothing_open(played):

@@ -9,13 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew_shared.events import Intervened
-from clew_shared.fold_deeds import streak_of
+from clew_shared.fold_deeds import ALIKE, streak_of
+from clew_shared.gate.words import short, tried
+from clew_shared.thoughts import GENERAL
 
 if TYPE_CHECKING:
     from clew_shared.gate.verdict import Thresholds
     from clew_shared.state import State
 
 IGNORED_AFTER_STEPS = 3
+FAILURE_CHARS = 300
 _FAMILY = {
     "theme": "thought",
     "repeated_planning": "thought",
@@ -30,7 +33,7 @@ def review(
 ) -> Intervened | None:
     """Say what the agent should be told now, if anything; `tool` and `signature` name the last action."""
     for found in (
-        theme(state, thresholds),
+        theme(state, thresholds) or alike(state, thresholds),
         repeated_planning(state, thresholds),
         same_error(state, thresholds, tool, signature),
         no_progress(state, thresholds),
@@ -68,14 +71,31 @@ def theme(state: State, thresholds: Thresholds) -> Intervened | None:
     Source: the dual-track context design. Stops: "I need to plan", three times. Must pass: three searches,
     each announced by a thought, that find something new.
     """
-    last = state.attention.themes[-thresholds.theme_window :]
-    if len(last) < thresholds.theme_window or len(set(last)) > 1 or last[0] == "general":
+    row = state.attention.theme
+    if row.count < thresholds.theme_window or row.what == GENERAL:
         return None
     message = (
-        f"Your last {len(last)} thoughts were all {last[0].replace('_', ' ')} and nothing new came of them. "
+        f"Your last {row.count} thoughts were all {row.what.replace('_', ' ')} and nothing new came of them. "
         "You are repeating yourself: take one concrete action now, or call finish."
     )
-    return Intervened(intervention="theme", key=f"theme:{last[0]}", message=message)
+    return Intervened(intervention="theme", key=f"theme:{row.what}", message=message)
+
+
+def alike(state: State, thresholds: Thresholds) -> Intervened | None:
+    """Notice that the last thoughts all say the same in other words, whatever they are about.
+
+    Actions that teach nothing may lie between. Stops: one plan told anew before each of three searches that find
+    nothing. Must pass: the same words about another file or number, a plan told again once it has led to
+    something, "still running, I wait" between polls.
+    """
+    count = state.attention.alike
+    if count < thresholds.theme_window:
+        return None
+    message = (
+        f"Your last {count} thoughts said the same thing in other words and nothing new came of them. "
+        "You are repeating yourself: take one concrete action now that is not in that plan, or call finish."
+    )
+    return Intervened(intervention="theme", key=ALIKE, message=message)
 
 
 def repeated_planning(state: State, thresholds: Thresholds) -> Intervened | None:
@@ -93,7 +113,10 @@ def no_progress(state: State, thresholds: Thresholds) -> Intervened | None:
     """Notice actions, or whole iterations, that bring no new world and no new outcome."""
     attention = state.attention
     by_actions = attention.stale >= thresholds.stale_actions
-    by_iterations = attention.iterations_without_facts >= thresholds.iterations_without_facts
+    by_iterations = (
+        attention.iterations_without_facts >= thresholds.iterations_without_facts
+        and not attention.fresh  # what the present iteration has found is counted at its end
+    )
     if not (by_actions or by_iterations):
         return None
     what = (
@@ -101,9 +124,11 @@ def no_progress(state: State, thresholds: Thresholds) -> Intervened | None:
         if by_actions
         else f"{attention.iterations_without_facts} iterations"
     )
+    claimed = "You call it advancing, but " if by_iterations and attention.claims else ""
     message = (
-        f"{what} brought nothing new: no file changed and no new answer. Stop, say what you know, "
-        "and do one thing that you have not tried; if the work is done, call finish."
+        f"{claimed}{what} brought nothing new: no file changed and no new answer. Stop, say what you know, and do "
+        "one different, concrete action that you have not tried; if the work is done, call finish."
+        f"{tried(state, stale=attention.stale)}"
     )
     return Intervened(intervention="no_progress", key="stale", message=message)
 
@@ -131,14 +156,15 @@ def same_error(
     )
     for key, count in counts:
         if last and count >= limit:
-            return _same_error(key, tool, count, last.what)
+            return _same_error(state, key, tool, count, last.what)
     return None
 
 
-def _same_error(key: str, tool: str, count: int, what: str) -> Intervened:
+def _same_error(state: State, key: str, tool: str, count: int, what: str) -> Intervened:
     message = (
         f'{tool} has now failed {count} times in the same way: "{what.partition(":")[2]}". Trying once more '
-        "the same way does not help: find the cause first, or do it by another tool."
+        "the same way does not help: find the cause first, then do one different, concrete action, "
+        f"perhaps by another tool.{tried(state)}"
     )
     return Intervened(intervention="same_error", key=key, message=message)
 
@@ -148,10 +174,10 @@ def stuck(state: State, thresholds: Thresholds) -> Intervened | None:
     count = state.attention.stuck
     if count < thresholds.stuck_limit:
         return None
-    failed = state.subtask.last_failure if state.subtask else ""
-    tried = f" Last failure: {failed}." if failed else ""
+    failed = short(state.subtask.last_failure, FAILURE_CHARS) if state.subtask else ""
+    failure = f" Last failure: {failed}." if failed else ""
     message = (
         f"You have called yourself stuck {count} times in a row. To recover: name what you tried and why it failed,"
-        f" then do one different, concrete action.{tried} Else complete_subtask with success=false."
+        f" then do one different, concrete action.{failure} Else complete_subtask with success=false.{tried(state)}"
     )
     return Intervened(intervention="stuck", key="stuck", message=message)

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
+
+from clew_shared.model import Action, Result
+from clew_shared.progress import is_wait
+from clew_shared.signature import signature
 
 if TYPE_CHECKING:
     from clew_shared.gate.verdict import Proposal
     from clew_shared.state import State, Tally
+
+
+TRIED_MAX = 3
+ARGS_CHARS = 120
+HEAD_CHARS = 200
+_SAID = {
+    Result.FAILURE: "failed",
+    Result.ERROR: "failed",
+    Result.TIMEOUT: "ran out of time",
+    Result.BLOCKED: "refused",
+    Result.SUCCESS: "brought nothing new",
+}
+
+_FAILED = frozenset(_SAID) - {Result.SUCCESS}
 
 
 def last_tally(state: State, proposal: Proposal) -> Tally | None:
@@ -37,3 +56,41 @@ def what_else(state: State) -> str:
         "call finish; otherwise try a different action (read the output above, change a file, another command), "
         "or complete_subtask with success=false to say that this way does not work and a replan is needed."
     )
+
+
+def tried(state: State, *, stale: int = 0) -> str:
+    """List the last distinct actions of the subtask that failed or were refused, each with what it said.
+
+    Those of the last `stale` actions that succeeded count too: they brought nothing new. The text begins with a
+    line break, so that what stands before it can be told alone; "" where there is nothing to list.
+    """
+    actions = state.subtask.actions if state.subtask else []
+    lines: list[str] = []
+    seen: set[str] = set()
+    for at, action in enumerate(reversed(actions)):
+        name = signature(action.name, action.args, state.spec.workspace)
+        idle = (
+            action.result == Result.SUCCESS and at < stale and not is_wait(action.name, action.args)
+        )
+        if name not in seen and (idle or action.result in _FAILED):
+            lines.append(_tried(state, action, name))
+        seen.add(name)
+        if len(lines) == TRIED_MAX:
+            break
+    return "\n".join(["", "Tried so far:", *reversed(lines)]) if lines else ""
+
+
+def _tried(state: State, action: Action, name: str) -> str:
+    worlds = state.scope.tallies.get(name, {})
+    last = max(worlds.values(), key=lambda t: t.seq, default=None)
+    said = f': "{short(last.head, HEAD_CHARS)}"' if last and last.head else ""
+    args = short(
+        json.dumps(action.args, sort_keys=True, ensure_ascii=False, default=str), ARGS_CHARS
+    )
+    return f"- {action.name} {args} {_SAID[Result(action.result)]}{said}"
+
+
+def short(text: str, chars: int) -> str:
+    """Put a text on one line of at most so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= chars else line[: chars - 1] + "…"

@@ -12,7 +12,14 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Literal
 
-from clew_shared.thoughts import Theme, theme
+from clew_shared.thoughts import GENERAL, echoes, merged, theme
+from clew_shared.windows import (
+    Window,
+    Windows,
+    is_marker,
+    progress_marker,
+    urgency_marker,
+)
 from clew_worker.context.exchanges import (
     Kind,
     Message,
@@ -22,13 +29,6 @@ from clew_worker.context.exchanges import (
     flatten,
     last_exchanges,
     text_of,
-)
-from clew_shared.windows import (
-    Window,
-    Windows,
-    is_marker,
-    progress_marker,
-    urgency_marker,
 )
 
 StuckType = Literal["theme_loop", "repeated_planning", "no_progress"]
@@ -55,10 +55,11 @@ class DualTrackContext:
     """Memory streams of one question, and the message list built from them.
 
     `max_tokens` bounds the built list (estimated; the system prompt, the question and what the
-    user said last stay even beyond it). `windows` holds the thresholds by iteration.
+    user said last stay even beyond it). `windows` holds the thresholds by iteration, `themes` words
+    in the place of those of a built-in theme, or of a new one (as `[loops.themes]` of the config).
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the agreed signature, and all but two have defaults
         self,
         system_prompt: str,
         user_message: str,
@@ -68,6 +69,8 @@ class DualTrackContext:
         theme_window: int = 3,
         max_iterations: int = 30,
         windows: Windows | None = None,
+        *,
+        themes: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         if min(max_tokens, consecutive_threshold, theme_window, max_iterations) < 1:
             raise ValueError("max_tokens, thresholds and max_iterations must be at least 1")
@@ -83,8 +86,11 @@ class DualTrackContext:
         self.thinking_blocks: list[str] = []
         self.research_context: dict[str, Any] = {}
         self.consecutive_thoughts_without_tools = 0
-        self.last_thinking_themes: list[Theme] = []
+        self.last_thinking_themes: list[str] = []
         self.iterations_without_new_facts = 0
+        self._themes = merged(themes or {})
+        self._said: list[str] = []
+        self._alike = 0
         self._known_facts: set[str] = set()
         self._news = False
         self._quiet_since = 0
@@ -114,35 +120,45 @@ class DualTrackContext:
         if digest not in self._known_facts:
             self._known_facts.add(digest)
             self._news = True
+            self._said, self._alike = [], 0
 
     def add_thinking(self, content: str | None, has_tool_calls: bool = False) -> None:
         """Keep a thought and what it is about; one with tool calls ends a streak of mere words."""
         text = content or ""
         self.thinking_blocks.append(text)
         self._tokens += self.windows.tokens({"role": "assistant", "content": text})
-        self.last_thinking_themes.append(theme(text))
+        self.last_thinking_themes.append(theme(text, self._themes))
         del self.last_thinking_themes[: -self.theme_window]
+        self._alike = self._alike + 1 if echoes(text, self._said) else 1
+        self._said = [*self._said, text][-self.theme_window :]
         streak = self.consecutive_thoughts_without_tools + 1
         self.consecutive_thoughts_without_tools = 0 if has_tool_calls else streak
 
     def detect_stuck_loop(self, iteration: int) -> StuckType | None:
         """Say how the agent is stuck, if it is; to be asked once an iteration.
 
-        `theme_loop`: the last `theme_window` thoughts have one theme; `repeated_planning`:
-        `consecutive_threshold` thoughts without a tool call; `no_progress`: as many iterations
-        without a new tool result as `windows.iterations_without_facts`.
+        `theme_loop`: the last `theme_window` thoughts have one theme, or say the same in other
+        words with no new result between; `repeated_planning`: `consecutive_threshold` thoughts
+        without a tool call; `no_progress`: as many iterations without a new tool result as
+        `windows.iterations_without_facts`.
         """
         if self._news:
             self._quiet_since, self._news = iteration, False
         self.iterations_without_new_facts = max(0, iteration - self._quiet_since)
-        themes = self.last_thinking_themes
-        if len(themes) >= self.theme_window and len(set(themes)) == 1 and themes[0] != "general":
+        if self._one_theme() or self._one_thought():
             return "theme_loop"
         if self.consecutive_thoughts_without_tools >= self.consecutive_threshold:
             return "repeated_planning"
         if self.iterations_without_new_facts >= self.windows.iterations_without_facts:
             return "no_progress"
         return None
+
+    def _one_theme(self) -> bool:
+        themes = self.last_thinking_themes
+        return len(themes) >= self.theme_window and {*themes} == {themes[0]} != {GENERAL}
+
+    def _one_thought(self) -> bool:
+        return self._alike >= max(2, self.theme_window)
 
     def should_trim_context(self, iteration: int) -> bool:
         """Say whether the list must be cut: by the iteration, or for the tokens gathered so far."""
@@ -302,8 +318,10 @@ class DualTrackContext:
 
     def _stuck_text(self, stuck_type: str) -> str:
         if stuck_type == "theme_loop":
-            about = (self.last_thinking_themes or ["general"])[-1].replace("_", " ")
-            seen = f"You're repeating yourself: the last {self.theme_window} thoughts were {about}."
+            about = (self.last_thinking_themes or [GENERAL])[-1].replace("_", " ")
+            alike = "said the same in other words"
+            what = alike if self._one_thought() and not self._one_theme() else f"were {about}"
+            seen = f"You're repeating yourself: the last {self.theme_window} thoughts {what}."
         elif stuck_type == "repeated_planning":
             count = self.consecutive_thoughts_without_tools
             seen = f"You have been thinking {count} times in a row without using a tool."

@@ -1,0 +1,277 @@
+"""Thoughts that say the same in other words, themes of the config, and claims that the evidence does not bear out."""
+
+import pytest
+
+from clew_shared.settings import Loops
+from clew_shared.state import THOUGHTS_KEPT
+
+PLAN = (
+    "The import is missing, so the build breaks. I will add the import to the module.",
+    "Since the import is missing, the build breaks; let me add the import to the module.",
+    "First I will add the import to the module: the build breaks because the import is missing.",
+    "I add the missing import to the module, as the build breaks.",
+    "The build breaks. The import is missing. Let me add it to the module.",
+)
+
+
+def in_vain(agent, n):
+    """Search for something new that is not there: after the first such search nothing is learned."""
+    return agent.act("search", {"pattern": f"p{n}"}, output="nothing found").word
+
+
+def test_a_plan_rephrased_is_seen_though_its_theme_is_general(agent):
+    assert [agent.think(text, tools=True) for text in PLAN[:3]] == ["", "", "theme"]
+    assert agent.state.attention.theme.what == "general"
+
+
+def test_a_plan_rephrased_is_seen_though_actions_that_teach_nothing_lie_between(agent):
+    in_vain(agent, 0)
+    words = []
+    for n, text in enumerate(PLAN[:3], 1):
+        words.append(agent.think(text, tools=True))
+        in_vain(agent, n)
+    assert words == ["", "", "theme"]
+
+
+def test_the_word_says_that_it_is_the_same_thought_and_has_a_key_of_its_own(agent):
+    for text in PLAN[:3]:
+        agent.think(text, tools=True)
+    (word,) = [e for _, e in agent.take() if e.kind == "intervened"]
+    assert (word.intervention, word.key) == ("theme", "alike")
+    assert "same thing in other words" in word.message
+
+
+def test_that_a_thought_echoes_is_on_record(agent):
+    for text in (PLAN[0], PLAN[1], "Look at the log of the server"):
+        agent.think(text, tools=True)
+    assert [e.echoes for _, e in agent.take() if e.kind == "thought"] == [False, True, False]
+
+
+def test_a_plan_rephrased_on_and_on_is_an_ignored_word_and_then_a_failure(agent):
+    words = [agent.think(text, tools=True) for text in (*PLAN, *PLAN)]
+    assert [n for n, word in enumerate(words[:9]) if word] == [2, 5, 8]
+    assert agent.state.subtask.attempts == 1
+
+
+def test_a_plan_rephrased_that_led_to_something_new_is_no_loop(agent):
+    for n, text in enumerate(PLAN):
+        assert agent.think(text, tools=True) == ""
+        agent.read(f"file {n}", f"text {n}")
+
+
+@pytest.mark.parametrize(
+    "thought",
+    [
+        "Open src/part{}.py and look for the broken loop there",
+        "Step {} is done and I go on with the next part",
+        "I turn to the module {letter} and mend its broken loop",
+    ],
+)
+def test_one_sentence_about_ever_other_things_is_no_loop(agent, thought):
+    names = ("parser", "lexer", "printer", "writer", "reader")
+    for n, name in enumerate(names):
+        assert agent.think(thought.format(n, letter=name), tools=True) == ""
+        agent.fail(f"make {n}", "broken")
+        if n % 2:
+            agent.write("a", str(n))
+
+
+def test_thoughts_of_a_few_words_are_no_plan(agent):
+    assert [agent.think("Let me go on", tools=True) for _ in range(8)] == [""] * 8
+    assert [agent.think("", tools=True) for _ in range(8)] == [""] * 8
+
+
+@pytest.mark.parametrize("wait", ["wait", "poll"])
+def test_waiting_for_a_job_is_no_loop_of_thought(agent, wait):
+    words = []
+    for _ in range(5):
+        words.append(agent.think("The job still runs; I give it a little more time", tools=True))
+        if wait == "wait":
+            agent.act("wait", {"seconds": 5})
+        else:
+            agent.act("job_status", {"id": "7"}, output="running")
+    assert words == [""] * 5
+
+
+@pytest.mark.parametrize("anew", ["feedback", "subtask"])
+def test_feedback_and_a_new_subtask_begin_the_row_anew(played, anew):
+    agent = played(["one", "two"])
+    agent.think(PLAN[0], tools=True)
+    agent.think(PLAN[1], tools=True)
+    if anew == "feedback":
+        agent.feedback()
+    else:
+        agent.complete()
+        agent.advance()
+    assert agent.think(PLAN[2], tools=True) == ""
+    assert agent.state.attention.alike == 1
+
+
+def test_a_thought_is_remembered_across_a_restart(agent):
+    agent.think(PLAN[0], tools=True)
+    agent.restart()
+    agent.think(PLAN[1], tools=True)
+    agent.restart()
+    assert agent.think(PLAN[2], tools=True) == "theme"
+
+
+def test_long_thoughts_that_only_begin_alike_are_different(agent):
+    opening = "The goal is a parser for the config, with tests and documentation. " * 8
+    endings = ("Now the lexer has to be split.", "The docs lack an index.", "Tests fail on empty.")
+    assert [agent.think(opening + end, tools=True) for end in endings] == [""] * 3
+
+
+def test_a_wide_theme_window_is_kept(played):
+    window = THOUGHTS_KEPT + 4
+    agent = played(theme_window=window)
+    words = [agent.think("I plan", tools=True) for _ in range(window)]
+    assert words == [""] * (window - 1) + ["theme"]
+
+
+def test_one_theme_ignored_for_long_is_counted_each_time(agent):
+    agent.run("true")
+    for n in range(40):
+        agent.think(f"I plan step {n}", tools=True)
+    assert agent.state.subtask.attempts >= 2
+
+
+def test_the_themes_are_those_of_the_config_and_a_change_applies_at_once(agent):
+    thoughts = ("Vorgehen eins", "Mein Vorgehen", "Das Vorgehen steht")
+    assert [agent.think(text, tools=True) for text in thoughts[:2]] == ["", ""]
+    agent.core.loops = Loops.model_validate({"themes": {"planning": ["vorgehen"]}})
+    assert [agent.think(text, tools=True) for text in thoughts] == ["", "", "theme"]
+    assert agent.think("I search for the place", tools=True) == ""
+    assert agent.state.attention.theme.what == "search_intent"
+
+
+def test_an_empty_list_switches_a_theme_off(played):
+    agent = played(themes={"search_intent": []})
+    assert [agent.think(f"I search for {n}", tools=True) for n in range(5)] == [""] * 5
+
+
+def test_a_theme_of_ones_own_is_watched_and_named(played):
+    agent = played(themes={"self_doubt": ["not sure"]})
+    for n in range(3):
+        word = agent.core.think(f"I am not sure of {n}", 0.0, has_tool_calls=True).intervention
+    assert word.kind == "theme"
+    assert "self doubt" in word.message
+
+
+# -- what recovery prompts say -----------------------------------------------------------------------------
+
+
+def heard(agent, kind):
+    return [e.message for _, e in agent.take() if e.kind == "intervened" and e.intervention == kind]
+
+
+def test_being_stuck_names_what_was_tried_and_asks_for_one_different_action(agent):
+    agent.fail("make all", "cc: command not found")
+    agent.read("README", "text")
+    agent.act("edit_file", {"path": "a.py", "old": "x", "new": "y"}, "error", "old is not there")
+    for _ in range(3):
+        agent.reflect("stuck")
+    (message,) = heard(agent, "stuck")
+    assert '- run_cmd {"cmd": "make all"} failed: "cc: command not found"' in message
+    assert (
+        '- edit_file {"new": "y", "old": "x", "path": "a.py"} failed: "old is not there"' in message
+    )
+    assert "README" not in message
+    assert "one different, concrete action" in message
+
+
+def test_the_last_three_different_failures_are_named_once_each(agent):
+    for cmd in ("one", "two", "three", "four", "four", "three"):
+        agent.fail(cmd, f"{cmd} is broken")
+    for _ in range(3):
+        agent.reflect("stuck")
+    (message,) = heard(agent, "stuck")
+    assert [line.split('"')[3] for line in message.splitlines()[2:]] == ["two", "four", "three"]
+
+
+def test_what_was_refused_is_named_with_what_it_said(agent):
+    for _ in range(3):
+        agent.fail("make", "2 errors")
+    for _ in range(3):
+        agent.reflect("stuck")
+    (message,) = heard(agent, "stuck")
+    assert '- run_cmd {"cmd": "make"} refused: "2 errors"' in message
+
+
+def test_what_works_by_now_is_not_named(agent):
+    agent.fail("make", "2 errors")
+    agent.write("a", "1")
+    agent.run("make", output="built")
+    for _ in range(3):
+        agent.reflect("stuck")
+    (message,) = heard(agent, "stuck")
+    assert "Tried so far" not in message
+
+
+def test_actions_that_brought_nothing_are_named_where_nothing_comes(agent):
+    for n in range(6):
+        in_vain(agent, n)
+    (message,) = heard(agent, "no_progress")
+    assert '- search {"pattern": "p5"} brought nothing new: "nothing found"' in message
+    assert "p2" not in message
+
+
+def test_the_same_error_names_the_ways_that_were_tried(agent):
+    for n in range(3):
+        agent.act("read_file", {"path": f"src/{n}.py"}, "error", f"no such file: src/{n}.py")
+    (message,) = heard(agent, "same_error")
+    assert message.count("no such file: src/") >= 3
+
+
+def test_a_message_is_bounded_however_long_actions_and_outputs_are(agent):
+    for n in range(5):
+        agent.fail("x" * 5000 + str(n), "ä\n" * 5000)
+    agent.complete(success=False, failure="f" * 5000)
+    for _ in range(3):
+        agent.reflect("stuck")
+    messages = heard(agent, "stuck") + heard(agent, "same_error")
+    assert messages
+    assert all(len(message) <= 2000 for message in messages)
+
+
+def test_a_failure_by_ignored_words_is_told_in_one_line(agent):
+    for n in range(12):
+        in_vain(agent, n)
+    assert agent.state.subtask.attempts == 1
+    assert "\n" not in agent.state.subtask.last_failure
+
+
+# -- claims and evidence -----------------------------------------------------------------------------------
+
+
+def test_a_claim_to_advance_without_a_new_fact_is_told_so(agent):
+    for _ in range(5):
+        agent.reflect("advancing")
+    (message,) = heard(agent, "no_progress")
+    assert message.startswith("You call it advancing, but 5 iterations brought nothing new")
+
+
+@pytest.mark.parametrize("last", ["", "stuck"])
+def test_without_a_claim_nothing_is_said_of_one(agent, last):
+    for assessment in ("advancing", "advancing", "stuck", last, last):
+        agent.reflect(assessment)
+    (message,) = heard(agent, "no_progress")
+    assert "advancing" not in message
+
+
+def test_claims_are_counted_until_a_fact_comes(agent):
+    agent.reflect("advancing")
+    agent.reflect("advancing")
+    assert agent.state.attention.claims == 2
+    agent.read("a", "text")
+    agent.reflect("advancing")
+    assert agent.state.attention.claims == 0
+
+
+def test_no_progress_is_not_said_right_after_a_new_fact(agent):
+    for n in range(3):
+        agent.act("read_file", {"path": f"x{n}"}, "error", f"no such file: x{n}")
+    for _ in range(5):
+        agent.reflect("advancing")
+    assert heard(agent, "no_progress") == []
+    words = [agent.read(f"file {n}", f"text {n}").word for n in range(5)]
+    assert words == [""] * 5
