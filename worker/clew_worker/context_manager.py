@@ -62,8 +62,10 @@ class ContextManager:
         """
         self.close()
         if os.environ.get("CLEW_FD"):
-            self._open = RemoteGoal(SyncClient.from_env())
+            self._open = RemoteGoal(_daemon())
             return self._open.work
+        if not isinstance(goal, str):
+            raise TypeError(f"a goal is a text, not {goal!r:.80}: load_or_init('Create a package')")
         text = goal.strip()
         if not text:
             raise ValueError("a goal needs a text: load_or_init('Create a package with tests')")
@@ -99,7 +101,7 @@ class ContextManager:
         workspace; where it is not given, the disk is compared. `answer` has the reason.
         """
         report = _report(result, output, changed, error_msg)
-        self.answer = self._goal.record(name, _plain(dict(args or {})), report)
+        self.answer = self._goal.record(name, _named(name, args), report)
         return self.answer.allowed
 
     def propose(self, name: str, args: Mapping[str, Any] | None = None) -> Answer:
@@ -107,7 +109,7 @@ class ContextManager:
 
         An action without an outcome when the process dies is `interrupted`; twice, and it is refused.
         """
-        self.answer = self._goal.propose(name, _plain(dict(args or {})))
+        self.answer = self._goal.propose(name, _named(name, args))
         return self.answer
 
     def outcome(
@@ -128,6 +130,8 @@ class ContextManager:
 
     def update_probe_state(self, probes: Mapping[str, bool]) -> None:
         """Store what is true of the workspace, by name; other names stay as they were."""
+        if not isinstance(probes, Mapping):
+            raise TypeError(f"probes are names with true or false, not {probes!r:.80}")
         self._goal.see_probes({str(name): bool(ok) for name, ok in probes.items()})
 
     # -- the tree ----------------------------------------------------------------------------------
@@ -186,13 +190,37 @@ class ContextManager:
         self.close()
 
 
+def _daemon() -> SyncClient:
+    try:
+        return SyncClient.from_env()
+    except (OSError, ValueError) as error:
+        raise RuntimeError(
+            f"CLEW_FD={os.environ['CLEW_FD']} is no connection to a daemon ({error}): let clew start "
+            "this program, or unset CLEW_FD to keep the record in this folder"
+        ) from error
+
+
+def _named(name: str, args: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Give an action's arguments as JSON; TypeError and ValueError say what an action needs."""
+    if not isinstance(name, str) or not name.strip():
+        raise ValueError(f"an action needs the name of its tool, not {name!r:.80}")
+    if args is not None and not isinstance(args, Mapping):
+        raise TypeError(
+            f"args of {name} must be names with values, such as {{'cmd': 'ls'}}, not {args!r:.80}"
+        )
+    plain = _plain(args or {})
+    assert isinstance(plain, dict)  # noqa: S101 - a mapping in is a mapping out
+    return plain
+
+
 def _report(result: str, output: str | None, changed: bool | None, error_msg: str) -> Report:
     known = _RESULTS.get(str(result))
     if known is None:
         raise ValueError(f"result {result!r} is none of success, failure, error, timeout")
     told = error_msg if output is None and error_msg else output
     if told is not None:
-        text = told if isinstance(told, str) else json.dumps(_plain(told), ensure_ascii=False)
+        plain = _plain(told)
+        text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
         told = redact(cut(text, OUTPUT_BYTES))
     return Report(known, told, changed)
 
@@ -206,6 +234,8 @@ def _plain(value: Any) -> Any:
             return value
         case Mapping():
             return {str(k): _plain(v) for k, v in value.items()}
+        case bytes() | bytearray():
+            return redact(value.decode("utf-8", "replace"))
         case list() | tuple() | set() | frozenset():
             ordered = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
             return [_plain(v) for v in ordered]

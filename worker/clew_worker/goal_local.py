@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from clew_shared import events as ev
-from clew_shared.contextdir import FOLDER, ContextDir
+from clew_shared.contextdir import ContextDir
 from clew_shared.core import Core, Report, Verdict, WrongState
 from clew_shared.fold import fold
-from clew_shared.ledger import Entry, TurnLedger
+from clew_shared.ledger import Entry
 from clew_shared.model import Goal, GoalStatus, StepStatus
 from clew_shared.publish import HistoryFold, history_view, state_view
 from clew_shared.state import State
 from clew_worker.executor.world import WorldWatch
+from clew_worker.local_record import born, lives_elsewhere, open_ledger
 from clew_worker.work_state import Answer, Edit, WorkState
 
 if TYPE_CHECKING:
@@ -35,8 +36,11 @@ if TYPE_CHECKING:
 
     from clew_shared.settings import Loops
 
-LEDGER = "ledger.db"
 ID_CHARS_MAX = 40
+STATE_EVERY_S = 0.25
+STATE_LARGE_ACTIONS = 200
+"""From so many different actions in a scope on `state.json` is written at most every 250 ms."""
+
 ANOTHER_WAY = (
     "The subtask is blocked: this way does not work. Put other subtasks into its task, "
     "or go on to the next one (advance_to_next_subtask)."
@@ -67,7 +71,8 @@ class LocalGoal:
         self._watch = WorldWatch(str(folder), loops.ignore)
         self._published = ContextDir(str(folder))
         self._history: HistoryFold | None = None  # None: the files are to be built anew
-        self._records = _open_ledger(folder)
+        self._state_written = 0.0
+        self._records = open_ledger(folder)
         self._next_seq = 0
         self._torn = True  # the state in memory is not that of the ledger
         self._core = self._core_of(State(goal_id=self._goal_id))
@@ -209,9 +214,10 @@ class LocalGoal:
                 core.emit(ev.GoalStarted(at=at))
                 state.goal.tasks.clear()  # the agent brings the tree
                 self._emit_tree(at)
-            core.interrupt("the process ended", at, counts=True)
+            if not lives_elsewhere(state):
+                core.interrupt("the process ended", at, counts=True)
             started = ev.WorkerStarted(
-                at=at, epoch=state.epoch + 1, agent="library", pid=os.getpid()
+                at=at, epoch=state.epoch + 1, agent="library", pid=os.getpid(), created=born()
             )
             core.emit(started)
             core.see_world(self._digest(), at)
@@ -360,19 +366,28 @@ class LocalGoal:
 
     def _publish(self, done: list[Any]) -> None:
         """Write what people and programs read; where that fails it is built anew with the next call."""
-        view = state_view(self.state)
         with suppress(OSError):  # all is recorded: a file that cannot be written loses nothing
-            if self._history is not None and self._publish_new(view, done, self._history):
-                return
-            self._rebuild(view)
+            if self._history is None or not self._publish_new(done, self._history):
+                self._rebuild(state_view(self.state))
             return
         self._history = None
 
-    def _publish_new(self, view: dict[str, Any], done: list[Any], history: HistoryFold) -> bool:
+    def _publish_new(self, done: list[Any], history: HistoryFold) -> bool:
+        view = None if self._state_can_wait(done) else state_view(self.state)
         ended = [(history.take(r.seq, r.event), r) for r in done]
         lines = [history_view(e[0], _text(r.output)) for e, r in ended if e]
         looped = any(isinstance(r.event, ev.LoopDetected) for r in done)
         return self._published.update(view, lines, history.loops if looped else None)
+
+    def _state_can_wait(self, done: list[Any]) -> bool:
+        """Tell whether `state.json` may follow later: it is large, and nothing but an action was done."""
+        if len(self.state.loop_counts) < STATE_LARGE_ACTIONS:
+            return False
+        plain = done and all(r.event.kind in ("action_allowed", "action_finished") for r in done)
+        if plain and time.monotonic() - self._state_written < STATE_EVERY_S:
+            return True
+        self._state_written = time.monotonic()
+        return False
 
     def _rebuild(self, view: dict[str, Any]) -> None:
         history = HistoryFold()
@@ -381,14 +396,6 @@ class LocalGoal:
         lines = [history_view(e[0], _text(self._records.output(e[1]))) for e in found if e]
         self._history = history
         self._published.rebuild(view, lines, history.loops)
-
-
-def _open_ledger(folder: Path) -> TurnLedger:
-    place = folder / FOLDER
-    if place.is_symlink():
-        raise NotADirectoryError(f"{place} is a link; the record is kept in a folder of its own")
-    place.mkdir(mode=0o755, exist_ok=True)
-    return TurnLedger.open(place / LEDGER)
 
 
 def _entry(goal: str, record: Any) -> Entry:

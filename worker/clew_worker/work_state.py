@@ -98,7 +98,8 @@ class WorkState:
         self._probes = dict(state.last_probe_state)
 
     def edit(self) -> Edit | None:
-        """Say what was changed by hand; ValueError where a status is none."""
+        """Say what was changed by hand; TypeError for what is no task, ValueError where a status is none."""
+        check_parts(self.goal)
         place = (self.current_task_idx, self.current_subtask_idx)
         counts, blocked = dict(self.loop_counts), tuple(self.blocked_actions)
         same = (counts, blocked, self.last_probe_state) == (
@@ -209,6 +210,22 @@ class WorkState:
     def seq(self) -> int:
         """The number of the last recorded event."""
         return self._state.seq
+
+
+def check_parts(goal: Goal) -> None:
+    """Raise TypeError for a part of the tree that is none."""
+    for task in goal.tasks:
+        if not isinstance(task, Task):
+            raise TypeError(
+                f"goal.tasks holds {task!r:.80}, which is no Task: "
+                "append Task('Write it', [Subtask('Write add()')])"
+            )
+        for subtask in task.subtasks:
+            if not isinstance(subtask, Subtask):
+                raise TypeError(
+                    f"the task {task.description!r} holds {subtask!r:.80}, which is no Subtask: "
+                    "append Subtask('Write add()')"
+                )
 
 
 def check_statuses(goal: Goal) -> None:
