@@ -179,6 +179,15 @@ def test_being_stuck_names_what_was_tried_and_asks_for_one_different_action(agen
     assert "one different, concrete action" in message
 
 
+def test_of_a_long_output_both_ends_are_named(agent):
+    agent.fail("make", "begin " + "and so on\n" * 500 + "cc: fatal error")
+    for _ in range(3):
+        agent.reflect("stuck")
+    (message,) = heard(agent, "stuck")
+    assert '"begin and' in message
+    assert 'cc: fatal error"' in message
+
+
 def test_the_last_three_different_failures_are_named_once_each(agent):
     for cmd in ("one", "two", "three", "four", "four", "three"):
         agent.fail(cmd, f"{cmd} is broken")

@@ -40,8 +40,16 @@ def review(
         stuck(state, thresholds),
     ):
         if found and (due := _due(state, found)):
-            return due
+            return _with_tried(state, due)
     return None
+
+
+def _with_tried(state: State, due: Intervened) -> Intervened:
+    """Name what was tried, after a line break: what stands before it can be told alone."""
+    if _FAMILY[due.intervention] == "thought":
+        return due
+    stale = state.attention.stale if due.intervention == "no_progress" else 0
+    return due.model_copy(update={"message": due.message + tried(state, stale=stale)})
 
 
 def _due(state: State, found: Intervened) -> Intervened | None:
@@ -128,7 +136,6 @@ def no_progress(state: State, thresholds: Thresholds) -> Intervened | None:
     message = (
         f"{claimed}{what} brought nothing new: no file changed and no new answer. Stop, say what you know, and do "
         "one different, concrete action that you have not tried; if the work is done, call finish."
-        f"{tried(state, stale=attention.stale)}"
     )
     return Intervened(intervention="no_progress", key="stale", message=message)
 
@@ -156,15 +163,15 @@ def same_error(
     )
     for key, count in counts:
         if last and count >= limit:
-            return _same_error(state, key, tool, count, last.what)
+            return _same_error(key, tool, count, last.what)
     return None
 
 
-def _same_error(state: State, key: str, tool: str, count: int, what: str) -> Intervened:
+def _same_error(key: str, tool: str, count: int, what: str) -> Intervened:
     message = (
         f'{tool} has now failed {count} times in the same way: "{what.partition(":")[2]}". Trying once more '
         "the same way does not help: find the cause first, then do one different, concrete action, "
-        f"perhaps by another tool.{tried(state)}"
+        "perhaps by another tool."
     )
     return Intervened(intervention="same_error", key=key, message=message)
 
@@ -178,6 +185,6 @@ def stuck(state: State, thresholds: Thresholds) -> Intervened | None:
     failure = f" Last failure: {failed}." if failed else ""
     message = (
         f"You have called yourself stuck {count} times in a row. To recover: name what you tried and why it failed,"
-        f" then do one different, concrete action.{failure} Else complete_subtask with success=false.{tried(state)}"
+        f" then do one different, concrete action.{failure} Else complete_subtask with success=false."
     )
     return Intervened(intervention="stuck", key="stuck", message=message)

@@ -1,4 +1,4 @@
-"""What a refusal says: what happened the last time, and what to do instead. Plain words, no jargon."""
+"""What a refusal says, and a recovery prompt: what happened the last time, and what to do instead. Plain words, no jargon."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from clew_shared.model import Action, Result
-from clew_shared.progress import is_wait
+from clew_shared.progress import both_ends, is_wait
 from clew_shared.signature import signature
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def what_else(state: State) -> str:
 def tried(state: State, *, stale: int = 0) -> str:
     """List the last distinct actions of the subtask that failed or were refused, each with what it said.
 
-    Those of the last `stale` actions that succeeded count too: they brought nothing new. The text begins with a
-    line break, so that what stands before it can be told alone; "" where there is nothing to list.
+    Those of the last `stale` actions that succeeded count too: they brought nothing new. Each stands on a line
+    of its own, the first one after a line break; "" where there is nothing to list.
     """
     actions = state.subtask.actions if state.subtask else []
     lines: list[str] = []
@@ -83,7 +83,8 @@ def tried(state: State, *, stale: int = 0) -> str:
 def _tried(state: State, action: Action, name: str) -> str:
     worlds = state.scope.tallies.get(name, {})
     last = max(worlds.values(), key=lambda t: t.seq, default=None)
-    said = f': "{short(last.head, HEAD_CHARS)}"' if last and last.head else ""
+    head = both_ends(" ".join(last.head.split()), HEAD_CHARS) if last else ""
+    said = f': "{head}"' if head else ""
     args = short(
         json.dumps(action.args, sort_keys=True, ensure_ascii=False, default=str), ARGS_CHARS
     )
