@@ -54,7 +54,7 @@ NUMBER_WORDS = _words(
 )
 _FRAMES = _words(
     "first next finally afterwards because since while want wants like try again also still just simply i'd i've "
-    "we'd we've we'll"
+    "we'd we've we'll think believe plan plans planning idea best way forward step steps proceed"
 )
 """How a plan is told, not what it is."""
 
@@ -148,7 +148,7 @@ def stem(word: str) -> str:
 
 def _undoubled(root: str) -> str:
     doubled = root[-1] == root[-2] and root[-1] not in "aeioulsz"
-    return root[:-1] if doubled else root
+    return root[:-1] if doubled and len(root) > _SHORTEST_STEM else root  # "add" has two of its own
 
 
 def _occurs(entry: str, words: Sequence[str]) -> bool:

@@ -76,6 +76,10 @@ def test_a_phrase_may_be_written_with_signs():
             "Since the import is missing, the tests fail. Let me add it to the module.",
         ),
         (
+            "My plan is to add the missing import to the module",
+            "I think the best way forward is adding the missing import to the module",
+        ),
+        (
             "Before sending the request, check that the server is up",
             "Check whether the server is up before sending the request",
         ),
@@ -104,6 +108,11 @@ def test_a_rephrased_thought_is_near(a, b):
             "Look in the source folder for the definition of the handler",
             "Look in the tests folder for the definition of the handler",
         ),
+        ("Start the server of the test suite", "Stop the server of the test suite"),
+        (
+            "Read the config, fix the parser, run the tests",
+            "Read the config, fix the parser, run the tests, then write the docs",
+        ),
         ("Look at the first chapter of the manual", "Look at the chapter of the manual"),
         ("Check the server before sending the mail", "Check the server after sending the mail"),
         ("Fix the parser so that the tests pass", "Fix the parser"),
@@ -121,6 +130,7 @@ def test_inflected_words_have_one_stem():
     assert stem("changes") == stem("changing") == stem("change")
     assert stem("running") == stem("runs") == stem("run")
     assert stem("dependencies") == stem("dependency")
+    assert stem("adding") == stem("added") == stem("add")
     assert stem("class") == "class"
 
 

@@ -1,4 +1,4 @@
-"""What a refusal says, and a recovery prompt: what happened the last time, and what to do instead. Plain words, no jargon."""
+"""What a refusal and a recovery prompt say: what happened the last time, what to do instead. Plain words, no jargon."""
 
 from __future__ import annotations
 
