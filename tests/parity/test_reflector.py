@@ -1,5 +1,9 @@
 import pytest
 
+from clew_shared.playbook.curator import opposite, same
+from clew_shared.playbook.faults import FAULTS
+from clew_shared.playbook.patterns import PATTERNS
+from clew_shared.playbook.recoveries import RECOVERIES
 from clew_worker import ExecutionReflector, Playbook, ToolCall
 from clew_worker.playbook.steps import Kind, steps
 
@@ -198,3 +202,122 @@ def test_calls_of_other_shapes_are_read_by_their_fields():
 )
 def test_shell_commands_are_read_as_the_steps_that_they_are(command, kinds):
     assert [step.kind for step in steps([cmd(command)])] == kinds
+
+
+# -- what went wrong on the way and was overcome -----------------------------------------------------
+
+
+def failed(call, output=""):
+    return ToolCall(call.name, call.parameters, "error", output)
+
+
+@pytest.mark.parametrize(
+    ("calls", "begins"),
+    [
+        (
+            [failed(cmd("python x.py")), cmd("pip install flask"), cmd("python x.py")],
+            "When a command lacks",
+        ),
+        ([failed(edit("a.py")), read("a.py"), edit("a.py")], "When an edit fails, read"),
+        ([failed(cmd("pytest")), edit("a.py"), cmd("pytest")], "When a test fails"),
+        ([failed(read("a.py")), LIST, read("src/a.py")], "When a file is not where"),
+        ([failed(cmd("python x.py")), edit("x.py"), cmd("python x.py")], "When a program fails"),
+        (
+            [
+                failed(ToolCall("book", {"paid": 1})),
+                ToolCall("add", {"a": 1}),
+                ToolCall("book", {"paid": 2}),
+            ],
+            "When a tool refuses",
+        ),
+    ],
+)
+def test_a_failure_that_was_overcome_teaches_how_and_shows_all_three_steps(calls, begins):
+    result = reflect(*calls)
+    assert result.content.startswith(begins)
+    assert "(failed) → " in result.content
+    assert result.calls == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [failed(cmd("python x.py")), cmd("python x.py")],
+        [cmd("pip install flask"), failed(cmd("python x.py"))],
+        [failed(edit("a.py")), read("b.py"), edit("a.py")],
+        [failed(cmd("pytest")), cmd("pytest"), edit("a.py")],
+        [failed(cmd("python x.py")), failed(cmd("pip install flask")), cmd("python x.py")],
+    ],
+)
+def test_what_was_not_mended_in_between_is_no_recovery(calls):
+    result = reflect(*calls)
+    assert result is None or not result.content.startswith("When ")
+
+
+@pytest.mark.parametrize(
+    ("call", "output", "says"),
+    [
+        (edit("a.py"), "old is not in a.py", "copy more of it exactly"),
+        (edit("a.py"), "No replacement was performed: did not appear verbatim", "copy more of it"),
+        (cmd("pytest"), "E  assert 1 == 2\n1 failed", "failing assertion"),
+        (cmd("pytest"), "ImportError in tests/test_a.py", "import fails"),
+        (cmd("python a.py"), "SyntaxError: invalid syntax", "does not parse"),
+        (cmd("ls src"), "ls: cannot access 'src': No such file or directory", "list the folder"),
+        (cmd("make -q"), "make: unrecognized option", "read the help"),
+        (ToolCall("notion_search", {"query": "x"}), "401 Unauthorized", "credentials"),
+        (ToolCall("WebSearch", {"query": "x"}), "tool WebSearch not found", "one that is offered"),
+        (ToolCall("book", {"paid": 1}), "payment does not add up", "its message names"),
+    ],
+)
+def test_an_error_is_met_by_what_it_said(call, output, says):
+    assert says in reflect(READ, failed(call, output), outcome="error").content
+
+
+def test_where_no_call_is_known_to_have_failed_none_is_blamed():
+    ok = [ToolCall(c.name, c.parameters, "success") for c in (LIST, READ, cmd("python x.py"))]
+    assert reflect(*ok, outcome="error") is None
+
+
+def test_a_failure_that_was_made_good_later_is_not_blamed():
+    calls = (
+        failed(cmd("pytest"), "1 failed"),
+        edit("a.py"),
+        ToolCall("run_cmd", {"cmd": "pytest"}, "success"),
+    )
+    assert reflect(*calls, outcome="error") is None
+
+
+def test_a_tool_that_is_no_command_gets_no_advice_about_commands():
+    result = reflect(
+        READ,
+        failed(ToolCall("book_reservation", {"paid": 1}), "Error: not enough seats"),
+        outcome="error",
+    )
+    assert "command" not in result.content
+
+
+def test_no_two_lessons_say_the_same_or_the_opposite():
+    sentences = [one.sentence for one in (*FAULTS, *PATTERNS, *RECOVERIES)]
+    pairs = [(a, b) for a in sentences for b in sentences if a < b]
+    assert [pair for pair in pairs if same(*pair) or opposite(*pair)] == []
+
+
+@pytest.mark.parametrize(
+    ("call", "kinds"),
+    [
+        (ToolCall("python", {"cmd": "decrypt.py"}), [Kind.RUN]),
+        (ToolCall("cd", {"cmd": "/testbed && pytest"}), [Kind.TEST]),
+        (ToolCall("open", {"cmd": "chall.py"}), [Kind.READ]),
+        (ToolCall("create", {"cmd": "decrypt.py"}), [Kind.WRITE]),
+        (ToolCall("str_replace_editor", {"cmd": "view /a.py --view_range 1 9"}), [Kind.READ]),
+        (ToolCall("str_replace_editor", {"command": "insert", "path": "a.py"}), [Kind.WRITE]),
+        (ToolCall("calculate", {"expression": "1 + 1"}), [Kind.OTHER]),
+    ],
+)
+def test_tools_of_other_agents_are_read_as_what_they_do(call, kinds):
+    assert [step.kind for step in steps([call])] == kinds
+
+
+def test_one_search_written_in_two_ways_is_one_search():
+    assert reflect(cmd("grep -rn Shell src"), cmd("grep -rn 'Shell' src/")) is None
+    assert reflect(cmd("grep -rn Shell src"), cmd("grep -rn Policy src")) is not None

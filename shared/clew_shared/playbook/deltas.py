@@ -10,9 +10,9 @@ from typing import Any
 
 from clew_shared import events as ev
 from clew_shared.playbook.bullet import TAGS, Bullet, Tag
+from clew_shared.playbook.faults import PASSING_FAULT
 from clew_shared.playbook.playbook import Playbook, worded
 from clew_shared.playbook.record import apply
-from clew_shared.playbook.reflector import PASSING_FAULT
 from clew_shared.redact import redact
 
 BULLETS_MAX = 2_000

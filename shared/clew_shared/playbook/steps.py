@@ -41,13 +41,19 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing done: its kind, what it was done to, and the number of the call that did it."""
+    """One thing done: its kind, what it was done to, and the number of the call that did it.
+
+    `is_known` says that the caller told what came of it, `is_shell` that it is a command line.
+    """
 
     kind: Kind
     target: str
     shown: str
     call: int
+    tool: str = ""
     failed: bool = False
+    is_known: bool = False
+    is_shell: bool = False
     output: str = ""
 
     @property
@@ -74,18 +80,18 @@ def _names(text: str) -> frozenset[str]:
 
 _SHELL = _names(
     "run_cmd, run_command, bash, shell, sh, terminal, execute, execute_command, bash_execute,"
-    "execute_bash, run_shell, run_shell_command, exec, run, command"
+    "execute_bash, run_shell, run_shell_command, run_bash, exec, run, command"
 )
 _TOOLS = {
     Kind.LIST: _names("list_files, list_directory, list_dir, ls, glob, tree, find_files"),
     Kind.READ: _names("read_file, read, view_file, view, open_file, cat, read_files, open"),
     Kind.WRITE: _names(
-        "write_file, edit_file, create_file, write, edit, apply_patch, patch, str_replace,"
+        "write_file, edit_file, create_file, create, write, edit, apply_patch, patch, str_replace,"
         "replace_in_file, append_file, insert, delete_file, multi_edit"
     ),
     Kind.SEARCH: _names(
-        "search, search_code, code_search, grep, grep_search, rg, ripgrep, search_files, find,"
-        "find_in_files, find_symbol, find_references"
+        "search, search_dir, search_file, find_file, search_code, code_search, grep, grep_search,"
+        "rg, ripgrep, search_files, find, find_in_files, find_symbol, find_references"
     ),
     Kind.TEST: _names("run_tests, test, pytest"),
     Kind.INSTALL: _names("install_package, install_dependencies, install"),
@@ -130,6 +136,8 @@ _SEPARATOR = re.compile(r"&&|\|\||;|\n")
 _PREFIX = re.compile(r"^(sudo |time |env |[A-Z_][A-Z0-9_]*=\S* )+")
 _VERSION = re.compile(r"[\d.]+$")
 _WRITTEN = re.compile(r"(?:(?:cat|echo|printf)\b.*?>>?|tee(?: -a)?|sed -i.*) *(?P<target>[^\s>]+)$")
+_PATH = re.compile(r"[\w.~/+-]*[./][\w.~/+-]*")
+_EDITORS = _names("str_replace_editor, str_replace_based_edit_tool, text_editor")
 _SHOWN_CHARS = 60
 _PATH_NAMES = ("path", "file_path", "filename", "file", "directory", "dir", "folder")
 _COMMAND_NAMES = ("cmd", "command", "script", "code")
@@ -168,18 +176,49 @@ def _field(call: Any, *names: str) -> Any:
 
 
 def _steps_of(call: ToolCall, number: int) -> list[Step]:
-    failed = call.result.casefold() in _FAILED
-    name = call.name.casefold()
-    if name in _SHELL:
+    known = call.result.casefold()
+    common = (call.name, known in _FAILED, bool(known))
+    line = _command_line(call)
+    if line is not None:
         return [
-            Step(kind, target, _short(part), number, failed, call.output)
-            for part in _parts(_parameter(call, _COMMAND_NAMES))
+            Step(kind, target, _short(part), number, *common, is_shell=True, output=call.output)
+            for part in _parts(line)
             for kind, target in [_command_kind(part)]
         ]
+    kind, target = _tool_kind(call)
+    return [
+        Step(kind, target, _short(f"{call.name} {target}"), number, *common, output=call.output)
+    ]
+
+
+def _command_line(call: ToolCall) -> str | None:
+    """Give the shell line of a call: of a shell tool, or of a tool that is itself a program."""
+    name = call.name.casefold()
+    line = _parameter(call, _COMMAND_NAMES)
+    if name in _SHELL:
+        return line
+    if name in _KIND_OF_TOOL or name in _EDITORS or set(call.parameters) != {"cmd"}:
+        return None
+    return f"{call.name} {line}".strip()
+
+
+def _tool_kind(call: ToolCall) -> tuple[Kind, str]:
+    name = call.name.casefold()
     kind = _KIND_OF_TOOL.get(name, Kind.OTHER)
-    names = _SEARCH_NAMES if kind is Kind.SEARCH else _PATH_NAMES
-    target = _parameter(call, names) or _parameter(call, _COMMAND_NAMES)
-    return [Step(kind, target, _short(f"{call.name} {target}"), number, failed, call.output)]
+    target = _parameter(call, _SEARCH_NAMES if kind is Kind.SEARCH else _PATH_NAMES)
+    if name in _EDITORS:
+        verb, _, rest = _parameter(call, _COMMAND_NAMES).partition(" ")
+        kind = Kind.READ if verb == "view" else Kind.WRITE
+        return kind, target or _path_in(rest)
+    if target or kind is Kind.SEARCH:
+        return kind, target or _parameter(call, _COMMAND_NAMES)
+    return kind, _path_in(_parameter(call, _COMMAND_NAMES))
+
+
+def _path_in(text: str) -> str:
+    """Give the path that a command begins with; "" where it begins with something else."""
+    first = next(iter(text.split()), "").strip("'\"")
+    return first if _PATH.fullmatch(first) else ""
 
 
 def _parameter(call: ToolCall, names: Iterable[str]) -> str:
@@ -208,6 +247,8 @@ def _command_kind(part: str) -> tuple[Kind, str]:
         kind = _KIND_OF_COMMAND.get(" ".join(plain[:length]))
         if kind:
             target = plain[-1] if len(plain) > length else ""
+            if kind is Kind.SEARCH:
+                target = " ".join(word.strip("'\"").rstrip("/") for word in plain[length:])
             tests = kind is Kind.RUN and is_test_path(target)
             return (Kind.TEST if tests else kind), target
     return (Kind.RUN if is_module or program.startswith("./") else Kind.OTHER), ""
