@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable
 
-from rapidfuzz import process
-
 CLOSE_ENOUGH = 70
 """Similarity, of 100, from which on an unknown name is taken for a slip of a known one."""
 
@@ -15,5 +13,7 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that was probably meant, or None."""
     if len(word) > LONGEST:
         return None
+    from rapidfuzz import process  # costs 20 ms, and names are mostly spelt right
+
     found = process.extractOne(word.lower(), list(known), score_cutoff=CLOSE_ENOUGH)
     return found[0] if found else None
