@@ -26,6 +26,9 @@ _SYNONYMS = {
     "requirement": "dependency",
     "package": "dependency",
     "repo": "repository",
+    "inspect": "check",
+    "examine": "check",
+    "look": "check",
 }
 _OPPOSITES = {
     "disable": "enable",
@@ -37,7 +40,7 @@ _OPPOSITES = {
 }
 _SWAPPED_BY = frozenset({"over", "than", "instead"})
 _DIRECTIONS = frozenset({"from", "into", "onto"}) | _SWAPPED_BY
-_WEAK = frozenset({"code", "suite", "existing", "it", "them"})
+_WEAK = frozenset({"code", "suite", "existing", "it", "them", "making", "made", "at"})
 _SEEN = re.compile(r"\s*\(seen: .*\)\s*$", re.DOTALL)
 _ORDER = re.compile(r"\b(before|after)\b", re.IGNORECASE)
 
@@ -133,8 +136,8 @@ def _flagged(words: list[str]) -> list[tuple[str, bool]]:
     """Give the telling words; a negation holds for the next of them."""
     found: list[tuple[str, bool]] = []
     negated = False
-    for word in words:
-        if word in NEGATIONS:
+    for word, following in zip(words, [*words, ""][1:], strict=True):
+        if word in NEGATIONS or (word == "stop" and following.endswith("ing")):
             negated = not negated
         elif word not in _FILLERS and word not in _WEAK:
             root = word if is_particular(word) else stem(word)

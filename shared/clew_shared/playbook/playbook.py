@@ -192,6 +192,8 @@ class Playbook:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Make a playbook of its dict, an empty one of an empty dict; ValueError if unusable."""
+        if not isinstance(data, Mapping):
+            raise TypeError(f"a playbook is made of a dict, not of {data!r:.80}")
         if data.get("version", VERSION) != VERSION:
             raise ValueError(f"playbook version {data['version']!r}; this clew reads {VERSION}")
         playbook = cls()
@@ -213,6 +215,8 @@ class Playbook:
 
 def worded(section: str, content: str) -> tuple[str, str]:
     """Give both on one line; ValueError for an empty one, or a content over 1,000 characters."""
+    if not isinstance(section, str) or not isinstance(content, str):
+        raise TypeError(f"section and content are texts, not {section!r:.40} and {content!r:.40}")
     section, content = " ".join(section.split()), " ".join(content.split())
     if not section or not content:
         raise ValueError("a bullet needs a section and a content")

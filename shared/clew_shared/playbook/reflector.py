@@ -52,7 +52,7 @@ class ExecutionReflector:
         if len(calls) < self.min_tool_calls:
             return None
         done = steps(calls)
-        lessons = _lessons_for(outcome.casefold())
+        lessons = _lessons_for(str(outcome).casefold())
         found = [(lesson, seen) for lesson in lessons if (seen := lesson.find(done))]
         sure = [(one, seen) for one, seen in found if one.confidence >= self.min_confidence]
         if not sure:
@@ -76,7 +76,7 @@ def _reflection(
         for step in seen[:_SHOWN_STEPS]
     )
     numbers = ", ".join(f"call {step.call} {step.shown!r}" for step in seen)
-    asked = " ".join(query.split())[:80]
+    asked = " ".join(str(query or "").split())[:80]
     return Reflection(
         lesson.category,
         f"{lesson.sentence} (seen: {shown})",

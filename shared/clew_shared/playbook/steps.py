@@ -158,7 +158,7 @@ def steps(tool_calls: Iterable[Any]) -> list[Step]:
 
 def as_tool_call(call: Any) -> ToolCall:
     """Take a call of another shape; raises TypeError if it bears no name."""
-    if isinstance(call, ToolCall):
+    if isinstance(call, ToolCall) and isinstance(call.parameters, Mapping):
         return call
     name = _field(call, "name", "tool")
     parameters = _field(call, "parameters", "args", "params") or {}
