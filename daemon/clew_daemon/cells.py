@@ -137,10 +137,11 @@ def _at_home(part: str, env: Mapping[str, str]) -> str:
 
 
 def agent_options(settings: Settings, agent: Agent) -> dict[str, object]:
-    """Give what a built-in agent is told of the config: its own table and `[context]`, no key."""
+    """Give what a built-in agent is told of the config: its own table, `[context]`, `[playbook]`; no key."""
     return {
         "agent": agent.model_dump(mode="json"),
         "context": settings.context.model_dump(mode="json"),
+        "playbook": settings.playbook.model_dump(mode="json"),
     }
 
 

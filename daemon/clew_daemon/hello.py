@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cells import agent_options
-from clew_daemon.store import output_of
+from clew_daemon.store import text
 from clew_shared import events as ev
-from clew_shared.publish import action_view, state_view
+from clew_shared import transcript
+from clew_shared.prompt_transcript import output_chars
+from clew_shared.publish import state_view
 from clew_shared.tools import TOOLS
 
 if TYPE_CHECKING:
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
     from clew_daemon.store import Readable
     from clew_shared.settings import Settings
     from clew_shared.state import State
-
-TRANSCRIPT_CHARS = 4_000
 
 
 def hello_view(session: Session) -> dict[str, Any]:
@@ -47,9 +47,12 @@ def told(
         "state": with_steps(state)
         | {
             "replan_required": state.replan_required or None,
-            "transcript": transcript(state, ledger),
             "finished": finished(state),
-        },
+            "given_up": list(state.set_aside),
+            "iterations_granted": state.iterations_granted,
+            "prompt": state.prompt.model_dump(mode="json") if state.prompt else None,
+        }
+        | remembered(state, ledger, settings.context.max_tokens),
         "thresholds": thresholds(settings),
         "playbook": strategies,
         "heartbeat_s": settings.heartbeat.interval_s,
@@ -112,41 +115,26 @@ def with_steps(state: State) -> dict[str, Any]:
 def finished(state: State) -> list[dict[str, Any]]:
     """Name the subtasks that are over, with what came of them."""
     return [
-        {"description": s.description, "summary": s.summary, "status": str(s.status)}
+        {
+            "description": s.description,
+            "summary": s.summary,
+            "status": str(s.status),
+            "insights": list(s.insights),
+        }
         for t in state.goal.tasks
         for s in t.subtasks
         if s.status in ("completed", "skipped", "failed")
     ]
 
 
-def transcript(state: State, ledger: Readable) -> list[dict[str, Any]]:
-    """Give the current subtask's last actions with their outputs, cut in the middle."""
-    subtask = state.subtask
-    if subtask is None or not subtask.actions:
-        return []
-    messages = _refusals(ledger, state.goal_id, subtask.actions[0].seq)
-    return [
-        action_view(a)
-        | {
-            "output": _cut(output_of(ledger, state.goal_id, a.seq) or ""),
-            "message": messages.get(a.seq, ""),
-        }
-        for a in subtask.actions
-    ]
-
-
-def _refusals(ledger: Readable, goal: str, first: int) -> dict[int, str]:
-    found: dict[int, str] = {}
-    for row in ledger.read(goal, first - 1):
-        if row.kind == "action_blocked":
-            event = ev.decode(row.body)
-            assert isinstance(event, ev.ActionBlocked)  # noqa: S101 - by its kind
-            found[row.seq] = event.message
-    return found
-
-
-def _cut(output: str) -> str:
-    if len(output) <= TRANSCRIPT_CHARS:
-        return output
-    half = TRANSCRIPT_CHARS // 2
-    return f"{output[:half]}\n… {len(output) - 2 * half} characters left out …\n{output[-half:]}"
+def remembered(state: State, ledger: Readable, max_tokens: int) -> dict[str, Any]:
+    """Give the current subtask's transcript, how far it is folded, and what its agent wanted to do next."""
+    fold = transcript.Transcript(lambda seq: text(ledger.output(seq)), output_chars(max_tokens))
+    for row in ledger.read(state.goal_id, state.subtask_seq):
+        if row.kind in transcript.KINDS:
+            fold.take(row.seq, ev.decode(row.body))
+    return {
+        "transcript": transcript.told(fold.entries, fold.folded),
+        "folded": fold.folded,
+        "idea": fold.idea,
+    }

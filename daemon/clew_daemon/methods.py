@@ -87,7 +87,7 @@ class Methods:
         return await self._heard(heard)
 
     async def _reflect(self, p: protocol.Reflect) -> dict[str, Any]:
-        record = p.model_dump(mode="json")
+        record = p.model_dump(mode="json", exclude={"usage", "hindsight", "turn", "prompt"})
         costs = [c.get("cost") for c in p.tool_calls]
         tokens = sum(int(c.get("tokens") or 0) for c in costs if isinstance(c, dict))
         used = p.usage.input + p.usage.output
@@ -96,7 +96,10 @@ class Methods:
                 at=time.time(),
                 iteration=p.iteration or 0,
                 assessment=p.progress_assessment or "",
-                record=_short(record),
+                record=_short(record | self._said_by_people(record)),
+                hindsight=tuple(_clean(p.hindsight)),
+                turn=tuple(_clean(p.turn)),
+                prompt=p.prompt,
                 tokens=used or tokens,
                 tokens_in=p.usage.input,
                 tokens_out=p.usage.output,
@@ -105,6 +108,12 @@ class Methods:
             )
             heard = core.reflect(event)
         return await self._heard(heard)
+
+    def _said_by_people(self, record: dict[str, Any]) -> dict[str, str]:
+        """Put into a record what people have said since the last one."""
+        untold = self._s.core.state.feedback_untold
+        said = [str(record.get("user_feedback") or ""), *untold]
+        return {"user_feedback": "\n".join(filter(None, said))} if untold else {}
 
     # -- actions -----------------------------------------------------------------------------------
 

@@ -41,12 +41,26 @@ PLAN = Tool(
         "required": ["tasks"],
     },
 )
+REFLECT = Tool(
+    "reflect",
+    "Beside another call: what the last results told you.",
+    {
+        "type": "object",
+        "properties": {
+            "insights": {"type": "string"},
+            "relevance": {"type": "string", "enum": ["high", "medium", "low"]},
+            "next": {"type": "string"},
+            "assessment": {"type": "string", "enum": ["advancing", "stuck", "regressing"]},
+        },
+        "required": ["insights"],
+    },
+)
 _FIRST = ("write_file", "read_file", "edit_file", "run_cmd")
 _ONLY_IN_LONG_WORK = ("wait", "recall")
 
 
-def offered(hello: Mapping[str, Any]) -> tuple[Tool, ...]:
-    """List the tools for the model, most stable first.
+def offered(hello: Mapping[str, Any], *, acted: bool = False) -> tuple[Tool, ...]:
+    """List the tools for the model, most stable first; `acted` where more was done than `hello` knows of.
 
     A small goal is not offered `plan`, nor one that has a plan, nor one at work already; `wait` and
     `recall` are left out of small goals too: each costs every turn, and small models call what
@@ -58,7 +72,7 @@ def offered(hello: Mapping[str, Any]) -> tuple[Tool, ...]:
         return (PLAN, *(t for t in kept if t.name == "finish"))
     if has_plan(state):
         return (*kept, COMPLETE_SUBTASK)
-    if is_small(hello) or _has_acted(state):
+    if is_small(hello) or acted or _has_acted(state):
         return kept
     return (*kept, PLAN)
 

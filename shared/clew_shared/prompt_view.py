@@ -10,19 +10,22 @@ from typing import Any, Literal, Self
 
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.text import render
-from clew_shared.prompt_tools import offered, steady
+from clew_shared.prompt_tools import REFLECT, is_small, offered, steady
 from clew_shared.tools import Tool
+from clew_shared.windows import Window, Windows
 
 Mode = Literal["tools", "json"]
 
 MAX_ITERATIONS = 30
-URGENT_SHARE = 2 / 3
-LAST_SHARE = 9 / 10
+CHARS_PER_TOKEN = 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One action of the transcript; `message` is what a refusal said."""
+    """One action of the transcript; `message` is what a refusal said.
+
+    `insight` and `relevance` are what the model found in its result, one turn later.
+    """
 
     seq: int
     name: str
@@ -32,6 +35,8 @@ class Call:
     message: str = ""
     changed: bool | None = None
     exit_code: int | None = None
+    insight: str = ""
+    relevance: str = ""
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Self:
@@ -45,15 +50,21 @@ class Call:
             message=str(raw.get("message") or ""),
             changed=raw.get("changed"),
             exit_code=raw.get("exit_code"),
+            insight=str(raw.get("insight") or ""),
+            relevance=str(raw.get("relevance") or ""),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Words between the calls: the model's own (`assistant`), or a note to it (`user`)."""
+    """Words between the calls: the model's own (`assistant`), or a note to it (`user`).
+
+    `warns` marks an intervention, which is shown however much is folded.
+    """
 
     role: Literal["assistant", "user"]
     text: str
+    warns: bool = False
 
 
 Entry = Call | Said
@@ -66,6 +77,7 @@ class Finished:
     description: str
     summary: str = ""
     status: str = "completed"
+    insights: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,17 +102,27 @@ class View:
     next_subtask: str = ""
     open_subtasks: int = 1
     finished: tuple[Finished, ...] = ()
+    plan: tuple[str, ...] = ()
+    """What is still to do around the current subtask, a line each."""
+    given_up: tuple[str, ...] = ()
+    """What a replan put aside."""
     transcript: tuple[Entry, ...] = ()
+    folded: int = 0
+    """So many of the oldest entries are lines; never fewer than before."""
     probes: Mapping[str, bool] = field(default_factory=dict)
     blocked: tuple[str, ...] = ()
     feedback: tuple[str, ...] = ()
+    idea: str = ""
+    """What the model itself wanted to do next."""
     replan: Literal["task", "goal"] | None = None
     iteration: int = 0
     tools_used: int = 0
     max_iterations: int = MAX_ITERATIONS
-    progress_from: int = 5
+    windows: Windows = field(default_factory=Windows)
+    reflects: bool = False
+    """The model is asked for a `reflect` part beside its calls."""
     max_tokens: int = 8000
-    chars_per_token: float = 4.0
+    chars_per_token: float = CHARS_PER_TOKEN
     tightness: int = 0
     """How often a server found the prompt too long: each halves the room for the transcript."""
 
@@ -109,14 +131,20 @@ class View:
         """The goal has no plan: its one subtask bears its description."""
         return self.subtask == self.goal and self.open_subtasks <= 1 and not self.finished
 
+    @property
+    def window(self) -> Window:
+        """How strictly the transcript is cut in this iteration."""
+        return self.windows.at(self.iteration)
+
 
 def view_from(
     hello: Mapping[str, Any],
     *,
     mode: Mode | None = None,
     transcript: Iterable[Entry] | None = None,
-    chars_per_token: float = 4.0,
+    chars_per_token: float = CHARS_PER_TOKEN,
     tightness: int = 0,
+    acted: bool = False,
 ) -> View:
     """Make the view of what `hello` answered; `transcript` replaces that of the answer.
 
@@ -125,45 +153,79 @@ def view_from(
     state: Mapping[str, Any] = hello["state"]
     options: Mapping[str, Any] = hello.get("options") or {}
     context: Mapping[str, Any] = options.get("context") or {}
+    agent: Mapping[str, Any] = options.get("agent") or {}
     spec: Mapping[str, Any] = hello.get("spec") or {}
     tree = state["goal"]
     task, subtask = current(state)
     entries = transcript_of(state) if transcript is None else tuple(transcript)
-    asked_mode = (options.get("agent") or {}).get("mode")
-    limit = spec.get("max_iterations") or context.get("max_iterations") or MAX_ITERATIONS
+    own_limit = spec.get("max_iterations")
+    mode = mode or ("json" if agent.get("mode") == "json" else "tools")
+    reflects = agent.get("reflection") == "inline" and not is_small(hello)
     return View(
         goal=tree["description"],
         notes=hello.get("notes") or "",
         done_when=spec.get("done_when") or "",
         checks=hello.get("checks") or {},
         playbook=learned(hello.get("playbook") or ()),
-        tools=offered(hello),
+        tools=(*offered(hello, acted=acted), *((REFLECT,) if reflects and mode == "tools" else ())),
         steady_tools=steady(hello),
-        mode=mode or ("json" if asked_mode == "json" else "tools"),
+        mode=mode,
         task=task.get("description", ""),
         subtask=subtask.get("description", ""),
         subtask_open=subtask.get("status") in ("pending", "in_progress"),
         attempts=subtask.get("attempts", 0),
-        last_failure=subtask.get("last_failure", ""),
+        last_failure=subtask.get("last_failure") or "",
         next_subtask=_next_pending(state),
         open_subtasks=len(open_subtasks(state)),
-        finished=tuple(
-            Finished(f["description"], f.get("summary") or "", f.get("status") or "completed")
-            for f in state.get("finished") or ()
-        ),
+        finished=tuple(map(_finished, state.get("finished") or ())),
+        plan=_plan(state),
+        given_up=tuple(state.get("given_up") or ()),
         transcript=entries,
+        folded=min(state.get("folded") or 0, len(entries)),
         probes=state.get("last_probe_state") or {},
         blocked=tuple(state.get("blocked_actions") or ()),
         feedback=tuple(hello.get("feedback") or ()),
+        idea=state.get("idea") or "",
         replan=state.get("replan_required") or None,
-        iteration=state.get("iteration", 0),
+        iteration=state.get("iteration", 0) - (state.get("iterations_granted") or 0),
         tools_used=sum(s.get("actions_total", 0) for t in tree["tasks"] for s in t["subtasks"]),
-        max_iterations=limit,
-        progress_from=context.get("progress_from", 5),
+        max_iterations=own_limit or context.get("max_iterations") or MAX_ITERATIONS,
+        windows=_windows(context, own_limit),
+        reflects=reflects,
         max_tokens=context.get("max_tokens", 8000),
         chars_per_token=chars_per_token,
         tightness=tightness,
     )
+
+
+def _windows(context: Mapping[str, Any], own_limit: int | None) -> Windows:
+    """Read the windows; a goal that sets its own number of iterations stretches or shrinks them."""
+    names = ("full_until", "moderate_until", "aggressive_until", "progress_from")
+    windows = Windows(**{name: context[name] for name in names if name in context})
+    usual = context.get("max_iterations") or MAX_ITERATIONS
+    return windows.scaled(own_limit, usual) if own_limit else windows
+
+
+def _finished(raw: Mapping[str, Any]) -> Finished:
+    return Finished(
+        raw["description"],
+        raw.get("summary") or "",
+        raw.get("status") or "completed",
+        tuple(raw.get("insights") or ()),
+    )
+
+
+def _plan(state: Mapping[str, Any]) -> tuple[str, ...]:
+    """Name what is still open in the current task, and the tasks after it."""
+    tasks, here = state["goal"]["tasks"], state["current_task_idx"]
+    task, now = current(state)
+    lines = [
+        f"- {s['description']}" + (" (now)" if s is now else "")
+        for s in task.get("subtasks", ())
+        if s is now or s["status"] in ("pending", "in_progress")
+    ]
+    later = [t["description"] for t in tasks[here + 1 :] if t["status"] in _STILL_OPEN]
+    return (*lines, *(f"- later: {name}" for name in later))
 
 
 def learned(bullets: Iterable[Mapping[str, Any]]) -> str:
@@ -172,8 +234,16 @@ def learned(bullets: Iterable[Mapping[str, Any]]) -> str:
 
 
 def transcript_of(state: Mapping[str, Any]) -> tuple[Entry, ...]:
-    """Read the current subtask's actions from a state."""
-    return tuple(Call.from_dict(raw) for raw in state.get("transcript") or ())
+    """Read the current subtask's transcript from a state: actions, and words between them."""
+    return tuple(entry_from(raw) for raw in state.get("transcript") or ())
+
+
+def entry_from(raw: Mapping[str, Any]) -> Entry:
+    """Read one entry of a transcript: words where it has a `role`, else a call."""
+    if "role" not in raw:
+        return Call.from_dict(raw)
+    role: Literal["assistant", "user"] = "assistant" if raw["role"] == "assistant" else "user"
+    return Said(role, str(raw.get("text") or ""), bool(raw.get("warns")))
 
 
 def current(state: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -185,13 +255,16 @@ def current(state: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, A
     return task, subtasks[s] if 0 <= s < len(subtasks) else {}
 
 
+_STILL_OPEN = ("pending", "in_progress", "blocked")
+
+
 def open_subtasks(state: Mapping[str, Any]) -> list[str]:
     """Name what is still to be done."""
     return [
         s["description"]
         for t in state["goal"]["tasks"]
         for s in t["subtasks"]
-        if s["status"] in ("pending", "in_progress", "blocked")
+        if s["status"] in _STILL_OPEN
     ]
 
 

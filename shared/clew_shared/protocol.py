@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from clew_shared.events import Prompt
+
 PROTOCOL_VERSION = 1
 LINE_BYTES_MAX = 1 << 20
 DEPTH_MAX = 64
@@ -123,9 +125,17 @@ class Usage(_Params):
 
 
 class Reflect(_Params):
-    """One turn is over: an iteration record (contract, section 9); unknown fields are kept."""
+    """One turn is over: an iteration record (contract, section 9); unknown fields are kept.
+
+    The built-in agents tell more: `hindsight`, what they found in the results of the turn before (one part for
+    its last call, or one for each), `turn`, what this one added to the transcript (actions by their numbers), and
+    `prompt`, what is on record of the prompt.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow")
+    hindsight: list[dict[str, str]] = Field(default_factory=list, max_length=20)
+    turn: list[dict[str, Any]] = Field(default_factory=list, max_length=200)
+    prompt: Prompt | None = None
     iteration: int | None = Field(default=None, ge=0)
     progress_assessment: Literal["advancing", "stuck", "regressing"] | None = None
     tool_calls: list[dict[str, Any]] = Field(default_factory=list, max_length=200)

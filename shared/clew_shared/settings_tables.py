@@ -238,6 +238,7 @@ class PlaybookSettings(Table):
     min_tool_calls: AtLeastOne = 2
     min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.7
     prune_below: Annotated[float, Field(ge=-1, le=1)] = -0.3
+    llm_reflection: bool = False
 
 
 class LlmAgent(Table):
@@ -251,6 +252,7 @@ class LlmAgent(Table):
     mode: Literal["auto", "tools", "json"] = "auto"
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.2
     timeout_s: Seconds = 300.0
+    reflection: Literal["inline", "separate", "off"] = "inline"
 
     @field_validator("base_url")
     @classmethod

@@ -15,10 +15,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from clew_shared import events as ev
-from clew_shared import protocol
+from clew_shared import protocol, transcript
 from clew_shared.core import Core, Report, WrongState
+from clew_shared.prompt_transcript import output_chars
 from clew_shared.publish import state_view
-from clew_shared.settings_tables import IGNORED, Context, LlmAgent, Loops
+from clew_shared.settings_tables import IGNORED, Context, LlmAgent, Loops, PlaybookSettings
 from clew_shared.state import State
 from clew_shared.tools import TOOLS
 from clew_worker.executor.tools import carry_out
@@ -26,7 +27,6 @@ from clew_worker.executor.tools.outcome import Context as ToolContext
 from clew_worker.executor.workspace import Workspace
 from clew_worker.executor.world import WorldWatch
 
-RECENT = 20
 ACTION_TIMEOUT_S = 60
 INTERNAL_ERROR = -32603
 
@@ -50,6 +50,8 @@ class GoalDaemon:
     tasks: tuple = ()
     agent: dict = field(default_factory=dict)
     context: dict = field(default_factory=dict)
+    playbook: dict = field(default_factory=dict)
+    max_iterations: int | None = None
     credential: str | None = None
     on_interrupt: str = "retry"
     heartbeat_s: float = 5.0
@@ -64,7 +66,10 @@ class GoalDaemon:
             checks=self.checks,
             workspace=str(self.folder),
             on_interrupt=self.on_interrupt,
+            max_iterations=self.max_iterations,
         )
+        self.recorded = []
+        self.learned = []
         self.core = Core(State(), self.loops, itertools.count(1).__next__)
         self.emit(ev.GoalAccepted(goal_id="hello-1", spec=spec, tasks=self.tasks))
         self.emit(ev.GoalStarted())
@@ -135,7 +140,10 @@ class GoalDaemon:
         else:
             if request_id is not None:
                 self.writer.write(protocol.result(request_id, answer))
-        self.core.take()
+        self._record()
+
+    def _record(self):
+        self.recorded += self.core.take()
 
     def count(self, method):
         return sum(name == method for name, _ in self.heard)
@@ -162,32 +170,57 @@ class GoalDaemon:
             "spec": {
                 "workspace": str(self.folder),
                 "done_when": "",
-                "max_iterations": None,
+                "max_iterations": self.max_iterations,
                 "on_interrupt": self.on_interrupt,
             },
         }
 
     def options(self):
         agent = {**LlmAgent().model_dump(), **self.agent}
-        return {"agent": agent, "context": {**Context().model_dump(), **self.context}}
+        return {
+            "agent": agent,
+            "context": {**Context().model_dump(), **self.context},
+            "playbook": {**PlaybookSettings().model_dump(), **self.playbook},
+        }
 
     def view(self):
         view = state_view(self.state)
         for shown, real in zip(view["goal"]["tasks"], self.state.goal.tasks, strict=True):
             for small, subtask in zip(shown["subtasks"], real.subtasks, strict=True):
                 small["steps"] = list(subtask.steps)
-        here = (self.state.current_task_idx, self.state.current_subtask_idx)
-        view["transcript"] = [e for place, e in self.history if place == here][-RECENT:]
+        view |= self.remembered()
+        view["given_up"] = list(self.state.set_aside)
+        view["prompt"] = self.state.prompt.model_dump(mode="json") if self.state.prompt else None
         view["replan_required"] = self.state.replan_required or None
         view["finished"] = [
-            {"description": s.description, "summary": s.summary, "status": str(s.status)}
+            {
+                "description": s.description,
+                "summary": s.summary,
+                "status": str(s.status),
+                "insights": list(s.insights),
+            }
             for t in self.state.goal.tasks
             for s in t.subtasks
             if s.status in ("completed", "failed", "skipped", "blocked")
         ]
         return view
 
+    def remembered(self):
+        self._record()
+        outputs = {one.seq: one.output for one in self.recorded}
+        limit = output_chars(self.options()["context"]["max_tokens"])
+        fold = transcript.Transcript(lambda seq: (outputs[seq] or b"").decode(), limit)
+        for one in self.recorded:
+            if one.seq > self.state.subtask_seq and one.event.kind in transcript.KINDS:
+                fold.take(one.seq, one.event)
+        entries = transcript.told(fold.entries, fold.folded)
+        return {"transcript": entries, "folded": fold.folded, "idea": fold.idea}
+
     # -- methods
+
+    async def _learn(self, params):
+        self.learned += params.deltas
+        return {"playbook": []}
 
     async def _hello(self, _params):
         return self.hello()
@@ -252,7 +285,11 @@ class GoalDaemon:
             at=time.time(),
             iteration=self.state.iteration + 1,
             assessment=params.progress_assessment or "",
+            record=params.model_dump(exclude={"usage", "hindsight", "turn", "prompt"}),
             tokens=params.usage.input + params.usage.output,
+            hindsight=tuple(params.hindsight),
+            turn=tuple(params.turn),
+            prompt=params.prompt,
         )
         heard = self.core.reflect(event)
         return {"intervention": asdict(heard.intervention) if heard.intervention else None}

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
@@ -6,8 +7,9 @@ from hypothesis import strategies as st
 
 from clew_shared.compact import compact_context
 from clew_shared.model import Goal, Subtask, Task
-from clew_shared.prompt import build, folded_count, shortened
-from clew_shared.prompt_view import Call, Said, View
+from clew_shared.prompt import build, describe, folded_count, head_sha, settle
+from clew_shared.prompt_transcript import shortened
+from clew_shared.prompt_view import Call, Finished, Said, View
 from clew_shared.state import State
 from clew_shared.tools import TOOLS
 from clew_worker.agent import json_mode
@@ -30,8 +32,18 @@ call = st.builds(
     output=st.text(max_size=50) | st.integers(0, 9000).map("x".__mul__),
     message=st.text(max_size=50),
     changed=st.none() | st.booleans(),
+    insight=st.text(max_size=30),
+    relevance=st.sampled_from(["", "high", "medium", "low"]),
 )
-said = st.builds(Said, role=st.sampled_from(["assistant", "user"]), text=st.text(max_size=100))
+said = st.builds(
+    Said,
+    role=st.sampled_from(["assistant", "user"]),
+    text=st.text(max_size=100),
+    warns=st.booleans(),
+)
+finished = st.builds(
+    Finished, st.text(max_size=60), st.text(max_size=300), st.just("completed"), st.just(("it",))
+)
 views = st.builds(
     View,
     goal=st.text(max_size=100),
@@ -39,6 +51,7 @@ views = st.builds(
     task=st.text(max_size=20),
     subtask=st.text(max_size=20),
     transcript=st.lists(call | said, max_size=25).map(tuple),
+    finished=st.lists(finished, max_size=40).map(tuple),
     mode=st.sampled_from(["tools", "json"]),
     blocked=st.lists(st.text(max_size=30), max_size=5).map(tuple),
     feedback=st.lists(st.text(max_size=30), max_size=3).map(tuple),
@@ -49,6 +62,14 @@ views = st.builds(
     chars_per_token=st.floats(0.5, 9),
     tightness=st.integers(0, 4),
 )
+"""Any view, as if nothing of it were folded yet."""
+
+
+@st.composite
+def cut_views(draw):
+    """A view whose transcript is folded at any place."""
+    view = draw(views)
+    return replace(view, folded=draw(st.integers(0, len(view.transcript))))
 
 
 @given(views)
@@ -56,7 +77,7 @@ def test_equal_views_give_equal_bytes(view):
     assert json.dumps(build(view)) == json.dumps(build(view))
 
 
-@given(views)
+@given(cut_views())
 def test_every_result_follows_its_call_and_no_call_is_left_alone(view):
     messages = build(view)
     for before, message in pairwise(messages):
@@ -67,7 +88,7 @@ def test_every_result_follows_its_call_and_no_call_is_left_alone(view):
     assert not messages[-1].get("tool_calls")
 
 
-@given(views)
+@given(cut_views())
 def test_roles_take_turns_and_the_last_word_is_not_the_models(view):
     messages = build(view)
     roles = [m["role"] for m in messages]
@@ -86,27 +107,46 @@ def test_a_fold_never_takes_back_and_never_takes_the_newest(sizes, room):
         assert sum(kept) <= room or len(kept) == 1
 
 
-@given(views, call)
-def test_a_new_action_leaves_the_prompt_before_the_state_block_as_it_was(view, new):
-    """Holds unless the new action makes the transcript fold."""
-    grown = View(**{**_fields(view), "transcript": (*view.transcript, new)})
-    earlier, later = _before_state(view), _before_state(grown)
-    if not _folds(view) and not _folds(grown):
+@given(cut_views(), call)
+def test_a_new_action_only_adds_to_the_prompt_unless_something_is_folded(view, new):
+    grown = settle(replace(view, transcript=(*view.transcript, new)))
+    if grown.folded == view.folded:
+        assert head_sha(grown) == head_sha(view)
+        earlier, later = _before_state(view), _before_state(grown)
         assert later[: len(earlier)] == earlier
 
 
-def _fields(view):
-    return {name: getattr(view, name) for name in View.__dataclass_fields__}
+@given(cut_views())
+def test_what_is_folded_stays_folded_and_the_newest_result_is_never_folded(view):
+    settled = settle(view)
+    assert settled.folded >= view.folded
+    assert settle(settled) == settled
+    if view.folded < len(view.transcript):
+        assert settled.folded < len(view.transcript)
+
+
+@given(cut_views(), st.integers(2500, 8000))
+def test_a_settled_prompt_keeps_to_its_tokens(view, max_tokens):
+    """By its own count, where the server's agrees with the usual four characters a token."""
+    view = settle(replace(view, max_tokens=max_tokens, chars_per_token=4.0))
+    live = len(view.transcript) - view.folded
+    total = describe(view)["total"]["tokens"]
+    assert total <= max_tokens or live == 1
+
+
+@given(cut_views(), st.text(min_size=1, max_size=60))
+def test_a_warning_is_in_the_prompt_however_much_is_folded(view, words):
+    warning = Said("user", words, warns=True)
+    for folded in (0, len(view.transcript), len(view.transcript) + 1):
+        entries = (*view.transcript, warning)
+        shown = build(replace(view, transcript=entries, folded=folded))
+        assert words in str([m["content"] for m in shown]) or words in shown[-1]["content"]
 
 
 def _before_state(view):
     from clew_shared.prompt import _blocks
 
     return [m for name, block in _blocks(view) if name != "state" for m in block]
-
-
-def _folds(view):
-    return any("Earlier in this subtask" in str(m["content"]) for m in _before_state(view))
 
 
 @given(st.text(max_size=300), st.integers(0, 400))

@@ -5,8 +5,10 @@ import pytest
 from clew_shared import events as ev
 from clew_shared.compact import compact_context
 from clew_shared.fold import fold
-from clew_shared.prompt import build, describe, shortened, state_block
+from clew_shared.prompt import build, describe, head_sha, left_out, settle
+from clew_shared.prompt_state import state_block
 from clew_shared.prompt_tools import offered
+from clew_shared.prompt_transcript import folded_lines, shortened
 from clew_shared.prompt_view import Call, Finished, Said, View, view_from
 from clew_shared.state import Raised
 from clew_shared.tools import TOOLS
@@ -120,7 +122,13 @@ def test_the_state_block_is_last_and_holds_what_changes():
 def test_the_progress_marker_begins_where_it_is_set():
     assert "[PROGRESS" not in state_block(replace(VIEW, iteration=4))
     assert "[PROGRESS" in state_block(replace(VIEW, iteration=5))
-    assert "last turns" in state_block(replace(VIEW, iteration=28))
+
+
+def test_urgency_comes_in_the_last_two_windows():
+    assert "iterations left" not in state_block(replace(VIEW, iteration=14))
+    assert "[15 iterations left. Complete your answer.]" in state_block(replace(VIEW, iteration=15))
+    text = state_block(replace(VIEW, iteration=20))
+    assert "[EMERGENCY: 10 iterations remaining. Synthesize NOW.]" in text
 
 
 def test_a_finished_subtask_is_one_line():
@@ -168,11 +176,130 @@ def test_over_its_room_the_older_part_is_folded_into_lines():
     calls = tuple(
         Call(n, "run_cmd", {"cmd": f"echo {n}"}, "success", "x" * 900) for n in range(1, 41)
     )
-    view = replace(VIEW, transcript=calls, max_tokens=3000)
-    messages = build(view)
-    assert '- #1 run_cmd {"cmd": "echo 1"}: success' in messages[1]["content"]
+    messages = build(settle(replace(VIEW, transcript=calls, max_tokens=3000)))
+    assert "- #30 did run_cmd echo 30 → found xxx" in messages[1]["content"]
     assert "#40 success" in messages[-1]["content"]
-    assert len(str(messages)) < 3000 * 4 * 1.5
+    assert len(str(messages)) < 3000 * 4
+
+
+def ran(n, output="out", **fields):
+    return Call(n, "run_cmd", {"cmd": f"echo {n}"}, "success", output, **fields)
+
+
+def test_folded_lines_stand_by_relevance_and_in_order_of_time_within_it():
+    calls = (
+        ran(1, relevance="low"),
+        ran(2),
+        ran(3, insight="the port is taken", relevance="high"),
+        ran(4),
+    )
+    lines = folded_lines(replace(VIEW, transcript=calls, folded=4), 10_000)
+    assert [line.split()[1] for line in lines] == ["#3", "#2", "#4", "#1"]
+    assert lines[0] == "- #3 did run_cmd echo 3 → found the port is taken"
+
+
+def test_where_there_is_no_room_for_all_folded_lines_the_least_relevant_go_first():
+    calls = (ran(1, relevance="high"), ran(2, relevance="low"), ran(3), ran(4, relevance="low"))
+    lines = folded_lines(replace(VIEW, transcript=calls, folded=4), 100)
+    assert [line.split()[1] for line in lines] == ["#1", "#3"]
+
+
+def test_thoughts_leave_the_transcript_in_the_moderate_window_but_for_the_last_two():
+    words = tuple(Said("assistant", f"thought {n}") for n in range(4))
+    calls = tuple(ran(n) for n in range(1, 5))
+    entries = tuple(e for both in zip(words, calls, strict=True) for e in both)
+    full = build(replace(VIEW, transcript=entries, iteration=9))
+    moderate = build(replace(VIEW, transcript=entries, iteration=10))
+    aggressive = build(replace(VIEW, transcript=entries, iteration=15))
+    assert "thought 0" in str(full)
+    assert "thought 1" not in str(moderate)
+    assert "thought 2" in moderate[-1]["content"]
+    assert "thought" not in str(aggressive)
+    for messages in (full, moderate, aggressive):
+        assert sum(m["role"] == "tool" for m in messages) == 4
+
+
+def test_the_emergency_window_shows_the_last_three_results_and_lines_for_the_rest():
+    view = settle(replace(VIEW, transcript=tuple(ran(n) for n in range(1, 9)), iteration=20))
+    messages = build(view)
+    assert sum(m["role"] == "tool" for m in messages) == 3
+    assert "- #5 did run_cmd echo 5" in messages[1]["content"]
+    assert left_out(view) == [
+        "5 earlier calls of this subtask are lines (the emergency window; `recall` has them)"
+    ]
+
+
+def test_the_windows_stretch_with_a_goals_own_number_of_iterations():
+    view = view_from(hello(spec={"max_iterations": 300}))
+    assert (view.windows.full_until, view.windows.aggressive_until) == (100, 200)
+    assert replace(view, iteration=99).window.name == "FULL"
+
+
+def test_iterations_are_counted_from_the_last_grant():
+    state = {**tree(), "iteration": 33, "iterations_granted": 30}
+    assert view_from(hello(state)).iteration == 3
+
+
+def test_a_folded_warning_is_still_shown_and_the_last_feedback_in_full():
+    warning = Said("user", "Note: the same again", warns=True)
+    view = replace(VIEW, transcript=(warning, ran(1), ran(2)), folded=2)
+    view = replace(view, feedback=("a" * 900, "b" * 900))
+    text = state_block(view)
+    assert "Note: the same again" in text
+    assert "b" * 900 in text
+    assert "a" * 301 not in text
+
+
+def test_what_a_replan_put_aside_is_named_so_that_it_is_not_tried_again():
+    state = {**tree(), "given_up": ["use sed (blocked: no such file)"], "replan_required": "task"}
+    messages = build(view_from(hello(state)))
+    assert "Tried and given up, not to be tried again:\n- use sed" in messages[1]["content"]
+    assert "Given up before: use sed (blocked: no such file)." in messages[-1]["content"]
+
+
+def test_the_plan_from_here_is_shown_on_the_way_back_to_a_task():
+    state = tree("completed", "in_progress", "pending", description="Build it")
+    state["current_subtask_idx"] = 1
+    later = {"description": "the docs", "status": "pending", "subtasks": []}
+    state["goal"]["tasks"].append(later)
+    text = build(view_from(hello(state)))[1]["content"]
+    assert "The plan from here:\n- step 1 (now)\n- step 2\n- later: the docs" in text
+
+
+def test_finished_subtasks_over_their_share_are_only_named():
+    done = tuple(Finished(f"step {n}", f"summary {n} " + "x" * 150) for n in range(60))
+    view = replace(VIEW, finished=done, subtask="now", open_subtasks=1, max_tokens=4000)
+    text = build(view)[1]["content"]
+    assert "summary 59" in text
+    assert "summary 0" not in text
+    assert "step 40" in text
+    assert any("finished subtasks" in said for said in left_out(view))
+
+
+def test_a_goal_with_endless_notes_still_fits():
+    view = replace(VIEW, notes="word " * 100_000, max_tokens=4000)
+    assert describe(view)["total"]["tokens"] < 4000
+    assert any("goal's text" in said for said in left_out(view))
+
+
+def test_the_hash_of_the_head_does_not_move_with_the_transcript_or_the_state():
+    view = replace(VIEW, transcript=(ran(1),))
+    later = replace(view, transcript=(ran(1), ran(2)), iteration=7, attempts=1, feedback=("hm",))
+    assert head_sha(view) == head_sha(later)
+    assert head_sha(view) != head_sha(replace(view, folded=1))
+
+
+def test_larger_goals_are_asked_to_reflect_beside_their_calls():
+    options = {"agent": {"reflection": "inline"}}
+    small = view_from(hello(options=options))
+    large = hello(options=options, notes="line\n" * 10)
+    assert not small.reflects
+    assert view_from(large).tools[-1].name == "reflect"
+    text = build(view_from(large, mode="json"))[0]["content"]
+    assert '"reflect": {"insights"' in text
+    assert "reflect(" not in text
+    off = view_from(hello(options={"agent": {"reflection": "off"}}, notes="line\n" * 10))
+    assert "reflect" not in [tool.name for tool in off.tools]
 
 
 # ---- which tools
@@ -212,7 +339,7 @@ def test_the_json_listing_stays_the_same_when_the_offer_changes():
 def test_a_view_reads_mode_and_limits_from_what_hello_says():
     options = {"agent": {"mode": "json"}, "context": {"max_tokens": 500, "progress_from": 2}}
     view = view_from(hello(options=options, spec={"max_iterations": 7}))
-    assert (view.mode, view.max_tokens, view.progress_from) == ("json", 500, 2)
+    assert (view.mode, view.max_tokens, view.windows.progress_from) == ("json", 500, 2)
     assert view.max_iterations == 7
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from clew_shared.playbook.reflector import ExecutionReflector as ExecutionReflector
     from clew_shared.playbook.reflector import Reflection as Reflection
     from clew_shared.playbook.steps import ToolCall as ToolCall
-    from clew_worker.context.dual_track import DualTrackContext as DualTrackContext
     from clew_shared.windows import Windows as Windows
+    from clew_worker.context.dual_track import DualTrackContext as DualTrackContext
     from clew_worker.context_manager import ContextManager as ContextManager
     from clew_worker.iteration_log import Intervention as Intervention
     from clew_worker.iteration_log import IterationLog as IterationLog

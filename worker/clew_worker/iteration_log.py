@@ -218,4 +218,3 @@ def _recovery_prompt(stuck: list[IterationRecord]) -> str:
     if suggested:
         lines.append(f"Your latest idea: {shortened_line(one_line(suggested[-1]), FOUND_CHARS)}")
     return "\n".join(lines)
-

@@ -11,7 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from clew_shared.prompt_tools import REFLECT
 from clew_shared.tools import Tool
+
+from .reflecting import parts_of
 
 SCANNED_CHARS = 200_000
 STARTS_TRIED = 200
@@ -19,7 +22,14 @@ STARTS_TRIED = 200
 _NAME_KEYS = ("tool", "name", "tool_name", "function", "action")
 _ARGS_KEYS = ("args", "arguments", "parameters", "params", "input", "action_input")
 _THOUGHT_KEYS = ("thought", "thoughts", "reasoning", "why", "rationale")
-_REFLECTION_KEYS = ("insights", "learning", "synthesis", "progress_assessment", "relevance")
+_REFLECTION_KEYS = (
+    "insights",
+    "learning",
+    "synthesis",
+    "progress_assessment",
+    "relevance",
+    "next_suggested_actions",
+)
 _DECODER = json.JSONDecoder(strict=False)  # raw line breaks in strings are a common slip
 
 
@@ -38,19 +48,23 @@ class Reading:
 
     calls: tuple[ToolRequest, ...] = ()
     words: str = ""
-    reflection: dict[str, Any] = field(default_factory=dict)
+    hindsight: tuple[dict[str, str], ...] = ()
 
 
-def response_format(tools: Sequence[Tool], rung: int) -> dict[str, Any] | None:
+def response_format(
+    tools: Sequence[Tool], rung: int, *, reflects: bool = False
+) -> dict[str, Any] | None:
     """Give the `response_format` of one rung: a schema per tool, one flat schema, any object, none.
 
-    Servers that know a rung keep the model to it; one that refuses it is asked for the next.
+    Servers that know a rung keep the model to it; one that refuses it is asked for the next. With `reflects`
+    each has an optional `reflect` part.
     """
+    optional = {"reflect": _optional_object(REFLECT.parameters)} if reflects else {}
     if rung == 0:
-        return _schema({"anyOf": [_call_schema(tool) for tool in tools]})
+        return _schema({"anyOf": [_call_schema(tool, optional) for tool in tools]})
     if rung == 1:
         names = {"type": "string", "enum": [tool.name for tool in tools]}
-        return _schema(_object({"tool": names, "args": {"type": "object"}}))
+        return _schema(_object({"tool": names, "args": {"type": "object"}}, optional))
     return {"type": "json_object"} if rung == 2 else None
 
 
@@ -61,25 +75,29 @@ def _schema(schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "call", "schema": schema}}
 
 
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
+def _object(properties: dict[str, Any], optional: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
-        "properties": properties,
+        "properties": properties | optional,
         "required": list(properties),
         "additionalProperties": False,
     }
 
 
-def _call_schema(tool: Tool) -> dict[str, Any]:
+def _optional_object(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {**parameters, "additionalProperties": False}
+
+
+def _call_schema(tool: Tool, optional: dict[str, Any]) -> dict[str, Any]:
     args = {**tool.parameters, "additionalProperties": False}
-    return _object({"tool": {"const": tool.name}, "args": args})
+    return _object({"tool": {"const": tool.name}, "args": args}, optional)
 
 
 def read(text: str, tools: Sequence[Tool]) -> Reading:
     """Find the calls in what a model wrote; never raises."""
     known = {tool.name: tool for tool in tools}
     calls: list[ToolRequest] = []
-    reflection: dict[str, Any] = {}
+    hindsight: tuple[dict[str, str], ...] = ()
     thoughts: list[str] = []
     words: list[str] = []
     at = 0
@@ -89,13 +107,22 @@ def read(text: str, tools: Sequence[Tool]) -> Reading:
             calls += found
             words.append(text[at:start])
             at = end
-            reflection |= {key: value[key] for key in _REFLECTION_KEYS if key in value}
+            hindsight += parts_of(value.get("reflect") or _beside(value))
             thoughts += [
                 str(value[key]) for key in _THOUGHT_KEYS if isinstance(value.get(key), str)
             ]
     words.append(text[at:])
     plain = _without_fences("\n".join([*thoughts, *words])) if calls else text.strip()
-    return Reading(tuple(calls), plain, reflection)
+    return Reading(tuple(calls), plain, hindsight)
+
+
+def first_object(text: str) -> dict[str, Any]:
+    """Find the first JSON object of a text; empty where there is none."""
+    return next((value for _, _, value in _objects(text[:SCANNED_CHARS])), {})
+
+
+def _beside(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value[key] for key in _REFLECTION_KEYS if key in value}
 
 
 def _without_fences(text: str) -> str:
@@ -136,7 +163,7 @@ def _calls(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolRequ
     if name not in known and raw is None:
         return []  # some other object with a `name`, such as a package.json
     if raw is None:
-        used = {*_NAME_KEYS, *_THOUGHT_KEYS, *_REFLECTION_KEYS}
+        used = {*_NAME_KEYS, *_THOUGHT_KEYS, *_REFLECTION_KEYS, REFLECT.name}
         raw = {key: v for key, v in value.items() if key not in used}
     return [request(name, raw, known)]
 

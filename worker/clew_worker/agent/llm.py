@@ -4,22 +4,31 @@ It holds no truth and has no hands. Whatever the model or its server sends costs
 a clear reason, never a crash.
 """
 
-import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-from clew_shared.prompt import build, size_chars
-from clew_shared.prompt_tools import schema_of
-from clew_shared.prompt_view import Mode, Said, View
+from clew_shared.prompt import merged, tools_chars
+from clew_shared.prompt_tools import REFLECT, schema_of
+from clew_shared.prompt_transcript import chars
+from clew_shared.prompt_view import Mode, View
 from clew_shared.tools import Tool
 
-from . import json_mode
+from . import json_mode, reflecting
 from .client import AgentClient, Disconnected, RpcError
 from .json_mode import Reading
 from .life import Leave
-from .llm_client import Completion, LlmClient, Misconfigured, Overflow, Temporary, Unsupported
+from .llm_client import (
+    Completion,
+    LlmClient,
+    LlmError,
+    Misconfigured,
+    Overflow,
+    Temporary,
+    Unsupported,
+    Usage,
+)
 from .memory import Memory
 from .turns import Over, Turns
 
@@ -29,7 +38,12 @@ REPLAN_TURNS_MAX = 4
 TIGHTNESS_MAX = 4
 ANSWER_TOKENS_MIN = 256
 AFTER_REFUSAL_TEMPERATURE = 0.7
+JSON_RUNG = 3
+"""From this rung on the server knows no `response_format`."""
+
 _THOUGHT_CHARS = 20_000
+
+Hindsight = tuple[dict[str, str], ...]
 
 
 class LlmAgent:
@@ -46,6 +60,8 @@ class LlmAgent:
         self._replanning = 0
         self._stale = False
         self._withheld = ""
+        self._extra = Usage()
+        self._llm: LlmClient | None = None
         daemon.on("feedback", lambda _: self._outdated())
         daemon.on("thresholds", lambda _: self._outdated())
         daemon.on("intervention", self._turns.hear_notice)
@@ -56,8 +72,11 @@ class LlmAgent:
         hello = self._memory.hello
         agent = (hello.get("options") or self._options).get("agent") or {}
         self._auto = agent.get("mode", "auto") == "auto"
-        self._memory.mode = "json" if agent.get("mode") == "json" else "tools"
-        llm = LlmClient(agent, hello.get("credential"), slot=self._slot)
+        if not self._auto:
+            self._memory.mode = "json" if agent.get("mode") == "json" else "tools"
+        self._llm = llm = LlmClient(agent, hello.get("credential"), slot=self._slot)
+        if ((hello.get("options") or {}).get("playbook") or {}).get("llm_reflection"):
+            self._turns.on_completed = self._learn_strategies
         try:
             while True:
                 await self._turn(llm)
@@ -91,7 +110,14 @@ class LlmAgent:
             self._stale = False
             await self._turns.refresh()
         self._bound_replanning()
+        self._extra = Usage()
+        hindsight = await self._looked_back()
+        if hindsight:
+            self._memory.begin_turn(hindsight)
         completion, reading = await self._ask(llm)
+        if not hindsight:
+            hindsight = reading.hindsight
+            self._memory.begin_turn(hindsight)
         self._turns.begin()
         await self._think(reading)
         try:
@@ -99,12 +125,12 @@ class LlmAgent:
                 if not await self._turns.carry_out(call, reading.words):
                     break
         except Over:  # what this turn has cost is still to be told
-            await self._reflect(completion, reading)
+            await self._reflect(completion, hindsight)
             raise
         self._withheld = self._turns.refused if self._may_withhold() else ""
         if not reading.calls:
             self._nudge(completion, reading)
-        await self._reflect(completion, reading)
+        await self._reflect(completion, hindsight)
         await self._bound_idling()
 
     async def _think(self, reading: Reading) -> None:
@@ -113,28 +139,78 @@ class LlmAgent:
         answer = await self._daemon.call(
             "think", text=reading.words[:_THOUGHT_CHARS], has_tool_calls=bool(reading.calls)
         )
-        self._memory.transcript.append(Said("assistant", reading.words))
+        self._memory.said(reading.words)
         self._turns.hear(answer)
 
     def _nudge(self, completion: Completion, reading: Reading) -> None:
         """Say plainly to a model that only talked what is wanted of it."""
         if completion.finish_reason == "length":
             text = "Your answer was cut off because it was too long. Make one short call."
-        elif reading.words:
+        elif reading.words or reading.hindsight:
             text = "You called no tool, so nothing was done. Call one tool now, or call finish."
         else:
             text = "Your answer was empty. Call one tool now, or call finish."
         self._memory.say(text)
 
-    async def _reflect(self, completion: Completion, reading: Reading) -> None:
-        record: dict[str, Any] = {"mode": "fast", "tool_calls": self._turns.records}
-        record |= {key: value for key, value in reading.reflection.items() if key != "relevance"}
-        if record.get("progress_assessment") not in ("advancing", "stuck", "regressing"):
-            record.pop("progress_assessment", None)
+    async def _reflect(self, completion: Completion, hindsight: Hindsight) -> None:
+        """Tell of the turn: what it did and cost, what its prompt was, and what the last one had brought."""
+        usage = completion.usage + self._extra
+        record: dict[str, Any] = {
+            "mode": "deep" if self._separate else "fast",
+            "tool_calls": _costed(self._turns.records, usage),
+            "synthesis": " ".join(part["synthesis"] for part in hindsight if "synthesis" in part),
+            "hindsight": [dict(part) for part in hindsight],
+            "turn": self._memory.turn(),
+            "prompt": self._memory.told(),
+        }
+        if assessment := reflecting.assessment_of(hindsight):
+            record["progress_assessment"] = assessment
         with suppress(RpcError, ValueError):  # a record that is refused is not worth a crash
-            answer = await self._daemon.call("reflect", usage=asdict(completion.usage), **record)
+            answer = await self._daemon.call("reflect", usage=asdict(usage), **record)
             self._turns.hear(answer)
         self._memory.iteration += 1
+
+    # ---- questions besides the turn's own
+
+    @property
+    def _separate(self) -> bool:
+        return self._agent.get("reflection") == "separate"
+
+    @property
+    def _agent(self) -> Mapping[str, Any]:
+        return (self._memory.hello.get("options") or self._options).get("agent") or {}
+
+    async def _looked_back(self) -> Hindsight:
+        """Ask what the last results told, where that is to be a question of its own."""
+        if not (self._separate and self._turns.records):
+            return ()
+        return reflecting.parts_of(await self._ask_aside(reflecting.ASK_REFLECTION))
+
+    async def _learn_strategies(self) -> None:
+        """Ask at a subtask's end what would help next time, and tell the daemon."""
+        answer = await self._ask_aside(reflecting.ASK_STRATEGIES)
+        if deltas := reflecting.strategies_of(answer):
+            with suppress(RpcError, ValueError):  # what cannot be learned stops nothing
+                await self._daemon.call("learn", deltas=deltas)
+
+    async def _ask_aside(self, question: str) -> dict[str, Any]:
+        """Ask one question at the end of the same prompt, so that its prefix is cached; {} without an answer."""
+        assert self._llm is not None  # noqa: S101 - set before the first turn
+        view = self._memory.view()
+        messages = merged([*self._memory.written(view), {"role": "user", "content": question}])
+        wanted = {"type": "json_object"} if view.mode == "json" and self._rung < JSON_RUNG else None
+        tools = [schema_of(tool) for tool in view.tools] if view.mode == "tools" else ()
+        try:
+            completion = await self._llm.ask(
+                messages, tools=tools, response_format=wanted, max_tokens=ANSWER_TOKENS_MIN * 2
+            )
+        except LlmError:
+            return {}  # the next question of the turn meets the fault, and says so
+        self._extra += completion.usage
+        asked = next((c.arguments for c in completion.calls if c.name == REFLECT.name), None)
+        if isinstance(asked, Mapping):
+            return dict(asked)
+        return json_mode.first_object(asked if isinstance(asked, str) else completion.text)
 
     def _may_withhold(self) -> bool:
         """Offer a refused tool not in the next turn: a grammar then cannot repeat the call.
@@ -166,14 +242,16 @@ class LlmAgent:
         while True:
             view = self._memory.view()
             tools = self._offered(view)
-            messages = build(view)
+            messages = self._memory.written(view)
             answer_tokens = max(view.max_tokens // 2 ** (1 + view.tightness), ANSWER_TOKENS_MIN)
             json_wanted = self._memory.mode == "json"
             try:
                 completion = await llm.ask(
                     messages,
                     tools=() if json_wanted else [schema_of(tool) for tool in tools],
-                    response_format=json_mode.response_format(tools, self._rung)
+                    response_format=json_mode.response_format(
+                        tools, self._rung, reflects=view.reflects
+                    )
                     if json_wanted
                     else None,
                     max_tokens=answer_tokens,
@@ -185,8 +263,8 @@ class LlmAgent:
             except Unsupported as fault:
                 self._step_down(fault)
             else:
-                listed = 0 if view.mode == "json" else len(json.dumps([*map(schema_of, tools)]))
-                self._memory.calibrate(size_chars(messages) + listed, completion.usage.input)
+                size = chars(messages) + tools_chars(view)
+                self._memory.calibrate(size, completion.usage.input)
                 return completion, self._read(completion, view.tools)
 
     def _offered(self, view: View) -> tuple[Tool, ...]:
@@ -197,14 +275,14 @@ class LlmAgent:
         return tuple(t for t in view.tools if t.name not in withheld) or view.tools
 
     def _read(self, completion: Completion, tools: tuple[Tool, ...]) -> Reading:
-        if completion.calls:
-            known = {tool.name: tool for tool in tools}
-            calls = (json_mode.request(c.name, c.arguments, known) for c in completion.calls)
-            return Reading(tuple(calls), completion.text.strip())
-        reading = json_mode.read(completion.text, tools)
-        if reading.calls and self._memory.mode == "tools" and self._auto:
-            self._switch("json")  # it writes its calls as text: ask it for that, properly
-        return reading
+        if not completion.calls:
+            reading = json_mode.read(completion.text, tools)
+            if reading.calls and self._memory.mode == "tools" and self._auto:
+                self._switch("json")  # it writes its calls as text: ask it for that, properly
+            return _without_reflect(reading)
+        known = {tool.name: tool for tool in tools}
+        calls = (json_mode.request(c.name, c.arguments, known) for c in completion.calls)
+        return _without_reflect(Reading(tuple(calls), completion.text.strip()))
 
     def _fold_harder(self, fault: Overflow) -> None:
         self._memory.tightness += 1
@@ -227,3 +305,23 @@ class LlmAgent:
     def _switch(self, mode: Mode) -> None:
         self._memory.mode = mode
         self._rung = 0
+
+
+def _without_reflect(reading: Reading) -> Reading:
+    """Take the reflect part out of the calls: it stands as a call beside them, or as a field in one's args."""
+    parts = list(reading.hindsight)
+    calls = []
+    for call in reading.calls:
+        if call.name == REFLECT.name:
+            parts += reflecting.parts_of(call.args)
+            continue
+        args = dict(call.args)
+        parts += reflecting.parts_of(args.pop(REFLECT.name, None))
+        calls.append(replace(call, args=args))
+    return Reading(tuple(calls), reading.words, tuple(parts))
+
+
+def _costed(records: list[dict[str, Any]], usage: Usage) -> list[dict[str, Any]]:
+    """Share a turn's tokens among its calls."""
+    share = (usage.input + usage.output) // max(len(records), 1)
+    return [{**one, "cost": {**one["cost"], "tokens": share}} for one in records]

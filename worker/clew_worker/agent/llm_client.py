@@ -54,6 +54,14 @@ class Usage:
     cached: int = 0
     seconds: float = 0.0
 
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached + other.cached,
+            self.seconds + other.seconds,
+        )
+
 
 @dataclass(frozen=True)
 class NativeCall:

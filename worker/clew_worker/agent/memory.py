@@ -1,14 +1,19 @@
 """What an llm agent has in mind: the daemon's last word on the goal, and the transcript since then.
 
-Nothing in here is the truth: that is the daemon's, and a new epoch begins with what `hello` says.
+Nothing in here is the truth: that is the daemon's, and a new epoch begins with what `hello` says. What each turn
+added, how far it is folded and how tokens count here is told with the turn, so that the next epoch's prompt goes
+on where this one stood.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from clew_shared.prompt import build, describe, head_sha, settle
+from clew_shared.prompt_transcript import Message, beheaded, output_chars, shortened
 from clew_shared.prompt_view import (
+    CHARS_PER_TOKEN,
     Call,
     Entry,
     Mode,
@@ -19,10 +24,12 @@ from clew_shared.prompt_view import (
     transcript_of,
     view_from,
 )
+from clew_shared.redact import redact
+from clew_shared.transcript import apply_hindsight, turn_of, warning
 
-CHARS_PER_TOKEN = 4.0
 CHARS_PER_TOKEN_MIN, CHARS_PER_TOKEN_MAX = 1.5, 8.0
 CALIBRATION_WEIGHT = 0.3
+_MODES: Mapping[str, Mode] = {"tools": "tools", "json": "json"}
 
 
 class Memory:
@@ -39,12 +46,21 @@ class Memory:
         self.refusals = 0
         self.changes = 0
         """Actions that changed something, or may have."""
+        self.folded = 0
+        self.idea = ""
+        self.prompt: dict[str, Any] = {}
+        """What is told of the last prompt: see `clew_shared.events.Prompt`."""
+        self._turn_from = 0
+        self._cuts = 0
+        self._cut: tuple[Any, ...] = ()
+        self._sent = ""
         self._measured = False
         self._notes = 0
         self._subtask: tuple[Any, ...] = ()
 
     def learn(self, hello: Mapping[str, Any], *, anew: bool = False) -> None:
         """Take in what `hello` says; another subtask (or `anew`) begins another transcript."""
+        first = not self.hello
         self.hello = dict(hello)
         state = self.hello["state"]
         _, subtask = current(state)
@@ -54,21 +70,95 @@ class Memory:
         if subtask_key != self._subtask or anew:
             self._subtask = subtask_key
             self.transcript = list(transcript_of(state))
+            self.folded = min(state.get("folded") or 0, len(self.transcript))
+            self.idea = state.get("idea") or ""
+            self._turn_from = len(self.transcript)
             self.refusals = sum(c.result == "blocked" for c in self.calls)
+            self._notes = max(0, *(-e.seq for e in self.transcript if isinstance(e, Call)), 0)
         self.actions = sum(
             s.get("actions_total", 0) for t in state["goal"]["tasks"] for s in t["subtasks"]
         )
+        if first:
+            self._resume(state.get("prompt") or {})
+
+    def _resume(self, prompt: Mapping[str, Any]) -> None:
+        """Go on with the form and the token count that the last epoch's calls ended with."""
+        if not prompt:
+            return
+        agent = (self.hello.get("options") or {}).get("agent") or {}
+        if agent.get("mode", "auto") == "auto":
+            self.mode = _MODES.get(prompt.get("mode", ""), self.mode)
+        self.tightness = prompt.get("tightness", 0)
+        self.chars_per_token = prompt.get("chars_per_token", CHARS_PER_TOKEN)
+        self._cuts = prompt.get("cuts", 0)
+        self._measured = True
+
+    # ---- the prompt
 
     def view(self) -> View:
-        """See the goal as the prompt shows it."""
+        """See the goal as the prompt shows it, folded as far as it must be."""
         view = view_from(
             self.hello,
             mode=self.mode,
             transcript=self.transcript,
             chars_per_token=self.chars_per_token,
             tightness=self.tightness,
+            acted=self.actions > 0,
         )
-        return replace(view, iteration=self.iteration, tools_used=self.actions)
+        granted = self.state.get("iterations_granted") or 0
+        view = replace(
+            view,
+            iteration=self.iteration - granted,
+            tools_used=self.actions,
+            idea=self.idea,
+            folded=self.folded,
+        )
+        view = settle(view)
+        for n in range(self.folded, view.folded):
+            self.transcript[n] = beheaded(self.transcript[n])
+        self.folded = view.folded
+        return replace(view, transcript=tuple(self.transcript))
+
+    def written(self, view: View) -> list[Message]:
+        """Build the prompt of a view, and note what is told of it."""
+        messages = build(view)
+        names = () if view.mode == "json" else tuple(tool.name for tool in view.tools)
+        cut: tuple[Any, ...] = (
+            view.folded,
+            view.window,
+            view.tightness,
+            view.mode,
+            names,
+            view.playbook,
+        )
+        cut = (*cut, self._subtask, view.replan, view.finished)
+        self._cuts += cut != self._cut
+        self._cut = cut
+        sent = json.dumps(messages, ensure_ascii=False)
+        sizes = describe(view)
+        self.prompt = {
+            "sha": head_sha(view),
+            "cuts": self._cuts,
+            "chars": len(sent),
+            "kept": _same(self._sent, sent),
+            "ending": sizes["state"]["chars"],
+            "window": view.window.name.lower(),
+            "mode": view.mode,
+        }
+        self._sent = sent
+        return messages
+
+    def told(self) -> dict[str, Any]:
+        """Give what is told of the last prompt, and of where the next one goes on."""
+        return {
+            **self.prompt,
+            "folded": self.folded,
+            "mode": self.mode,
+            "tightness": self.tightness,
+            "chars_per_token": round(self.chars_per_token, 4),
+        }
+
+    # ---- what is known
 
     @property
     def state(self) -> Mapping[str, Any]:
@@ -100,14 +190,43 @@ class Memory:
             still_open.remove(here)
         return still_open
 
+    # ---- what is added
+
+    def begin_turn(self, hindsight: Sequence[dict[str, str]]) -> None:
+        """Begin a turn with what the model found in the results of the one before."""
+        apply_hindsight(self.transcript, self._turn_from, hindsight, self.folded)
+        self.idea = next((part["next"] for part in hindsight if part.get("next")), "")
+        self._turn_from = len(self.transcript)
+
+    def turn(self) -> list[dict[str, Any]]:
+        """Give what this turn has added, as it is told to the daemon."""
+        return turn_of(self.transcript[self._turn_from :])
+
     def say(self, text: str) -> None:
         """Put a note to the model into the transcript."""
-        self.transcript.append(Said("user", text))
+        self.transcript.append(Said("user", self._plain(text)))
+
+    def said(self, text: str) -> None:
+        """Put the model's own words into the transcript."""
+        self.transcript.append(Said("assistant", self._plain(text)))
+
+    def warn(self, message: str) -> None:
+        """Put an intervention into the transcript; it is shown however much is folded."""
+        self.transcript.append(warning(message))
 
     def answer(self, name: str, args: Mapping[str, Any], text: str, result: str = "error") -> None:
         """Answer a call that was none of the executor's: it has no number in the ledger."""
         self._notes += 1
-        self.transcript.append(Call(-self._notes, name, dict(args), result, text))
+        self.transcript.append(Call(-self._notes, name, dict(args), result, self._plain(text)))
+
+    def output_limit(self) -> int:
+        """Give how much of one output is kept for the prompt."""
+        context = (self.hello.get("options") or {}).get("context") or {}
+        return output_chars(context.get("max_tokens", 8000))
+
+    def _plain(self, text: str) -> str:
+        """Shorten a text and take keys out of it, as the ledger does, so that both show the same."""
+        return shortened(redact(text), self.output_limit())
 
     def calibrate(self, chars: int, tokens: int) -> None:
         """Learn from the server's own count how many characters a token has."""
@@ -119,13 +238,13 @@ class Memory:
         self._measured = True
 
 
-def plain_args(args: Mapping[str, Any], max_chars: int) -> dict[str, Any]:
-    """Shorten arguments for a record; small values keep their types."""
-    return {key: _plain(value, max_chars) for key, value in args.items()}
-
-
-def _plain(value: Any, max_chars: int) -> Any:
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return text[:max_chars]
+def _same(before: str, now: str) -> int:
+    """Count the characters at the beginning that two texts have in common."""
+    low, high = 0, min(len(before), len(now))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if before[:middle] == now[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -4,20 +4,26 @@ Nothing is claimed for the model: a subtask is completed when it says so, a goal
 Where what it says contradicts what was seen, it is asked once more.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from clew_shared import protocol
 from clew_shared.progress import normalise
-from clew_shared.prompt import shortened
+from clew_shared.prompt_transcript import plain_args, shortened
 from clew_shared.prompt_view import Call
 
 from .client import AgentClient, RpcError
 from .json_mode import ToolRequest
-from .memory import Memory, plain_args
+from .memory import Memory
 
 FINISH_AFTER_REFUSALS = 2
 CHECK_OUTPUT_CHARS = 1_500
+PLAN_TASKS_MAX = PLAN_SUBTASKS_MAX = 20
+"""What a plan may hold: one that is broader is no plan but a list, and steers nobody."""
+
+PLAN_DEPTH_MAX = 4
+PLAN_READ_MAX = 1_000
 _NAME_CHARS = 200
 _RATIONALE_CHARS = 1_000
 _RECORD_CHARS = 1_000
@@ -43,6 +49,8 @@ class Turns:
         self.refused = ""
         """The tool that this turn was refused, if any."""
         self.reached_daemon = False
+        self.on_completed: Callable[[], Awaitable[None]] | None = None
+        """What is done when a subtask is completed, while its transcript is still there."""
 
     async def refresh(self, *, anew: bool = False) -> None:
         """Hear from the daemon how things stand."""
@@ -81,13 +89,13 @@ class Turns:
             self._memory.answer(call.name, plain_args(call.args, 200), str(error))
             return False
         self.reached_daemon = True
-        entry = _entry(call, answer)
+        entry = self._entry(call, answer)
         self._memory.transcript.append(entry)
         self._memory.actions += 1
         waited = call.name == "wait"  # then the world outside may have moved
         changed = entry.result != "blocked" and (waited or entry.changed is not False)
         self._memory.changes += changed
-        self.records.append(_record(entry, answer))
+        self.records.append(_record(entry, answer, rationale))
         self.hear(answer)
         if answer["verdict"] == "blocked":
             return await self._refused(call, answer)
@@ -95,6 +103,20 @@ class Turns:
             await self.refresh()
             return False
         return True
+
+    def _entry(self, call: ToolRequest, answer: Mapping[str, Any]) -> Call:
+        """Keep an action as the ledger would give it back."""
+        entry = Call(int(answer.get("seq") or 0), call.name, plain_args(call.args), "blocked")
+        if answer["verdict"] == "blocked":
+            return replace(entry, message=str(answer.get("message") or answer.get("reason") or ""))
+        outcome = answer["outcome"]
+        return replace(
+            entry,
+            result=outcome["result"],
+            output=shortened(str(outcome.get("output") or ""), self._memory.output_limit()),
+            changed=outcome.get("changed"),
+            exit_code=outcome.get("exit_code"),
+        )
 
     async def _refused(self, call: ToolRequest, answer: Mapping[str, Any]) -> bool:
         if answer.get("reason") in _ENDED:
@@ -112,7 +134,7 @@ class Turns:
         """Show the model an intervention that came with an answer."""
         intervention = (answer or {}).get("intervention")
         if intervention:
-            self._memory.say(f"Note: {intervention.get('message', '')}")
+            self._memory.warn(str(intervention.get("message") or ""))
 
     def hear_notice(self, params: dict[str, Any]) -> None:
         """Show the model an intervention that came by itself."""
@@ -137,6 +159,8 @@ class Turns:
             answer = await self._daemon.call(
                 "complete_subtask", success=success, failure=failure, summary=summary
             )
+            if success and self.on_completed is not None:
+                await self.on_completed()
             if success and not answer.get("escalated_to"):
                 following = await self._daemon.call("advance")
                 if following.get("subtask") is None:
@@ -234,9 +258,8 @@ class Turns:
         if replan == "task" and len(tasks) > 1:
             joined = [s for task in tasks for s in task["subtasks"]]
             tasks = [{"description": tasks[0]["description"], "subtasks": joined}]
-        if not tasks:
-            text = 'A plan needs tasks: [{"description": "...", "subtasks": ["...", "..."]}]'
-            self._memory.answer("plan", {}, text)
+        if fault := plan_fault(tasks):
+            self._memory.answer("plan", {}, fault)
             return False
         try:
             await self._daemon.call("plan", tasks=tasks, replan=replan)
@@ -249,16 +272,20 @@ class Turns:
 
 
 def read_plan(args: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Read a plan in any of the shapes that models write; empty where there is none."""
+    """Read a plan in any of the shapes that models write; empty where there is none.
+
+    A plan is two levels deep: steps within steps are put in one row.
+    """
     raw = args.get("tasks") or args.get("plan") or args.get("subtasks") or args.get("steps")
     if not isinstance(raw, list):
         return []
+    raw = raw[:PLAN_READ_MAX]
     nested = [item for item in raw if isinstance(item, dict) and _inner(item)]
     if not nested:  # a bare list of steps is one task
         subtasks = _subtasks(raw)
         return [{"description": "Do the work", "subtasks": subtasks}] if subtasks else []
     tasks = []
-    for item in raw[: protocol.TASKS_MAX]:
+    for item in raw:
         inner = _subtasks(_inner(item) or [item])
         name = _description(item) or (inner[0]["description"] if inner else "")
         if inner:
@@ -266,14 +293,33 @@ def read_plan(args: Mapping[str, Any]) -> list[dict[str, Any]]:
     return tasks
 
 
+def plan_fault(tasks: Sequence[Mapping[str, Any]]) -> str:
+    """Say what is wrong with a plan and what would be right, "" for nothing."""
+    if not tasks:
+        return 'A plan needs tasks: [{"description": "...", "subtasks": ["...", "..."]}]'
+    broadest = max(len(task["subtasks"]) for task in tasks)
+    if len(tasks) <= PLAN_TASKS_MAX and broadest <= PLAN_SUBTASKS_MAX:
+        return ""
+    return (
+        f"The plan is too broad: {len(tasks)} tasks, {broadest} subtasks in one of them. Call plan again with at "
+        f"most {PLAN_TASKS_MAX} tasks of at most {PLAN_SUBTASKS_MAX} subtasks each; put small steps together."
+    )
+
+
 def _inner(item: Any) -> list[Any]:
     inner = (item.get("subtasks") or item.get("steps")) if isinstance(item, dict) else None
     return inner if isinstance(inner, list) else []
 
 
-def _subtasks(raw: Sequence[Any]) -> list[dict[str, str]]:
-    names = [_description(item) for item in raw[: protocol.SUBTASKS_MAX]]
-    return [{"description": name} for name in names if name]
+def _subtasks(raw: Sequence[Any], within: str = "", depth: int = 0) -> list[dict[str, str]]:
+    names: list[dict[str, str]] = []
+    for item in raw[:PLAN_READ_MAX]:
+        name = ": ".join(part for part in (within, _description(item)) if part)
+        if (inner := _inner(item)) and depth < PLAN_DEPTH_MAX:
+            names += _subtasks(inner, name, depth + 1)
+        elif name:
+            names.append({"description": name[: protocol.DESCRIPTION_CHARS_MAX]})
+    return names
 
 
 def _description(item: Any) -> str:
@@ -283,25 +329,8 @@ def _description(item: Any) -> str:
     return _words(item)[: protocol.DESCRIPTION_CHARS_MAX] if isinstance(item, str) else ""
 
 
-def _entry(call: ToolRequest, answer: Mapping[str, Any]) -> Call:
-    seq = int(answer.get("seq") or 0)
-    if answer["verdict"] == "blocked":
-        message = str(answer.get("message") or answer.get("reason") or "")
-        return Call(seq, call.name, call.args, "blocked", message=message)
-    outcome = answer["outcome"]
-    return Call(
-        seq,
-        call.name,
-        call.args,
-        outcome["result"],
-        str(outcome.get("output") or ""),
-        changed=outcome.get("changed"),
-        exit_code=outcome.get("exit_code"),
-    )
-
-
-def _record(entry: Call, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the entry of the iteration record (contract, section 9)."""
+def _record(entry: Call, answer: Mapping[str, Any], rationale: str) -> dict[str, Any]:
+    """Make the entry of the iteration record (contract, section 9); the tokens are not known here."""
     duration_s = (answer.get("outcome") or {}).get("duration_s") or 0.0
     known = entry.result in ("success", "failure", "timeout")
     return {
@@ -311,6 +340,7 @@ def _record(entry: Call, answer: Mapping[str, Any]) -> dict[str, Any]:
         "outcome": entry.result if known else "error",
         "execution_time": duration_s,
         "cost": {"tokens": 0, "time": duration_s},
+        "tool_selection_rationale": rationale[:_RATIONALE_CHARS],
     }
 
 

@@ -1,0 +1,172 @@
+"""The transcript of a subtask, read back from its events: what a new epoch's prompt goes on with.
+
+An agent tells with each turn what it put into its prompt (`Reflected.turn`); the rest, and all of an agent
+that tells nothing, is put together from its actions, thoughts and interventions in their order. Pure: events
+go in, entries come out, as `prompt_view` reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from clew_shared import events as ev
+from clew_shared.prompt_transcript import beheaded, plain_args, shortened
+from clew_shared.prompt_view import Call, Entry, Said, entry_from
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+KINDS = frozenset(
+    {
+        "worker_started",
+        "action_allowed",
+        "action_blocked",
+        "action_finished",
+        "action_interrupted",
+        "thought",
+        "intervened",
+        "reflected",
+    }
+)
+"""The events that a transcript is made of."""
+
+TURN_ENTRIES_MAX = 100
+LIVE_CHARS_MAX = 400_000
+"""What is told of outputs fits a line of the worker protocol; what is older is told by its head."""
+
+
+class Transcript:
+    """Folds the events of one subtask, oldest first, into entries; the first `folded` are lines by now.
+
+    `output` gives the recorded output of an event by its number; `limit` is how much of one is shown.
+    """
+
+    def __init__(self, output: Callable[[int], str], limit: int) -> None:
+        self._output = output
+        self._limit = limit
+        self._flying: dict[int, Call] = {}
+        self._pending: list[Entry] = []
+        self._entries: list[Entry] = []
+        self._turn_from = 0
+        self._own_turn = False
+        self.folded = 0
+        self.idea = ""
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Give all that is known so far, the unfinished turn included."""
+        return [*self._entries, *self._pending]
+
+    def take(self, seq: int, event: ev.Event) -> None:
+        """Take in the next event."""
+        match event:
+            case ev.WorkerStarted():
+                self._entries += self._pending
+                self._pending = []
+                self._turn_from = len(self._entries)
+                self._own_turn = True
+            case ev.ActionBlocked(done=False):
+                call = Call(seq, event.tool, plain_args(event.args), "blocked")
+                self._pending.append(replace(call, message=event.message))
+            case ev.ActionAllowed() | ev.ActionBlocked():
+                self._flying[seq] = Call(seq, event.tool, plain_args(event.args), "")
+            case ev.ActionFinished():
+                self._finished(seq, event)
+            case ev.ActionInterrupted() if event.of in self._flying:
+                call = self._flying.pop(event.of)
+                self._pending.append(replace(call, result="interrupted"))
+            case ev.Thought():
+                self._pending.append(Said("assistant", event.text))
+            case ev.Intervened():
+                self._pending.append(warning(event.message))
+            case ev.Reflected():
+                self._reflected(event)
+            case _:
+                pass
+
+    def _finished(self, seq: int, event: ev.ActionFinished) -> None:
+        call = self._flying.pop(event.of, None)
+        if call is None:
+            return
+        output = shortened(self._output(seq), self._limit)
+        call = replace(call, result=event.result, output=output)
+        self._pending.append(replace(call, changed=event.changed, exit_code=event.exit_code))
+
+    def _reflected(self, event: ev.Reflected) -> None:
+        """Go by what the agent says that its prompt holds; its actions stand there by their numbers."""
+        folded = event.prompt.folded if event.prompt else 0
+        apply_hindsight(self._entries, self._turn_from, event.hindsight, folded)
+        self._turn_from = len(self._entries)
+        if event.turn:
+            calls = {entry.seq: entry for entry in self._pending if isinstance(entry, Call)}
+            told = [_told(item, calls) for item in event.turn]
+            self._entries += calls.values()
+            self._entries += [entry for entry in told if entry]
+        else:
+            self._entries += self._pending
+        self._pending = []
+        if self._own_turn:
+            self.idea = next((h["next"] for h in event.hindsight if h.get("next")), "")
+        self._own_turn = True  # the first one told of is the turn that ended the subtask before
+        self._fold(folded)
+
+    def _fold(self, count: int) -> None:
+        """Drop of folded calls what a line does not show."""
+        count = min(count, len(self._entries))
+        for n in range(self.folded, count):
+            self._entries[n] = beheaded(self._entries[n])
+        self.folded = max(self.folded, count)
+
+
+def _told(item: dict[str, Any], calls: dict[int, Call]) -> Entry | None:
+    seq = item.get("seq")
+    return calls.pop(seq, None) if isinstance(seq, int) and seq > 0 else entry_from(item)
+
+
+def warning(message: str) -> Said:
+    """Give an intervention as an entry of a transcript."""
+    return Said("user", f"Note: {message}", warns=True)
+
+
+def apply_hindsight(
+    entries: list[Entry], start: int, hindsight: Sequence[dict[str, str]], folded: int
+) -> None:
+    """Put what was found in a turn's results to its calls, in place: one part to the last call, several in order.
+
+    The turn begins at `start`; what is folded by now stays as it was shown.
+    """
+    calls = [n for n in range(start, len(entries)) if _recorded(entries[n])]
+    if len(hindsight) == 1:
+        calls = calls[-1:]
+    for n, part in zip(calls, hindsight, strict=False):
+        entry = entries[n]
+        if n >= folded and isinstance(entry, Call):
+            said = "; ".join(part[key] for key in ("insights", "learning") if part.get(key))
+            entries[n] = replace(entry, insight=said, relevance=part.get("relevance", ""))
+
+
+def _recorded(entry: Entry) -> bool:
+    return isinstance(entry, Call) and entry.seq > 0
+
+
+def told(entries: Sequence[Entry], folded: int) -> list[dict[str, Any]]:
+    """Write entries for `hello`, the newest in full as far as there is room."""
+    room, lines = LIVE_CHARS_MAX, []
+    for n in range(len(entries) - 1, -1, -1):
+        entry = entries[n]
+        room -= len(str(entry))
+        if room < 0 or n < folded:
+            entry = beheaded(entry)
+        lines.append(
+            {key: value for key, value in asdict(entry).items() if value not in ("", None)}
+        )
+    return lines[::-1]
+
+
+def turn_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Write what a turn added, for `reflect`: actions on record by their numbers, all else as it is shown."""
+    return [
+        {"seq": entry.seq} if _recorded(entry) and isinstance(entry, Call) else asdict(entry)
+        for entry in entries[:TURN_ENTRIES_MAX]
+    ]

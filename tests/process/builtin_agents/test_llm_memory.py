@@ -1,0 +1,253 @@
+"""What an llm agent's prompts look like over turns, folds, windows and epochs; and what it tells of them."""
+
+import json
+from itertools import pairwise
+
+import pytest
+from goal_daemon import GoalDaemon, subtask, task
+from llm_server import ScriptedLlm, calls, completion, fails, says
+
+from clew_shared.prompt import build, head_sha, settle
+from clew_shared.prompt_view import view_from
+
+LONG_NOTES = "Take care of every one of the following.\n" * 10
+DOWN = fails(503, "down")
+
+
+def shell(n, text=None, **reflect):
+    call = ("run_cmd", {"cmd": f"seq {n} {n + 40}; echo {n} >> log"})
+    part = (("reflect", reflect),) if reflect else ()
+    return calls(*part, call, text=text)
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    return GoalDaemon(tmp_path, notes=LONG_NOTES)
+
+
+@pytest.mark.parametrize("mode", ["tools", "json"])
+@pytest.mark.parametrize("max_tokens", [8000, 1800])
+async def test_a_new_epoch_asks_exactly_what_the_last_one_would_have_asked(
+    daemon, run_llm, mode, max_tokens
+):
+    daemon.agent["mode"] = mode
+    daemon.context = {"max_tokens": max_tokens, "full_until": 6, "moderate_until": 8}
+    script = [
+        shell(1, text="I look first. password=hunter2hunter2"),
+        says("Let me think about the plan."),
+        shell(
+            2, insights="the log grows", relevance="high", next="read the log", assessment="stuck"
+        ),
+        calls(("teleport", {"to": "mars"})),
+        calls(("finish", {"summary": "done"})),
+        *(shell(n, insights=f"line {n}") for n in range(3, 9)),
+    ]
+    script = [_as_text(reply) if mode == "json" else reply for reply in script]
+    daemon.checks = {"never": "false"}
+    with ScriptedLlm(*script, then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    daemon.begin_epoch()
+    del daemon.agent["base_url"]
+    expected = llm.requests[-1]["messages"]
+    assert build(settle(view_from(daemon.hello(), mode=mode))) == expected
+    with ScriptedLlm(then=DOWN) as again:
+        assert await run_llm(daemon, again) == 75
+    assert again.requests[0]["messages"] == expected
+
+
+def _as_text(reply):
+    """Turn a reply of native calls into the JSON text that a model writes."""
+    message = json.loads(reply.body)["choices"][0]["message"]
+    if not message.get("tool_calls"):
+        return reply
+    named = {c["function"]["name"]: c["function"] for c in message["tool_calls"]}
+    reflect = named.pop("reflect", None)
+    (function,) = named.values()
+    value = {"tool": function["name"], "args": json.loads(function["arguments"])}
+    if reflect:
+        value["reflect"] = json.loads(reflect["arguments"])
+    text = json.dumps(value)
+    return says(f"{message['content']}\n{text}" if message["content"] else text)
+
+
+async def test_the_head_of_the_prompt_changes_only_at_a_cut(tmp_path, run_llm):
+    steps = tuple(subtask(f"step {n}") for n in range(3))
+    daemon = GoalDaemon(tmp_path, tasks=(task("All", *steps),), notes=LONG_NOTES)
+    daemon.context["max_tokens"] = 2500
+    done = calls(("complete_subtask", {"success": True, "summary": "it is done"}))
+    script = [r for n in range(3) for r in (*(shell(10 * n + k) for k in range(1, 8)), done)]
+    with ScriptedLlm(*script) as llm:
+        assert await run_llm(daemon, llm) == 0
+    told = [params["prompt"] for params in daemon.params("reflect")]
+    assert len({one["sha"] for one in told}) > 3
+    for before, now in pairwise(told):
+        assert before["sha"] == now["sha"] or before["cuts"] < now["cuts"]
+        if before["cuts"] == now["cuts"]:  # then all but the state block is served from a cache
+            assert now["kept"] >= before["chars"] - before["ending"] * 1.2 - 20
+
+
+async def test_the_prompt_that_is_sent_begins_as_the_one_before_did(daemon, run_llm):
+    with ScriptedLlm(*(shell(n) for n in range(1, 9)), then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    prompts = [request["messages"] for request in llm.requests[:9]]
+    for before, now in pairwise(prompts[1:]):
+        *stable, last = before
+        assert now[: len(stable)] == stable
+        kept = last["content"].partition("\n\nAfter this")[0].partition("\n\nIs the goal")[0]
+        assert now[len(stable)]["content"].startswith(kept.partition("\n\n[PROGRESS")[0])
+
+
+async def test_what_the_model_found_is_put_to_the_calls_that_it_had_seen(daemon, run_llm):
+    second = shell(
+        2, insights="forty lines", learning="seq is fine", relevance="HIGH", next="go on"
+    )
+    with ScriptedLlm(shell(1), second, then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    first, then = daemon.params("reflect")
+    assert first["hindsight"] == []
+    assert then["hindsight"] == [
+        {
+            "insights": "forty lines",
+            "learning": "seq is fine",
+            "relevance": "high",
+            "next": "go on",
+        }
+    ]
+    entries = daemon.view()["transcript"]
+    assert entries[0]["insight"] == "forty lines; seq is fine"
+    assert "insight" not in entries[1]
+    assert daemon.state.goal.tasks[0].subtasks[0].insights == ["forty lines"]
+    assert "You wanted to do next: go on" in llm.prompt(2)
+    assert [call["name"] for _, call in daemon.history] == ["run_cmd", "run_cmd"]
+
+
+async def test_a_reflect_field_among_the_arguments_is_taken_out_of_them(daemon, run_llm):
+    call = calls(("write_file", {"path": "a", "content": "b", "reflect": {"assessment": "stuck"}}))
+    with ScriptedLlm(shell(1), call, then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    assert daemon.params("act")[1]["args"] == {"path": "a", "content": "b"}
+    assert daemon.params("reflect")[1]["progress_assessment"] == "stuck"
+
+
+@pytest.mark.parametrize("part", ["", "text", [], [7], {"insights": {"a": 1}, "relevance": 3}])
+async def test_whatever_stands_in_the_reflect_part_costs_nothing(daemon, run_llm, part):
+    with ScriptedLlm(shell(1), calls(("reflect", part), ("list_files", {})), then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    assert [p["tool"] for p in daemon.params("act")] == ["run_cmd", "list_files"]
+
+
+async def test_a_turn_that_only_reflects_is_told_to_act(daemon, run_llm):
+    with ScriptedLlm(calls(("reflect", {"insights": "nothing yet"})), then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    assert "You called no tool" in llm.prompt(1)
+
+
+async def test_a_goal_in_short_is_not_asked_to_reflect(tmp_path, run_llm):
+    daemon = GoalDaemon(tmp_path)
+    with ScriptedLlm(then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    assert "reflect" not in llm.offered(0)
+
+
+async def test_reflection_is_no_extra_call_unless_it_is_asked_to_be(daemon, run_llm):
+    with ScriptedLlm(shell(1), shell(2), then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    assert sum("what did the last results tell" in llm.prompt(n) for n in range(3)) == 0
+    assert daemon.params("reflect")[0]["mode"] == "fast"
+
+
+async def test_a_separate_reflection_is_a_call_of_its_own_with_the_same_beginning(daemon, run_llm):
+    daemon.agent["reflection"] = "separate"
+    thought = says('{"insights": "it counts", "relevance": "high", "next": "stop"}')
+    with ScriptedLlm(shell(1), thought, shell(2), then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    assert "what did the last results tell you" in llm.prompt(1)
+    assert "what did the last" not in llm.prompt(2)
+    assert llm.requests[2]["messages"][:-1] == llm.requests[1]["messages"][:-1]
+    _, second = daemon.params("reflect")
+    assert second["mode"] == "deep"
+    assert second["hindsight"][0]["insights"] == "it counts"
+    assert second["usage"]["input"] == 200
+
+
+async def test_strategies_are_asked_for_at_a_subtasks_end_where_that_is_wanted(tmp_path, run_llm):
+    daemon = GoalDaemon(tmp_path, tasks=(task("All", subtask("one")),))
+    daemon.playbook["llm_reflection"] = True
+    done = calls(("complete_subtask", {"success": True, "summary": "ok"}))
+    learned = says('{"strategies": [{"section": "testing", "content": "Count  first"}, {"x": 1}]}')
+    with ScriptedLlm(shell(1), done, learned) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert daemon.learned == [{"op": "add", "section": "testing", "content": "Count first"}]
+    assert daemon.finished[0] is True
+
+
+async def test_an_endpoint_that_fails_the_extra_question_does_not_stop_the_work(tmp_path, run_llm):
+    daemon = GoalDaemon(tmp_path, tasks=(task("All", subtask("one")),))
+    daemon.playbook["llm_reflection"] = True
+    done = calls(("complete_subtask", {"success": True, "summary": "ok"}))
+    with ScriptedLlm(shell(1), done, fails(401, "no"), fails(401, "no")) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert daemon.finished[0] is True
+
+
+async def test_tokens_of_a_turn_are_shared_among_its_calls_and_charged_to_the_subtask(
+    tmp_path, run_llm
+):
+    daemon = GoalDaemon(tmp_path, tasks=(task("All", subtask("one"), subtask("two")),))
+    done = calls(("complete_subtask", {"success": True, "summary": "ok"}))
+    both = calls(("list_files", {}), ("run_cmd", {"cmd": "true"}))
+    with ScriptedLlm(both, done, shell(1), done) as llm:
+        assert await run_llm(daemon, llm) == 0
+    first = daemon.params("reflect")[0]["tool_calls"]
+    assert [call["cost"]["tokens"] for call in first] == [55, 55]
+    costs = [s.cost for s in daemon.state.goal.tasks[0].subtasks]
+    assert [(c.calls, c.tokens) for c in costs] == [(2, 220), (2, 220)]
+
+
+async def test_the_mode_and_the_token_count_are_known_to_the_next_epoch(daemon, run_llm):
+    no_tools = fails(400, "this model does not support tools")
+    text = says('{"tool": "list_files", "args": {}}')
+    with ScriptedLlm(no_tools, text, then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    daemon.begin_epoch()
+    del daemon.agent["base_url"]
+    with ScriptedLlm(then=DOWN) as again:
+        assert await run_llm(daemon, again) == 75
+    assert "tools" not in again.requests[0]
+    assert daemon.state.prompt.chars_per_token != 4.0
+
+
+async def test_a_plan_that_is_too_broad_is_sent_back_with_the_limit(daemon, run_llm):
+    broad = calls(
+        ("plan", {"tasks": [{"description": f"t{n}", "subtasks": ["a"]} for n in range(40)]})
+    )
+    plan = calls(("plan", {"tasks": [{"description": "all", "subtasks": ["a", "b"]}]}))
+    with ScriptedLlm(broad, plan, then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    assert "at most" in llm.prompt(1)
+    assert [len(p["tasks"]) for p in daemon.params("plan")] == [1]
+
+
+async def test_steps_within_steps_of_a_plan_are_put_in_one_row(daemon, run_llm):
+    deep = {"description": "all", "subtasks": ["a", {"name": "b", "subtasks": ["b1", "b2"]}, "c"]}
+    with ScriptedLlm(calls(("plan", {"tasks": [deep]})), then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    (plan,) = daemon.params("plan")
+    names = [s["description"] for s in plan["tasks"][0]["subtasks"]]
+    assert names == ["a", "b: b1", "b: b2", "c"]
+
+
+async def test_usage_without_numbers_is_no_calibration(daemon, run_llm):
+    silent = completion({"role": "assistant", "content": "hm"}, usage=(0, 0))
+    with ScriptedLlm(silent, then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    assert daemon.state.prompt.chars_per_token == 4.0
+
+
+async def test_head_and_hash_of_a_context_from_the_record_are_those_of_the_last_call(
+    daemon, run_llm
+):
+    with ScriptedLlm(*(shell(n) for n in range(1, 5)), then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    view = settle(view_from(daemon.hello()))
+    assert head_sha(view) == daemon.state.prompt.sha == daemon.state.calls[-1].sha
