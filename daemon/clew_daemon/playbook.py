@@ -16,7 +16,7 @@ from clew_shared.playbook.deltas import DeltaError, Draft
 from clew_shared.playbook.playbook import Playbook as Kept
 from clew_shared.playbook.record import fold
 from clew_shared.playbook.reflector import ExecutionReflector
-from clew_shared.playbook.selection import select
+from clew_shared.playbook.selection import CHARS_MAX, select
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -47,12 +47,15 @@ class Playbook:
         """Replay the playbook's events."""
         self.kept = fold(event for _, event in recorded(self._book.ledger))
 
-    def chosen(self, state: State, settings: PlaybookSettings) -> list[Bullet]:
-        """Choose what an agent of a goal is shown now."""
+    def chosen(
+        self, state: State, settings: PlaybookSettings, chars_max: int = CHARS_MAX
+    ) -> list[Bullet]:
+        """Choose what an agent of a goal is shown now, in at most so many characters."""
         if not settings.enabled:
             return []
         words = goal_words(state)
-        return select(self.kept.bullets(), words, time.time(), settings.max_strategies)
+        places = settings.max_strategies
+        return select(self.kept.bullets(), words, time.time(), places, chars_max)
 
     async def learn(
         self, changes: list[dict[str, Any]], state: State, settings: PlaybookSettings

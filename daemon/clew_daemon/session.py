@@ -28,7 +28,9 @@ from clew_shared import protocol
 from clew_shared.core import WrongState
 from clew_shared.ledger import LedgerError
 from clew_shared.model import GoalStatus
-from clew_shared.settings import CommandAgent, RunbookAgent
+from clew_shared.playbook.selection import CHARS_MAX
+from clew_shared.prompt import playbook_chars
+from clew_shared.settings import CommandAgent, LlmAgent, RunbookAgent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,7 +186,9 @@ class Session:
         """Choose strategies for an agent that can read; a runbook cannot."""
         if isinstance(self.agent, RunbookAgent):
             return []
-        return self._d.playbook.chosen(self.core.state, self.settings.playbook)
+        own_prompt = isinstance(self.agent, LlmAgent)
+        room = playbook_chars(self.settings.context.max_tokens) if own_prompt else CHARS_MAX
+        return self._d.playbook.chosen(self.core.state, self.settings.playbook, room)
 
     async def greeted(self, agent: str) -> None:
         """Note the first hello of this epoch."""

@@ -115,3 +115,8 @@ def test_a_list_by_hand_needs_no_ids_and_no_counts():
 def test_a_line_that_is_none_of_the_form_is_named(text, said):
     with pytest.raises(ValueError, match=re.escape(said)):
         read(text)
+
+
+def test_a_prompt_with_little_room_is_given_the_best_that_fit_it():
+    bullets = [bullet(n, content="x" * 100, helpful=n) for n in range(1, 9)]
+    assert ids(select(bullets, "", NOW, 50, chars_max=400)) == [7, 8]

@@ -20,9 +20,20 @@ CHARS_MAX = 60_000
 """What is shown fits a line of the worker protocol, however many are asked for."""
 
 
-def select(bullets: Iterable[Bullet], goal: str, at: float, max_strategies: int) -> list[Bullet]:
+LINE_CHARS = 60
+"""What a strategy's line takes besides its content: its id, its counts, a share of the heading."""
+
+
+def select(
+    bullets: Iterable[Bullet],
+    goal: str,
+    at: float,
+    max_strategies: int,
+    chars_max: int = CHARS_MAX,
+) -> list[Bullet]:
     """Choose what to show for a goal (its words) at a time (seconds since 1970), in the order given.
 
+    At most `max_strategies`, whose lines take at most `chars_max` characters: those that rank first.
     Expired ones are never shown. The rank is Wilson's lower bound of help against harm, with relevance and
     recency; the trial share goes to those without a verdict, the places that one kind leaves to the other.
     """
@@ -33,7 +44,7 @@ def select(bullets: Iterable[Bullet], goal: str, at: float, max_strategies: int)
     trial = [one for one in ranked if not one.verdicts]
     places = max(0, max_strategies)
     on_trial = min(len(trial), max(int(places * TRIAL_SHARE), places - len(proven)))
-    chosen = _within([*proven[: places - on_trial], *trial[:on_trial]])
+    chosen = _within([*proven[: places - on_trial], *trial[:on_trial]], min(chars_max, CHARS_MAX))
     return [bullet for bullet in live if bullet.id in chosen]
 
 
@@ -51,10 +62,10 @@ def _rank(bullet: Bullet, words: frozenset[str], at: float) -> float:
     return bullet.lower_bound + fits + RECENCY_WEIGHT * recency
 
 
-def _within(chosen: Sequence[Bullet]) -> set[str]:
-    room, kept = CHARS_MAX, set[str]()
+def _within(chosen: Sequence[Bullet], room: int) -> set[str]:
+    kept = set[str]()
     for bullet in chosen:
-        room -= len(bullet.content) + len(bullet.section)
+        room -= len(bullet.content) + len(bullet.section) + LINE_CHARS
         if room < 0:
             break
         kept.add(bullet.id)
