@@ -175,6 +175,8 @@ class LocalGoal:
                 self._torn = True  # it was refused before; what is recorded holds
             try:
                 with self._turn() as at:
+                    if lives_elsewhere(self.state):
+                        return
                     self._core.interrupt("closed", at, counts=False)
                     exited = ev.WorkerExited(at=at, epoch=self.state.epoch, reason="closed", code=0)
                     self._core.emit(exited)
@@ -214,12 +216,16 @@ class LocalGoal:
                 core.emit(ev.GoalStarted(at=at))
                 state.goal.tasks.clear()  # the agent brings the tree
                 self._emit_tree(at)
-            if not lives_elsewhere(state):
+            pid, since = os.getpid(), born()
+            if lives_elsewhere(state):  # what is in flight is that process's
+                pid, since = state.pid or pid, state.pid_created
+            else:
                 core.interrupt("the process ended", at, counts=True)
-            started = ev.WorkerStarted(
-                at=at, epoch=state.epoch + 1, agent="library", pid=os.getpid(), created=born()
+            core.emit(
+                ev.WorkerStarted(
+                    at=at, epoch=state.epoch + 1, agent="library", pid=pid, created=since
+                )
             )
-            core.emit(started)
             core.see_world(self._digest(), at)
 
     def _catch_up(self) -> None:

@@ -217,6 +217,7 @@ def _state(answer: dict[str, Any]) -> State:
         restarts=view["restarts"],
         seq=view["seq"],
         feedback=[str(text) for text in answer.get("feedback") or ()],
+        set_aside=[str(text) for text in view.get("given_up") or ()],
         replan_required=view.get("replan_required") or "",
     )
     for action in state.subtask.actions if state.subtask else ():

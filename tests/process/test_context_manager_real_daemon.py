@@ -1,0 +1,59 @@
+"""An existing agent that adopts `ContextManager` and is then started by a real daemon, unchanged."""
+
+import sys
+import textwrap
+
+GOAL = "# Do it\n\n## A task\n- [ ] First\n- [ ] Second\n- [ ] Third\n"
+
+AGENT = """
+import sys
+from pathlib import Path
+from clew_worker import ContextManager
+
+ctx = ContextManager()
+ctx.load_or_init("whatever I was started with")
+out = Path(sys.argv[1])
+if ctx.state.epoch == 1:
+    Path("a.txt").write_text("one")
+    ctx.record_action("write_file", {"path": "a.txt"}, "success", output="created a.txt")
+    ctx.mark_subtask_complete(success=True, reason="a.txt has one line")
+    ctx.advance_to_next_subtask()
+    for _ in range(3):
+        ctx.record_action("run_cmd", {"cmd": "make"}, "failure", output="no rule to make target")
+    import os
+    os._exit(9)
+text = ctx.get_compact_context()
+out.write_text(text)
+again = ctx.record_action("run_cmd", {"cmd": "make"}, "failure", output="no rule to make target")
+out.with_suffix(".answer").write_text(f"{again} {ctx.answer.reason}")
+ctx.mark_subtask_complete(success=True)
+ctx.advance_to_next_subtask()
+ctx.mark_subtask_complete(success=True)
+Path("done").touch()
+from clew_worker import SyncClient
+SyncClient.from_env().call("finish", success=True, summary="all done")
+"""
+
+
+def test_after_a_crash_the_agent_sees_what_is_done_what_it_said_and_what_is_blocked(clew, tmp_path):
+    script, shown = tmp_path / "agent.py", tmp_path / "shown" / "text"
+    shown.parent.mkdir()
+    script.write_text(textwrap.dedent(AGENT))
+    clew.configure(
+        {
+            "agents.own.kind": "command",
+            "agents.own.command": [sys.executable, "-I", "-B", str(script), str(shown)],
+            "agents.own.own_tools": True,
+            "sandbox.write": [str(shown.parent)],
+        }
+    )
+    goal = clew.start().submit(f"---\nagent: own\n---\n{GOAL}")
+    clew.wait("goal.completed", goal=goal)
+    clew.stop()
+    text = shown.read_text()
+    assert "DONE: First: a.txt has one line" in text
+    assert "ACTIVE SUBTASK: Second [in_progress]" in text
+    assert "→ failure: no rule to make target" in text
+    assert 'BLOCKED: run_cmd::{"cmd":"make"}' in text
+    assert "NEXT: Third" in text
+    assert shown.with_suffix(".answer").read_text() == "False blocked_action"
