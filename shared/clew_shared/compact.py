@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 ALWAYS_SHARE = 0.5
 """So much of the room is left to what must stay, before what else helps is dropped for it."""
 
-_SHARES = ((Keep.RECENT, 0.2), (Keep.NOTES, 0.2), (Keep.OVER, 0.25), (Keep.TRIED, 0.15))
-"""What gives way first, in this order, and down to which share of the room; of the actions the newest stays."""
+_SHARES = ((Keep.OVER, 0.25), (Keep.RECENT, 0.2), (Keep.NOTES, 0.2), (Keep.TRIED, 0.15))
+"""What gives way first, in this order, and down to which share of the room; of the actions the newest stays.
+
+Only what is over by the dozen comes before the actions: it must not push out what was said just now.
+"""
 
 
 def compact_context(

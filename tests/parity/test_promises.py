@@ -205,6 +205,18 @@ def test_however_long_the_notes_the_newest_output_is_seen(max_chars):
     assert "→ failure: no rule" in compact_context(state, max_chars)
 
 
+def test_many_finished_subtasks_do_not_push_out_what_was_said_just_now(opened):
+    ctx = opened(GOAL, *(f"Step {i} of the work" for i in range(40)))
+    for i in range(39):
+        ctx.mark_subtask_complete(success=True, reason=f"result number {i} " + "x" * 80)
+        ctx.advance_to_next_subtask()
+    for i in range(3):
+        ctx.record_action("run_cmd", {"cmd": f"make {i}"}, "success", output=f"said {i} " * 30)
+    text = ctx.get_compact_context()
+    assert [f"→ success: said {i}" in text for i in range(3)] == [True] * 3
+    assert "DONE: Step 38" in text
+
+
 def test_the_newest_of_the_finished_subtasks_are_kept_longest(opened):
     ctx = opened(GOAL, *(f"Step {i} of the work" for i in range(30)))
     for i in range(29):
