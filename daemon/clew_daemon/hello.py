@@ -8,7 +8,6 @@ from clew_daemon.cells import agent_options
 from clew_daemon.store import text
 from clew_shared import events as ev
 from clew_shared import transcript
-from clew_shared.prompt_transcript import output_chars
 from clew_shared.publish import state_view
 from clew_shared.tools import TOOLS
 
@@ -129,7 +128,7 @@ def finished(state: State) -> list[dict[str, Any]]:
 
 def remembered(state: State, ledger: Readable, max_tokens: int) -> dict[str, Any]:
     """Give the current subtask's transcript, how far it is folded, and what its agent wanted to do next."""
-    fold = transcript.Transcript(lambda seq: text(ledger.output(seq)), output_chars(max_tokens))
+    fold = transcript.Transcript(lambda seq: text(ledger.output(seq)), max_tokens)
     for row in ledger.read(state.goal_id, state.subtask_seq):
         if row.kind in transcript.KINDS:
             fold.take(row.seq, ev.decode(row.body))

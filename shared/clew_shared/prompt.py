@@ -8,7 +8,8 @@ socket and no model.
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from clew_shared.prompt_state import state_block
 from clew_shared.prompt_tools import listing, schema_of
@@ -44,7 +45,10 @@ JSON_REFLECTS = (
 FIXED_CHARS_PER_TOKEN = 3.0
 """What shares of the budget are reckoned by: calibrated counts would move what must stay the same."""
 
-GOAL_SHARE, PLAYBOOK_SHARE, FINISHED_SHARE, PLAN_SHARE = 0.25, 0.2, 0.2, 0.08
+GOAL_SHARE, PLAYBOOK_SHARE, FINISHED_SHARE, PLAN_SHARE = 0.25, 0.2, 0.25, 0.05
+NAMES_SHARE = 0.2
+"""So much of the finished work's share is for the names of what is no longer told in a line."""
+
 MARGIN_SHARE = 0.03
 ROOM_MIN_CHARS = 600
 SUMMARY_CHARS = 240
@@ -55,37 +59,56 @@ CHARS_PER_TOKEN_STEP = 0.5
 Block = tuple[str, list[Message]]
 
 
-def settle(view: View) -> View:
-    """Fold what must be folded before the prompt is built; `folded` only ever grows in a subtask."""
-    return replace(view, folded=settled(view, _room(view)))
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A prompt laid out: the view, folded as far as it must be, and its blocks in their order."""
+
+    view: View
+    blocks: tuple[Block, ...]
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages, as the chat completions API takes them.
+
+        Calls and results come in whole pairs; no two messages of one role (but `tool`) stand together.
+        """
+        return merged(message for _, messages in self.blocks for message in messages)
+
+    @property
+    def sha(self) -> str:
+        """The name of what only a cut may change: tools, system, goal, finished work, subtask, folded lines."""
+        tools = [] if self.view.mode == "json" else [schema_of(tool) for tool in self.view.tools]
+        head = [messages for name, messages in self.blocks if name not in ("transcript", "state")]
+        content = json.dumps([tools, head], ensure_ascii=False)
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+    @property
+    def sizes(self) -> dict[str, dict[str, int]]:
+        """The size of each block: `chars` and estimated `tokens`; the tools go beside the messages."""
+        sizes = {"tools": tools_chars(self.view)}
+        sizes |= {name: chars(messages) for name, messages in self.blocks}
+        sizes["total"] = sum(sizes.values())
+        per_token = _per_token(self.view)
+        return {n: {"chars": c, "tokens": round(c / per_token)} for n, c in sizes.items()}
+
+    @property
+    def left_out(self) -> list[str]:
+        """What the prompt does not show, and why."""
+        return _left_out(self.view)
 
 
-def build(view: View) -> list[Message]:
-    """Write the messages of a view, as the chat completions API takes them.
-
-    Calls and results come in whole pairs; no two messages of one role (but `tool`) stand together.
-    """
-    return merged([message for _, messages in _blocks(view) for message in messages])
-
-
-def head_sha(view: View) -> str:
-    """Name what only a cut may change: tools, system, goal, finished work, subtask and folded lines."""
-    tools = [] if view.mode == "json" else [schema_of(tool) for tool in view.tools]
-    content = json.dumps([tools, [messages for _, messages in _head(view)]], ensure_ascii=False)
-    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+def lay_out(view: View) -> Laid:
+    """Fold what must be folded, and lay out the prompt; `folded` only ever grows in a subtask."""
+    fixed = _fixed(view)
+    free = view.max_tokens * FIXED_CHARS_PER_TOKEN - _taken(view, fixed)
+    lines_room = int(max(free, 0) * FOLDED_SHARE)
+    view = replace(view, folded=settled(view, _room(view, fixed, lines_room)))
+    head = [*fixed, *_folded(view, lines_room)]
+    state: Block = ("state", [_user(state_block(view))])
+    return Laid(view, (*head, ("transcript", live(view)), state))
 
 
-def describe(view: View) -> dict[str, dict[str, int]]:
-    """Give the size of each block of the prompt: `chars` and estimated `tokens`."""
-    sizes = {"tools": tools_chars(view)}
-    sizes |= {name: chars(messages) for name, messages in _blocks(view)}
-    sizes["total"] = sum(sizes.values())
-    per_token = _per_token(view)
-    return {n: {"chars": c, "tokens": round(c / per_token)} for n, c in sizes.items()}
-
-
-def left_out(view: View) -> list[str]:
-    """Say what the prompt does not show, and why."""
+def _left_out(view: View) -> list[str]:
     said = []
     folded = sum(isinstance(e, Call) for e in view.transcript[: view.folded])
     if folded:
@@ -95,11 +118,9 @@ def left_out(view: View) -> list[str]:
     if words and view.window > Window.FULL:
         name = view.window.name.lower()
         said.append(f"{words} thoughts are not in the transcript (the {name} window)")
-    lines = _finished_folded(view)
-    if lines:
-        said.append(f"{lines} finished subtasks are shown by name only (the token budget)")
-    goal = _goal_parts(view)
-    if chars([_user("\n\n".join(goal))]) > chars([_user(_goal(view))]):
+    if named := _finished_folded(view):
+        said.append(f"{named} finished subtasks are shown by name only (the token budget)")
+    if len("\n\n".join(_goal_parts(view))) > len(_goal(view)):
         said.append("parts of the goal's text (a quarter of the token budget at most)")
     return said
 
@@ -119,21 +140,12 @@ def playbook_chars(max_tokens: int) -> int:
 # ---- the blocks
 
 
-def _blocks(view: View) -> list[Block]:
-    return [
-        *_head(view),
-        ("transcript", live(view)),
-        ("state", [_user(state_block(view))]),
-    ]
-
-
-def _head(view: View) -> list[Block]:
-    fixed = _fixed(view)
-    folded = folded_lines(view, int(max(_free(view, fixed), 0) * FOLDED_SHARE))
-    if folded:
-        text = "Earlier in this subtask (#N: recall shows the output again):\n" + "\n".join(folded)
-        return [*fixed, ("folded", [_user(text)])]
-    return fixed
+def _folded(view: View, room: int) -> list[Block]:
+    lines = folded_lines(view, room)
+    if not lines:
+        return []
+    text = "Earlier in this subtask (#N: recall shows the output again):\n" + "\n".join(lines)
+    return [("folded", [_user(text)])]
 
 
 def _fixed(view: View) -> list[Block]:
@@ -149,20 +161,15 @@ def _share(view: View, share: float) -> int:
     return max(int(view.max_tokens * FIXED_CHARS_PER_TOKEN * share), 200)
 
 
-def _free(view: View, fixed: list[Block]) -> float:
-    """Give the characters that the budget leaves to the transcript, by the fixed reckoning."""
-    budget = view.max_tokens * FIXED_CHARS_PER_TOKEN
-    return budget - sum(chars(messages) for _, messages in fixed) - tools_chars(view)
+def _taken(view: View, fixed: list[Block]) -> int:
+    return sum(chars(messages) for _, messages in fixed) + tools_chars(view)
 
 
-def _room(view: View) -> int:
+def _room(view: View, fixed: list[Block], lines_room: int) -> int:
     """Give the characters that live entries may take: what the calibrated budget leaves."""
-    fixed = _fixed(view)
     budget = view.max_tokens * _per_token(view) * (1 - MARGIN_SHARE)
-    taken = sum(chars(messages) for _, messages in fixed) + tools_chars(view)
-    free = budget - taken - len(state_block(view))
-    lines = max(_free(view, fixed), 0) * FOLDED_SHARE
-    return max(int(free - lines), ROOM_MIN_CHARS) >> view.tightness
+    free = budget - _taken(view, fixed) - len(state_block(view)) - lines_room
+    return max(int(free), ROOM_MIN_CHARS) >> view.tightness
 
 
 def _system(view: View) -> str:
@@ -201,7 +208,7 @@ def _finished(view: View) -> str:
     named = _finished_folded(view)
     lines = [_finished_line(done) for done in view.finished[named:]]
     if named:
-        room = _share(view, FINISHED_SHARE) // 3
+        room = int(_share(view, FINISHED_SHARE) * NAMES_SHARE)
         names = [shortened(_one(done.description), FOLDED_NAME_CHARS) for done in view.finished]
         text = "; ".join(names[:named])
         cut = text if len(text) <= room else "… " + text[-room:]
@@ -213,6 +220,7 @@ def _finished(view: View) -> str:
     return "\n".join(said)
 
 
+@lru_cache(maxsize=1024)
 def _finished_line(done: Finished) -> str:
     said = shortened(_one(done.summary), SUMMARY_CHARS)
     mark = "x" if done.status in ("completed", "skipped") else done.status
@@ -223,7 +231,7 @@ def _finished_line(done: Finished) -> str:
 
 
 def _finished_folded(view: View) -> int:
-    room = _share(view, FINISHED_SHARE) * 2 // 3
+    room = int(_share(view, FINISHED_SHARE) * (1 - NAMES_SHARE))
     return folded_count([len(_finished_line(done)) + 1 for done in view.finished], room)
 
 

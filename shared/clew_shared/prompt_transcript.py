@@ -16,7 +16,11 @@ from clew_shared.windows import Window
 
 Message = dict[str, Any]
 
-OUTPUT_CHARS = 3_000
+OUTPUT_CHARS = 2_400
+WHOLE_OUTPUT_CHARS = 8_000
+WHOLE = frozenset(("read_file", "recall"))
+"""Tools that are called to see a text itself: a command's output tells the most at its two ends."""
+
 OUTPUT_CHARS_MIN = 200
 ARG_CHARS = 6_000
 FOLD_TO = 0.5
@@ -30,9 +34,10 @@ HEAD_CHARS = 200
 _DROPPED_FIRST = {"low": 0, "medium": 1, "high": 2}
 
 
-def output_chars(max_tokens: int, tightness: int = 0) -> int:
+def output_chars(max_tokens: int, tightness: int = 0, tool: str = "") -> int:
     """Give how much of one output is shown; it depends on the budget alone, so that it never changes."""
-    return max(min(OUTPUT_CHARS, max_tokens) >> tightness, OUTPUT_CHARS_MIN)
+    most = WHOLE_OUTPUT_CHARS if tool in WHOLE else OUTPUT_CHARS
+    return max(min(most, max_tokens) >> tightness, OUTPUT_CHARS_MIN)
 
 
 def shortened(text: str, max_chars: int) -> str:
@@ -66,14 +71,14 @@ def _plain(value: Any, max_chars: int) -> Any:
 
 def live(view: View) -> list[Message]:
     """Write the entries that are not folded; the model's own words only in the first window."""
-    limit = output_chars(view.max_tokens, view.tightness)
     messages: list[Message] = []
     for entry in view.transcript[view.folded :]:
-        messages += _written(entry, view, limit)
+        messages += _written(entry, view)
     return messages
 
 
-def _written(entry: Entry, view: View, limit: int) -> list[Message]:
+def _written(entry: Entry, view: View) -> list[Message]:
+    limit = output_chars(view.max_tokens, view.tightness, getattr(entry, "name", ""))
     if isinstance(entry, Call):
         return pair(entry, view.mode, limit)
     if entry.role == "assistant" and view.window > Window.FULL:
@@ -183,9 +188,7 @@ def settled(view: View, room: int) -> int:
 
 
 def _sizes(view: View) -> list[int]:
-    limit = output_chars(view.max_tokens, view.tightness)
-    entries = view.transcript[view.folded :]
-    return [chars(_written(entry, view, limit)) for entry in entries]
+    return [chars(_written(entry, view)) for entry in view.transcript[view.folded :]]
 
 
 def _before_last(entries: Sequence[Entry], results: int) -> int:

@@ -17,6 +17,7 @@ from clew_shared.windows import Window, Windows
 Mode = Literal["tools", "json"]
 
 MAX_ITERATIONS = 30
+LATER_SHOWN = 3
 CHARS_PER_TOKEN = 4.0
 
 
@@ -198,6 +199,25 @@ def view_from(
     )
 
 
+def view_on_record(hello: Mapping[str, Any]) -> View:
+    """Make the view that an agent which begins now would have: form and token count as last recorded."""
+    last: Mapping[str, Any] = hello["state"].get("prompt") or {}
+    return view_from(
+        hello,
+        mode=recorded_mode(hello),
+        chars_per_token=last.get("chars_per_token", CHARS_PER_TOKEN),
+        tightness=last.get("tightness", 0),
+    )
+
+
+def recorded_mode(hello: Mapping[str, Any]) -> Mode:
+    """Give the form of calls to begin with: the config's, and where that is `auto` the one last recorded."""
+    agent = (hello.get("options") or {}).get("agent") or {}
+    last = hello["state"].get("prompt") or {}
+    asked = agent.get("mode", "auto")
+    return "json" if "json" in (asked, last.get("mode") if asked == "auto" else "") else "tools"
+
+
 def _windows(context: Mapping[str, Any], own_limit: int | None) -> Windows:
     """Read the windows; a goal that sets its own number of iterations stretches or shrinks them."""
     names = ("full_until", "moderate_until", "aggressive_until", "progress_from")
@@ -225,7 +245,9 @@ def _plan(state: Mapping[str, Any]) -> tuple[str, ...]:
         if s is now or s["status"] in ("pending", "in_progress")
     ]
     later = [t["description"] for t in tasks[here + 1 :] if t["status"] in _STILL_OPEN]
-    return (*lines, *(f"- later: {name}" for name in later))
+    lines += [f"- later: {name}" for name in later[:LATER_SHOWN]]
+    more = len(later) - LATER_SHOWN
+    return (*lines, *([f"- and {more} more tasks"] if more > 0 else []))
 
 
 def learned(bullets: Iterable[Mapping[str, Any]]) -> str:

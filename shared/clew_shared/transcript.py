@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from clew_shared import events as ev
-from clew_shared.prompt_transcript import beheaded, plain_args, shortened
+from clew_shared.prompt_transcript import beheaded, output_chars, plain_args, shortened
 from clew_shared.prompt_view import Call, Entry, Said, entry_from
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ LIVE_CHARS_MAX = 400_000
 class Transcript:
     """Folds the events of one subtask, oldest first, into entries; the first `folded` are lines by now.
 
-    `output` gives the recorded output of an event by its number; `limit` is how much of one is shown.
+    `output` gives the recorded output of an event by its number, `max_tokens` is the prompt's budget.
     """
 
-    def __init__(self, output: Callable[[int], str], limit: int) -> None:
+    def __init__(self, output: Callable[[int], str], max_tokens: int) -> None:
         self._output = output
-        self._limit = limit
+        self._max_tokens = max_tokens
         self._flying: dict[int, Call] = {}
         self._pending: list[Entry] = []
         self._entries: list[Entry] = []
@@ -89,7 +89,8 @@ class Transcript:
         call = self._flying.pop(event.of, None)
         if call is None:
             return
-        output = shortened(self._output(seq), self._limit)
+        limit = output_chars(self._max_tokens, tool=call.name)
+        output = shortened(self._output(seq), limit)
         call = replace(call, result=event.result, output=output)
         self._pending.append(replace(call, changed=event.changed, exit_code=event.exit_code))
 

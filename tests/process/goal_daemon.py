@@ -17,7 +17,6 @@ from pathlib import Path
 from clew_shared import events as ev
 from clew_shared import protocol, transcript
 from clew_shared.core import Core, Report, WrongState
-from clew_shared.prompt_transcript import output_chars
 from clew_shared.publish import state_view
 from clew_shared.settings_tables import IGNORED, Context, LlmAgent, Loops, PlaybookSettings
 from clew_shared.state import State
@@ -208,7 +207,7 @@ class GoalDaemon:
     def remembered(self):
         self._record()
         outputs = {one.seq: one.output for one in self.recorded}
-        limit = output_chars(self.options()["context"]["max_tokens"])
+        limit = self.options()["context"]["max_tokens"]
         fold = transcript.Transcript(lambda seq: (outputs[seq] or b"").decode(), limit)
         for one in self.recorded:
             if one.seq > self.state.subtask_seq and one.event.kind in transcript.KINDS:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from clew_shared.compact import compact_context
 from clew_shared.model import Goal, Subtask, Task
-from clew_shared.prompt import build, describe, folded_count, head_sha, settle
+from clew_shared.prompt import folded_count, lay_out
 from clew_shared.prompt_transcript import shortened
 from clew_shared.prompt_view import Call, Finished, Said, View
 from clew_shared.state import State
@@ -74,12 +74,12 @@ def cut_views(draw):
 
 @given(views)
 def test_equal_views_give_equal_bytes(view):
-    assert json.dumps(build(view)) == json.dumps(build(view))
+    assert json.dumps(lay_out(view).messages) == json.dumps(lay_out(view).messages)
 
 
 @given(cut_views())
 def test_every_result_follows_its_call_and_no_call_is_left_alone(view):
-    messages = build(view)
+    messages = lay_out(view).messages
     for before, message in pairwise(messages):
         if message["role"] == "tool":
             assert before["tool_calls"][0]["id"] == message["tool_call_id"]
@@ -90,7 +90,7 @@ def test_every_result_follows_its_call_and_no_call_is_left_alone(view):
 
 @given(cut_views())
 def test_roles_take_turns_and_the_last_word_is_not_the_models(view):
-    messages = build(view)
+    messages = lay_out(view).messages
     roles = [m["role"] for m in messages]
     assert roles[:2] == ["system", "user"]
     assert roles[-1] in ("user", "tool")
@@ -109,28 +109,28 @@ def test_a_fold_never_takes_back_and_never_takes_the_newest(sizes, room):
 
 @given(cut_views(), call)
 def test_a_new_action_only_adds_to_the_prompt_unless_something_is_folded(view, new):
-    grown = settle(replace(view, transcript=(*view.transcript, new)))
-    if grown.folded == view.folded:
-        assert head_sha(grown) == head_sha(view)
-        earlier, later = _before_state(view), _before_state(grown)
+    before, grown = lay_out(view), lay_out(replace(view, transcript=(*view.transcript, new)))
+    if grown.view.folded == before.view.folded:
+        assert grown.sha == before.sha
+        earlier, later = _before_state(before), _before_state(grown)
         assert later[: len(earlier)] == earlier
 
 
 @given(cut_views())
 def test_what_is_folded_stays_folded_and_the_newest_result_is_never_folded(view):
-    settled = settle(view)
-    assert settled.folded >= view.folded
-    assert settle(settled) == settled
+    laid = lay_out(view)
+    assert laid.view.folded >= view.folded
+    assert lay_out(laid.view) == laid
     if view.folded < len(view.transcript):
-        assert settled.folded < len(view.transcript)
+        assert laid.view.folded < len(view.transcript)
 
 
 @given(cut_views(), st.integers(2500, 8000))
 def test_a_settled_prompt_keeps_to_its_tokens(view, max_tokens):
     """By its own count, where the server's agrees with the usual four characters a token."""
-    view = settle(replace(view, max_tokens=max_tokens, chars_per_token=4.0))
-    live = len(view.transcript) - view.folded
-    total = describe(view)["total"]["tokens"]
+    laid = lay_out(replace(view, max_tokens=max_tokens, chars_per_token=4.0))
+    live = len(view.transcript) - laid.view.folded
+    total = laid.sizes["total"]["tokens"]
     assert total <= max_tokens or live == 1
 
 
@@ -139,14 +139,12 @@ def test_a_warning_is_in_the_prompt_however_much_is_folded(view, words):
     warning = Said("user", words, warns=True)
     for folded in (0, len(view.transcript), len(view.transcript) + 1):
         entries = (*view.transcript, warning)
-        shown = build(replace(view, transcript=entries, folded=folded))
+        shown = lay_out(replace(view, transcript=entries, folded=folded)).messages
         assert words in str([m["content"] for m in shown]) or words in shown[-1]["content"]
 
 
-def _before_state(view):
-    from clew_shared.prompt import _blocks
-
-    return [m for name, block in _blocks(view) if name != "state" for m in block]
+def _before_state(laid):
+    return [m for name, block in laid.blocks if name != "state" for m in block]
 
 
 @given(st.text(max_size=300), st.integers(0, 400))

@@ -5,13 +5,18 @@ import pytest
 from clew_shared import events as ev
 from clew_shared.compact import compact_context
 from clew_shared.fold import fold
-from clew_shared.prompt import build, describe, head_sha, left_out, settle
+from clew_shared.prompt import lay_out
 from clew_shared.prompt_state import state_block
 from clew_shared.prompt_tools import offered
 from clew_shared.prompt_transcript import folded_lines, shortened
 from clew_shared.prompt_view import Call, Finished, Said, View, view_from
 from clew_shared.state import Raised
 from clew_shared.tools import TOOLS
+
+
+def build(view):
+    return lay_out(view).messages
+
 
 VIEW = View(goal="Make hello.txt", subtask="Make hello.txt")
 WRITE = Call(3, "write_file", {"path": "hello.txt", "content": "hello"}, "success", "created")
@@ -158,7 +163,7 @@ def test_work_on_what_exists_begins_with_a_look():
 
 
 def test_sizes_are_given_for_each_block():
-    sizes = describe(replace(VIEW, transcript=(WRITE,)))
+    sizes = lay_out(replace(VIEW, transcript=(WRITE,))).sizes
     parts = sum(size["chars"] for name, size in sizes.items() if name != "total")
     assert sizes["total"]["chars"] == parts
     assert sizes["transcript"]["tokens"] > 0
@@ -176,7 +181,7 @@ def test_over_its_room_the_older_part_is_folded_into_lines():
     calls = tuple(
         Call(n, "run_cmd", {"cmd": f"echo {n}"}, "success", "x" * 900) for n in range(1, 41)
     )
-    messages = build(settle(replace(VIEW, transcript=calls, max_tokens=3000)))
+    messages = build(replace(VIEW, transcript=calls, max_tokens=3000))
     assert "- #30 did run_cmd echo 30 → found xxx" in messages[1]["content"]
     assert "#40 success" in messages[-1]["content"]
     assert len(str(messages)) < 3000 * 4
@@ -220,11 +225,11 @@ def test_thoughts_leave_the_transcript_in_the_moderate_window_but_for_the_last_t
 
 
 def test_the_emergency_window_shows_the_last_three_results_and_lines_for_the_rest():
-    view = settle(replace(VIEW, transcript=tuple(ran(n) for n in range(1, 9)), iteration=20))
+    view = replace(VIEW, transcript=tuple(ran(n) for n in range(1, 9)), iteration=20)
     messages = build(view)
     assert sum(m["role"] == "tool" for m in messages) == 3
     assert "- #5 did run_cmd echo 5" in messages[1]["content"]
-    assert left_out(view) == [
+    assert lay_out(view).left_out == [
         "5 earlier calls of this subtask are lines (the emergency window; `recall` has them)"
     ]
 
@@ -273,20 +278,20 @@ def test_finished_subtasks_over_their_share_are_only_named():
     assert "summary 59" in text
     assert "summary 0" not in text
     assert "step 40" in text
-    assert any("finished subtasks" in said for said in left_out(view))
+    assert any("finished subtasks" in said for said in lay_out(view).left_out)
 
 
 def test_a_goal_with_endless_notes_still_fits():
     view = replace(VIEW, notes="word " * 100_000, max_tokens=4000)
-    assert describe(view)["total"]["tokens"] < 4000
-    assert any("goal's text" in said for said in left_out(view))
+    assert lay_out(view).sizes["total"]["tokens"] < 4000
+    assert any("goal's text" in said for said in lay_out(view).left_out)
 
 
 def test_the_hash_of_the_head_does_not_move_with_the_transcript_or_the_state():
     view = replace(VIEW, transcript=(ran(1),))
     later = replace(view, transcript=(ran(1), ran(2)), iteration=7, attempts=1, feedback=("hm",))
-    assert head_sha(view) == head_sha(later)
-    assert head_sha(view) != head_sha(replace(view, folded=1))
+    assert lay_out(view).sha == lay_out(later).sha
+    assert lay_out(view).sha != lay_out(replace(view, folded=1)).sha
 
 
 def test_larger_goals_are_asked_to_reflect_beside_their_calls():

@@ -7,7 +7,7 @@ import pytest
 from goal_daemon import GoalDaemon, subtask, task
 from llm_server import ScriptedLlm, calls, completion, fails, says
 
-from clew_shared.prompt import build, head_sha, settle
+from clew_shared.prompt import lay_out
 from clew_shared.prompt_view import view_from
 
 LONG_NOTES = "Take care of every one of the following.\n" * 10
@@ -49,7 +49,7 @@ async def test_a_new_epoch_asks_exactly_what_the_last_one_would_have_asked(
     daemon.begin_epoch()
     del daemon.agent["base_url"]
     expected = llm.requests[-1]["messages"]
-    assert build(settle(view_from(daemon.hello(), mode=mode))) == expected
+    assert lay_out(view_from(daemon.hello(), mode=mode)).messages == expected
     with ScriptedLlm(then=DOWN) as again:
         assert await run_llm(daemon, again) == 75
     assert again.requests[0]["messages"] == expected
@@ -249,5 +249,5 @@ async def test_head_and_hash_of_a_context_from_the_record_are_those_of_the_last_
 ):
     with ScriptedLlm(*(shell(n) for n in range(1, 5)), then=DOWN) as llm:
         assert await run_llm(daemon, llm) == 75
-    view = settle(view_from(daemon.hello()))
-    assert head_sha(view) == daemon.state.prompt.sha == daemon.state.calls[-1].sha
+    laid = lay_out(view_from(daemon.hello()))
+    assert laid.sha == daemon.state.prompt.sha == daemon.state.calls[-1].sha

@@ -72,8 +72,6 @@ class LlmAgent:
         hello = self._memory.hello
         agent = (hello.get("options") or self._options).get("agent") or {}
         self._auto = agent.get("mode", "auto") == "auto"
-        if not self._auto:
-            self._memory.mode = "json" if agent.get("mode") == "json" else "tools"
         self._llm = llm = LlmClient(agent, hello.get("credential"), slot=self._slot)
         if ((hello.get("options") or {}).get("playbook") or {}).get("llm_reflection"):
             self._turns.on_completed = self._learn_strategies
@@ -196,8 +194,9 @@ class LlmAgent:
     async def _ask_aside(self, question: str) -> dict[str, Any]:
         """Ask one question at the end of the same prompt, so that its prefix is cached; {} without an answer."""
         assert self._llm is not None  # noqa: S101 - set before the first turn
-        view = self._memory.view()
-        messages = merged([*self._memory.written(view), {"role": "user", "content": question}])
+        laid = self._memory.laid()
+        view = laid.view
+        messages = merged([*laid.messages, {"role": "user", "content": question}])
         wanted = {"type": "json_object"} if view.mode == "json" and self._rung < JSON_RUNG else None
         tools = [schema_of(tool) for tool in view.tools] if view.mode == "tools" else ()
         try:
@@ -240,9 +239,9 @@ class LlmAgent:
     async def _ask(self, llm: LlmClient) -> tuple[Completion, Reading]:
         """Ask until there is an answer, in the form that this server and this model can do."""
         while True:
-            view = self._memory.view()
+            laid = self._memory.laid()
+            view, messages = laid.view, laid.messages
             tools = self._offered(view)
-            messages = self._memory.written(view)
             answer_tokens = max(view.max_tokens // 2 ** (1 + view.tightness), ANSWER_TOKENS_MIN)
             json_wanted = self._memory.mode == "json"
             try:

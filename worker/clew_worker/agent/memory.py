@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from clew_shared.prompt import build, describe, head_sha, settle
-from clew_shared.prompt_transcript import Message, beheaded, output_chars, shortened
+from clew_shared.prompt import Laid, lay_out
+from clew_shared.prompt_transcript import beheaded, output_chars, shortened
 from clew_shared.prompt_view import (
     CHARS_PER_TOKEN,
     Call,
@@ -21,6 +21,7 @@ from clew_shared.prompt_view import (
     View,
     current,
     open_subtasks,
+    recorded_mode,
     transcript_of,
     view_from,
 )
@@ -29,7 +30,6 @@ from clew_shared.transcript import apply_hindsight, turn_of, warning
 
 CHARS_PER_TOKEN_MIN, CHARS_PER_TOKEN_MAX = 1.5, 8.0
 CALIBRATION_WEIGHT = 0.3
-_MODES: Mapping[str, Mode] = {"tools": "tools", "json": "json"}
 
 
 class Memory:
@@ -83,11 +83,9 @@ class Memory:
 
     def _resume(self, prompt: Mapping[str, Any]) -> None:
         """Go on with the form and the token count that the last epoch's calls ended with."""
+        self.mode = recorded_mode(self.hello)
         if not prompt:
             return
-        agent = (self.hello.get("options") or {}).get("agent") or {}
-        if agent.get("mode", "auto") == "auto":
-            self.mode = _MODES.get(prompt.get("mode", ""), self.mode)
         self.tightness = prompt.get("tightness", 0)
         self.chars_per_token = prompt.get("chars_per_token", CHARS_PER_TOKEN)
         self._cuts = prompt.get("cuts", 0)
@@ -95,8 +93,16 @@ class Memory:
 
     # ---- the prompt
 
-    def view(self) -> View:
-        """See the goal as the prompt shows it, folded as far as it must be."""
+    def laid(self) -> Laid:
+        """Lay out the prompt, folded as far as it must be, and note what is told of it."""
+        laid = lay_out(self._view())
+        for n in range(self.folded, laid.view.folded):
+            self.transcript[n] = beheaded(self.transcript[n])
+        self.folded = laid.view.folded
+        self._note(laid)
+        return laid
+
+    def _view(self) -> View:
         view = view_from(
             self.hello,
             mode=self.mode,
@@ -105,23 +111,16 @@ class Memory:
             tightness=self.tightness,
             acted=self.actions > 0,
         )
-        granted = self.state.get("iterations_granted") or 0
-        view = replace(
+        return replace(
             view,
-            iteration=self.iteration - granted,
+            iteration=self.iteration - (self.state.get("iterations_granted") or 0),
             tools_used=self.actions,
             idea=self.idea,
             folded=self.folded,
         )
-        view = settle(view)
-        for n in range(self.folded, view.folded):
-            self.transcript[n] = beheaded(self.transcript[n])
-        self.folded = view.folded
-        return replace(view, transcript=tuple(self.transcript))
 
-    def written(self, view: View) -> list[Message]:
-        """Build the prompt of a view, and note what is told of it."""
-        messages = build(view)
+    def _note(self, laid: Laid) -> None:
+        view = laid.view
         names = () if view.mode == "json" else tuple(tool.name for tool in view.tools)
         cut: tuple[Any, ...] = (
             view.folded,
@@ -134,19 +133,17 @@ class Memory:
         cut = (*cut, self._subtask, view.replan, view.finished)
         self._cuts += cut != self._cut
         self._cut = cut
-        sent = json.dumps(messages, ensure_ascii=False)
-        sizes = describe(view)
+        sent = json.dumps(laid.messages, ensure_ascii=False)
         self.prompt = {
-            "sha": head_sha(view),
+            "sha": laid.sha,
             "cuts": self._cuts,
             "chars": len(sent),
             "kept": _same(self._sent, sent),
-            "ending": sizes["state"]["chars"],
+            "ending": sum(len(m["content"]) for m in laid.blocks[-1][1]),
             "window": view.window.name.lower(),
             "mode": view.mode,
         }
         self._sent = sent
-        return messages
 
     def told(self) -> dict[str, Any]:
         """Give what is told of the last prompt, and of where the next one goes on."""
@@ -219,10 +216,10 @@ class Memory:
         self._notes += 1
         self.transcript.append(Call(-self._notes, name, dict(args), result, self._plain(text)))
 
-    def output_limit(self) -> int:
+    def output_limit(self, tool: str = "") -> int:
         """Give how much of one output is kept for the prompt."""
         context = (self.hello.get("options") or {}).get("context") or {}
-        return output_chars(context.get("max_tokens", 8000))
+        return output_chars(context.get("max_tokens", 8000), tool=tool)
 
     def _plain(self, text: str) -> str:
         """Shorten a text and take keys out of it, as the ledger does, so that both show the same."""

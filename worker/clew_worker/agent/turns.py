@@ -113,7 +113,9 @@ class Turns:
         return replace(
             entry,
             result=outcome["result"],
-            output=shortened(str(outcome.get("output") or ""), self._memory.output_limit()),
+            output=shortened(
+                str(outcome.get("output") or ""), self._memory.output_limit(call.name)
+            ),
             changed=outcome.get("changed"),
             exit_code=outcome.get("exit_code"),
         )
