@@ -105,16 +105,8 @@ def context(
     shown = prompted(where, name)
     if as_json:
         print_json({"goal": name, "context": text, "chars": len(text)} | shown)
-        return
-    for message in shown["messages"]:
-        body = message.get("content") or ""
-        calls = "".join(
-            f"\n-> {c['function']['name']} {c['function']['arguments']}"
-            for c in message.get("tool_calls") or ()
-        )
-        print_lines([[(f"== {message['role']}", "bold")], [(clean(body + calls, lines=True), "")]])
-    sizes = ", ".join(f"{n} {s['tokens']}" for n, s in shown["sizes"].items())
-    print_lines([[(f"-- tokens, estimated: {sizes}", "dim")]])
+    else:
+        print_lines(_prompt_lines(shown))
 
 
 def _all(where: Where) -> dict[str, Any]:
@@ -154,6 +146,40 @@ def _recorded(where: Where, goal: str) -> tuple[str, list[dict[str, Any]], list[
 
         actions, entries = recorded(reader, name)
     return name, actions, entries
+
+
+def _prompt_lines(shown: dict[str, Any]) -> list[Line]:
+    from clew_daemon.cli.output import columns
+    from clew_daemon.cli.printable import clean
+
+    lines: list[Line] = [[(f"-- {clean(shown['note'])}", "yellow")]] if shown["note"] else []
+    for message in shown["messages"]:
+        body = message.get("content") or ""
+        calls = "".join(
+            f"\n-> {c['function']['name']} {c['function']['arguments']}"
+            for c in message.get("tool_calls") or ()
+        )
+        lines += [[(f"== {message['role']}", "bold")], [(clean(body + calls, lines=True), "")]]
+    sizes: list[Line] = [
+        [
+            (f"   {name}", ""),
+            (f"{size['tokens']} tokens", ""),
+            (f"{size['chars']} characters", "dim"),
+        ]
+        for name, size in shown["sizes"].items()
+    ]
+    lines += [[("-- size, tokens estimated", "bold")], *columns(sizes)]
+    if shown["left_out"]:
+        lines.append([("-- left out", "bold")])
+        lines += [[(f"   {clean(line)}", "")] for line in shown["left_out"]]
+    sha, last = shown["sha"], shown["sha_of_last_call"]
+    same = (
+        "the same as in the last call"
+        if sha == last
+        else f"another one than in the last call, {last}"
+    )
+    told = "no call was made yet" if last is None else same
+    return [*lines, [(f"-- head {sha}: {told}", "dim")]]
 
 
 def _action_row(action: dict[str, Any]) -> Line:

@@ -1,34 +1,138 @@
-"""The prompt of a goal, as its agent would build it now: from the ledger alone, by the same pure function."""
+"""The prompt of a goal, as its agent would build it now: from the ledger alone, by the same pure function.
+
+Form, tightness and token count are those that the last call was told with, so that what is shown here is what the
+next call sends, byte for byte. It asks nobody and writes nothing.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from clew_daemon.cli.errors import CliError
+
 if TYPE_CHECKING:
+    from clew_daemon.cells import Agent
     from clew_daemon.cli.where import Where
+    from clew_shared.ledger import Reader
+    from clew_shared.prompt_view import View
+    from clew_shared.settings import Settings
+    from clew_shared.settings_tables import LlmAgent
+    from clew_shared.state import State
 
 
 def prompted(where: Where, goal: str) -> dict[str, Any]:
-    """Give `messages`, as the LLM gets them, and `sizes` by block, in characters and estimated tokens.
+    """Give `messages`, as the LLM gets them, `sizes` by block, `left_out`, and the `sha` of the prompt's head.
 
-    What only a live agent has in mind (its own words since it started, the token count calibrated on its
-    server) is not on record, and not in here.
+    Sizes are in characters and estimated tokens; `sha_of_last_call` is None before the first one; `note` says
+    where no LLM is asked at all.
     """
     from clew_daemon.cli.record import opened
     from clew_daemon.hello import told
-    from clew_daemon.playbook import recorded
     from clew_daemon.store import load_state
-    from clew_shared.playbook.record import fold
-    from clew_shared.prompt import build, describe
-    from clew_shared.prompt_view import view_from
+    from clew_shared.prompt import lay_out
+    from clew_shared.prompt_view import view_on_record
 
-    settings = where.loaded.settings
+    settings = where.settings
     with opened(where) as reader:
-        if reader is None:  # the goal was found, so there is a ledger
-            return {"messages": [], "sizes": {}}
+        if reader is None:
+            raise CliError(f"there is no goal {goal!r}")
         state = load_state(reader, goal)
-        kept = fold(event for _, event in recorded(reader))
-        shown = [b.to_dict() for i in state.strategies if (b := kept.get_bullet(i))]
-        agent = settings.agents.get(state.spec.agent or None)
-        view = view_from(told(state, settings, agent, reader, shown))
-    return {"messages": build(view), "sizes": describe(view)}
+        agent = _agent(settings, state)
+        shown, unshown = _strategies(reader, state, settings)
+        asked = _thinking(settings, agent)
+        hello = told(state, settings, asked, reader, shown)
+    laid = lay_out(view_on_record(hello))
+    view = laid.view
+    return {
+        "messages": laid.messages,
+        "sizes": laid.sizes,
+        "left_out": [*laid.left_out, *_cut(view), *_tools_left_out(hello, view), *unshown],
+        "sha": laid.sha,
+        "sha_of_last_call": state.calls[-1].sha if state.calls else None,
+        "agent_kind": agent.kind,
+        "note": _note(state, agent),
+    }
+
+
+def _agent(settings: Settings, state: State) -> Agent:
+    try:
+        return settings.agents.get(state.spec.agent or None)
+    except KeyError:
+        raise CliError(
+            f"the config has no agent {state.spec.agent!r}, which {state.goal_id} asks for; "
+            f"add [agents.{state.spec.agent}]"
+        ) from None
+
+
+def _thinking(settings: Settings, agent: Agent) -> LlmAgent:
+    """Give the agent itself where it asks an LLM, else the one that would."""
+    from clew_shared.settings_tables import LlmAgent
+
+    if isinstance(agent, LlmAgent):
+        return agent
+    default = settings.agents.get()
+    return default if isinstance(default, LlmAgent) else LlmAgent()
+
+
+def _strategies(
+    reader: Reader, state: State, settings: Settings
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Give the strategies as the agent was shown them, and a line on those that it was not."""
+    from clew_daemon.playbook import recorded
+    from clew_shared.playbook.record import fold
+
+    if not settings.playbook.enabled:
+        return [], []
+    at = max((r.seq for r in reader.read(state.goal_id) if r.kind == "strategies_shown"), default=0)
+    events = list(recorded(reader))
+    then = fold(event for seq, event in events if seq < at)
+    shown = [b.to_dict() for i in state.strategies if (b := then.get_bullet(i))]
+    others = len(
+        {b.id for b in fold(event for _, event in events).bullets()} - set(state.strategies)
+    )
+    why = "each epoch is shown a choice that stays; `clew playbook list` has all"
+    count = f"{others} {'strategy' if others == 1 else 'strategies'} of the playbook"
+    return shown, [f"{count} ({why})"] if others else []
+
+
+def _cut(view: View) -> list[str]:
+    """Say how many outputs are shown by their two ends."""
+    from clew_shared.prompt_transcript import output_chars
+    from clew_shared.prompt_view import Call
+
+    limit = output_chars(view.max_tokens, view.tightness)
+    calls = [e for e in view.transcript[view.folded :] if isinstance(e, Call)]
+    cut = sum(len(c.output) > limit or _LEFT_OUT in c.output for c in calls)
+    why = f"{limit} characters of each at most"
+    return [f"the middle of {cut} {'output' if cut == 1 else 'outputs'} ({why})"] if cut else []
+
+
+_LEFT_OUT = " characters left out …]"
+
+
+def _tools_left_out(hello: dict[str, Any], view: View) -> list[str]:
+    """Say which tools are not offered now, and why."""
+    from clew_shared.prompt_tools import COMPLETE_SUBTASK, PLAN, REFLECT, has_plan, is_small
+
+    if view.replan:
+        return [f"tools: all but {' and '.join(t.name for t in view.tools)} (a replan is due)"]
+    shown = {tool.name for tool in view.tools}
+    small, planned = is_small(hello), has_plan(hello["state"])
+    in_short = "a goal in short does without"
+    said = {tool["name"]: in_short for tool in hello["tools"]}
+    said[PLAN.name] = "there is a plan" if planned else in_short if small else "work has begun"
+    said[COMPLETE_SUBTASK.name] = "the goal has no subtasks: `finish` ends it"
+    if view.reflects:
+        said[REFLECT.name] = "in json mode it is a part of the answer"
+    else:
+        said[REFLECT.name] = in_short if small else "the agent's `reflection` is not inline"
+    return [f"tool {name} ({why})" for name, why in said.items() if name not in shown]
+
+
+def _note(state: State, agent: Agent) -> str:
+    if agent.kind != "llm":
+        what = f"the agent of this goal is a {agent.kind}: clew asks no LLM for it"
+        return f"{what}. This is what the built-in llm agent would be shown"
+    if state.ended:
+        return f"the goal is {state.goal.status}: nobody is asked any more"
+    return ""
