@@ -14,8 +14,10 @@ from clew_shared.moment import iso
 from clew_shared.redact import redact
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from clew_shared.model import Cost
     from clew_shared.state import State
 
 _MARKS = {
@@ -31,19 +33,29 @@ LINE_CHARS = 200
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def render(state: State, actions: list[dict[str, Any]], loops: list[dict[str, Any]]) -> str:
-    """Write the report: status, question, tree, checks, what was tried, loops, restarts, cost."""
+def render(
+    state: State,
+    actions: list[dict[str, Any]],
+    loops: list[dict[str, Any]],
+    strategies: Sequence[str] = (),
+) -> str:
+    """Write the report: status, question, tree, checks, what was tried, loops, restarts, cost.
+
+    `strategies` are those that the agent was shown last, a line each.
+    """
     goal = state.goal
     parts = [
         f"# {_line(goal.description)}",
         _facts(state),
         _question(state),
         "## Tree\n\n" + "\n".join(_tree(state)),
+        _section("LLM calls", _llm_calls(state)),
         _section("Checks", [_check(n, c.passed, c.output) for n, c in state.checks.items()]),
         _section("What was tried", _tried(actions)),
         _section("Loops", [_loop(entry) for entry in loops[-TRIED_MAX:]]),
         _section("Feedback", [f"- {_line(text)}" for text in state.feedback]),
         _section("Set aside by replans", [f"- {_line(text)}" for text in state.set_aside]),
+        _section("Strategies shown", [f"- {_line(text)}" for text in strategies]),
         _unknown(state),
     ]
     return redact(_CONTROL.sub("�", "\n\n".join(part for part in parts if part))) + "\n"
@@ -110,9 +122,32 @@ def _tree(state: State) -> list[str]:
             lines.append(f"  - [{mark}] {_line(subtask.description)}{suffix}")
             if subtask.summary:
                 lines.append(f"    {_line(subtask.summary)}")
+            lines += [f"    found: {_line(text)}" for text in subtask.insights]
             if subtask.last_failure and subtask.status != StepStatus.COMPLETED:
                 lines.append(f"    last failure: {_line(subtask.last_failure)}")
     return lines
+
+
+def _llm_calls(state: State) -> list[str]:
+    """Write what the LLM calls have cost, subtask by subtask, as a table; none without calls."""
+    if not state.cost.calls:
+        return []
+    subtasks = [
+        (f"{t}.{s} {_line(subtask.description, 60)}", subtask.cost)
+        for t, task in enumerate(state.goal.tasks, start=1)
+        for s, subtask in enumerate(task.subtasks, start=1)
+        if subtask.cost.calls
+    ]
+    head = [
+        "| subtask | calls | tokens in | cached | tokens out | seconds |",
+        "| --- |" + " ---: |" * 5,
+    ]
+    return head + [_cost_row(name, cost) for name, cost in [*subtasks, ("all", state.cost)]]
+
+
+def _cost_row(name: str, cost: Cost) -> str:
+    numbers = (cost.calls, cost.tokens_in, cost.tokens_cached, cost.tokens_out, f"{cost.llm_s:.1f}")
+    return f"| {name.replace('|', '/')} | " + " | ".join(map(str, numbers)) + " |"
 
 
 def _check(name: str, passed: bool, output: str) -> str:

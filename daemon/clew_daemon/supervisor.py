@@ -307,7 +307,9 @@ class Supervisor:
             await asyncio.wait([run], timeout=REPORT_WAIT_S)  # it tells of the worker's end, too
         core = self._d.book.cores[goal]
         actions, loops = await asyncio.to_thread(history, self._d.book.ledger, goal)
-        text = report.render(core.state, actions, loops)
+        kept, ids = self._d.playbook.kept, core.state.strategies
+        shown = [f"[{i}] {bullet.content}" for i in ids if (bullet := kept.get_bullet(i))]
+        text = report.render(core.state, actions, loops, shown)
         await asyncio.to_thread(report.write, self._d.places.outbox, core.state, text)
         await self._d.book.emit(core, ev.Reported(at=time.time()))
         if core.state.ended and goal not in self._runs:

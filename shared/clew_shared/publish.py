@@ -6,10 +6,11 @@ here is ever read back.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from clew_shared import events as ev
-from clew_shared.model import Action, Goal
+from clew_shared.model import Action, Cost, Goal
 from clew_shared.moment import iso
 
 if TYPE_CHECKING:
@@ -119,7 +120,10 @@ def status_view(state: State) -> dict[str, Any]:
 
 
 def goal_detail(state: State) -> dict[str, Any]:
-    """Give one goal whole, for `clew status GOAL --json`: its entry, its tree and what it has cost."""
+    """Give one goal whole, for `clew status GOAL --json`: its entry, its tree and what it has cost.
+
+    `calls` are the last LLM calls, oldest first; `subtask_details` stand beside the tree, whose shape is fixed.
+    """
     current = [
         {"seq": f.seq, "name": f.action.name, "signature": f.signature}
         for f in state.in_flight.values()
@@ -142,14 +146,32 @@ def goal_detail(state: State) -> dict[str, Any]:
         "loops_total": state.loops_total,
         "wait_until": iso(state.wait_until) if state.wait_until else None,
         "replan_required": state.replan_required or None,
-        "cost": {
-            "tokens": state.cost.tokens,
-            "tokens_in": state.cost.tokens_in,
-            "tokens_out": state.cost.tokens_out,
-            "tokens_cached": state.cost.tokens_cached,
-            "llm_s": round(state.cost.llm_s, 3),
-            "active_s": round(state.cost.active_s, 3),
-        },
+        "set_aside": list(state.set_aside),
+        "cost": {**cost_view(state.cost), "active_s": round(state.cost.active_s, 3)},
+        "calls": [asdict(call) for call in state.calls],
+        "subtask_details": [
+            {
+                "task_idx": t,
+                "subtask_idx": s,
+                "summary": subtask.summary or None,
+                "insights": list(subtask.insights),
+                "cost": cost_view(subtask.cost),
+            }
+            for t, task in enumerate(state.goal.tasks)
+            for s, subtask in enumerate(task.subtasks)
+        ],
+    }
+
+
+def cost_view(cost: Cost) -> dict[str, float]:
+    """Give what LLM calls have cost: how many they were, their tokens, and seconds."""
+    return {
+        "calls": cost.calls,
+        "tokens": cost.tokens,
+        "tokens_in": cost.tokens_in,
+        "tokens_out": cost.tokens_out,
+        "tokens_cached": cost.tokens_cached,
+        "llm_s": round(cost.llm_s, 3),
     }
 
 

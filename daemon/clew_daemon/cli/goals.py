@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from clew_daemon.cli.where import Where
 
 EVIDENCE_LINES = 10
+LINE_CHARS = 500
 DAEMON_KEYS = ("pid", "version", "uptime_s", "ready")
 
 
@@ -43,17 +44,33 @@ def status(context: typer.Context, goal: OptionalGoal = None, as_json: Json = Fa
     print_lines([tree.daemon_line(daemon), *lines])
 
 
-def history(context: typer.Context, goal: Goal, as_json: Json = False) -> None:
+def history(
+    context: typer.Context,
+    goal: Goal,
+    iterations: Annotated[
+        bool,
+        typer.Option(help="The iteration records instead: each turn's calls and what was found."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Show a goal's actions, oldest first."""
     from clew_daemon.cli.output import columns, print_json, print_lines
 
-    name, actions, _ = _recorded(here(context), goal)
-    if as_json:
-        print_json({"goal": name, "actions": actions})
-    elif not actions:
-        print_lines([[("no actions yet", "dim")]])
+    if iterations:
+        name, records = _reflected(here(context), goal)
+        shown = {"goal": name, "iterations": records}
+        rows, none = (
+            [row for record in records for row in _record_rows(record)],
+            "no iterations yet",
+        )
     else:
-        print_lines(columns([_action_row(action) for action in actions]))
+        name, actions, _ = _recorded(here(context), goal)
+        shown = {"goal": name, "actions": actions}
+        rows, none = [_action_row(action) for action in actions], "no actions yet"
+    if as_json:
+        print_json(shown)
+    else:
+        print_lines(columns(rows) or [[(none, "dim")]])
 
 
 def loops(context: typer.Context, goal: OptionalGoal = None, as_json: Json = False) -> None:
@@ -180,6 +197,41 @@ def _prompt_lines(shown: dict[str, Any]) -> list[Line]:
     )
     told = "no call was made yet" if last is None else same
     return [*lines, [(f"-- head {sha}: {told}", "dim")]]
+
+
+def _reflected(where: Where, goal: str) -> tuple[str, list[dict[str, Any]]]:
+    """Return a goal's full name and its iteration records."""
+    from clew_daemon.cli.record import found, goal_ids, opened
+    from clew_shared import events as ev
+    from clew_shared.iterations import KINDS, records_of
+
+    name = found(goal, goal_ids(where))
+    with opened(where) as reader:
+        rows = () if reader is None else reader.read(name)
+        return name, records_of(ev.decode(row.body) for row in rows if row.kind in KINDS)
+
+
+def _record_rows(record: dict[str, Any]) -> list[Line]:
+    """Write a turn, a line a call: what was done and what was found."""
+    from clew_daemon.cli.printable import clean, short
+    from clew_shared.reasoning import did, found, reasoning_line
+
+    said = [
+        reasoning_line(
+            did(call["tool"], call["params"]),
+            found(call["insights"], call["learning"], call["outcome"], call["raw_output"]),
+        )
+        for call in record["tool_calls"]
+    ]
+    return [
+        [
+            (f"iteration {record['iteration']}", ""),
+            (clean(record["timestamp"][:19].replace("T", " ")), "dim"),
+            (clean(record["progress_assessment"]), "dim"),
+            (short(line, LINE_CHARS), ""),
+        ]
+        for line in said or [record["synthesis"] or "no call"]
+    ]
 
 
 def _action_row(action: dict[str, Any]) -> Line:

@@ -100,11 +100,14 @@ def _cut(view: View) -> list[str]:
     from clew_shared.prompt_transcript import output_chars
     from clew_shared.prompt_view import Call
 
-    limit = output_chars(view.max_tokens, view.tightness)
-    calls = [e for e in view.transcript[view.folded :] if isinstance(e, Call)]
-    cut = sum(len(c.output) > limit or _LEFT_OUT in c.output for c in calls)
-    why = f"{limit} characters of each at most"
-    return [f"the middle of {cut} {'output' if cut == 1 else 'outputs'} ({why})"] if cut else []
+    cut = sum(
+        _LEFT_OUT in e.output
+        or len(e.output) > output_chars(view.max_tokens, view.tightness, e.name)
+        for e in view.transcript[view.folded :]
+        if isinstance(e, Call)
+    )
+    count = f"{cut} {'output' if cut == 1 else 'outputs'}"
+    return [f"the middle of {count} (too long for the token budget)"] if cut else []
 
 
 _LEFT_OUT = " characters left out …]"

@@ -64,7 +64,9 @@ def goal_lines(detail: Detail) -> list[Line]:
     """Draw one goal whole: head, tree, blocks, checks, and the question a person must answer."""
     return [
         *head_lines(detail),
+        *_cost_lines(detail),
         *tree_lines(detail),
+        *_set_aside(detail),
         *_blocks(detail),
         *_checks(detail),
         *closing_lines(detail),
@@ -96,10 +98,14 @@ def tree_lines(detail: Detail) -> list[Line]:
     """Draw tasks and subtasks with their marks; the running action stands under its subtask."""
     lines: list[Line] = []
     here = (detail["current_task_idx"], detail["current_subtask_idx"])
+    costs = {
+        (one["task_idx"], one["subtask_idx"]): one["cost"]
+        for one in detail.get("subtask_details", ())
+    }
     for t, task in enumerate(detail["goal"]["tasks"]):
         lines.append([_mark(task["status"]), (f" {short(task['description'])}", "bold")])
         for s, subtask in enumerate(task["subtasks"]):
-            lines.append(_subtask(subtask))
+            lines.append([*_subtask(subtask), *_spent(costs.get((t, s)))])
             if (t, s) == here and detail["status"] == "in_progress":
                 lines += [[("          ", ""), (_action(f), "cyan")] for f in detail["in_flight"]]
     return lines
@@ -131,6 +137,50 @@ def _subtask(subtask: Mapping[str, Any]) -> Line:
     if attempts and subtask["status"] != "completed":
         line.append((f"  failed {attempts}x: {short(subtask['last_failure'] or '', 60)}", "red"))
     return line
+
+
+def _spent(cost: Mapping[str, Any] | None) -> Line:
+    return [(f"  {cost_text(cost)}", "dim")] if cost and cost["calls"] else []
+
+
+def cost_text(cost: Mapping[str, Any]) -> str:
+    """Say in short what LLM calls have cost: `12 calls, 34k tokens (81 % cached)`."""
+    calls = f"{cost['calls']} {'call' if cost['calls'] == 1 else 'calls'}"
+    return f"{calls}, {thousands(cost['tokens'])} tokens{_cached(cost)}"
+
+
+def thousands(count: int) -> str:
+    """Write a number of tokens in three digits or so: `812`, `3.4k`, `34k`."""
+    if count < 1_000:
+        return str(count)
+    return f"{count / 1000:.1f}k" if count < 9_950 else f"{count / 1000:.0f}k"
+
+
+def _cached(cost: Mapping[str, Any]) -> str:
+    """Say how much of what was sent the server had in its cache."""
+    sent = cost["tokens_in"]
+    return f" ({round(100 * cost['tokens_cached'] / sent)} % cached)" if sent else ""
+
+
+def _cost_lines(detail: Detail) -> list[Line]:
+    """Say what the goal's LLM calls have cost, and the last one of them."""
+    cost = detail.get("cost") or {}
+    if not cost.get("calls"):
+        return []
+    count = f"{cost['calls']} {'call' if cost['calls'] == 1 else 'calls'}"
+    last = [(f"; the last {_used(call)}", "dim") for call in (detail.get("calls") or [])[-1:]]
+    return [[("LLM: ", "bold"), (f"{count}, {_used(cost)}", ""), *last]]
+
+
+def _used(cost: Mapping[str, Any]) -> str:
+    tokens = f"{thousands(cost['tokens_in'])} tokens in{_cached(cost)}"
+    return f"{tokens}, {thousands(cost['tokens_out'])} out, {cost['llm_s']:.1f} s"
+
+
+def _set_aside(detail: Detail) -> list[Line]:
+    put_aside = detail.get("set_aside") or []
+    head: list[Line] = [[("put aside by replans:", "bold")]] if put_aside else []
+    return [*head, *([(f"    {short(text, SIGNATURE_CHARS)}", "dim")] for text in put_aside)]
 
 
 def _action(flight: Mapping[str, Any]) -> str:

@@ -1,0 +1,159 @@
+"""Iteration records put together from events, as section 9 of the contract has them."""
+
+import json
+
+import pytest
+
+from clew_shared import events as ev
+from clew_shared.iterations import records_of
+from clew_worker import IterationLog
+
+RECORD_KEYS = {
+    "iteration", "timestamp", "mode", "tool_calls", "synthesis", "progress_assessment",
+    "user_feedback",
+}  # fmt: skip
+CALL_KEYS = {
+    "tool", "params", "raw_output", "outcome", "execution_time", "cost",
+    "tool_selection_rationale", "insights", "learning", "relevance", "next_suggested_actions",
+}  # fmt: skip
+
+
+def turn(*tools, hindsight=(), assessment="", **record):
+    told = [{"tool": name, "params": {"n": 1}, "raw_output": "out"} for name in tools]
+    return ev.Reflected(
+        at=1_790_000_000.0,
+        iteration=0,
+        assessment=assessment,
+        record={"tool_calls": told, **record},
+        hindsight=hindsight,
+    )
+
+
+def acted():
+    return ev.ActionAllowed(epoch=1, tool="t", args={}, signature="t::{}")
+
+
+def found(*records):
+    return [[call["insights"] for call in record["tool_calls"]] for record in records]
+
+
+def test_a_record_has_every_field_of_the_contract_and_empty_ones_where_nothing_was_said():
+    (record,) = records_of([turn("look")])
+    assert set(record) == RECORD_KEYS
+    (call,) = record["tool_calls"]
+    assert set(call) == CALL_KEYS
+    assert record["timestamp"].startswith("2026-09-21T")
+    assert (record["iteration"], record["mode"], record["progress_assessment"]) == (
+        1,
+        "fast",
+        "advancing",
+    )
+    assert (call["outcome"], call["relevance"], call["insights"]) == ("success", "medium", "")
+    assert call["cost"] == {"tokens": 0, "time": 0.0}
+
+
+def test_what_the_agent_said_of_a_turn_stays():
+    event = turn(
+        "look", assessment="stuck", mode="deep", synthesis="nothing", user_feedback="go on"
+    )
+    (record,) = records_of([event])
+    assert (record["mode"], record["synthesis"]) == ("deep", "nothing")
+    assert (record["progress_assessment"], record["user_feedback"]) == ("stuck", "go on")
+
+
+def test_one_hindsight_is_put_to_the_last_call_of_the_turn_before():
+    part = {
+        "insights": "it is empty",
+        "learning": "look first",
+        "relevance": "high",
+        "next": "write",
+    }
+    first, second = records_of([turn("look", "list"), turn("write", hindsight=(part,))])
+    assert found(first, second) == [["", "it is empty"], [""]]
+    last = first["tool_calls"][1]
+    assert (last["learning"], last["relevance"]) == ("look first", "high")
+    assert last["next_suggested_actions"] == "write"
+
+
+def test_several_hindsights_are_put_to_the_calls_in_order():
+    parts = ({"insights": "a"}, {"insights": "b"}, {"insights": "of no call"})
+    records = records_of([turn("look", "list"), turn(hindsight=parts)])
+    assert found(*records) == [["a", "b"], []]
+
+
+def test_hindsight_that_says_nothing_takes_nothing_away():
+    own = {"tool_calls": [{"tool": "look", "insights": "mine", "relevance": "low"}]}
+    first, _ = records_of([turn(**own), turn(hindsight=({"assessment": "stuck"},))])
+    assert (first["tool_calls"][0]["insights"], first["tool_calls"][0]["relevance"]) == (
+        "mine",
+        "low",
+    )
+
+
+def test_hindsight_of_a_turn_that_died_is_put_to_no_other_turns_call():
+    about_the_lost = ({"insights": "of what no record has"},)
+    began = ev.WorkerStarted(epoch=2)
+    events = [
+        acted(),
+        turn("look"),
+        acted(),
+        began,
+        acted(),
+        turn("write", hindsight=about_the_lost),
+    ]
+    assert found(*records_of(events)) == [[""], [""]]
+
+
+def test_hindsight_of_a_whole_turn_is_put_to_it_also_by_the_next_epoch():
+    began = ev.WorkerStarted(epoch=2)
+    events = [acted(), turn("look"), began, acted(), turn("write", hindsight=({"insights": "a"},))]
+    assert found(*records_of(events)) == [["a"], [""]]
+
+
+def test_iterations_are_counted_where_the_agent_does_not():
+    events = [turn(), turn().model_copy(update={"iteration": 7}), turn()]
+    assert [record["iteration"] for record in records_of(events)] == [1, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("told", "outcome", "output"),
+    [
+        ({"outcome": "timeout", "raw_output": "slow"}, "timeout", "slow"),
+        ({"result": "failure", "output": "no"}, "failure", "no"),
+        ({"result": "blocked"}, "error", ""),
+        ({"result": "all is well"}, "success", "all is well"),
+        ({"outcome": ["?"], "raw_output": {"a": 1}}, "error", '{"a": 1}'),
+        ({"raw_output": "x" * 3000}, "success", "x" * 1000),
+    ],
+)
+def test_outcome_and_output_are_read_in_all_forms_that_records_have(told, outcome, output):
+    (record,) = records_of([turn(tool_calls=[{"name": "t", "args": {"a": 1}, **told}])])
+    (call,) = record["tool_calls"]
+    assert (call["tool"], call["params"]) == ("t", {"a": 1})
+    assert (call["outcome"], call["raw_output"]) == (outcome, output)
+
+
+ODD = [
+    {"tool_calls": [{"tool": ""}, {"tool": 7, "params": [1], "execution_time": -1}, {}]},
+    {"tool_calls": [{"tool": "t", "cost": "dear", "relevance": ["high"], "insights": None}]},
+    {"tool_calls": [{"tool": "t", "cost": {"tokens": 1.5, "time": float("inf")}}, "no call"]},
+    {"mode": "slow", "synthesis": {"a": 1}, "user_feedback": ["one", "two"]},
+    {"mode": None, "tool_calls": None},
+]
+
+
+@pytest.mark.parametrize("told", [{}, *ODD])
+def test_every_record_is_read_by_the_library_whatever_its_agent_told(told):
+    (record,) = records_of([turn(**told)])
+    assert json.loads(json.dumps(record)) == record
+    log = IterationLog()
+    log.add(record)
+    assert log.records[0].model_dump(mode="json").keys() == RECORD_KEYS
+
+
+def test_the_library_gives_the_lines_of_records_by_relevance():
+    part = {"insights": "it is empty", "relevance": "high"}
+    log = IterationLog()
+    for record in records_of([turn("list"), turn("look"), turn(hindsight=(part,))]):
+        log.add(record)
+    assert log.reasoning_context() == ["did look 1 → found it is empty", "did list 1 → found out"]
