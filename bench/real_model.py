@@ -1,33 +1,35 @@
-"""Small goals with a real model, by the real daemon: python bench/real_model.py BASE_URL MODEL [RUNS] [MODE ...].
+"""A small real model behind an OpenAI-compatible endpoint works on three goals: python bench/real_model.py URL MODEL.
 
-Three goals, each RUNS times (5) in each MODE (tools json): a file with a word in it, a package with tests, a bug to
-mend. One goal at a time. Printed for each run: how it ended, turns, actions, refusals, tokens, seconds. A goal counts
-only when the daemon says `completed`, that is, when its checks have passed.
+    bench/real_model.py URL MODEL [RUNS] [KIND...]      KIND: clew, no-playbook, simple
+    GOALS="hello calc" MODE=json TURNS=20 LIMIT_S=600 bench/real_model.py ...
+
+`clew` is the built-in agent with what it learned in the runs before, `no-playbook` the same without the playbook,
+`simple` the need-to-know text of the old designs in its place (`simple_agent.py`). Real daemon, real executor; the
+goal's checks decide. A goal counts only when the daemon says `completed`; else it ends by its turns or by the time.
+One JSON line a run goes to standard output, a table at the end to standard error.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 GOALS = {
     "hello": (
         "Create a file hello.txt containing hello, then finish",
         {"hello": "grep -qx hello hello.txt"},
-        {},
-    ),
-    "mathx": (
-        "Create a Python package mathx with add(a, b) and sub(a, b), and pytest tests that pass",
-        {
-            "package": "python3 -c 'from mathx import add, sub; assert add(2, 3) == 5 and sub(5, 3) == 2'",
-            "tests": "python3 -m pytest -q",
-        },
         {},
     ),
     "calc": (
@@ -39,90 +41,138 @@ GOALS = {
             "def test_mul():\n    assert mul(2, 3) == 6\n",
         },
     ),
+    "mathx": (
+        "Create a Python package mathx with add(a, b) and sub(a, b), and pytest tests that pass",
+        {
+            "package": "python3 -c 'from mathx import add, sub; assert add(2, 3) == 5 and sub(5, 3) == 2'",
+            "tests": "python3 -m pytest -q",
+        },
+        {},
+    ),
 }
-LIMIT_S = float(os.environ.get("LIMIT_S", "900"))
+KINDS = ("clew", "no-playbook", "simple")
+ENDED = ("completed", "failed", "blocked", "cancelled")
+MODE = os.environ.get("MODE", "auto")
+TURNS = int(os.environ.get("TURNS", "20"))
+LIMIT_S = float(os.environ.get("LIMIT_S", "600"))
 
 
-def status(home: Path) -> list[dict]:
-    command = [sys.executable, "-m", "clew_daemon", "--home", str(home), "status", "--json"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)[
-        "goals"
-    ]
+def asked(home: Path, *args: str) -> dict:
+    command = [sys.executable, "-m", "clew_daemon", "--home", str(home), *args]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout) if "--json" in args else {}
 
 
-def detail(home: Path, goal: str) -> dict:
-    command = [sys.executable, "-m", "clew_daemon", "--home", str(home), "status", goal, "--json"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)[
-        "goal"
-    ]
+def config(kind: str, url: str, model: str) -> str:
+    if kind == "simple":
+        here = Path(__file__).with_name("simple_agent.py")
+        command = json.dumps([sys.executable, str(here), url, model, MODE])
+        agent = f"kind = 'command'\ncommand = {command}\n"
+    else:
+        agent = f"base_url = '{url}'\nmodel = '{model}'\nmode = '{MODE}'\ntimeout_s = 600\n"
+    learns = str(kind == "clew").lower()
+    return (
+        f"[daemon]\nmax_workers = 1\n[context]\nmax_iterations = {TURNS}\n"
+        f"[playbook]\nenabled = {learns}\n[agents.default]\n{agent}"
+    )
 
 
-def run(home: Path, name: str, mode: str, number: int) -> dict:
+@contextlib.contextmanager
+def daemon(home: Path) -> Iterator[None]:
+    env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    with (home / "out").open("w") as out:
+        command = [sys.executable, "-m", "clew_daemon", "--home", str(home), "run"]
+        process = subprocess.Popen(command, stdout=out, env=env)
+    try:
+        while "daemon.ready" not in (home / "out").read_text():
+            time.sleep(0.1)
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def run(home: Path, name: str, number: int) -> dict:
     text, checks, files = GOALS[name]
-    workspace = home / "work" / f"{name}-{mode}-{number}"
+    workspace = home / "work" / f"{name}-{number}"
     workspace.mkdir(parents=True)
     for path, content in files.items():
         (workspace / path).write_text(content)
     lines = "\n".join(f"  {check}: {json.dumps(cmd)}" for check, cmd in checks.items())
-    known = {g["id"] for g in status(home)}
-    drop = home / "inbox" / f"{name}-{mode}-{number}.md"
-    drop.write_text(f"---\nworkspace: {workspace}\nagent: {mode}\nchecks:\n{lines}\n---\n{text}\n")
+    known = {g["id"] for g in asked(home, "status", "--json")["goals"]}
+    goal_file = home / "inbox" / f"{name}-{number}.md"
+    goal_file.write_text(f"---\nworkspace: {workspace}\nchecks:\n{lines}\n---\n{text}\n")
     began = time.monotonic()
+    goal = ""
     while time.monotonic() - began < LIMIT_S:
-        time.sleep(1)
-        for goal in status(home):
-            if goal["id"] not in known and goal["status"] in (
-                "completed",
-                "failed",
-                "blocked",
-                "cancelled",
-            ):
-                return detail(home, goal["id"]) | {"seconds": time.monotonic() - began}
-    late = next(g["id"] for g in status(home) if g["id"] not in known)
-    cancel = [sys.executable, "-m", "clew_daemon", "--home", str(home), "cancel", late]
-    subprocess.run(cancel, check=True, capture_output=True)
-    return detail(home, late) | {"status": "too long", "seconds": LIMIT_S}
+        time.sleep(0.5)
+        for one in asked(home, "status", "--json")["goals"]:
+            if one["id"] not in known:
+                goal = one["id"]
+                if one["status"] in ENDED:
+                    found = asked(home, "status", goal, "--json")["goal"]
+                    return found | {"seconds": time.monotonic() - began}
+    asked(home, "cancel", goal)
+    found = asked(home, "status", goal, "--json")["goal"]
+    return found | {"status": "too long", "seconds": LIMIT_S}
+
+
+def row(kind: str, name: str, number: int, found: dict) -> dict:
+    cost = found["cost"]
+    return {
+        "kind": kind,
+        "goal": name,
+        "run": number,
+        "status": found["status"],
+        "turns": found["iteration"],
+        "actions": found["actions_total"],
+        "refused": found["blocked_total"],
+        "tokens_in": cost["tokens_in"],
+        "cached": cost["tokens_cached"],
+        "tokens_out": cost["tokens_out"],
+        "llm_s": cost["llm_s"],
+        "seconds": round(found["seconds"], 1),
+        "reason": found["reason"],
+    }
+
+
+def table(rows: list[dict]) -> None:
+    print("| goal | context | completed | turns | refused | tokens in | out | s |", file=sys.stderr)
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |", file=sys.stderr)
+    for name in GOALS:
+        for kind in KINDS:
+            runs = [r for r in rows if (r["goal"], r["kind"]) == (name, kind)]
+            if not runs:
+                continue
+            done = sum(r["status"] == "completed" for r in runs)
+            keys = ("turns", "refused", "tokens_in", "tokens_out", "seconds")
+            cells = [f"{statistics.median(r[key] for r in runs):g}" for key in keys]
+            print(
+                f"| {name} | {kind} | {done} of {len(runs)} | {' | '.join(cells)} |",
+                file=sys.stderr,
+            )
 
 
 def main() -> None:
-    base_url, model = sys.argv[1:3]
+    url, model = sys.argv[1:3]
     runs = int(sys.argv[3]) if len(sys.argv) > 3 else 5
-    modes = sys.argv[4:] or ["tools", "json"]
+    kinds = sys.argv[4:] or list(KINDS)
     goals = os.environ.get("GOALS", " ".join(GOALS)).split()
-    with tempfile.TemporaryDirectory(prefix="clew-model-", dir="/var/tmp") as name:
-        home = Path(name)
-        (home / "config.toml").write_text(
-            "[daemon]\nmax_workers = 1\n"
-            + "".join(
-                f"[agents.{m}]\nkind = 'llm'\nbase_url = '{base_url}'\nmodel = '{model}'\n"
-                f"mode = '{m}'\ntimeout_s = 600\n"
-                for m in modes
-            )
-        )
-        env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-        with (home / "log").open("w") as log:
-            daemon = subprocess.Popen(
-                [sys.executable, "-m", "clew_daemon", "--home", name, "run"], stdout=log, env=env
-            )
-        try:
-            while "daemon.ready" not in (home / "log").read_text():
-                time.sleep(0.1)
-            for goal in goals:
-                for mode in modes:
-                    for number in range(runs):
-                        found = run(home, goal, mode, number)
-                        cost = found.get("cost") or {}
-                        print(
-                            f"{goal:6} {mode:6} {number} {found['status']:10} turns {found.get('iteration')}"
-                            f" actions {found.get('actions_total')} refused {found.get('blocked_total')}"
-                            f" tokens {cost.get('tokens')} {found['seconds']:.0f} s {found.get('reason') or ''}",
-                            flush=True,
-                        )
-                        if os.environ.get("KEEP"):
-                            subprocess.run(["cp", "-r", str(home), os.environ["KEEP"]], check=False)
-        finally:
-            daemon.send_signal(signal.SIGTERM)
-            daemon.wait(30)
+    rows: list[dict] = []
+    with contextlib.ExitStack() as stack:
+        where = os.environ.get("BENCH_DIR", "/var/tmp")
+        homes = {}
+        for kind in kinds:
+            folder = stack.enter_context(tempfile.TemporaryDirectory("", "clew-model-", where))
+            homes[kind] = Path(folder)
+            (homes[kind] / "config.toml").write_text(config(kind, url, model))
+            stack.enter_context(daemon(homes[kind]))
+        for name in goals:  # by turns, so that the machine's load is the same for all
+            for number in range(runs):
+                for kind in kinds:
+                    rows.append(row(kind, name, number, run(homes[kind], name, number)))
+                    print(json.dumps(rows[-1]), flush=True)
+    table(rows)
 
 
 if __name__ == "__main__":

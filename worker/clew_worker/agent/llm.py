@@ -47,12 +47,17 @@ Hindsight = tuple[dict[str, str], ...]
 
 
 class LlmAgent:
-    """Works on one goal with one model until the daemon has no more for it to do."""
+    """Works on one goal with one model until the daemon has no more for it to do.
 
-    def __init__(self, daemon: AgentClient, options: Mapping[str, Any]) -> None:
+    `memory` is what it has in mind, for those who want prompts of their own.
+    """
+
+    def __init__(
+        self, daemon: AgentClient, options: Mapping[str, Any], memory: Memory | None = None
+    ) -> None:
         self._daemon = daemon
         self._options = options
-        self._memory = Memory()
+        self._memory = memory or Memory()
         self._turns = Turns(daemon, self._memory, NAME)
         self._auto = False
         self._rung = 0

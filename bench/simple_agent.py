@@ -1,0 +1,78 @@
+"""The built-in agent with a simpler head, to compare with: it is shown the need-to-know text of the old designs.
+
+Goal, task, subtask, the last three actions by name and result, what is next: small, and without any output. All
+else (turns, refusals, checks, the gate) is the built-in agent's. Run by the daemon:
+`command = [PYTHON, "simple_agent.py", BASE_URL, MODEL, MODE]`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from dataclasses import replace
+
+from clew_shared.prompt import Laid, lay_out
+from clew_shared.prompt_view import Call
+from clew_worker.agent.life import live
+from clew_worker.agent.llm import LlmAgent
+from clew_worker.agent.memory import Memory
+
+RECENT = 3
+ARGS_CHARS = 120
+
+
+class SimpleMemory(Memory):
+    """The same memory, laid out as one short text."""
+
+    def __init__(self, options):
+        super().__init__()
+        self._options = options
+
+    def learn(self, hello, *, anew=False):
+        told = {**(hello.get("options") or {}), **self._options}
+        super().learn({**hello, "options": told, "playbook": []}, anew=anew)
+
+    def laid(self) -> Laid:
+        laid = super().laid()
+        view = laid.view
+        bare = lay_out(replace(view, transcript=(), folded=0, finished=(), given_up=()))
+        system = next(block for name, block in bare.blocks if name == "system")
+        return replace(
+            laid,
+            blocks=(("system", system), ("state", [{"role": "user", "content": _text(view)}])),
+        )
+
+
+def _text(view) -> str:
+    calls = [entry for entry in view.transcript if isinstance(entry, Call)][-RECENT:]
+    lines = [
+        f"GOAL: {view.goal}",
+        "Status: in_progress",
+        f"CURRENT TASK: {view.task}",
+        f"ACTIVE SUBTASK: {view.subtask}",
+        f"Attempt: {view.attempts + 1}",
+        *(f"CHECK: {name}: {command}" for name, command in view.checks.items()),
+        "Recent Actions:",
+    ]
+    for call in calls:
+        args = json.dumps(dict(call.args), ensure_ascii=False)[:ARGS_CHARS]
+        lines.append(f"  - {call.name} {args} → {call.result}")
+    lines.append(f"NEXT: {view.next_subtask or 'finish'}")
+    lines += [f"BLOCKED: {name[:ARGS_CHARS]}" for name in view.blocked]
+    return "\n".join([*lines, "Call the next tool; when the goal is reached, call finish."])
+
+
+def main() -> int:
+    base_url, model, mode = sys.argv[1:4]
+    agent = {"base_url": base_url, "model": model, "mode": mode, "temperature": 0.2}
+    options = {"agent": agent | {"timeout_s": 600.0, "reflection": "off"}}
+    sock = socket.socket(fileno=int(os.environ["CLEW_FD"]))
+    memory = SimpleMemory(options)
+    return asyncio.run(live(sock, lambda daemon: LlmAgent(daemon, options, memory)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
