@@ -131,7 +131,9 @@ def test_orphans_in_the_list_are_never_passed_on():
     lone = {"role": "tool", "tool_call_id": "gone", "content": "lone"}
     open_call = pair(9, thought="about to read")[0]
     built = context().build_optimized_messages([*opening(), lone, *pair(1), lone, open_call], 3)
-    assert built == [*opening(), *pair(1), {"role": "assistant", "content": "about to read"}]
+    said = {"role": "assistant", "content": "about to read"}
+    assert built[:-1] == [*opening(), *pair(1), said]
+    assert built[-1] == {"role": "user", "content": "[Go on: one tool call, or your answer.]"}
 
 
 def test_a_result_known_only_to_the_stream_is_shown_as_text():

@@ -167,3 +167,13 @@ def test_cost_totals_tokens_seconds_and_calls():
     log.add(record(calls=[CALL, CALL]))
     log.add(record(calls=[{"tool": "t", "execution_time": 0.5, "cost": {"tokens": 7}}]))
     assert log.cost() == {"tokens": 247, "time": 3.5, "calls": 3}
+
+
+def test_equal_lines_stand_once_at_their_first_place():
+    log = IterationLog()
+    same = call("read_file", params={"path": "a"}, raw_output="empty")
+    for iteration, calls in enumerate(([same], [call("ls", raw_output="a b"), same])):
+        log.add(record(iteration, calls=calls))
+    log.add(record(3, calls=[{**same, "relevance": "high"}]))
+    lines = log.reasoning_context()
+    assert lines == ["did read_file a → found empty", "did ls → found a b"]

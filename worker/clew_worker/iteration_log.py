@@ -179,10 +179,14 @@ class IterationLog:
         return intervention
 
     def reasoning_context(self) -> list[str]:
-        """Give one line per call, "did X → found Y": by relevance, in order of time within it."""
+        """Give one line per call, "did X → found Y": by relevance, in order of time within it.
+
+        Equal lines stand once, at their first place.
+        """
         ordered = sorted(self.records, key=lambda record: record.timestamp)
         calls = [call for record in ordered for call in record.tool_calls]
-        return [call.line() for call in by_relevance(calls, lambda call: call.relevance)]
+        sorted_calls = by_relevance(calls, lambda call: call.relevance)
+        return list(dict.fromkeys(call.line() for call in sorted_calls))
 
     def cost(self) -> dict[str, float]:
         """Total the calls: `tokens`, `time` in seconds, and how many `calls` there were."""

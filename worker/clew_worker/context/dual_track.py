@@ -25,6 +25,7 @@ from clew_worker.context.exchanges import (
     Message,
     Piece,
     as_message,
+    bare,
     cut,
     flatten,
     last_exchanges,
@@ -34,6 +35,9 @@ from clew_worker.context.exchanges import (
 StuckType = Literal["theme_loop", "repeated_planning", "no_progress"]
 
 _FACTS_HEADER = "[EARLIER RESULTS]"
+_GO_ON = "[Go on: one tool call, or your answer.]"
+"""What comes after an assistant's message: strict servers answer only somebody else's."""
+
 _SHORTEST_RESULT_CHARS = 80
 
 
@@ -110,7 +114,7 @@ class DualTrackContext:
         result: Message = (
             {"role": "tool", "content": message}
             if isinstance(message, str)
-            else as_message(message)
+            else {"role": "tool", **as_message(message)}
         )
         self.tool_results.append(result)
         self._tokens += self.windows.tokens(result)
@@ -176,14 +180,16 @@ class DualTrackContext:
         """Build the list to send from the agent's own; the stricter of window and size decides.
 
         The system prompt first and unchanged, the question always, tool calls only with all their
-        results, markers in a last message of their own. `messages` stays as it is.
+        results, markers in a last message of their own, nothing that a strict server refuses.
+        `messages` stays as it is.
         """
         conversation = self._take_apart([as_message(message) for message in messages])
         ending = self._ending(conversation, iteration)
-        fixed = [self._system, conversation.question, *flatten(conversation.latest), *ending]
+        last = ending or [_go_on()]
+        fixed = [self._system, conversation.question, *flatten(conversation.latest), *last]
         room = self.max_tokens - sum(map(self.windows.tokens, fixed))
         kept = self._fitted(conversation, self.windows.at(iteration), room)
-        return [
+        built = [
             self._system,
             *flatten(kept.history),
             conversation.question,
@@ -192,6 +198,7 @@ class DualTrackContext:
             *flatten(conversation.latest),
             *ending,
         ]
+        return [*built, _go_on()] if built[-1]["role"] == "assistant" else built
 
     def _take_apart(self, messages: list[Message]) -> _Conversation:
         rest = [message for at, message in enumerate(messages) if not self._is_own(at, message)]
@@ -201,7 +208,7 @@ class DualTrackContext:
         if asked is None:
             history, question, after = rest[:start], self._question, rest[start:]
         else:
-            history, question, after = rest[:asked], rest[asked], rest[asked + 1 :]
+            history, question, after = rest[:asked], bare(rest[asked]), rest[asked + 1 :]
         pieces, _ = cut(after)
         work, latest = _split_latest(pieces)
         return _Conversation(
@@ -218,7 +225,7 @@ class DualTrackContext:
         if message.get("role") in {"system", "developer"}:
             return at == 0 or text == self.system_prompt
         return message.get("role") == "user" and (
-            is_marker(text) or text.startswith(_FACTS_HEADER + "\n")
+            is_marker(text) or text == _GO_ON or text.startswith(_FACTS_HEADER + "\n")
         )
 
     def _is_question(self, message: Message) -> bool:
@@ -232,7 +239,7 @@ class DualTrackContext:
             if paired[key]:
                 paired[key] -= 1
             else:
-                facts.append(Piece(Kind.OTHER, (_fact(result),)))
+                facts.append(Piece(Kind.FACT, (_fact(result),)))
         return facts[::-1]
 
     def _fitted(self, whole: _Conversation, window: Window, room: int) -> _Conversation:
@@ -331,6 +338,10 @@ class DualTrackContext:
         else:
             seen = f"You are stuck ({stuck_type})."
         return f"{seen} Take action immediately: one tool call not tried yet, or your answer."
+
+
+def _go_on() -> Message:
+    return {"role": "user", "content": _GO_ON}
 
 
 def _split_latest(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:

@@ -1,7 +1,8 @@
 """A message list cut into the pieces that may be dropped whole: calls stay with their results.
 
-Strict servers refuse a tool message whose call is gone, and a call without its result, so no piece
-here is ever half of a pair. Messages are OpenAI-style dicts; it knows no window and no budget.
+Strict servers refuse a tool message whose call is gone, a call without its result, an empty message
+and a second system prompt, so no piece here is half of a pair, or such a message. Messages are
+OpenAI-style dicts; it knows no window and no budget.
 """
 
 from collections import Counter
@@ -12,6 +13,9 @@ from typing import Any
 
 Message = dict[str, Any]
 
+_SPEAKERS = frozenset(("assistant", "tool", "user"))
+_OF_CALLS = frozenset(("tool_calls", "function_call", "tool_call_id"))
+
 
 class Kind(Enum):
     """What a piece of a conversation is."""
@@ -19,7 +23,7 @@ class Kind(Enum):
     PAIR = "pair"  # an assistant's tool calls with all their results
     THOUGHT = "thought"  # an assistant's text without calls
     USER = "user"
-    OTHER = "other"
+    FACT = "fact"  # a result whose call is gone, as text
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +59,16 @@ def text_of(message: Mapping[str, Any]) -> str:
     return ""
 
 
+def bare(message: Message) -> Message:
+    """Give a message without what belongs to calls."""
+    return {key: value for key, value in message.items() if key not in _OF_CALLS}
+
+
 def cut(messages: Sequence[Message]) -> tuple[list[Piece], list[Message]]:
     """Cut a list into pieces; give also the results whose call is missing or incomplete.
 
-    A call without all of its results directly after it loses the call and keeps its text.
+    A call without all of its results directly after it loses the call and keeps its text; what a server
+    has no role for, and what the system says later on, is said by the user.
     """
     pieces: list[Piece] = []
     orphans: list[Message] = []
@@ -66,11 +76,11 @@ def cut(messages: Sequence[Message]) -> tuple[list[Piece], list[Message]]:
     while at < len(messages):
         message = messages[at]
         at += 1
-        role = message.get("role")
-        if role == "assistant" and message.get("tool_calls"):
+        role = _role(message)
+        if role == "assistant":
             results = _results_after(message, messages, at)
             at += len(results)
-            if len(results) == _asked(message).total():
+            if results and len(results) == len(message["tool_calls"]):
                 pieces.append(Piece(Kind.PAIR, (message, *results)))
             else:
                 orphans += results
@@ -78,7 +88,7 @@ def cut(messages: Sequence[Message]) -> tuple[list[Piece], list[Message]]:
         elif role == "tool":
             orphans.append(message)
         else:
-            pieces.append(Piece(_kind(role), (message,)))
+            pieces += _of_user(message)
     return pieces, orphans
 
 
@@ -99,16 +109,18 @@ def _results_after(call: Message, messages: Sequence[Message], at: int) -> list[
     waiting = _asked(call)
     results: list[Message] = []
     for message in messages[at:]:
-        answered = str(message.get("tool_call_id"))
-        if message.get("role") != "tool" or not waiting[answered]:
+        answered = str(message.get("tool_call_id") or "")
+        if _role(message) != "tool" or not waiting[answered]:
             break
         waiting[answered] -= 1
-        results.append(message)
+        results.append({**message, "role": "tool", "content": message.get("content") or ""})
     return results
 
 
 def _asked(call: Message) -> Counter[str]:
-    return Counter(str(_field(one, "id")) for one in call["tool_calls"])
+    """Count the ids of a message's calls; a call without an id can have no result."""
+    ids = (_field(one, "id") for one in call.get("tool_calls") or ())
+    return Counter(str(one) for one in ids if one)
 
 
 def _field(call: Any, name: str) -> Any:
@@ -118,9 +130,18 @@ def _field(call: Any, name: str) -> Any:
 def _without_calls(message: Message) -> list[Piece]:
     if not text_of(message).strip():
         return []
-    kept = {key: value for key, value in message.items() if key != "tool_calls"}
-    return [Piece(Kind.THOUGHT, (kept,))]
+    return [Piece(Kind.THOUGHT, (bare(message),))]
 
 
-def _kind(role: Any) -> Kind:
-    return {"assistant": Kind.THOUGHT, "user": Kind.USER}.get(role, Kind.OTHER)
+def _role(message: Message) -> str:
+    """Say who speaks; what answers a call and names no role is the tool."""
+    role = message.get("role") or ("tool" if message.get("tool_call_id") else "user")
+    return role if role in _SPEAKERS else "user"
+
+
+def _of_user(message: Message) -> list[Piece]:
+    if not message.get("content"):
+        return []
+    own = message.get("role") == "user"
+    said = bare(message) if own else {"role": "user", "content": message["content"]}
+    return [Piece(Kind.USER, (said,))]
