@@ -5,6 +5,8 @@ import json
 import pytest
 from llm_server import Reply, ScriptedLlm, calls, fails, says
 
+from clew_worker import IterationLog
+
 NOTES = "Take care of every one of the following, please.\n" * 8
 GOAL = f"---\nchecks: {{never: 'false'}}\n---\n# Count in the log\n{NOTES}"
 HANGS = Reply(hang=True)
@@ -155,6 +157,19 @@ def test_context_goes_on_in_the_form_that_the_server_could_do(clew):
         assert llm.requests[-1]["messages"] == now["messages"]
 
 
+def test_context_shows_what_a_new_daemon_asks_after_feedback_and_a_kill_of_the_old_one(clew):
+    script = [shell(1), shell(2, insights="it grows", next="count")]
+    with ScriptedLlm(*script, then=HANGS) as llm:
+        goal = asked_until_it_hangs(clew, llm, "tools", script)
+        clew.clew("feedback", goal, "count only the even ones")
+        clew.kill()
+        now = shown(clew, goal)
+        assert "A person says: count only the even ones" in now["messages"][-1]["content"]
+        clew.start()
+        clew.until(lambda: len(llm.requests) > len(script) + 1, "the new daemon's question")
+        assert llm.requests[-1]["messages"] == now["messages"] == shown(clew, goal)["messages"]
+
+
 def test_context_shows_the_strategies_as_they_stood_when_the_agent_was_shown_them(clew, tmp_path):
     known, late = tmp_path / "known.md", tmp_path / "late.md"
     known.write_text("### Testing\n- Count the log line by line\n- Look before you count\n")
@@ -181,3 +196,42 @@ def test_context_of_a_goal_that_asks_no_llm_says_so_and_shows_what_one_would_be_
     assert "Your subtask now: Write it" in now["messages"][-1]["content"]
     assert now["sha_of_last_call"] is None
     assert now["note"] in clew.clew("context", goal)
+
+
+def test_what_the_model_found_and_cost_is_told_by_history_status_and_report(clew):
+    script = SCRIPTS["with a plan"]
+    give_up = calls(("finish", {"success": False, "summary": "enough"}))
+    with ScriptedLlm(*script, then=give_up) as llm:
+        agent = {"kind": "llm", "base_url": llm.base_url, "model": "scripted", "mode": "tools"}
+        clew.configure({f"agents.scripted.{key}": value for key, value in agent.items()})
+        goal = clew.start().submit(GOAL)
+        clew.wait("goal.failed", goal=goal)
+    count = len(script) + 1
+    records = json.loads(clew.clew("history", goal, "--iterations", "--json"))["iterations"]
+    assert [record["iteration"] for record in records] == list(range(1, count + 1))
+    found = [call["insights"] for record in records for call in record["tool_calls"]]
+    assert found == ["the log grows", "two lines", "", "forty"]
+    assert [r["progress_assessment"] for r in records][:3] == ["advancing", "advancing", "stuck"]
+    log = IterationLog()
+    for record in records:
+        log.add(record)
+    lines = clew.clew("history", goal, "--iterations").splitlines()
+    assert len(lines) == count
+    assert sum("→ found the log grows" in line for line in lines) == 1
+    detail = json.loads(clew.clew("status", goal, "--json"))["goal"]
+    cost = detail["cost"]
+    assert (cost["calls"], cost["tokens_in"], cost["tokens_cached"]) == (
+        count,
+        100 * count,
+        50 * count,
+    )
+    assert [call["iteration"] for call in detail["calls"]] == list(range(1, count + 1))
+    shares = [one["cost"]["calls"] for one in detail["subtask_details"]]
+    assert sum(shares) == count
+    assert detail["subtask_details"][0]["summary"] == "it is looked at"
+    printed = clew.clew("status", goal)
+    assert f"LLM: {count} calls, " in printed
+    assert f"{shares[0]} calls, {110 * shares[0]} tokens (50 % cached)" in printed
+    report = clew.report(goal)
+    assert f"| all | {count} | {100 * count} | {50 * count} | {10 * count} |" in report
+    assert "found: the log grows" in report

@@ -82,8 +82,8 @@ def test_several_hindsights_are_put_to_the_calls_in_order():
 
 
 def test_hindsight_that_says_nothing_takes_nothing_away():
-    own = {"tool_calls": [{"tool": "look", "insights": "mine", "relevance": "low"}]}
-    first, _ = records_of([turn(**own), turn(hindsight=({"assessment": "stuck"},))])
+    own = {"tool": "look", "insights": "mine", "relevance": "low"}
+    first, _ = records_of([turn(tool_calls=[own]), turn(hindsight=({"assessment": "stuck"},))])
     assert (first["tool_calls"][0]["insights"], first["tool_calls"][0]["relevance"]) == (
         "mine",
         "low",

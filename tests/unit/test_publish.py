@@ -59,6 +59,29 @@ def test_a_status_has_the_keys_of_the_contract(played):
     assert set(goal_detail(agent.state)) >= STATUS_KEYS
 
 
+def test_a_goal_in_detail_says_what_its_calls_have_cost_and_what_was_put_aside(played):
+    agent = played(["one"], failure_limit=1, replan_limit=2)
+    prompt = ev.Prompt(sha="0123456789abcdef", chars=900, kept=800)
+    for tokens in (100, 300):
+        used = {"tokens": tokens, "tokens_in": tokens, "tokens_cached": tokens // 2, "llm_s": 1.5}
+        agent.core.emit(ev.Reflected(iteration=0, prompt=prompt, **used))
+    detail = goal_detail(agent.state)
+    assert json.loads(json.dumps(detail)) == detail
+    assert detail["cost"] == {
+        "calls": 2, "tokens": 400, "tokens_in": 400, "tokens_out": 0, "tokens_cached": 200,
+        "llm_s": 3.0, "active_s": 0.0,
+    }  # fmt: skip
+    assert [(c["iteration"], c["tokens_in"], c["kept"]) for c in detail["calls"]] == [
+        (1, 100, 800), (2, 300, 800),
+    ]  # fmt: skip
+    (subtask,) = detail["subtask_details"]
+    assert (subtask["task_idx"], subtask["subtask_idx"]) == (0, 0)
+    assert (subtask["cost"]["calls"], subtask["summary"], subtask["insights"]) == (2, None, [])
+    agent.complete(success=False, failure="no way")
+    agent.replan("task", ["another"])
+    assert "one" in goal_detail(agent.state)["set_aside"][0]
+
+
 def test_the_history_has_each_action_once_in_order(agent):
     agent.read("a")
     for _ in range(3):

@@ -86,6 +86,35 @@ def test_keys_that_clew_does_not_know_are_named(played):
     assert "ignored: tags" in text
 
 
+def turn(agent, tokens_in, *hindsight, cached=0):
+    used = {"tokens_in": tokens_in, "tokens_out": 10, "tokens_cached": cached, "llm_s": 0.25}
+    agent.core.emit(ev.Reflected(iteration=0, tokens=tokens_in + 10, hindsight=hindsight, **used))
+
+
+def test_llm_calls_are_told_subtask_by_subtask(played):
+    agent = played(["one | first", "two"])
+    turn(agent, 100)
+    turn(agent, 200, {"insights": "it is red", "relevance": "high"}, cached=150)
+    agent.complete()
+    agent.advance()
+    turn(agent, 50)  # the one that ended the subtask before
+    turn(agent, 60)
+    text = report(agent)
+    assert "| 1.1 one / first | 3 | 350 | 150 | 30 | 0.8 |" in text
+    assert "| 1.2 two | 1 | 60 | 0 | 10 | 0.2 |" in text
+    assert "| all | 4 | 410 | 150 | 40 | 1.0 |" in text
+    assert "    found: it is red" in text
+
+
+def test_without_llm_calls_there_is_no_table_of_them(agent):
+    assert "## LLM calls" not in report(agent)
+
+
+def test_the_strategies_that_were_shown_are_named(agent):
+    text = render(agent.state, [], [], ["[tes-00001] Run one test alone"])
+    assert "## Strategies shown\n\n- [tes-00001] Run one test alone" in text
+
+
 @pytest.mark.parametrize("times", [1, 3])
 def test_the_file_is_written_whole_and_leaves_no_other(agent, tmp_path, times):
     for n in range(times):

@@ -49,7 +49,9 @@ def history(
     goal: Goal,
     iterations: Annotated[
         bool,
-        typer.Option(help="The iteration records instead: each turn's calls and what was found."),
+        typer.Option(
+            "--iterations", help="The iteration records: each turn's calls and what was found."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -97,7 +99,7 @@ def context(
     context: typer.Context,
     goal: Goal,
     compact: Annotated[
-        bool, typer.Option(help="The need-to-know text instead of the prompt.")
+        bool, typer.Option("--compact", help="The need-to-know text instead of the prompt.")
     ] = False,
     max_chars: Annotated[
         int | None, typer.Option(min=200, help="With --compact: at most so many characters.")
@@ -113,7 +115,7 @@ def context(
 
     where = here(context)
     name = found(goal, goal_ids(where))
-    limit = max_chars or where.loaded.settings.context.max_chars
+    limit = max_chars or where.settings.context.max_chars
     text = compact_context(state(where, name), limit)
     if compact and not as_json:
         size = f"-- {len(text)} characters of at most {limit}"
@@ -230,7 +232,7 @@ def _record_rows(record: dict[str, Any]) -> list[Line]:
             (clean(record["progress_assessment"]), "dim"),
             (short(line, LINE_CHARS), ""),
         ]
-        for line in said or [record["synthesis"] or "no call"]
+        for line in said or [record["synthesis"] or "no action"]
     ]
 
 
