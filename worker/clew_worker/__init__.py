@@ -8,25 +8,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clew_shared.core import WrongState as WrongState
-    from clew_shared.ledger import LedgerError as LedgerError
-    from clew_shared.model import Action as Action
-    from clew_shared.model import Goal as Goal
-    from clew_shared.model import Subtask as Subtask
-    from clew_shared.model import Task as Task
-    from clew_shared.playbook.reflector import ExecutionReflector as ExecutionReflector
-    from clew_shared.playbook.reflector import Reflection as Reflection
-    from clew_shared.playbook.steps import ToolCall as ToolCall
-    from clew_shared.windows import Windows as Windows
-    from clew_worker.context.dual_track import DualTrackContext as DualTrackContext
-    from clew_worker.context_manager import ContextManager as ContextManager
-    from clew_worker.iteration_log import Intervention as Intervention
-    from clew_worker.iteration_log import IterationLog as IterationLog
-    from clew_worker.iteration_log import IterationRecord as IterationRecord
-    from clew_worker.playbook.bullet import Bullet as Bullet
-    from clew_worker.playbook.playbook import Playbook as Playbook
-    from clew_worker.sync_client import SyncClient as SyncClient
-    from clew_worker.work_state import Answer as Answer
+    from clew_shared.core import WrongState
+    from clew_shared.ledger import LedgerError
+    from clew_shared.model import Action, Goal, Subtask, Task
+    from clew_shared.playbook.reflector import ExecutionReflector, Reflection
+    from clew_shared.playbook.steps import ToolCall
+    from clew_shared.windows import Windows
+    from clew_worker.context.dual_track import DualTrackContext
+    from clew_worker.context_manager import ContextManager
+    from clew_worker.iteration_log import Intervention, IterationLog, IterationRecord
+    from clew_worker.playbook.bullet import Bullet
+    from clew_worker.playbook.playbook import Playbook
+    from clew_worker.sync_client import SyncClient
+    from clew_worker.work_state import Answer
+
+__all__ = [
+    "Action",
+    "Answer",
+    "Bullet",
+    "ContextManager",
+    "DualTrackContext",
+    "ExecutionReflector",
+    "Goal",
+    "Intervention",
+    "IterationLog",
+    "IterationRecord",
+    "LedgerError",
+    "Playbook",
+    "Reflection",
+    "Subtask",
+    "SyncClient",
+    "Task",
+    "ToolCall",
+    "Windows",
+    "WrongState",
+]
 
 _HOMES = {
     "Action": "clew_shared.model",

@@ -12,21 +12,20 @@ import re
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
 from clew_shared import events as ev
-from clew_shared.contextdir import ContextDir
 from clew_shared.core import Core, Report, Verdict, WrongState
 from clew_shared.fold import fold
 from clew_shared.ledger import Entry
 from clew_shared.model import Goal, GoalStatus, StepStatus
-from clew_shared.publish import HistoryFold, history_view, state_view
 from clew_shared.state import State
 from clew_worker.executor.world import WorldWatch
+from clew_worker.local_published import LocalPublished
 from clew_worker.local_record import born, lives_elsewhere, open_ledger
 from clew_worker.work_state import Answer, Edit, WorkState
 
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
     from clew_shared.settings import Loops
 
 ID_CHARS_MAX = 40
-STATE_EVERY_S = 0.25
-STATE_LARGE_ACTIONS = 200
-"""From so many different actions in a scope on `state.json` is written at most every 250 ms."""
 
 ANOTHER_WAY = (
     "The subtask is blocked: this way does not work. Put other subtasks into its task, "
@@ -69,10 +65,8 @@ class LocalGoal:
         self._goal_id = goal_id(text)
         self._lock = threading.RLock()
         self._watch = WorldWatch(str(folder), loops.ignore)
-        self._published = ContextDir(str(folder))
-        self._history: HistoryFold | None = None  # None: the files are to be built anew
-        self._state_written = 0.0
         self._records = open_ledger(folder)
+        self._published = LocalPublished(folder, self._records)
         self._next_seq = 0
         self._torn = True  # the state in memory is not that of the ledger
         self._core = self._core_of(State(goal_id=self._goal_id))
@@ -91,7 +85,7 @@ class LocalGoal:
     @property
     def loops_found(self) -> list[dict[str, Any]]:
         """The entries of loops.json."""
-        return self._history.loops if self._history else []
+        return self._published.loops
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -203,7 +197,7 @@ class LocalGoal:
             except BaseException:
                 self._torn = True
                 raise
-            self._publish(done)
+            self._published.write(self.state, done)
             self.work.note(self.state)
 
     def _begin(self) -> None:
@@ -236,7 +230,7 @@ class LocalGoal:
         rows = self._records.read(self._goal_id, after=before)
         fold(((row.seq, ev.decode(row.body)) for row in rows), self.state)
         if self._torn or self.state.seq != before:
-            self._history = None
+            self._published.forget()
         self._torn = False
 
     def _core_of(self, state: State) -> Core:
@@ -368,41 +362,6 @@ class LocalGoal:
         self._core.emit(ev.GoalRequeued(at=at, by="library"))
         self._core.emit(ev.GoalStarted(at=at))
 
-    # -- the published files -----------------------------------------------------------------------
-
-    def _publish(self, done: list[Any]) -> None:
-        """Write what people and programs read; where that fails it is built anew with the next call."""
-        with suppress(OSError):  # all is recorded: a file that cannot be written loses nothing
-            if self._history is None or not self._publish_new(done, self._history):
-                self._rebuild(state_view(self.state))
-            return
-        self._history = None
-
-    def _publish_new(self, done: list[Any], history: HistoryFold) -> bool:
-        view = None if self._state_can_wait(done) else state_view(self.state)
-        ended = [(history.take(r.seq, r.event), r) for r in done]
-        lines = [history_view(e[0], _text(r.output)) for e, r in ended if e]
-        looped = any(isinstance(r.event, ev.LoopDetected) for r in done)
-        return self._published.update(view, lines, history.loops if looped else None)
-
-    def _state_can_wait(self, done: list[Any]) -> bool:
-        """Tell whether `state.json` may follow later: it is large, and nothing but an action was done."""
-        if len(self.state.loop_counts) < STATE_LARGE_ACTIONS:
-            return False
-        plain = done and all(r.event.kind in ("action_allowed", "action_finished") for r in done)
-        if plain and time.monotonic() - self._state_written < STATE_EVERY_S:
-            return True
-        self._state_written = time.monotonic()
-        return False
-
-    def _rebuild(self, view: dict[str, Any]) -> None:
-        history = HistoryFold()
-        rows = self._records.read(self._goal_id)
-        found = (history.take(row.seq, ev.decode(row.body)) for row in rows)
-        lines = [history_view(e[0], _text(self._records.output(e[1]))) for e in found if e]
-        self._history = history
-        self._published.rebuild(view, lines, history.loops)
-
 
 def _entry(goal: str, record: Any) -> Entry:
     return Entry(goal, record.event.kind, ev.encode(record.event), record.output)
@@ -412,7 +371,3 @@ def _answer(verdict: Verdict) -> Answer:
     word = asdict(verdict.intervention) if verdict.intervention else None
     message = ANOTHER_WAY if verdict.reason == "replan_required" else verdict.message
     return Answer(verdict.allowed, verdict.seq, verdict.reason, message, word, verdict.escalated_to)
-
-
-def _text(output: bytes | None) -> str:
-    return (output or b"").decode("utf-8", "replace")
