@@ -9,6 +9,7 @@ from clew_daemon.store import text
 from clew_shared import events as ev
 from clew_shared import transcript
 from clew_shared.publish import state_view
+from clew_shared.settings import LlmAgent
 from clew_shared.tools import TOOLS
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def told(
             "iterations_granted": state.iterations_granted,
             "prompt": state.prompt.model_dump(mode="json") if state.prompt else None,
         }
-        | remembered(state, ledger, settings.context.max_tokens),
+        | remembered(state, ledger, settings.context.max_tokens, whole=isinstance(agent, LlmAgent)),
         "thresholds": thresholds(settings),
         "playbook": strategies,
         "heartbeat_s": settings.heartbeat.interval_s,
@@ -126,14 +127,20 @@ def finished(state: State) -> list[dict[str, Any]]:
     ]
 
 
-def remembered(state: State, ledger: Readable, max_tokens: int) -> dict[str, Any]:
-    """Give the current subtask's transcript, how far it is folded, and what its agent wanted to do next."""
+def remembered(state: State, ledger: Readable, max_tokens: int, *, whole: bool) -> dict[str, Any]:
+    """Give the current subtask's transcript, how far it is folded, and what its agent wanted to do next.
+
+    Who builds no prompt of it is given its last actions only, so that asking often stays cheap.
+    """
+    actions = state.subtask.actions if state.subtask else []
+    recent = actions[0].seq - 1 if actions and not whole else 0
     fold = transcript.Transcript(lambda seq: text(ledger.output(seq)), max_tokens)
-    for row in ledger.read(state.goal_id, state.subtask_seq):
+    for row in ledger.read(state.goal_id, max(state.subtask_seq, recent)):
         if row.kind in transcript.KINDS:
             fold.take(row.seq, ev.decode(row.body))
+    folded = fold.folded if whole else 0
     return {
-        "transcript": transcript.told(fold.entries, fold.folded),
-        "folded": fold.folded,
+        "transcript": transcript.told(fold.entries, folded),
+        "folded": folded,
         "idea": fold.idea,
     }

@@ -1,0 +1,134 @@
+"""The transcript of a subtask, read back from events."""
+
+from clew_shared import events as ev
+from clew_shared.prompt_view import Call, Said
+from clew_shared.transcript import (
+    LIVE_CHARS_MAX,
+    Transcript,
+    apply_hindsight,
+    told,
+    turn_of,
+    warning,
+)
+
+
+class Record:
+    """Events with numbers and outputs, as a ledger gives them."""
+
+    def __init__(self):
+        self.rows = []
+        self.outputs = {}
+
+    def add(self, event, output=""):
+        seq = len(self.rows) + 1
+        self.rows.append((seq, event))
+        self.outputs[seq] = output
+        return seq
+
+    def act(self, cmd="ls", output="out", result="success"):
+        args = {"cmd": cmd}
+        seq = self.add(ev.ActionAllowed(epoch=1, tool="run_cmd", args=args, signature=cmd))
+        self.add(ev.ActionFinished(of=seq, result=result, outcome="x"), output)
+        return seq
+
+    def read(self, max_tokens=8000):
+        fold = Transcript(self.outputs.__getitem__, max_tokens)
+        for seq, event in self.rows:
+            fold.take(seq, event)
+        return fold
+
+
+def names(entries):
+    return [e.args.get("cmd", e.name) if isinstance(e, Call) else e.text for e in entries]
+
+
+def reflected(**fields):
+    return ev.Reflected(iteration=1, **fields)
+
+
+def test_of_an_agent_that_tells_nothing_actions_thoughts_and_warnings_stand_in_their_order():
+    record = Record()
+    record.add(ev.Thought(text="hm", theme="general", has_tool_calls=True))
+    record.act("a")
+    record.add(ev.Intervened(intervention="theme", message="act"))
+    record.add(reflected())
+    record.act("b")
+    assert names(record.read().entries) == ["hm", "a", "Note: act", "b"]
+
+
+def test_a_turn_that_was_told_of_stands_as_it_was_told():
+    record = Record()
+    record.add(ev.Thought(text="cut", theme="general", has_tool_calls=True))
+    seq = record.act("a")
+    entries = [Said("assistant", "the whole thought"), Call(seq, "run_cmd", {}, "success")]
+    entries += [Call(-1, "finish", {"summary": "x"}, "error", "not yet"), warning("act")]
+    record.add(reflected(turn=tuple(turn_of(entries))))
+    found = record.read().entries
+    assert names(found) == ["the whole thought", "a", "finish", "Note: act"]
+    assert found[1].output == "out"
+    assert found[3].warns
+
+
+def test_what_a_crash_cut_off_stands_before_the_next_epochs_first_turn():
+    record = Record()
+    record.add(ev.Thought(text="I write", theme="general", has_tool_calls=True))
+    args = {"cmd": "a"}
+    seq = record.add(ev.ActionAllowed(epoch=1, tool="run_cmd", args=args, signature="a"))
+    record.add(ev.ActionInterrupted(of=seq, reason="crash"))
+    record.add(ev.WorkerStarted(epoch=2))
+    second = record.act("b")
+    record.add(reflected(turn=({"seq": second},)))
+    found = record.read().entries
+    assert names(found) == ["I write", "a", "b"]
+    assert found[1].result == "interrupted"
+
+
+def test_an_action_that_is_under_way_is_not_in_it():
+    record = Record()
+    record.add(ev.ActionAllowed(epoch=1, tool="run_cmd", args={}, signature="a"))
+    assert record.read().entries == []
+
+
+def test_one_part_of_hindsight_goes_to_the_last_call_and_several_to_each_in_order():
+    one = [Call(1, "a", {}, "success"), Said("user", "x"), Call(2, "b", {}, "success")]
+    several = list(one)
+    apply_hindsight(one, 0, [{"insights": "i", "learning": "l", "relevance": "high"}], 0)
+    assert [e.insight for e in one if isinstance(e, Call)] == ["", "i; l"]
+    apply_hindsight(several, 0, [{"insights": "first"}, {"insights": "second"}], 0)
+    assert [e.insight for e in several if isinstance(e, Call)] == ["first", "second"]
+
+
+def test_hindsight_leaves_a_line_that_is_folded_already_as_it_was_shown():
+    entries = [Call(1, "a", {}, "success"), Call(2, "b", {}, "success")]
+    apply_hindsight(entries, 0, [{"insights": "i"}, {"insights": "j"}], folded=1)
+    assert [e.insight for e in entries] == ["", "j"]
+
+
+def test_folded_calls_keep_only_what_their_lines_show():
+    record = Record()
+    for name in ("a", "b"):
+        seq = record.act(name, "x" * 2000)
+        record.add(reflected(turn=({"seq": seq},), prompt=ev.Prompt(folded=1)))
+    fold = record.read()
+    assert fold.folded == 1
+    assert [len(e.output) for e in fold.entries] == [200, 2000]
+
+
+def test_an_idea_belongs_to_the_subtask_that_it_was_had_in():
+    record = Record()
+    record.add(reflected(hindsight=({"next": "of the subtask before"},)))
+    assert record.read().idea == ""
+    record.act("a")
+    record.add(reflected(hindsight=({"next": "read it"},)))
+    assert record.read().idea == "read it"
+
+
+def test_what_hello_tells_is_bounded_and_the_newest_is_told_in_full():
+    entries = [
+        Call(n, "run_cmd", {"cmd": "c" * 5000}, "success", "o" * 2400) for n in range(1, 500)
+    ]
+    lines = told(entries, folded=0)
+    assert len(lines) == 499
+    assert len(lines[-1]["output"]) == 2400
+    assert len(lines[0]["output"]) == 200
+    assert len(str(lines)) < 2 * LIVE_CHARS_MAX
