@@ -23,6 +23,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import clew_shared
+import clew_worker
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -67,7 +70,11 @@ def config(kind: str, url: str, model: str) -> str:
     if kind == "simple":
         here = Path(__file__).with_name("simple_agent.py")
         command = json.dumps([sys.executable, str(here), url, model, MODE])
-        agent = f"kind = 'command'\ncommand = {command}\n"
+        sources = {str(Path(m.__file__).parents[1]) for m in (clew_shared, clew_worker)}
+        agent = (
+            f"kind = 'command'\ncommand = {command}\n"
+            f"[sandbox]\nread = {json.dumps(sorted(sources))}\nenv = ['PYTHONPATH']\n"
+        )
     else:
         agent = f"base_url = '{url}'\nmodel = '{model}'\nmode = '{MODE}'\ntimeout_s = 600\n"
     learns = str(kind == "clew").lower()
