@@ -188,7 +188,9 @@ def _ahead(state: State) -> list[Line]:
 
 def _warnings(state: State) -> list[Line]:
     raised = [_WARNINGS.get(kind, kind) for kind in state.attention.raised]
-    if state.replan_required:
+    if state.replan_required == "person":
+        raised.append("this way is blocked; a person must say what to do")
+    elif state.replan_required:
         raised.append(f"this way is blocked; replan the {state.replan_required}")
     texts = [*_blocks(state), *(f"WARNING: {text}" for text in (*_repeats(state), *raised))]
     return [Line(text, Keep.ALWAYS) for text in texts]

@@ -14,7 +14,17 @@ from clew_shared import events as ev
 from clew_shared.escalation import escalation
 from clew_shared.fold import apply
 from clew_shared.fold_deeds import makes_progress, told_by, world_after, world_before
-from clew_shared.gate import Known, Nudge, Proposal, Refusal, Thresholds, judge, review
+from clew_shared.gate import (
+    PROTOCOL,
+    Calls,
+    Known,
+    Nudge,
+    Proposal,
+    Refusal,
+    Thresholds,
+    judge,
+    review,
+)
 from clew_shared.model import GoalStatus, Level, StepStatus
 from clew_shared.progress import WRITE_ONLY_TOOLS, both_ends, error_class, head, outcome, soft
 from clew_shared.signature import signature
@@ -107,7 +117,7 @@ class Core:
     """One goal's judge and bookkeeper; not safe for use from several threads.
 
     `number` gives the next sequence number of the ledger, and must be followed by recording what `take`
-    gives before anybody else takes one.
+    gives before anybody else takes one. `calls` are what the agent is told that it can do instead.
     """
 
     state: State
@@ -116,6 +126,7 @@ class Core:
     max_actions: int = 1000
     max_iterations: int | None = None
     ignored_limit: int = IGNORED_LIMIT
+    calls: Calls = PROTOCOL
     _queue: list[Recorded] = field(default_factory=list)
 
     def take(self) -> list[Recorded]:
@@ -134,7 +145,7 @@ class Core:
 
     def propose(self, tool: str, args: dict[str, Any], at: float, rationale: str = "") -> Verdict:
         """Judge a proposal; an allowed one is in flight until its outcome is told."""
-        proposal = Proposal(tool, args, self._signature(tool, args))
+        proposal = self._proposal(tool, args)
         if refused := self._out_of_order(proposal, at):
             return refused
         self._ensure_started(at)
@@ -150,7 +161,7 @@ class Core:
         """
         if self.state.replan_required:
             return False
-        proposal = Proposal(tool, args, self._signature(tool, args))
+        proposal = self._proposal(tool, args)
         if proposal.signature in self.state.scope.blocks:
             return True
         return isinstance(judge(self.state, proposal, self.loops), Refusal)
@@ -167,7 +178,8 @@ class Core:
     def record(self, tool: str, args: dict[str, Any], report: Report, at: float) -> Verdict:
         """Judge and store what an agent has already done: refused means that it must not be done again."""
         name = self._signature(tool, args)
-        proposal = Proposal(tool, args, name, self._known(tool, args, name, report))
+        known = self._known(tool, args, name, report)
+        proposal = Proposal(tool, args, name, known, self.calls)
         if refused := self._out_of_order(proposal, at, done=report):
             return refused
         self._ensure_started(at)
@@ -199,6 +211,9 @@ class Core:
         if world and world not in (before, self.state.measured):
             self.emit(ev.WorldSeen(at=at, world=world))
         return self.state.world != before
+
+    def _proposal(self, tool: str, args: dict[str, Any]) -> Proposal:
+        return Proposal(tool, args, self._signature(tool, args), calls=self.calls)
 
     def _signature(self, tool: str, args: dict[str, Any]) -> str:
         return signature(tool, args, self.state.spec.workspace)
@@ -372,7 +387,7 @@ class Core:
 
     def _review(self, at: float, *, tool: str = "", signature: str = "") -> Heard:
         """Say a word where a streak asks for one; two that were ignored are a failure of the subtask."""
-        found = review(self.state, self.loops, tool=tool, signature=signature)
+        found = review(self.state, self.loops, self.calls, tool=tool, signature=signature)
         if found is None:
             return Heard()
         self.emit(found.model_copy(update={"at": at}))

@@ -5,6 +5,7 @@ held elsewhere in this folder (streams, records, most of the playbook) is not sa
 """
 
 import json
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -388,6 +389,36 @@ def test_a_wrong_call_says_what_to_do_and_changes_nothing(opened, call, error, s
         call(ctx)
     ctx.state.goal.tasks.clear()
     assert ctx.record_action("ls", {}, "success")
+
+
+def test_what_one_is_told_names_calls_that_the_library_has(opened):
+    ctx = opened(GOAL, "A subtask")
+    told = []
+    for _ in range(4):
+        ctx.record_action("read_file", {"path": "a"}, "success", output="text", changed=False)
+        told.append(ctx.answer.message or (ctx.answer.intervention or {}).get("message", ""))
+    ring = [("ls", {}, "success"), ("run_cmd", {"cmd": "true"}, "success")]
+    for i in range(8):
+        ctx.record_action(*ring[i % 2])
+        told.append(ctx.answer.message)
+    stale = opened("Another goal", "A subtask")
+    for i in range(6):
+        stale.record_action("search", {"pattern": f"{i}"}, "success", "", "nothing", False)
+        told.append((stale.answer.intervention or {}).get("message", ""))
+    told = [text for text in told if text]
+    assert {text.split()[0] for text in told} >= {"You", "Refused,", "This"}
+    assert any("brought nothing new" in text for text in told)
+    for text in told:
+        named = re.findall(r"(\w+)\(", text)
+        assert "mark_subtask_complete" in named
+        assert all(callable(getattr(ContextManager, name)) for name in named)
+        assert "complete_subtask" not in text
+        assert "finish" not in text
+
+
+def test_what_only_a_person_can_unblock_is_said_to_wait_for_one():
+    state = State(goal=Goal("g"), replan_required="person")
+    assert "a person must say what to do" in compact_context(state)
 
 
 @pytest.mark.parametrize("goal", [None, 3, ["a"]])

@@ -21,6 +21,7 @@ from pydantic import TypeAdapter
 from clew_shared import events as ev
 from clew_shared.core import Core, Report, Verdict, WrongState
 from clew_shared.fold import fold
+from clew_shared.gate import Calls
 from clew_shared.ledger import Entry
 from clew_shared.model import Goal, GoalStatus, StepStatus
 from clew_shared.state import State
@@ -41,6 +42,13 @@ ANOTHER_WAY = (
     "The subtask is blocked: this way does not work. Put other subtasks into its task, "
     "or go on to the next one (advance_to_next_subtask)."
 )
+
+CALLS = Calls(
+    done="call mark_subtask_complete()",
+    failed="mark_subtask_complete(success=False, reason=...)",
+    finish="call mark_subtask_complete() and stop",
+)
+"""What the library's calls are called; no daemon is there that a goal could be finished with."""
 
 _goals: TypeAdapter[Goal] = TypeAdapter(Goal)
 
@@ -238,7 +246,12 @@ class LocalGoal:
         # answered with yes or no ignores no word: interventions are shown, but fail no subtask.
         unbounded = sys.maxsize
         return Core(
-            state, self._loops, self._number, max_actions=unbounded, ignored_limit=unbounded
+            state,
+            self._loops,
+            self._number,
+            max_actions=unbounded,
+            ignored_limit=unbounded,
+            calls=CALLS,
         )
 
     def _number(self) -> int:

@@ -7,6 +7,16 @@ A rule never refuses an action that was not seen before in its scope: blocking i
 
 from clew_shared.gate.attention import review
 from clew_shared.gate.rules import judge
-from clew_shared.gate.verdict import Known, Nudge, Proposal, Refusal, Thresholds
+from clew_shared.gate.verdict import PROTOCOL, Calls, Known, Nudge, Proposal, Refusal, Thresholds
 
-__all__ = ["Known", "Nudge", "Proposal", "Refusal", "Thresholds", "judge", "review"]
+__all__ = [
+    "PROTOCOL",
+    "Calls",
+    "Known",
+    "Nudge",
+    "Proposal",
+    "Refusal",
+    "Thresholds",
+    "judge",
+    "review",
+]

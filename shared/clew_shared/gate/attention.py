@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from clew_shared.events import Intervened
 from clew_shared.fold_deeds import ALIKE, streak_of
+from clew_shared.gate.verdict import PROTOCOL
 from clew_shared.gate.words import short, tried
 from clew_shared.thoughts import GENERAL
 
 if TYPE_CHECKING:
-    from clew_shared.gate.verdict import Thresholds
+    from clew_shared.gate.verdict import Calls, Thresholds
     from clew_shared.state import State
 
 IGNORED_AFTER_STEPS = 3
@@ -29,15 +30,20 @@ _FAMILY = {
 
 
 def review(
-    state: State, thresholds: Thresholds, *, tool: str = "", signature: str = ""
+    state: State,
+    thresholds: Thresholds,
+    calls: Calls = PROTOCOL,
+    *,
+    tool: str = "",
+    signature: str = "",
 ) -> Intervened | None:
     """Say what the agent should be told now, if anything; `tool` and `signature` name the last action."""
     for found in (
-        theme(state, thresholds) or alike(state, thresholds),
-        repeated_planning(state, thresholds),
+        theme(state, thresholds, calls) or alike(state, thresholds, calls),
+        repeated_planning(state, thresholds, calls),
         same_error(state, thresholds, tool, signature),
-        no_progress(state, thresholds),
-        stuck(state, thresholds),
+        no_progress(state, thresholds, calls),
+        stuck(state, thresholds, calls),
     ):
         if found and (due := _due(state, found)):
             return _with_tried(state, due)
@@ -73,7 +79,7 @@ def _due(state: State, found: Intervened) -> Intervened | None:
     return None if any(recent) else found
 
 
-def theme(state: State, thresholds: Thresholds) -> Intervened | None:
+def theme(state: State, thresholds: Thresholds, calls: Calls) -> Intervened | None:
     """Notice that the last thoughts all turn on one theme, and no progress came between.
 
     Source: the dual-track context design. Stops: "I need to plan", three times. Must pass: three searches,
@@ -84,12 +90,12 @@ def theme(state: State, thresholds: Thresholds) -> Intervened | None:
         return None
     message = (
         f"Your last {row.count} thoughts were all {row.what.replace('_', ' ')} and nothing new came of them. "
-        "You are repeating yourself: take one concrete action now, or call finish."
+        f"You are repeating yourself: take one concrete action now, or {calls.finish}."
     )
     return Intervened(intervention="theme", key=f"theme:{row.what}", message=message)
 
 
-def alike(state: State, thresholds: Thresholds) -> Intervened | None:
+def alike(state: State, thresholds: Thresholds, calls: Calls) -> Intervened | None:
     """Notice that the last thoughts all say the same in other words, whatever they are about.
 
     Actions that teach nothing may lie between. Stops: one plan told anew before each of three searches that find
@@ -101,23 +107,23 @@ def alike(state: State, thresholds: Thresholds) -> Intervened | None:
         return None
     message = (
         f"Your last {count} thoughts said the same thing in other words and nothing new came of them. "
-        "You are repeating yourself: take one concrete action now that is not in that plan, or call finish."
+        f"You are repeating yourself: take one concrete action now that is not in that plan, or {calls.finish}."
     )
     return Intervened(intervention="theme", key=ALIKE, message=message)
 
 
-def repeated_planning(state: State, thresholds: Thresholds) -> Intervened | None:
+def repeated_planning(state: State, thresholds: Thresholds, calls: Calls) -> Intervened | None:
     """Notice thoughts in a row without a tool call."""
     count = state.attention.thoughts_without_tools
     if count < thresholds.thoughts_without_tools:
         return None
     message = (
-        f"{count} thoughts in a row without a tool call. Act now: call one tool, or call finish."
+        f"{count} thoughts in a row without a tool call. Act now: call one tool, or {calls.finish}."
     )
     return Intervened(intervention="repeated_planning", key="planning", message=message)
 
 
-def no_progress(state: State, thresholds: Thresholds) -> Intervened | None:
+def no_progress(state: State, thresholds: Thresholds, calls: Calls) -> Intervened | None:
     """Notice actions, or whole iterations, that bring no new world and no new outcome."""
     attention = state.attention
     by_actions = attention.stale >= thresholds.stale_actions
@@ -135,7 +141,7 @@ def no_progress(state: State, thresholds: Thresholds) -> Intervened | None:
     claimed = "You call it advancing, but " if by_iterations and attention.claims else ""
     message = (
         f"{claimed}{what} brought nothing new: no file changed and no new answer. Stop, say what you know, and do "
-        "one different, concrete action that you have not tried; if the work is done, call finish."
+        f"one different, concrete action that you have not tried; if the work is done, {calls.finish}."
     )
     return Intervened(intervention="no_progress", key="stale", message=message)
 
@@ -176,7 +182,7 @@ def _same_error(key: str, tool: str, count: int, what: str) -> Intervened:
     return Intervened(intervention="same_error", key=key, message=message)
 
 
-def stuck(state: State, thresholds: Thresholds) -> Intervened | None:
+def stuck(state: State, thresholds: Thresholds, calls: Calls) -> Intervened | None:
     """Notice that the agent itself says, again and again, that it is stuck."""
     count = state.attention.stuck
     if count < thresholds.stuck_limit:
@@ -185,6 +191,6 @@ def stuck(state: State, thresholds: Thresholds) -> Intervened | None:
     failure = f" Last failure: {failed}." if failed else ""
     message = (
         f"You have called yourself stuck {count} times in a row. To recover: name what you tried and why it failed,"
-        f" then do one different, concrete action.{failure} Else complete_subtask with success=false."
+        f" then do one different, concrete action.{failure} Else {calls.failed}."
     )
     return Intervened(intervention="stuck", key="stuck", message=message)

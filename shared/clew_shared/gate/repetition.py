@@ -37,7 +37,7 @@ def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refu
         return None
     evidence = f"attempt {attempt} of the same action in the same world, each time: {tally.result}"
     if tally.reading and not tally.plain and attempt == limit:
-        return Nudge(_nothing_new(attempt, state), attempt, evidence)
+        return Nudge(_nothing_new(state, proposal, attempt), attempt, evidence)
     return Refusal("repetition", _refusal(state, proposal, attempt), attempt, evidence)
 
 
@@ -60,15 +60,15 @@ def _tool_limit(tool: str, thresholds: Thresholds) -> int:
     return (own.repeat_limit if own else None) or thresholds.repeat_limit
 
 
-def _nothing_new(attempt: int, state: State) -> str:
+def _nothing_new(state: State, proposal: Proposal, attempt: int) -> str:
     return (
         f"You have now done this {attempt} times and nothing has changed: the answer is the same. "
-        f"Asking once more will be refused. {what_else(state)}"
+        f"Asking once more will be refused. {what_else(state, proposal.calls)}"
     )
 
 
 def _refusal(state: State, proposal: Proposal, attempt: int) -> str:
     return (
         f"Refused, a loop: this would be attempt {attempt} of the very same action, with nothing changed between. "
-        f"{last_time(state, proposal)} {what_else(state)}"
+        f"{last_time(state, proposal)} {what_else(state, proposal.calls)}"
     )

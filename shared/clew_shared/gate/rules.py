@@ -44,6 +44,6 @@ def blocked(state: State, proposal: Proposal) -> Refusal | None:
         return None
     message = (
         f"This action is blocked ({kind}): it was refused before and nothing has changed since. "
-        f"{last_time(state, proposal)} {what_else(state)}"
+        f"{last_time(state, proposal)} {what_else(state, proposal.calls)}"
     )
     return Refusal("blocked_action", message, loop=False)

@@ -46,6 +46,19 @@ class Thresholds(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Calls:
+    """How an agent says that its work is done, or cannot be done: the names of its own calls."""
+
+    done: str = "call complete_subtask"
+    failed: str = "complete_subtask with success=false"
+    finish: str = "call finish"
+
+
+PROTOCOL = Calls()
+"""The calls of the worker protocol, which the built-in agents' tools are named after."""
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """What came of a proposal that is reported after the fact (`record`).
 
@@ -61,12 +74,13 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """An action that the agent wants to do, or says that it has done."""
+    """An action that the agent wants to do, or says that it has done; `calls` are what it can do instead."""
 
     tool: str
     args: dict[str, Any]
     signature: str
     known: Known | None = None
+    calls: Calls = PROTOCOL
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from clew_shared.progress import both_ends, is_wait
 from clew_shared.signature import signature
 
 if TYPE_CHECKING:
-    from clew_shared.gate.verdict import Proposal
+    from clew_shared.gate.verdict import Calls, Proposal
     from clew_shared.state import State, Tally
 
 
@@ -47,14 +47,14 @@ def last_time(state: State, proposal: Proposal) -> str:
     return f"The last time it ended in {tally.result}{said}."
 
 
-def what_else(state: State) -> str:
+def what_else(state: State, calls: Calls) -> str:
     """Say what to do instead."""
     subtask = state.subtask
     name = f' "{subtask.description}"' if subtask else ""
     return (
-        f"Do something else: if the subtask{name} is done, call complete_subtask; if the whole goal is done, "
-        "call finish; otherwise try a different action (read the output above, change a file, another command), "
-        "or complete_subtask with success=false to say that this way does not work and a replan is needed."
+        f"Do something else: if the subtask{name} is done, {calls.done}; if the whole goal is done, {calls.finish}; "
+        "otherwise try a different action (read the output above, change a file, another command), "
+        f"or {calls.failed} to say that this way does not work and a replan is needed."
     )
 
 
