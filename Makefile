@@ -48,6 +48,7 @@ bench: $(STAMP) ## figures, none asserted: recorded runs, a step against bare co
 	$(BIN)/python bench/step.py
 	$(BIN)/python bench/footprint.py
 	$(BIN)/python bench/context.py
+	$(BIN)/python bench/library.py
 
 clean: ## forget the environment and the caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
