@@ -40,7 +40,8 @@ async def test_a_new_epoch_asks_exactly_what_the_last_one_would_have_asked(
         ),
         calls(("teleport", {"to": "mars"})),
         calls(("finish", {"summary": "done"})),
-        *(shell(n, insights=f"line {n}") for n in range(3, 9)),
+        *(shell(n, insights=f"line {n}", assessment="stuck") for n in range(3, 6)),
+        *(shell(n, insights=f"line {n}") for n in range(6, 9)),
     ]
     script = [_as_text(reply) if mode == "json" else reply for reply in script]
     daemon.checks = {"never": "false"}
@@ -49,6 +50,7 @@ async def test_a_new_epoch_asks_exactly_what_the_last_one_would_have_asked(
     daemon.begin_epoch()
     del daemon.agent["base_url"]
     expected = llm.requests[-1]["messages"]
+    assert "You have called yourself stuck" in llm.prompt(len(llm.requests) - 1)
     assert lay_out(view_from(daemon.hello(), mode=mode)).messages == expected
     with ScriptedLlm(then=DOWN) as again:
         assert await run_llm(daemon, again) == 75

@@ -50,7 +50,7 @@ class Memory:
         self.idea = ""
         self.prompt: dict[str, Any] = {}
         """What is told of the last prompt: see `clew_shared.events.Prompt`."""
-        self._turn_from = 0
+        self._turn_from = self._told = 0
         self._cuts = 0
         self._cut: tuple[Any, ...] = ()
         self._sent = ""
@@ -72,7 +72,7 @@ class Memory:
             self.transcript = list(transcript_of(state))
             self.folded = min(state.get("folded") or 0, len(self.transcript))
             self.idea = state.get("idea") or ""
-            self._turn_from = len(self.transcript)
+            self._turn_from = self._told = len(self.transcript)
             self.refusals = sum(c.result == "blocked" for c in self.calls)
             self._notes = max(0, *(-e.seq for e in self.transcript if isinstance(e, Call)), 0)
         self.actions = sum(
@@ -193,10 +193,10 @@ class Memory:
         """Begin a turn with what the model found in the results of the one before."""
         apply_hindsight(self.transcript, self._turn_from, hindsight, self.folded)
         self.idea = next((part["next"] for part in hindsight if part.get("next")), "")
-        self._turn_from = len(self.transcript)
 
     def turn(self) -> list[dict[str, Any]]:
-        """Give what this turn has added, as it is told to the daemon."""
+        """Give what was added since the last turn was told, as it is told to the daemon."""
+        self._turn_from, self._told = self._told, len(self.transcript)
         return turn_of(self.transcript[self._turn_from :])
 
     def say(self, text: str) -> None:
