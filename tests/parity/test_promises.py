@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew_shared.compact import compact_context
@@ -171,6 +171,7 @@ def states(draw):
     return state
 
 
+@settings(deadline=None)
 @given(states(), st.integers(50, 3000))
 def test_the_text_never_exceeds_its_limit_and_keeps_what_must_stay(state, max_chars):
     text = compact_context(state, max_chars)
@@ -184,6 +185,7 @@ def test_the_text_never_exceeds_its_limit_and_keeps_what_must_stay(state, max_ch
         assert "WA" in starts or not state.attention.raised
 
 
+@settings(deadline=None)
 @given(states())
 def test_what_is_dropped_is_dropped_in_the_agreed_order(state):
     text = compact_context(state, 2000)

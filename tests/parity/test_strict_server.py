@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew_worker import DualTrackContext
@@ -69,6 +69,7 @@ def faults(built):
     return found + ["the assistant's word last"] * (built[-1]["role"] == "assistant")
 
 
+@settings(deadline=None)
 @given(
     listed=lists,
     history=lists,
