@@ -121,6 +121,8 @@ def run(home: Path, name: str, number: int) -> dict:
         g["id"] for g in asked(home, "status", "--json")["goals"] if g["status"] not in ENDED
     )
     asked(home, "cancel", late)
+    while not (home / "outbox" / f"{late}.md").exists():
+        time.sleep(0.2)
     found = asked(home, "status", late, "--json")["goal"]
     return found | {"status": "too long", "seconds": LIMIT_S}
 
