@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from clew_shared.settings_tables import LlmAgent
     from clew_shared.state import State
 
+LOOKS_AGAIN_MAX = 5
+"""A worker goes on meanwhile: so often it is looked again, until all that was read is of one moment."""
+
 
 def prompted(where: Where, goal: str) -> dict[str, Any]:
     """Give `messages`, as the LLM gets them, `sizes` by block, `left_out`, and the `sha` of the prompt's head.
@@ -27,8 +30,6 @@ def prompted(where: Where, goal: str) -> dict[str, Any]:
     where no LLM is asked at all.
     """
     from clew_daemon.cli.record import opened
-    from clew_daemon.hello import told
-    from clew_daemon.store import load_state
     from clew_shared.prompt import lay_out
     from clew_shared.prompt_view import view_on_record
 
@@ -36,11 +37,12 @@ def prompted(where: Where, goal: str) -> dict[str, Any]:
     with opened(where) as reader:
         if reader is None:
             raise CliError(f"there is no goal {goal!r}")
-        state = load_state(reader, goal)
-        agent = _agent(settings, state)
-        shown, unshown = _strategies(reader, state, settings)
-        asked = _thinking(settings, agent)
-        hello = told(state, settings, asked, reader, shown)
+        state, hello, unshown = _told(reader, goal, settings)
+        for _ in range(LOOKS_AGAIN_MAX):
+            if next(reader.read(goal, state.seq, 1), None) is None:
+                break
+            state, hello, unshown = _told(reader, goal, settings)
+    agent = _agent(settings, state)
     laid = lay_out(view_on_record(hello))
     view = laid.view
     return {
@@ -52,6 +54,17 @@ def prompted(where: Where, goal: str) -> dict[str, Any]:
         "agent_kind": agent.kind,
         "note": _note(state, agent),
     }
+
+
+def _told(reader: Reader, goal: str, settings: Settings) -> tuple[State, dict[str, Any], list[str]]:
+    """Give the state, what the agent would be told, and a line on the strategies that it would not."""
+    from clew_daemon.hello import told
+    from clew_daemon.store import load_state
+
+    state = load_state(reader, goal)
+    shown, unshown = _strategies(reader, state, settings)
+    asked = _thinking(settings, _agent(settings, state))
+    return state, told(state, settings, asked, reader, shown), unshown
 
 
 def _agent(settings: Settings, state: State) -> Agent:
