@@ -199,8 +199,8 @@ class Session:
             self._shown = [bullet.to_dict() for bullet in shown]
             with self._d.book.entering(self.core):
                 self.core.emit(ev.WorkerReady(at=at, epoch=self.epoch, agent=agent))
-                if shown:
-                    ids = tuple(bullet.id for bullet in shown)
+                ids = tuple(bullet.id for bullet in shown)
+                if ids or self.core.state.strategies:
                     self.core.emit(ev.StrategiesShown(at=at, epoch=self.epoch, ids=ids))
             await self.commit()
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 FEEDBACK_KEPT = 50
 SET_ASIDE_KEPT = 200
+NOWHERE = (-1, -1)
 
 _goals: TypeAdapter[Goal] = TypeAdapter(Goal)
 
@@ -186,6 +187,7 @@ def _planned(state: State, e: ev.Planned, _seq: int) -> None:
         state.current_task_idx = state.current_subtask_idx = 0
         return
     state.inherited = deepcopy(state.scope)
+    state.turn_at = NOWHERE
     if e.replan == "task" and state.task:
         _replan_task(state, e.tasks[0])
     else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew_shared.model import ACTIONS_KEPT, Action, Result
+from clew_shared.model import ACTIONS_KEPT, Action, Result, Subtask
 from clew_shared.moment import iso
 from clew_shared.progress import WRITE_ONLY_TOOLS, is_wait
 from clew_shared.signature import digest
@@ -348,21 +348,27 @@ def reflected(state: State, e: ev.Reflected, _seq: int) -> None:
 
 
 def _learn_from(state: State, e: ev.Reflected) -> None:
-    """Keep what the agent found most relevant in the last turn's results, where its subtask goes on."""
-    here = (state.current_task_idx, state.current_subtask_idx)
-    if state.subtask is None or {state.turn_before, state.turn_at} != {here}:
+    """Keep what the agent found most relevant in the last turn's results, at the subtask that they are of."""
+    subtask = _at(state, state.turn_at)
+    if subtask is None or state.turn_before != state.turn_at:
         return
     found = [h["insights"] for h in e.hindsight if h.get("relevance") == "high"]
-    state.subtask.insights += [insight for insight in found if insight]
-    del state.subtask.insights[:-INSIGHTS_KEPT]
+    subtask.insights += [insight for insight in found if insight]
+    del subtask.insights[:-INSIGHTS_KEPT]
+
+
+def _at(state: State, place: tuple[int, int]) -> Subtask | None:
+    """Give the subtask at a place; after a replan a turn's place is nowhere."""
+    t, s = place
+    tasks = state.goal.tasks
+    there = 0 <= t < len(tasks) and 0 <= s < len(tasks[t].subtasks)
+    return tasks[t].subtasks[s] if there else None
 
 
 def _charge(state: State, e: ev.Reflected) -> None:
     """Count what the turn's LLM call has cost: for the goal, and for the subtask that it was made for."""
-    t, s = state.turn_at
-    tasks = state.goal.tasks
-    at_work = t < len(tasks) and s < len(tasks[t].subtasks)
-    for cost in (state.cost, *([tasks[t].subtasks[s].cost] if at_work else [])):
+    subtask = _at(state, state.turn_at)
+    for cost in (state.cost, *([subtask.cost] if subtask else [])):
         cost.calls += 1
         cost.tokens += e.tokens
         cost.tokens_in += e.tokens_in

@@ -29,6 +29,7 @@ class Daemon(threading.Thread):
     def __init__(self, sock, tasks=()):
         super().__init__(daemon=True)
         self.sock, self.heard, self.beats = sock, deque(), threading.Semaphore(0)
+        self.finished = []
         numbers = count(1)
         self.core = Core(State(), Loops(), lambda: next(numbers))
         spec = ev.Spec(description=GOAL, notes="mind the tests")
@@ -89,6 +90,10 @@ class Daemon(threading.Thread):
     def advance(self, _):
         more = self.core.advance(0.0)
         return {"subtask": {} if more else None, "task": {} if more else None}
+
+    def finish(self, p):
+        self.finished.append(p.success)
+        return {"accepted": True, "failing_checks": [], "open_subtasks": []}
 
 
 @pytest.fixture
@@ -181,14 +186,16 @@ def test_proposals_and_outcomes_go_through(opened):
     assert daemon.core.state.subtask.actions[0].result == "success"
 
 
-def test_subtasks_are_completed_and_advanced_over(opened):
-    _, ctx = opened(planned("a", "b"))
+def test_subtasks_are_completed_and_advanced_over_and_then_the_goal_is_finished(opened):
+    daemon, ctx = opened(planned("a", "b"))
     ctx.mark_subtask_complete(success=True)
     assert ctx.advance_to_next_subtask() is True
     assert ctx.state.current_subtask_idx == 1
     ctx.mark_subtask_complete(success=True)
+    assert daemon.finished == []
     assert ctx.advance_to_next_subtask() is False
     assert ctx.state.goal.tasks[0].status == "completed"
+    assert daemon.finished == [True]
 
 
 def fail_twice(ctx):

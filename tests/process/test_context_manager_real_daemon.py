@@ -29,10 +29,34 @@ out.with_suffix(".answer").write_text(f"{again} {ctx.answer.reason}")
 ctx.mark_subtask_complete(success=True)
 ctx.advance_to_next_subtask()
 ctx.mark_subtask_complete(success=True)
-Path("done").touch()
-from clew_worker import SyncClient
-SyncClient.from_env().call("finish", success=True, summary="all done")
+assert ctx.advance_to_next_subtask() is False
 """
+
+
+def test_a_goal_whose_check_fails_is_not_finished_and_says_which(clew, tmp_path):
+    script = tmp_path / "agent.py"
+    script.write_text(
+        "from clew_worker import ContextManager\n"
+        "from pathlib import Path\n"
+        "ctx = ContextManager()\n"
+        "ctx.load_or_init('x')\n"
+        "ctx.mark_subtask_complete(True)\n"
+        "assert ctx.finish('done') is False\n"
+        "assert list(ctx.failing_checks) == ['there'], ctx.failing_checks\n"
+        "Path('there').touch()\n"
+        "assert ctx.finish('done') is True\n"
+    )
+    clew.configure(
+        {
+            "agents.own.kind": "command",
+            "agents.own.command": [sys.executable, "-I", "-B", str(script)],
+            "agents.own.own_tools": True,
+        }
+    )
+    front = "---\nagent: own\nchecks:\n  there: test -f there\n---\n"
+    goal = clew.start().submit(f"{front}# Do it\n- [ ] Make it there\n")
+    clew.wait("goal.completed", goal=goal)
+    clew.stop()
 
 
 def test_after_a_crash_the_agent_sees_what_is_done_what_it_said_and_what_is_blocked(clew, tmp_path):

@@ -147,9 +147,22 @@ class ContextManager:
     def advance_to_next_subtask(self) -> bool:
         """Go on to the next pending subtask; the current one stays while it is open. False at the end.
 
-        A blocked subtask is left behind. Without a daemon the goal is completed when all is done.
+        A blocked subtask is left behind. When nothing is left and all is done, the goal is `finish`ed.
         """
         return self._goal.advance()
+
+    def finish(self, summary: str = "", success: bool = True) -> bool:
+        """End the goal; False where it is not over: a subtask is open, or a check of the daemon fails.
+
+        `failing_checks` has then the checks' outputs by their names. Under the daemon a process that ends
+        without it is taken for a crash; `advance_to_next_subtask` calls it when all is done.
+        """
+        return self._goal.finish(redact(str(summary or "")), success=success)
+
+    @property
+    def failing_checks(self) -> dict[str, str]:
+        """The checks that kept the goal from being finished, with their outputs."""
+        return dict(self._goal.failing)
 
     # -- words -------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
@@ -31,7 +32,7 @@ from clew_worker.local_record import born, lives_elsewhere, open_ledger
 from clew_worker.work_state import Answer, Edit, WorkState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from clew_shared.settings import Loops
@@ -65,6 +66,9 @@ class LocalGoal:
     Raises LedgerError (damaged, newer, full, failing) where nothing can be recorded; then nothing
     that was called has happened, and nothing of the ledger was changed.
     """
+
+    failing: Mapping[str, str] = MappingProxyType({})
+    """Without a daemon nobody runs checks."""
 
     def __init__(self, folder: Path, text: str, loops: Loops) -> None:
         self._folder = folder
@@ -151,11 +155,23 @@ class LocalGoal:
                     return False
                 self._emit_tree(at, replan=True)
             more = self._core.advance(at)
-            steps = [s for t in state.goal.tasks for s in t.subtasks]
-            done = bool(steps) and all(StepStatus(s.status).done for s in steps)
-            if not more and done and state.goal.status == GoalStatus.IN_PROGRESS:
-                self._core.emit(ev.GoalEnded(at=at, status="completed"))
-            return more
+        if not more and self._all_done():
+            self.finish("", success=True)
+        return more
+
+    def _all_done(self) -> bool:
+        steps = [s for t in self.state.goal.tasks for s in t.subtasks]
+        return bool(steps) and all(StepStatus(s.status).done for s in steps)
+
+    def finish(self, summary: str, *, success: bool) -> bool:
+        """End the goal; False where something of it is still open. One that has ended stays as it is."""
+        if success and not self._all_done():
+            return False
+        with self._turn() as at:
+            if self.state.goal.status == GoalStatus.IN_PROGRESS:
+                status: Any = "completed" if success else "failed"
+                self._core.emit(ev.GoalEnded(at=at, status=status, summary=summary))
+            return True
 
     def save(self) -> None:
         """Record what was changed by hand, and publish."""

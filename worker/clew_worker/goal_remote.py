@@ -41,6 +41,7 @@ class RemoteGoal:
 
     def __init__(self, client: SyncClient) -> None:
         self._client = client
+        self.failing: dict[str, str] = {}
         self._state = State()
         self._probes: dict[str, bool] = {}
         self._stale = True
@@ -88,11 +89,25 @@ class RemoteGoal:
         return str(level) if level else None
 
     def advance(self) -> bool:
-        """Go on to the next pending subtask; past a blocked one by a plan of what is left to do."""
+        """Go on to the next pending subtask; past a blocked one by a plan of what is left to do.
+
+        Where nothing is left and all is done, the goal is said to be finished, as without a daemon.
+        """
         self.settle()
         if self._state.replan_required:
             self._replan()
-        return self._call("advance")["subtask"] is not None
+        if self._call("advance")["subtask"] is not None:
+            return True
+        steps = [s for t in self.state.goal.tasks for s in t.subtasks]
+        if steps and all(StepStatus(s.status).done for s in steps):
+            self.finish("", success=True)
+        return False
+
+    def finish(self, summary: str, *, success: bool) -> bool:
+        """Say that the goal is done, or cannot be; False where the daemon's checks do not agree."""
+        answer = self._call("finish", success=success, summary=summary)
+        self.failing = {c["name"]: c["output"] for c in answer.get("failing_checks") or ()}
+        return bool(answer["accepted"])
 
     def save(self) -> None:
         """Send what was changed by hand; the daemon publishes."""

@@ -123,6 +123,18 @@ async def test_what_the_model_found_is_put_to_the_calls_that_it_had_seen(daemon,
     assert [call["name"] for _, call in daemon.history] == ["run_cmd", "run_cmd"]
 
 
+async def test_what_was_found_last_stands_in_the_line_of_the_subtask_that_it_ends(
+    tmp_path, run_llm
+):
+    daemon = GoalDaemon(tmp_path, tasks=(task("All", subtask("one"), subtask("two")),))
+    part = {"insights": "seq counts from one", "relevance": "high"}
+    done = ("complete_subtask", {"success": True, "summary": "counted"})
+    with ScriptedLlm(shell(1), calls(("reflect", part), done), shell(2), then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    assert "- [x] one: counted. Found: seq counts from one" in llm.prompt(2)
+    assert lay_out(view_from(daemon.hello())).messages == llm.requests[3]["messages"]
+
+
 async def test_a_reflect_field_among_the_arguments_is_taken_out_of_them(daemon, run_llm):
     call = calls(("write_file", {"path": "a", "content": "b", "reflect": {"assessment": "stuck"}}))
     with ScriptedLlm(shell(1), call, then=DOWN) as llm:

@@ -134,6 +134,7 @@ class LlmAgent:
         if not reading.calls:
             self._nudge(completion, reading)
         await self._reflect(completion, hindsight)
+        self._stale = self._stale or self._turns.moved  # what was found last belongs to what ended
         await self._bound_idling()
 
     async def _think(self, reading: Reading) -> None:

@@ -49,6 +49,8 @@ class Turns:
         self.refused = ""
         """The tool that this turn was refused, if any."""
         self.reached_daemon = False
+        self.moved = False
+        """This turn has ended a subtask."""
         self.on_completed: Callable[[], Awaitable[None]] | None = None
         """What is done when a subtask is completed, while its transcript is still there."""
 
@@ -58,7 +60,8 @@ class Turns:
 
     def begin(self) -> None:
         """Forget the last turn."""
-        self.records, self.refused, self.reached_daemon = [], "", False
+        self.records, self.refused = [], ""
+        self.reached_daemon = self.moved = False
 
     async def carry_out(self, call: ToolRequest, rationale: str = "") -> bool:
         """Do one call; False where the calls after it have lost their ground."""
@@ -161,6 +164,7 @@ class Turns:
             answer = await self._daemon.call(
                 "complete_subtask", success=success, failure=failure, summary=summary
             )
+            self.moved = success
             if success and self.on_completed is not None:
                 await self.on_completed()
             if success and not answer.get("escalated_to"):
