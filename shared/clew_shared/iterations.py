@@ -38,13 +38,19 @@ def records_of(events: Iterable[ev.Event]) -> list[dict[str, Any]]:
             case ev.WorkerStarted():
                 lost = acted
             case ev.Reflected():
-                if records and not lost:
-                    _look_back(records[-1]["tool_calls"], event.hindsight)
+                if not lost:
+                    _look_back(_last_calls(records), event.hindsight)
                 records.append(_record(event, after=records[-1]["iteration"] if records else 0))
                 acted = lost = False
             case _:
                 pass
     return records
+
+
+def _last_calls(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give the calls of the last turn that made any: their results are what the model had seen last."""
+    made = (record["tool_calls"] for record in reversed(records))
+    return next((calls for calls in made if calls), [])
 
 
 def _record(event: ev.Reflected, after: int) -> dict[str, Any]:

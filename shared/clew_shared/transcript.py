@@ -98,7 +98,7 @@ class Transcript:
         """Go by what the agent says that its prompt holds; its actions stand there by their numbers."""
         folded = event.prompt.folded if event.prompt else 0
         apply_hindsight(self._entries, self._turn_from, event.hindsight, folded)
-        self._turn_from = len(self._entries)
+        before = len(self._entries)
         if event.turn:
             calls = {entry.seq: entry for entry in self._pending if isinstance(entry, Call)}
             told = [_told(item, calls) for item in event.turn]
@@ -107,6 +107,8 @@ class Transcript:
         else:
             self._entries += self._pending
         self._pending = []
+        if any(map(recorded, self._entries[before:])):
+            self._turn_from = before
         if self._own_turn:
             self.idea = next((h["next"] for h in event.hindsight if h.get("next")), "")
         self._own_turn = True  # the first one told of is the turn that ended the subtask before
@@ -135,9 +137,9 @@ def apply_hindsight(
 ) -> None:
     """Put what was found in a turn's results to its calls, in place: one part to the last call, several in order.
 
-    The turn begins at `start`; what is folded by now stays as it was shown.
+    The last turn that made calls begins at `start`; what is folded by now stays as it was shown.
     """
-    calls = [n for n in range(start, len(entries)) if _recorded(entries[n])]
+    calls = [n for n in range(start, len(entries)) if recorded(entries[n])]
     if len(hindsight) == 1:
         calls = calls[-1:]
     for n, part in zip(calls, hindsight, strict=False):
@@ -147,7 +149,8 @@ def apply_hindsight(
             entries[n] = replace(entry, insight=said, relevance=part.get("relevance", ""))
 
 
-def _recorded(entry: Entry) -> bool:
+def recorded(entry: Entry) -> bool:
+    """Tell the calls that stand in the ledger from words and from what the agent answered itself."""
     return isinstance(entry, Call) and entry.seq > 0
 
 
@@ -168,6 +171,6 @@ def told(entries: Sequence[Entry], folded: int) -> list[dict[str, Any]]:
 def turn_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """Write what a turn added, for `reflect`: actions on record by their numbers, all else as it is shown."""
     return [
-        {"seq": entry.seq} if _recorded(entry) and isinstance(entry, Call) else asdict(entry)
+        {"seq": entry.seq} if recorded(entry) and isinstance(entry, Call) else asdict(entry)
         for entry in entries[:TURN_ENTRIES_MAX]
     ]

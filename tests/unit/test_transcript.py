@@ -98,6 +98,17 @@ def test_one_part_of_hindsight_goes_to_the_last_call_and_several_to_each_in_orde
     assert [e.insight for e in several if isinstance(e, Call)] == ["first", "second"]
 
 
+def test_after_a_turn_of_mere_words_hindsight_is_still_of_the_results_before():
+    record = Record()
+    record.act("a")
+    record.add(reflected())
+    record.add(ev.Thought(text="hm", theme="general", has_tool_calls=False))
+    record.add(reflected())
+    record.act("b")
+    record.add(reflected(hindsight=({"insights": "about a"},)))
+    assert [getattr(e, "insight", "") for e in record.read().entries] == ["about a", "", ""]
+
+
 def test_hindsight_leaves_a_line_that_is_folded_already_as_it_was_shown():
     entries = [Call(1, "a", {}, "success"), Call(2, "b", {}, "success")]
     apply_hindsight(entries, 0, [{"insights": "i"}, {"insights": "j"}], folded=1)

@@ -26,7 +26,7 @@ from clew_shared.prompt_view import (
     view_from,
 )
 from clew_shared.redact import redact
-from clew_shared.transcript import apply_hindsight, turn_of, warning
+from clew_shared.transcript import apply_hindsight, recorded, turn_of, warning
 
 CHARS_PER_TOKEN_MIN, CHARS_PER_TOKEN_MAX = 1.5, 8.0
 CALIBRATION_WEIGHT = 0.3
@@ -196,8 +196,11 @@ class Memory:
 
     def turn(self) -> list[dict[str, Any]]:
         """Give what was added since the last turn was told, as it is told to the daemon."""
-        self._turn_from, self._told = self._told, len(self.transcript)
-        return turn_of(self.transcript[self._turn_from :])
+        added = self.transcript[self._told :]
+        if any(map(recorded, added)):  # else what is found next is still of the results before
+            self._turn_from = self._told
+        self._told = len(self.transcript)
+        return turn_of(added)
 
     def say(self, text: str) -> None:
         """Put a note to the model into the transcript."""
