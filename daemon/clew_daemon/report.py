@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_shared.model import GoalStatus, StepStatus
 from clew_shared.moment import iso
+from clew_shared.progress import both_ends
 from clew_shared.redact import redact
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _MARKS = {
 }
 TRIED_MAX = 40
 LINE_CHARS = 200
+CHECK_CHARS = 400
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -151,7 +153,8 @@ def _cost_row(name: str, cost: Cost) -> str:
 
 
 def _check(name: str, passed: bool, output: str) -> str:
-    said = "" if passed or not output.strip() else f": {_line(output)}"
+    ends = both_ends(" ".join(output.split()), CHECK_CHARS)
+    said = "" if passed or not ends else f": {ends}"
     return f"- [{'x' if passed else ' '}] {name}{said}"
 
 

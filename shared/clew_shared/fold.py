@@ -20,8 +20,9 @@ from clew_shared.model import (
     Subtask,
     Task,
 )
+from clew_shared.progress import both_ends
 from clew_shared.state import (
-    CHECKS_HEAD_CHARS,
+    CHECK_CHARS,
     EVERYWHERE,
     Attention,
     Check,
@@ -305,7 +306,7 @@ def _check_finished(state: State, e: ev.CheckFinished, _seq: int) -> None:
     before = state.checks.get(e.name)
     if before is None or before.passed != e.passed:
         state.attention.fresh = True
-    state.checks[e.name] = Check(e.passed, e.output[:CHECKS_HEAD_CHARS])
+    state.checks[e.name] = Check(e.passed, both_ends(e.output, CHECK_CHARS))
     state.last_probe_state[e.name] = e.passed
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from clew_daemon.cli.output import STATUS_STYLE, Line, columns, duration, percent
 from clew_daemon.cli.printable import clean, short
+from clew_shared.progress import both_ends
 
 MARKS = {
     "pending": "[ ]",
@@ -23,7 +24,7 @@ MARKS = {
 BAR_CHARS = 20
 SIGNATURE_CHARS = 120
 QUESTION_CHARS = 2_000
-CHECK_OUTPUT_CHARS = 200
+CHECK_CHARS = 300
 
 Detail = Mapping[str, Any]
 
@@ -207,7 +208,9 @@ def _checks(detail: Detail) -> list[Line]:
     lines: list[Line] = []
     for name, check in detail.get("checks", {}).items():
         said = (
-            "passed" if check["passed"] else f"failed: {short(check['output'], CHECK_OUTPUT_CHARS)}"
+            "passed"
+            if check["passed"]
+            else f"failed: {short(both_ends(check['output'], CHECK_CHARS), CHECK_CHARS)}"
         )
         style = "green" if check["passed"] else "red"
         lines.append([("check ", "bold"), (f"{short(name)}: ", ""), (said, style)])
