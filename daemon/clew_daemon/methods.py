@@ -11,13 +11,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.executor import ExecutorDied
+from clew_daemon.fitting import fitted_state
 from clew_daemon.hello import hello_view, subtask_view, task_view
 from clew_daemon.store import output_of
 from clew_shared import events as ev
 from clew_shared import protocol
 from clew_shared.core import Heard, Report, Verdict, Word, WrongState
 from clew_shared.publish import state_view
-from clew_shared.redact import redact
+from clew_shared.redact import redact, redacted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -89,7 +90,7 @@ class Methods:
     async def _reflect(self, p: protocol.Reflect) -> dict[str, Any]:
         record = p.model_dump(mode="json", exclude={"usage", "hindsight", "turn", "prompt"})
         costs = [c.get("cost") for c in p.tool_calls]
-        tokens = sum(int(c.get("tokens") or 0) for c in costs if isinstance(c, dict))
+        tokens = sum(_count(c.get("tokens")) for c in costs if isinstance(c, dict))
         used = p.usage.input + p.usage.output
         with self._s.entering() as core:
             event = ev.Reflected(
@@ -97,8 +98,8 @@ class Methods:
                 iteration=p.iteration or 0,
                 assessment=p.progress_assessment or "",
                 record=_short(record | self._said_by_people(record)),
-                hindsight=tuple(_clean(p.hindsight)),
-                turn=tuple(_clean(p.turn)),
+                hindsight=tuple(redacted(p.hindsight)),
+                turn=tuple(redacted(p.turn)),
                 prompt=p.prompt,
                 tokens=used or tokens,
                 tokens_in=p.usage.input,
@@ -172,7 +173,7 @@ class Methods:
         await self._s.ready.wait()
         report = await self._reported(p)
         with self._s.entering() as core:
-            verdict = core.record(p.tool, _clean(p.args), report, time.time())
+            verdict = core.record(p.tool, redacted(p.args), report, time.time())
         await self._s.commit()
         answer: dict[str, Any] = {
             "allowed": verdict.allowed,
@@ -192,7 +193,7 @@ class Methods:
             return Verdict(
                 allowed=False, seq=self._s.core.state.seq, reason="stopped", message=message
             )
-        args = _clean(p.args)
+        args = redacted(p.args)
         if self._s.core.refuses(p.tool, args):
             await self._s.look()
         with self._s.entering() as core:
@@ -270,7 +271,7 @@ class Methods:
         with self._s.entering() as core:
             core.plan(tasks, p.replan, time.time())
         await self._s.commit()
-        return {"state": state_view(self._s.core.state)}
+        return fitted_state({"state": state_view(self._s.core.state)})
 
     async def _complete_subtask(self, p: protocol.CompleteSubtask) -> dict[str, Any]:
         with self._s.entering() as core:
@@ -281,7 +282,7 @@ class Methods:
                 summary=redact(p.summary),
             )
         await self._s.commit()
-        return {"state": state_view(self._s.core.state), "escalated_to": level}
+        return fitted_state({"state": state_view(self._s.core.state), "escalated_to": level})
 
     async def _advance(self, _: protocol.Advance) -> dict[str, Any]:
         with self._s.entering() as core:
@@ -424,17 +425,10 @@ def _word(word: Word | None) -> dict[str, str] | None:
     return asdict(word) if word else None
 
 
-def _clean(value: Any) -> Any:
-    """Redact what looks like a key in the texts of arguments, before anything is recorded."""
-    match value:
-        case str():
-            return redact(value)
-        case dict():
-            return {k: _clean(v) for k, v in value.items()}
-        case list():
-            return [_clean(v) for v in value]
-        case _:
-            return value
+def _count(value: Any) -> int:
+    """Read a count of tokens; what is none is 0, as in the records that people read."""
+    told = isinstance(value, int | float) and 0 <= value <= ev.COUNT_MAX
+    return int(value) if told else 0
 
 
 def _short(record: dict[str, Any]) -> dict[str, Any]:
@@ -443,7 +437,7 @@ def _short(record: dict[str, Any]) -> dict[str, Any]:
         raw = call.get("raw_output", call.get("result"))
         if isinstance(raw, str):
             call["raw_output" if "raw_output" in call else "result"] = raw[:1000]
-    cleaned: dict[str, Any] = _clean(record)
+    cleaned: dict[str, Any] = redacted(record)
     return cleaned
 
 

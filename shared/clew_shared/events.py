@@ -309,6 +309,10 @@ class Thought(Event, frozen=True):
     echoes: bool = False
 
 
+COUNT_MAX = 1 << 53
+"""A count beyond it is none: sums of such still fit what reads them."""
+
+
 class Prompt(BaseModel):
     """What a turn's prompt was: sizes in characters, and the hash of what a cut alone may change.
 
@@ -319,11 +323,11 @@ class Prompt(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
     sha: str = Field(default="", max_length=64)
-    cuts: int = Field(default=0, ge=0)
-    chars: int = Field(default=0, ge=0)
-    kept: int = Field(default=0, ge=0)
-    ending: int = Field(default=0, ge=0)
-    folded: int = Field(default=0, ge=0)
+    cuts: int = Field(default=0, ge=0, le=COUNT_MAX)
+    chars: int = Field(default=0, ge=0, le=COUNT_MAX)
+    kept: int = Field(default=0, ge=0, le=COUNT_MAX)
+    ending: int = Field(default=0, ge=0, le=COUNT_MAX)
+    folded: int = Field(default=0, ge=0, le=COUNT_MAX)
     window: str = Field(default="full", max_length=20)
     mode: Literal["tools", "json"] = "tools"
     tightness: int = Field(default=0, ge=0, le=16)

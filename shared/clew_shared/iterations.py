@@ -102,11 +102,16 @@ def _came(told: dict[str, Any]) -> tuple[str, str]:
 
 
 def _look_back(calls: Sequence[dict[str, Any]], hindsight: Sequence[dict[str, str]]) -> None:
-    """Put what was found to a turn's calls, in place: one part to the last call, several in order."""
+    """Put what was found to a turn's calls, in place: one part to the last call, several in order.
+
+    What was found first stays: the next turn may end a subtask, and the one after it speak of that.
+    """
     about = calls[-1:] if len(hindsight) == 1 else calls
     for call, part in zip(about, hindsight, strict=False):
-        call["insights"] = part.get("insights") or call["insights"]
-        call["learning"] = part.get("learning") or call["learning"]
+        if call["insights"] or call["learning"]:
+            continue
+        call["insights"] = part.get("insights", "")
+        call["learning"] = part.get("learning", "")
         call["next_suggested_actions"] = part.get("next") or call["next_suggested_actions"]
         call["relevance"] = _relevance(part.get("relevance") or call["relevance"])
 

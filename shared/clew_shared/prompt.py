@@ -46,6 +46,7 @@ FIXED_CHARS_PER_TOKEN = 3.0
 """What shares of the budget are reckoned by: calibrated counts would move what must stay the same."""
 
 GOAL_SHARE, PLAYBOOK_SHARE, FINISHED_SHARE, PLAN_SHARE = 0.25, 0.2, 0.25, 0.05
+SUBTASK_SHARE = 0.15
 NAMES_SHARE = 0.2
 """So much of the finished work's share is for the names of what is no longer told in a line."""
 
@@ -253,8 +254,9 @@ def folded_count(sizes: list[int], room: int) -> int:
 
 
 def _now(view: View) -> str:
-    part_of = "" if view.task in ("", view.subtask, view.goal) else f' (part of "{view.task}")'
-    now = f"Your subtask now: {view.subtask}{part_of}"
+    task = shortened(_one(view.task), DESCRIPTION_CHARS * 2)
+    part_of = "" if view.task in ("", view.subtask, view.goal) else f' (part of "{task}")'
+    now = f"Your subtask now: {shortened(view.subtask, _share(view, SUBTASK_SHARE))}{part_of}"
     if len(view.plan) > 1:
         plan = "\n".join(shortened(_one(line), DESCRIPTION_CHARS) for line in view.plan)
         now = "The plan from here:\n" + shortened(plan, _share(view, PLAN_SHARE)) + "\n\n" + now

@@ -23,6 +23,9 @@ WHOLE = frozenset(("read_file", "recall"))
 
 OUTPUT_CHARS_MIN = 200
 ARG_CHARS = 6_000
+ARGS_SHARE = 3
+"""So many times what one argument may have, all of a call may have together."""
+
 FOLD_TO = 0.5
 """A fold is made in one go, down to this share of the room, so that the next one is far."""
 
@@ -51,9 +54,21 @@ def shortened(text: str, max_chars: int) -> str:
     return (text[:head] + mark + (text[-tail:] if tail else ""))[: max(max_chars, 0)]
 
 
+def arg_chars(max_tokens: int, tightness: int = 0) -> int:
+    """Give how much of one argument is shown; like `output_chars` it depends on the budget alone."""
+    return max(min(ARG_CHARS, max_tokens) >> tightness, OUTPUT_CHARS_MIN)
+
+
 def plain_args(args: Mapping[str, Any], max_chars: int = ARG_CHARS) -> dict[str, Any]:
-    """Give arguments as they are shown and recorded: no keys in them, long ones shortened."""
-    return {str(key): _plain(value, max_chars) for key, value in args.items()}
+    """Give arguments as they are shown and recorded: no keys in them, long ones shortened.
+
+    What is too long together stands as one shortened text. Doing it twice changes nothing more.
+    """
+    plain = {str(key): _plain(value, max_chars) for key, value in args.items()}
+    text = to_json(plain)
+    if len(text) <= ARGS_SHARE * max_chars:
+        return plain
+    return {"args": shortened(text, max_chars)}
 
 
 def _plain(value: Any, max_chars: int) -> Any:
@@ -80,16 +95,18 @@ def live(view: View) -> list[Message]:
 def _written(entry: Entry, view: View) -> list[Message]:
     limit = output_chars(view.max_tokens, view.tightness, getattr(entry, "name", ""))
     if isinstance(entry, Call):
-        return pair(entry, view.mode, limit)
+        return pair(entry, view.mode, limit, arg_chars(view.max_tokens, view.tightness))
     if entry.role == "assistant" and view.window > Window.FULL:
         return []
     return [{"role": entry.role, "content": shortened(entry.text, limit)}]
 
 
-def pair(call: Call, mode: str, limit: int = OUTPUT_CHARS) -> list[Message]:
+def pair(
+    call: Call, mode: str, limit: int = OUTPUT_CHARS, arg_limit: int = ARG_CHARS
+) -> list[Message]:
     """Write a call and its result."""
     text = result_text(call, limit)
-    args = plain_args(call.args)
+    args = plain_args(call.args, arg_limit)
     if mode == "json":
         said = to_json({"tool": call.name, "args": args})
         return [{"role": "assistant", "content": said}, {"role": "user", "content": text}]
@@ -111,7 +128,7 @@ def _call_id(seq: int) -> str:
 def result_text(call: Call, limit: int = OUTPUT_CHARS) -> str:
     """Say what came of a call, as the model reads it."""
     if call.result == "blocked":
-        return f"REFUSED, not carried out. {call.message}".strip()
+        return f"REFUSED, not carried out. {shortened(call.message, limit)}".strip()
     if call.result == "interrupted":
         return (
             f"#{call.seq} interrupted: a crash cut it off and its effect is unknown. "
@@ -131,7 +148,11 @@ def beheaded(entry: Entry) -> Entry:
         return replace(entry, text=entry.text[: 2 * HEAD_CHARS] if keeps else "")
     args = plain_args(entry.args, HEAD_CHARS)
     return replace(
-        entry, args=args, output=entry.output[:HEAD_CHARS], message=entry.message[:HEAD_CHARS]
+        entry,
+        args=args,
+        output=entry.output[:HEAD_CHARS],
+        message=entry.message[:HEAD_CHARS],
+        insight=entry.insight[:HEAD_CHARS],
     )
 
 

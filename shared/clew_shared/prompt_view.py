@@ -38,14 +38,16 @@ class Call:
     exit_code: int | None = None
     insight: str = ""
     relevance: str = ""
+    signature: str = ""
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Self:
-        """Read one entry of `state.transcript`; what is missing is empty."""
+        """Read one entry of `state.transcript`; what is missing or of another type is empty."""
+        seq, args = raw.get("seq"), raw.get("args")
         return cls(
-            seq=int(raw.get("seq") or 0),
+            seq=seq if isinstance(seq, int) else 0,
             name=str(raw.get("name") or ""),
-            args=raw.get("args") or {},
+            args=args if isinstance(args, Mapping) else {},
             result=str(raw.get("result") or ""),
             output=str(raw.get("output") or ""),
             message=str(raw.get("message") or ""),
@@ -53,6 +55,7 @@ class Call:
             exit_code=raw.get("exit_code"),
             insight=str(raw.get("insight") or ""),
             relevance=str(raw.get("relevance") or ""),
+            signature=str(raw.get("signature") or ""),
         )
 
 

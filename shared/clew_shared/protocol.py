@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from clew_shared.events import Prompt
+from clew_shared.events import COUNT_MAX, Prompt
 
 PROTOCOL_VERSION = 1
 LINE_BYTES_MAX = 1 << 20
@@ -118,10 +118,14 @@ class Think(_Params):
 class Usage(_Params):
     """What an LLM call cost; tokens and seconds."""
 
-    input: int = Field(default=0, ge=0)
-    output: int = Field(default=0, ge=0)
-    cached: int = Field(default=0, ge=0)
-    seconds: float = Field(default=0.0, ge=0)
+    input: int = Field(default=0, ge=0, le=COUNT_MAX)
+    output: int = Field(default=0, ge=0, le=COUNT_MAX)
+    cached: int = Field(default=0, ge=0, le=COUNT_MAX)
+    seconds: float = Field(default=0.0, ge=0, le=COUNT_MAX)
+
+
+Found = Annotated[dict[str, Annotated[str, Field(max_length=2_000)]], Field(max_length=12)]
+"""What was found in a call's result; it stands in the state, so it is kept short."""
 
 
 class Reflect(_Params):
@@ -133,7 +137,7 @@ class Reflect(_Params):
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
-    hindsight: list[dict[str, str]] = Field(default_factory=list, max_length=20)
+    hindsight: list[Found] = Field(default_factory=list, max_length=20)
     turn: list[dict[str, Any]] = Field(default_factory=list, max_length=200)
     prompt: Prompt | None = None
     iteration: int | None = Field(default=None, ge=0)

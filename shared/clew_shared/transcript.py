@@ -7,6 +7,7 @@ go in, entries come out, as `prompt_view` reads them.
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,14 @@ KINDS = frozenset(
 """The events that a transcript is made of."""
 
 TURN_ENTRIES_MAX = 100
-LIVE_CHARS_MAX = 400_000
-"""What is told of outputs fits a line of the worker protocol; what is older is told by its head."""
+TOLD_BYTES_MAX = 600_000
+"""So much of the protocol's longest line the transcript may take."""
+
+HEADS_BYTES = 300_000
+"""So much of it is for what is told by its head."""
+
+_FORGOTTEN = Said("user", "")
+"""Stands for an entry so old that no prompt has a line for it: what is told is still counted from the first."""
 
 
 class Transcript:
@@ -67,10 +74,10 @@ class Transcript:
                 self._turn_from = len(self._entries)
                 self._own_turn = True
             case ev.ActionBlocked(done=False):
-                call = Call(seq, event.tool, plain_args(event.args), "blocked")
-                self._pending.append(replace(call, message=event.message))
+                call = _begun(seq, event)
+                self._pending.append(replace(call, result="blocked", message=event.message))
             case ev.ActionAllowed() | ev.ActionBlocked():
-                self._flying[seq] = Call(seq, event.tool, plain_args(event.args), "")
+                self._flying[seq] = _begun(seq, event)
             case ev.ActionFinished():
                 self._finished(seq, event)
             case ev.ActionInterrupted() if event.of in self._flying:
@@ -122,6 +129,10 @@ class Transcript:
         self.folded = max(self.folded, count)
 
 
+def _begun(seq: int, event: ev.ActionAllowed | ev.ActionBlocked) -> Call:
+    return Call(seq, event.tool, plain_args(event.args), "", signature=event.signature)
+
+
 def _told(item: dict[str, Any], calls: dict[int, Call]) -> Entry | None:
     seq = item.get("seq")
     return calls.pop(seq, None) if isinstance(seq, int) and seq > 0 else entry_from(item)
@@ -137,14 +148,15 @@ def apply_hindsight(
 ) -> None:
     """Put what was found in a turn's results to its calls, in place: one part to the last call, several in order.
 
-    The last turn that made calls begins at `start`; what is folded by now stays as it was shown.
+    The last turn that made calls begins at `start`; what is folded by now stays as it was shown, and what was
+    found first stays.
     """
     calls = [n for n in range(start, len(entries)) if recorded(entries[n])]
     if len(hindsight) == 1:
         calls = calls[-1:]
     for n, part in zip(calls, hindsight, strict=False):
         entry = entries[n]
-        if n >= folded and isinstance(entry, Call):
+        if n >= folded and isinstance(entry, Call) and not entry.insight:
             said = "; ".join(part[key] for key in ("insights", "learning") if part.get(key))
             entries[n] = replace(entry, insight=said, relevance=part.get("relevance", ""))
 
@@ -155,17 +167,23 @@ def recorded(entry: Entry) -> bool:
 
 
 def told(entries: Sequence[Entry], folded: int) -> list[dict[str, Any]]:
-    """Write entries for `hello`, the newest in full as far as there is room."""
-    room, lines = LIVE_CHARS_MAX, []
+    """Write entries for `hello`, the newest in full as far as there is room, older ones by their heads."""
+    room, lines = TOLD_BYTES_MAX, []
     for n in range(len(entries) - 1, -1, -1):
-        entry = entries[n]
-        room -= len(str(entry))
-        if room < 0 or n < folded:
-            entry = beheaded(entry)
-        lines.append(
-            {key: value for key, value in asdict(entry).items() if value not in ("", None)}
-        )
+        line, size = _written(entries[n] if n >= folded else beheaded(entries[n]))
+        if n >= folded and size > room - HEADS_BYTES:
+            line, size = _written(beheaded(entries[n]))
+        if size > room:
+            line, size = _written(_FORGOTTEN)
+        room -= size
+        lines.append(line)
     return lines[::-1]
+
+
+def _written(entry: Entry) -> tuple[dict[str, Any], int]:
+    """Write an entry without its empty fields, and say how many bytes it takes on the wire."""
+    line = {key: value for key, value in asdict(entry).items() if value not in ("", None)}
+    return line, len(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def turn_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:

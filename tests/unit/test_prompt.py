@@ -8,7 +8,7 @@ from clew_shared.fold import fold
 from clew_shared.prompt import lay_out
 from clew_shared.prompt_state import state_block
 from clew_shared.prompt_tools import offered
-from clew_shared.prompt_transcript import folded_lines, shortened
+from clew_shared.prompt_transcript import folded_lines, plain_args, shortened
 from clew_shared.prompt_view import Call, Finished, Said, View, view_from
 from clew_shared.state import Raised
 from clew_shared.tools import TOOLS
@@ -418,3 +418,42 @@ def test_goal_subtask_blocks_and_warnings_are_never_dropped(state, max_chars):
     if max_chars >= 60:
         heads = [line[:3] for line in text.splitlines()]
         assert {"GOA", "ACT", "BLO", "WAR"} <= set(heads)
+
+
+@pytest.mark.parametrize("mode", ["tools", "json"])
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"path": "a.py", "content": "x" * 200_000},
+        {f"key{n}": "x" * 7_000 for n in range(20)},
+        {f"key{n}": n for n in range(5_000)},
+        {"nested": {"deep": ["x" * 10_000]}},
+    ],
+    ids=["long", "many", "keys", "nested"],
+)
+def test_one_call_with_huge_arguments_does_not_break_a_small_budget(mode, args):
+    call = Call(1, "write_file", args, "success", "created")
+    view = replace(VIEW, mode=mode, tools=(), transcript=(call,), max_tokens=2000)
+    assert lay_out(view).sizes["total"]["tokens"] <= 2000
+
+
+def test_arguments_made_plain_twice_stay_as_they_are():
+    for args in ({"a": "x" * 9_000}, {f"k{n}": "é" * 5_000 for n in range(9)}, {"a": {"b": [1]}}):
+        once = plain_args(args)
+        assert plain_args(once) == once
+        assert len(str(once)) < 20_000
+
+
+def test_a_long_subtask_and_a_long_refusal_leave_room_at_a_small_budget():
+    call = Call(1, "run_cmd", {"cmd": "x"}, "blocked", message="m" * 20_000)
+    view = replace(
+        VIEW,
+        subtask="s" * 2000,
+        task="t" * 2000,
+        open_subtasks=3,
+        transcript=(call,),
+        max_tokens=1000,
+    )
+    laid = lay_out(view)
+    assert laid.sizes["total"]["tokens"] <= 1000
+    assert "Your subtask now: sss" in laid.messages[1]["content"]

@@ -1,9 +1,12 @@
 """The transcript of a subtask, read back from events."""
 
+import json
+from dataclasses import replace
+
 from clew_shared import events as ev
-from clew_shared.prompt_view import Call, Said
+from clew_shared.prompt_view import Call, Said, entry_from
 from clew_shared.transcript import (
-    LIVE_CHARS_MAX,
+    TOLD_BYTES_MAX,
     Transcript,
     apply_hindsight,
     told,
@@ -142,4 +145,25 @@ def test_what_hello_tells_is_bounded_and_the_newest_is_told_in_full():
     assert len(lines) == 499
     assert len(lines[-1]["output"]) == 2400
     assert len(lines[0]["output"]) == 200
-    assert len(str(lines)) < 2 * LIVE_CHARS_MAX
+    assert len(json.dumps(lines)) < 1.1 * TOLD_BYTES_MAX
+
+
+def test_what_a_thousand_actions_of_one_subtask_tell_fits_a_line_and_keeps_its_count():
+    call = Call(1, "run_cmd", {"cmd": "列" * 300, "why": "w" * 300}, "success", "o" * 2400)
+    entries = [
+        replace(call, seq=n, insight="i" * 1200) if n % 2 else Said("assistant", "w" * 2000)
+        for n in range(1, 2001)
+    ]
+    lines = told(entries, folded=1990)
+    assert len(lines) == 2000
+    assert len(json.dumps(lines, ensure_ascii=False).encode()) < 1.2 * TOLD_BYTES_MAX
+    assert lines[-1] == {"role": "assistant", "text": "w" * 2000, "warns": False}
+    assert entry_from(lines[0]) == Said("user", "")
+
+
+def test_entries_of_odd_types_are_read_as_empty():
+    fold = Transcript(lambda _: "", 8000)
+    odd = ({"seq": "abc"}, {"args": "x"}, {"seq": 1.5e300}, {"role": [1], "text": {}})
+    fold.take(1, reflected(turn=odd, prompt=ev.Prompt(folded=10**9)))
+    assert [getattr(e, "args", {}) for e in fold.entries] == [{}] * 4
+    assert len(told(fold.entries, fold.folded)) == 4

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from clew_shared.prompt import Laid, lay_out
-from clew_shared.prompt_transcript import beheaded, output_chars, shortened
+from clew_shared.prompt_transcript import beheaded, output_chars, plain_args, shortened
 from clew_shared.prompt_view import (
     CHARS_PER_TOKEN,
     Call,
@@ -217,7 +217,8 @@ class Memory:
     def answer(self, name: str, args: Mapping[str, Any], text: str, result: str = "error") -> None:
         """Answer a call that was none of the executor's: it has no number in the ledger."""
         self._notes += 1
-        self.transcript.append(Call(-self._notes, name, dict(args), result, self._plain(text)))
+        call = Call(-self._notes, name, plain_args(args), result, self._plain(text))
+        self.transcript.append(call)
 
     def output_limit(self, tool: str = "") -> int:
         """Give how much of one output is kept for the prompt."""

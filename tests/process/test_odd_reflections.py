@@ -1,0 +1,77 @@
+"""Agents that tell odd things of their turns: refused or taken as they are, never a fault of the daemon."""
+
+import pytest
+
+GOAL = "---\nagent: odd\n---\n# Do it\n"
+
+ODD_TURNS = [
+    {"seq": "abc"},
+    {"args": "no names with values"},
+    {"seq": -(10**30), "name": ["x"], "exit_code": "q"},
+    {"role": ["user"], "text": {"a": [1]}},
+    {"seq": True},
+    {"seq": 999_999},
+]
+
+
+@pytest.mark.parametrize("item", ODD_TURNS, ids=str)
+def test_an_odd_turn_on_record_does_not_keep_the_goal_from_being_told_of(clew, item):
+    clew.agent(
+        "odd",
+        f"""
+        hello()
+        run("true")
+        call("reflect", turn=[{item!r}], prompt={{"folded": 10**9}})
+        say(len(hello()["state"]["transcript"]) > 0)
+        call("finish", success=False)
+        """,
+    )
+    goal = clew.start().submit(GOAL)
+    clew.wait("goal.failed", goal=goal)
+    assert clew.said(goal) == [True]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "hindsight=[{'insights': 'x' * 3000}]",
+        "hindsight=[{str(n): 'x' for n in range(50)}]",
+        "hindsight=[{'insights': 3}]",
+        "prompt={'chars': 10**400}",
+        "prompt={'folded': -1}",
+        "usage={'input': 10**400}",
+    ],
+)
+def test_a_record_with_a_value_that_is_none_is_refused_and_the_agent_goes_on(clew, told):
+    clew.agent(
+        "odd",
+        f"""
+        hello()
+        refused = ""
+        try:
+            call("reflect", {told})
+        except RefusedError as error:
+            refused = str(error)
+        say([bool(refused), hello()["state"]["iteration"]])
+        call("finish", success=False)
+        """,
+    )
+    goal = clew.start().submit(GOAL)
+    clew.wait("goal.failed", goal=goal)
+    assert clew.said(goal) == [[True, 0]]
+
+
+@pytest.mark.parametrize("tokens", ["'many'", "10**400", "-5", "[1]", "True"])
+def test_tokens_that_are_no_count_cost_nothing(clew, tokens):
+    clew.agent(
+        "odd",
+        f"""
+        hello()
+        call("reflect", tool_calls=[{{"cost": {{"tokens": {tokens}}}}}])
+        say(hello()["state"]["iteration"])
+        call("finish", success=False)
+        """,
+    )
+    goal = clew.start().submit(GOAL)
+    clew.wait("goal.failed", goal=goal)
+    assert clew.said(goal) == [1]
