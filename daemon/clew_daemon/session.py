@@ -240,6 +240,22 @@ class Session:
     # -- life --------------------------------------------------------------------------------------
 
     async def _start(self) -> None:
+        output = await self._connect()
+        assert self._cell is not None  # noqa: S101 - connected
+        self._began = self._acted_at = time.monotonic()
+        self._spawn(self._drain(output))
+        self._spawn(self._wait_exit(self._cell))
+        await self._record_start(self._cell)
+        await self.look()
+        with self.entering() as core:
+            core.start(time.time())
+        await self.commit()
+        self.ready.set()
+        for coroutine in (self._serve(), self._watch()):
+            self._spawn(coroutine)
+
+    async def _connect(self) -> int:
+        """Spawn the agent at the other end of a new channel; gives the pipe of what it prints."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         output, output_w = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -255,18 +271,8 @@ class Session:
             raise
         finally:
             os.close(output_w)
-        self._began = self._acted_at = time.monotonic()
         self._channel = await Channel.over(ours)
-        self._spawn(self._drain(output))
-        self._spawn(self._wait_exit(self._cell))
-        await self._record_start(self._cell)
-        await self.look()
-        with self.entering() as core:
-            core.start(time.time())
-        await self.commit()
-        self.ready.set()
-        for coroutine in (self._serve(), self._watch()):
-            self._spawn(coroutine)
+        return output
 
     async def _record_start(self, cell: Cell) -> None:
         event = ev.WorkerStarted(

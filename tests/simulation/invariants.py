@@ -1,0 +1,221 @@
+"""What must hold whatever happens, one named function each: it gives "" or what is wrong.
+
+They know the record and the simulated world, and none of the daemon's own bookkeeping.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from clew_shared import events as ev
+from clew_shared import protocol
+from clew_shared.core import IN_FLIGHT_MAX
+from clew_shared.fold import FEEDBACK_KEPT, SET_ASIDE_KEPT
+from clew_shared.model import ACTIONS_KEPT, Result
+from clew_shared.state import CALLS_KEPT, EVERYWHERE, INSIGHTS_KEPT, STEPS_KEPT, THOUGHTS_KEPT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from clew_shared.state import State
+
+INVARIANTS: dict[str, str] = {}
+"""Every invariant by its name, with its sentence."""
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+    def __init__(self, name: str, said: str) -> None:
+        super().__init__(f"{name}: {said}")
+        self.name = name
+
+
+def invariant(rule: Callable[..., str]) -> Callable[..., None]:
+    """Name a rule by its function, and raise where it does not hold."""
+    INVARIANTS[rule.__name__] = (rule.__doc__ or "").strip()
+
+    @wraps(rule)
+    def hold(*args: Any, **named: Any) -> None:
+        if said := rule(*args, **named):
+            raise Violation(rule.__name__, said)
+
+    return hold
+
+
+@invariant
+def state_is_the_fold_of_the_record(goal: str, state: bytes, folded: bytes) -> str:
+    """The state that the daemon judges by is, byte for byte, the fold of what it has written."""
+    if state == folded:
+        return ""
+    at = next((n for n, (a, b) in enumerate(zip(state, folded, strict=False)) if a != b), -1)
+    return f"{goal} differs at byte {at}: {state[at - 60 : at + 60]!r} is not {folded[at - 60 : at + 60]!r}"
+
+
+@invariant
+def a_snapshot_and_its_tail_are_the_whole_fold(goal: str, begun: bytes, whole: bytes) -> str:
+    """A start from a snapshot gives, byte for byte, the state that the whole record gives."""
+    return "" if begun == whole else f"{goal} starts from another state than its record tells"
+
+
+@invariant
+def nothing_is_heard_that_is_not_recorded(
+    what: str, seq: int, recorded: Mapping[int, tuple[str, ev.Event]], goal: str, kinds: Any
+) -> str:
+    """No verdict, outcome, intervention, escalation or end is told before it is durable."""
+    found_goal, event = recorded.get(seq, ("", None))
+    if found_goal == goal and isinstance(event, kinds):
+        return ""
+    return f"{what} was told of #{seq} of {goal}; on record there is {event!r}"
+
+
+@invariant
+def nothing_is_told_of_words_that_are_not_recorded(what: str, known: Iterable[str]) -> str:
+    """What an agent or a person is told is on record, word for word."""
+    return "" if what in known else f"{what!r} was told and is not on record"
+
+
+@invariant
+def an_action_runs_only_when_its_permission_is_recorded(
+    goal: str, epoch: int, seq: int, event: ev.Event | None
+) -> str:
+    """Hands move only for an action whose permission is durable, of their own epoch."""
+    if isinstance(event, ev.ActionAllowed) and event.epoch == epoch:
+        return ""
+    return f"#{seq} of {goal} was carried out in epoch {epoch}; on record there is {event!r}"
+
+
+@invariant
+def an_allowed_action_runs_at_most_once(goal: str, seq: int, acted: set[int]) -> str:
+    """One permission moves the hands once, over any number of deaths."""
+    return f"#{seq} of {goal} was carried out twice" if seq in acted else ""
+
+
+@invariant
+def an_action_ends_at_most_once(goal: str, seq: int, began: set[int], ended: set[int]) -> str:
+    """Each action has one end on record: an outcome or an interruption, of something that began."""
+    if seq not in began:
+        return f"#{seq} of {goal} ended and had not begun"
+    return f"#{seq} of {goal} ended twice" if seq in ended else ""
+
+
+@invariant
+def a_blocked_action_is_not_allowed(
+    event: ev.ActionAllowed, world: str, blocks: Mapping[str, set[str]]
+) -> str:
+    """What is blocked is not allowed in its scope while the world is as it was, over any number of restarts."""
+    held = blocks.get(event.signature, set())
+    if world in held or EVERYWHERE in held:
+        return f"{event.signature} was allowed; it is blocked in {sorted(held)}, the world is {world!r}"
+    return ""
+
+
+@invariant
+def a_block_holds_in_the_world_on_the_disk(
+    event: ev.ActionAllowed, disk: str, blocked_at: Mapping[str, set[str]]
+) -> str:
+    """What was blocked is not allowed while the files on the disk are those of then, whatever is believed."""
+    if disk and disk in blocked_at.get(event.signature, set()):
+        return f"{event.signature} was allowed, and the files are those it was blocked with"
+    return ""
+
+
+@invariant
+def only_a_goal_at_work_acts(event: ev.ActionAllowed, state: State) -> str:
+    """An action is allowed only to the living epoch of a goal that is in progress and waits for no replan."""
+    if state.goal.status != "in_progress" or not state.working or state.replan_required:
+        return f"allowed while {state.goal.status}, working {state.working}, {state.replan_required!r}"
+    return "" if event.epoch == state.epoch else f"epoch {event.epoch} acts, {state.epoch} lives"
+
+
+@invariant
+def two_epochs_never_live_at_once(goal: str, role: str, alive: list[str]) -> str:
+    """A worker begins when nothing of the one before it lives any more."""
+    return f"a new {role} of {goal} began beside {', '.join(alive)}" if alive else ""
+
+
+@invariant
+def restart_intensity_holds(goal: str, crashes: int, allowed: int, window_s: float) -> str:
+    """After `max_restarts` crashes in `window_s` no worker begins until a person was asked."""
+    if crashes <= allowed:
+        return ""
+    return f"a worker of {goal} began after {crashes} crashes in {window_s:g} s; {allowed} are allowed"
+
+
+@invariant
+def every_goal_ends_or_waits_for_a_named_reason(goal: str, state: State, why: str) -> str:
+    """In a bounded time a goal ends, or says for what or for whom it waits."""
+    if state.ended or why:
+        return ""
+    named = state.reason and (state.paused or state.wait_until is not None or state.question)
+    if state.goal.status in ("waiting", "blocked") and named:
+        return ""
+    return f"{goal} is {state.goal.status}, reason {state.reason!r}, and nobody is asked"
+
+
+@invariant
+def nothing_grows_without_bound(state: State) -> str:
+    """Each list of a state keeps to its limit, each table to the number of things that were done."""
+    subtasks = [s for t in state.goal.tasks for s in t.subtasks]
+    lists = (
+        ("steps", len(state.scope.steps), STEPS_KEPT),
+        ("said", len(state.attention.said), THOUGHTS_KEPT),
+        ("calls", len(state.calls), CALLS_KEPT),
+        ("in_flight", len(state.in_flight), IN_FLIGHT_MAX),
+        ("feedback", len(state.feedback), FEEDBACK_KEPT),
+        ("feedback_untold", len(state.feedback_untold), FEEDBACK_KEPT),
+        ("set_aside", len(state.set_aside), SET_ASIDE_KEPT),
+        ("actions", max((len(s.actions) for s in subtasks), default=0), ACTIONS_KEPT),
+        ("insights", max((len(s.insights) for s in subtasks), default=0), INSIGHTS_KEPT),
+    )
+    done = state.actions_total + state.blocked_total
+    scope = state.scope
+    tables = (
+        ("loop_counts", len(scope.loop_counts), done),
+        ("blocks", len(scope.blocks), done),
+        ("tallies", sum(map(len, scope.tallies.values())), done),
+        ("outcomes", len(scope.outcomes), done),
+        ("writers", len(scope.writers), done),
+        ("misuses", len(scope.misuses), done),
+        ("changes", sum(map(len, state.changes.values())), done),
+        ("raised", len(state.attention.raised), 5),
+    )
+    over = [f"{name}: {size} of {limit}" for name, size, limit in lists + tables if size > limit]
+    return ", ".join(over)
+
+
+@invariant
+def what_the_record_keeps_is_bounded_by_what_was_allowed(refused: int, limit: int) -> str:
+    """An agent that goes on proposing what is refused is handed to a person; the record does not fill for ever."""
+    return f"{refused} refusals in one epoch, {limit} are plenty" if refused > limit else ""
+
+
+@invariant
+def a_transcript_read_back_is_valid(told: Mapping[str, Any]) -> str:
+    """What a new epoch is told of its subtask fits a line, is folded no further than it is long, and is whole."""
+    entries, folded = told["transcript"], told["folded"]
+    if not 0 <= folded <= len(entries):
+        return f"{folded} of {len(entries)} entries are folded"
+    if len(protocol.line(dict(told))) > protocol.LINE_BYTES_MAX:
+        return "it does not fit a line"
+    results = {*map(str, Result)}
+    for entry in entries:
+        if "role" not in entry and entry.get("result") not in results:
+            return f"{entry!r} is neither words nor a finished call"
+    seqs = [entry["seq"] for entry in entries if entry.get("seq", 0) > 0]
+    return "" if len(set(seqs)) == len(seqs) else f"a call stands in it twice: {seqs}"
+
+
+@invariant
+def history_has_every_action_once(goal: str, shown: list[int], ended: set[int]) -> str:
+    """The history of a goal has each action that ended exactly once."""
+    if len(set(shown)) == len(shown) and set(shown) == ended:
+        return ""
+    return f"{goal}: {sorted(set(shown) ^ ended)} differ, or one stands there twice"
+
+
+@invariant
+def no_part_of_the_daemon_fails(event: str, said: str) -> str:
+    """No task of the daemon ends by an error that nobody expected."""
+    return f"{event} {said}"

@@ -1,0 +1,240 @@
+"""Simulated processes: an agent, an executor, the line between them and the daemon, and the files they act on.
+
+The daemon's `Cell`, `Session` and `Channel` keep their shapes; only what is below them is played.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.executor import ExecutorDied
+from clew_daemon.nursery import Cell, SpawnError
+from clew_shared import protocol
+from clew_shared.cellwire import Checked, Done
+from clew_shared.cellwire import World as Digest
+
+if TYPE_CHECKING:
+    from sim_world import World
+
+KILLED = 137
+
+
+@dataclass
+class Files:
+    """A workspace: names and contents, and what was done there, by the number of the action."""
+
+    contents: dict[str, str] = field(default_factory=dict)
+    there: bool = True
+    polls: int = 0
+
+    def digest(self) -> str:
+        body = json.dumps(sorted(self.contents.items())).encode()
+        return hashlib.sha256(body).hexdigest()[:32]
+
+    def perform(self, tool: str, args: dict[str, Any], luck: float) -> tuple[str, str, int | None]:
+        """Carry out an action; gives result, output and exit code. The same in the same world, but for luck."""
+        match tool:
+            case "write_file":
+                known = args["path"] in self.contents
+                self.contents[args["path"]] = args["content"]
+                return "success", "changed" if known else "created", None
+            case "read_file" if args["path"] in self.contents:
+                return "success", self.contents[args["path"]], None
+            case "read_file":
+                return "error", f"no such file: {args['path']}", None
+            case "wait":
+                return "success", "", None
+            case _:
+                return self._command(str(args.get("cmd", "")), luck)
+
+    def _command(self, cmd: str, luck: float) -> tuple[str, str, int | None]:
+        word, _, name = cmd.partition(" ")
+        if word == "test":
+            good = self.contents.get(name) == "good"
+            return ("success", "1 passed in 0.1s", 0) if good else ("failure", "1 failed", 1)
+        if word == "toggle":
+            self.contents[name] = "on" if self.contents.get(name) == "off" else "off"
+            return "success", "", 0
+        if word == "poll":
+            self.polls += 1
+            return "success", f"step {self.polls} of 100", 0
+        if word == "flaky":
+            return ("success", "ok", 0) if luck < 0.4 else ("failure", "HTTP 429", 1)
+        return ("timeout", "", None) if luck < 0.05 else ("failure", f"{word}: not found", 127)
+
+
+class Child:
+    """A process that the daemon waits for; its end is noticed a while after it."""
+
+    def __init__(self, world: World, pid: int) -> None:
+        self.pid = pid
+        self.alive = True
+        self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._world = world
+        self.ends: list[Any] = []
+        """What else happens when it ends: its task is cancelled, its socket closed."""
+
+    def kill(self, signum: int = 9) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._world.rng.uniform(0.0, 0.2 if signum == 15 else 0.01), self.end)
+
+    def end(self, code: int = KILLED) -> None:
+        if not self.alive:
+            return
+        self.alive = False
+        for end in self.ends:
+            end()
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._world.notice_s(), self._noticed, code)
+
+    def _noticed(self, code: int) -> None:
+        if not self.ended.done():
+            self.ended.set_result(code)
+
+
+class Children:
+    """Nobody is left over: what a cell leaves ends with it."""
+
+    spawning = 0
+
+    def sweep(self) -> None:
+        pass
+
+
+def cell(world: World, goal: str, role: str) -> Cell:
+    """Start a process in a cell."""
+    child = Child(world, world.next_pid())
+    world.watch.spawned(goal, role, child)
+    return Cell(child, child.pid, "guard", (), Children())
+
+
+class SimChannel:
+    """The daemon's end of the line to an agent; what is sent arrives in order, later."""
+
+    def __init__(self, world: World, goal: str, epoch: int) -> None:
+        self._world, self._goal, self._epoch = world, goal, epoch
+        self._loop = asyncio.get_running_loop()
+        self._incoming: deque[bytes | None] = deque()
+        self._wake = asyncio.Event()
+        self._arrives = 0.0
+        self._closed = False
+        self.deaf = False
+        self.heard_at = self._loop.time()
+        self.outgoing: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    # the daemon's side
+
+    async def receive(self) -> dict[str, Any] | None:
+        while not self._incoming:
+            self._wake.clear()
+            await self._wake.wait()
+        line = self._incoming[0]
+        if line is None:
+            return None
+        self._incoming.popleft()
+        self.heard_at = self._loop.time()
+        return protocol.parse(line)
+
+    async def send(self, line: bytes) -> bool:
+        if self._closed:
+            return False
+        if self.deaf:
+            await asyncio.sleep(30.0)
+            return False
+        message = json.loads(line)
+        self._world.watch.heard(self._goal, self._epoch, message)
+        self.outgoing.put_nowait(message)
+        return True
+
+    def close(self) -> None:
+        self._closed = True
+
+    # the agent's side
+
+    def say(self, line: bytes | None) -> None:
+        """Send a line to the daemon; None ends the connection."""
+        self._arrives = max(self._arrives, self._loop.time() + self._world.wire_s())
+        self._loop.call_at(self._arrives, self._arrive, line)
+
+    def _arrive(self, line: bytes | None) -> None:
+        if not self._closed:
+            self._incoming.append(line)
+            self._wake.set()
+
+
+class SimExecutor:
+    """The hands of a worker: does what the daemon allowed, in the simulated workspace."""
+
+    def __init__(self, world: World, goal: str, epoch: int) -> None:
+        self._world, self._goal, self._epoch = world, goal, epoch
+        self.cell = cell(world, goal, "executor")
+
+    @classmethod
+    async def start(cls, _nursery: Any, spec: tuple[World, str, int]) -> SimExecutor:
+        world, goal, epoch = spec
+        await asyncio.sleep(world.rng.uniform(0.001, 0.05))
+        if fault := world.spawn_fault():
+            raise SpawnError(*fault)
+        return cls(world, goal, epoch)
+
+    @property
+    def alive(self) -> bool:
+        return not self.cell.guard.ended.done()
+
+    async def run(self, seq: int, tool: str, args: dict[str, Any], **limits: Any) -> Done:
+        world, rng = self._world, self._world.rng
+        self._living()
+        world.watch.acts(self._goal, self._epoch, seq, self.cell.guard)
+        began = asyncio.get_running_loop().time()
+        took = min(rng.expovariate(2.0), limits["timeout_s"])
+        await asyncio.sleep(took * rng.random())
+        self._living()
+        fate = rng.random()
+        if args.get("cmd") == "boom" and fate < 0.7:
+            self.cell.guard.end()
+        self._living()
+        files = world.files(self._goal)
+        result, output, code = files.perform(tool, args, rng.random())
+        if fate < world.chaos.executor_dies:
+            self.cell.guard.end()
+        await asyncio.sleep(took * rng.random())
+        self._living()
+        took = asyncio.get_running_loop().time() - began
+        digest = Digest(digest=files.digest(), entries=len(files.contents))
+        return Done(
+            id=0,
+            seq=seq,
+            result=result,
+            output=output,
+            exit_code=code,
+            duration_s=took,
+            world=digest if rng.random() > world.chaos.digest_fails else None,
+        )
+
+    async def digest(self) -> str:
+        self._living()
+        await asyncio.sleep(self._world.rng.uniform(0.0, 0.02))
+        self._living()
+        return self._world.files(self._goal).digest()
+
+    async def check(self, name: str, cmd: str, **_: Any) -> Checked:
+        self._living()
+        await asyncio.sleep(self._world.rng.expovariate(2.0))
+        self._living()
+        luck = self._world.rng.random()
+        result, output, code = self._world.files(self._goal).perform("run_cmd", {"cmd": cmd}, luck)
+        return Checked(
+            id=0, name=name, result=result, exit_code=code, output=output, duration_s=0.1
+        )
+
+    async def end(self) -> None:
+        await self.cell.kill()
+
+    def _living(self) -> None:
+        if not self.cell.guard.alive:
+            raise ExecutorDied("ended with code 137")

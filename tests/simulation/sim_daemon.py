@@ -1,0 +1,285 @@
+"""The daemon in the simulated world: its own supervisor, sessions, methods, book, people and reviewer, as they are.
+
+Replaced are what touches the machine (clocks, chance, processes, the line, the ledger's disk, files) and, of the
+shell around, `app` and the publisher: `run` keeps the order in which `app` starts and stops its parts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import sys
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from sim_agent import SimAgent
+from sim_cells import Children, SimChannel, SimExecutor, cell
+from sim_ledger import SimLedger
+
+from clew_daemon import book as book_module
+from clew_daemon import eventlog, report, reviewer, session, supervisor, vitals
+from clew_daemon.book import Book
+from clew_daemon.context import Daemon
+from clew_daemon.control import ControlError
+from clew_daemon.keys import Keys
+from clew_daemon.nursery import SpawnError
+from clew_daemon.people import People
+from clew_daemon.playbook import Playbook
+from clew_daemon.reload import reload
+from clew_daemon.reviewer import Reviewer
+from clew_daemon.session import Ended, Session
+from clew_daemon.slots import Slots
+from clew_daemon.supervisor import Supervisor
+from clew_shared.ledger import LedgerError, LedgerState
+from clew_shared.settings import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sim_loop import Loop
+    from sim_world import World
+
+REQUESTS = ("feedback", "feedback", "unblock", "pause", "resume", "resume", "cancel", "retry", "retry")
+CALM_S = 1_500.0
+"""So long after the last disturbance every goal must have come to rest."""
+
+
+class SimSession(Session):
+    """A session whose processes are played."""
+
+    world: World
+
+    async def _connect(self) -> int:
+        world = self.world
+        await asyncio.sleep(world.rng.uniform(0.001, 0.05))
+        if fault := world.spawn_fault():
+            raise SpawnError(*fault)
+        self._cell = cell(world, self.goal_id, "agent")
+        channel = SimChannel(world, self.goal_id, self.epoch)
+        self._channel = channel  # type: ignore[assignment]
+        agent = SimAgent(world, channel, self.goal_id, self.core.state.spec.agent)
+        child: Any = self._cell.guard
+        task = asyncio.ensure_future(agent.live())
+        task.add_done_callback(lambda t: t.cancelled() or child.end(t.result()))
+        child.ends += [task.cancel, lambda: channel.say(None)]
+        world.trace(self.goal_id, f"epoch {self.epoch} is {agent.character}")
+        return -1
+
+    async def _drain(self, fd: int) -> None:
+        del fd
+
+    def _over_memory(self) -> Ended | None:
+        much = not self.world.calm and self.world.rng.random() < self.world.chaos.memory
+        return Ended("crash", "memory", "too much") if much else None
+
+    def _executor_spec(self) -> Any:
+        return self.world, self.goal_id, self.epoch
+
+
+class SimPublisher:
+    """Publishes nothing."""
+
+    def open(self, goal: str) -> None:
+        pass
+
+    async def settle(self, goal: str) -> None:
+        pass
+
+
+class SimLog:
+    """Hears what the daemon logs: errors that nobody expected are violations."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def error(self, event: str, **fields: Any) -> None:
+        if event in ("daemon.bug", "goal.run_failed"):
+            self._world.watch.failed(event, str(fields.get("error")))
+
+    def warning(self, event: str, **fields: Any) -> None:
+        if event == "worker.hung":
+            self._world.trace(str(fields.get("goal")), "hung")
+
+    info = debug = critical = lambda *_, **__: None
+
+
+class SimDaemon:
+    """One incarnation of the daemon."""
+
+    def __init__(self, world: World, loop: Loop) -> None:
+        self.world, self.loop = world, loop
+        self.stop = asyncio.Event()
+        self.ledger: SimLedger | None = None
+        self.settled = False
+
+    async def run(self) -> None:
+        """Start, serve, stop, in the order of the app."""
+        world = self.world
+        self.ledger = SimLedger(world, self.loop, self._ledger_state)
+        book = Book(self.ledger, world.settings)  # type: ignore[arg-type]
+        self.daemon = Daemon(
+            places=SimpleNamespace(outbox=None),  # type: ignore[arg-type]
+            settings=world.settings,
+            keys=Keys({}),
+            book=book,
+            playbook=Playbook(book),
+            children=Children(),  # type: ignore[arg-type]
+            nursery=None,  # type: ignore[arg-type]
+            slots=Slots(lambda: None),
+            publisher=SimPublisher(),  # type: ignore[arg-type]
+        )
+        world.watch.begins(book)
+        book.listeners.append(world.watch.listened)
+        self.daemon.playbook.load()
+        self.supervisor = Supervisor(self.daemon)
+        self.reviewer = Reviewer(self.daemon)
+        self.people = People(self.daemon, self.supervisor)
+        tasks: list[asyncio.Task[Any]] = []
+        try:
+            self.reviewer.start()
+            await self.supervisor.start()
+            tasks += [asyncio.ensure_future(c()) for c in (self._drop, self._ask, self._reload, self._jump, self._settle)]  # fmt: skip
+            await self.stop.wait()
+        except LedgerError:
+            world.trace("daemon", "could not start: the ledger failed")
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.supervisor.stop()
+            await self.reviewer.stop()
+            self.ledger.die()
+
+    def _ledger_state(self, state: LedgerState) -> None:
+        if state is LedgerState.FAILED:
+            self.stop.set()
+
+    # -- what people and the machine do -----------------------------------------------------------------
+
+    async def _drop(self) -> None:
+        """Accept what is in the inbox: a goal stays there until it is durably accepted."""
+        with contextlib.suppress(LedgerError):
+            for goal in self.world.goals:
+                if goal.goal_id in self.daemon.book.cores:
+                    continue
+                await asyncio.sleep(self.world.rng.expovariate(0.5))
+                await self.daemon.book.accept(goal, b"text")
+                self.supervisor.wake()
+
+    async def _ask(self) -> None:
+        """Let people ask for this and that, each request answered before the next or not."""
+        rng, pending = self.world.rng, set()
+        while self.world.requests > 0:
+            await asyncio.sleep(rng.expovariate(1 / 8))
+            self.world.requests -= 1
+            task = asyncio.ensure_future(self._request(rng.choice(REQUESTS)))
+            pending.add(task)
+            if rng.random() < 0.5:
+                await asyncio.wait([task])
+        for task in pending:
+            await asyncio.wait([task])
+
+    async def _request(self, name: str) -> None:
+        cores = self.daemon.book.cores
+        if not cores:
+            return
+        goal = self.world.rng.choice(list(cores))
+        blocked = cores[goal].state.blocked_actions
+        text = f"advice {self.world.requests}"
+        params = {"goal": goal, "text": text, "signature": blocked[0] if blocked else "none"}
+        try:
+            answer = await getattr(self.people, name)(params)
+        except (ControlError, LedgerError) as error:
+            self.world.trace("person", f"{name} {goal}: {str(error)[:80]}")
+            return
+        self.world.trace("person", f"{name} {goal}: {answer['status']}")
+        if name == "feedback":
+            self.world.watch.told(goal, text)
+
+    async def _reload(self) -> None:
+        """Change thresholds while goals run; sometimes the file is broken."""
+        while self.world.reloads > 0:
+            await asyncio.sleep(self.world.rng.expovariate(1 / 10))
+            self.world.reloads -= 1
+            broken = self.world.rng.random() < 0.2
+            text = "[loops]\nrepeat_limit = 0" if broken else self.world.config()
+            file: Any = SimpleNamespace(exists=lambda: True, read_text=lambda t=text, **_: t)
+            try:
+                taken = reload(file, {}, self.daemon.settings)
+            except SettingsError:
+                continue
+            self.world.note(taken.settings)
+            self.world.settings = self.daemon.settings = taken.settings
+            self.daemon.book.adopt(taken.settings)
+            self.supervisor.reloaded()
+            self.world.trace("daemon", "reloaded")
+
+    async def _jump(self) -> None:
+        """Set the wall clock, forwards and backwards."""
+        while self.world.jumps > 0:
+            await asyncio.sleep(self.world.rng.expovariate(1 / 10))
+            self.world.jumps -= 1
+            by_s = self.world.rng.choice([-86_400.0, -60.0, 3_600.0])
+            self.world.clock.jump(by_s)
+            self.world.trace("clock", f"set by {by_s:g} s")
+
+    async def _settle(self) -> None:
+        """End the life when all goals rest and nothing more is to come."""
+        world, since = self.world, None
+        while True:
+            await asyncio.sleep(2.0)
+            if world.requests or world.reloads or world.jumps or world.deaths:
+                continue
+            since = world.clock.now if since is None else since
+            world.calm = True
+            if len(self.daemon.book.cores) < len(world.goals):
+                continue
+            if self._resting() or world.clock.now - since > CALM_S:
+                self.settled = True
+                self.stop.set()
+                return
+
+    def _resting(self) -> bool:
+        states = self.daemon.book.states()
+        if self.supervisor.running or any(s.working for s in states.values()):
+            return False
+        return all(
+            s.ended or s.goal.status == "blocked" or s.paused
+            or (s.goal.status == "queued" and all(not r.working for r in states.values()))
+            for s in states.values()
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def in_place_of_the_machine(world: World) -> Iterator[None]:
+    """Put the world's clocks, chance and processes in the place of the machine's, for every part of the daemon."""
+    put: list[tuple[Any, str, Any]] = []
+
+    def replace(module: Any, name: str, value: Any) -> None:
+        put.append((module, name, getattr(module, name)))
+        setattr(module, name, value)
+
+    log = SimLog(world)
+    for name, module in sorted(sys.modules.items()):
+        if name.startswith("clew_daemon.") and not name.startswith("clew_daemon.cli"):
+            if getattr(module, "time", None) is time:
+                replace(module, "time", world.clock)
+            if getattr(module, "random", None) is random:
+                replace(module, "random", SimpleNamespace(random=world.rng.random))
+    for module in (supervisor, session, reviewer, eventlog):
+        replace(module, "log", log)
+    replace(supervisor, "Session", type("LifeSession", (SimSession,), {"world": world}))
+    replace(supervisor, "Path", lambda path: SimpleNamespace(mkdir=lambda **_: world.make(path)))
+    replace(supervisor, "cells", SimpleNamespace(private=lambda *_: ()))
+    replace(report, "write", lambda *_: None)
+    replace(session, "Executor", SimExecutor)
+    replace(session, "os", SimpleNamespace(path=SimpleNamespace(isdir=world.is_there)))
+    replace(vitals, "created", lambda _: 0.0)
+    replace(book_module, "SNAPSHOT_EVERY", world.snapshot_every)
+    try:
+        yield
+    finally:
+        for module, name, value in reversed(put):
+            setattr(module, name, value)

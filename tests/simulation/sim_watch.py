@@ -1,0 +1,297 @@
+"""Looks on while the daemon runs in the simulated world, and holds every event against the invariants."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import invariants as hold
+
+from clew_shared import events as ev
+from clew_shared.fold import apply
+from clew_shared.state import EVERYWHERE, State, dump
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from invariants import Violation
+    from sim_cells import Child
+    from sim_world import World
+
+    from clew_daemon.book import Book
+    from clew_shared.core import Recorded
+    from clew_shared.ledger import Row
+
+REFUSALS_MAX = 2_500
+VERDICTS = (ev.ActionAllowed, ev.ActionBlocked)
+
+
+@dataclass
+class Goal:
+    """What the watch knows of one goal: its own fold of the record, and its own account of blocks."""
+
+    state: State
+    blocks: dict[str, set[str]] = field(default_factory=dict)
+    blocked_at: dict[str, set[str]] = field(default_factory=dict)
+    inherited: tuple[dict[str, set[str]], dict[str, set[str]]] = field(default=({}, {}))
+    began: set[int] = field(default_factory=set)
+    ended: set[int] = field(default_factory=set)
+    deadly: set[str] = field(default_factory=set)
+    refused: int = 0
+
+    def take(self, seq: int, event: ev.Event, disk: str) -> None:
+        """Hold an event against what was before it, then take it in; `disk` names the files of that moment."""
+        match event:
+            case ev.ActionAllowed():
+                hold.only_a_goal_at_work_acts(event, self.state)
+                hold.a_blocked_action_is_not_allowed(event, self.state.world, self.blocks)
+                hold.a_block_holds_in_the_world_on_the_disk(event, disk, self.blocked_at)
+                self.began.add(seq)
+            case ev.ActionBlocked():
+                self._blocked(seq, event, disk)
+            case ev.ActionFinished() | ev.ActionInterrupted():
+                hold.an_action_ends_at_most_once(self.state.goal_id, event.of, self.began, self.ended)
+                self.ended.add(event.of)
+            case ev.WorkerStarted():
+                self.refused = 0
+            case _:
+                self._lift(event)
+        apply(self.state, event, seq)
+
+    def _blocked(self, seq: int, event: ev.ActionBlocked, disk: str) -> None:
+        self.refused += 1
+        if event.done:
+            self.began.add(seq)
+        else:
+            self.began.add(seq)
+            self.ended.add(seq)
+        hold.what_the_record_keeps_is_bounded_by_what_was_allowed(self.refused, REFUSALS_MAX)
+        if event.makes_block:
+            where = EVERYWHERE if event.everywhere else self.state.world
+            self.blocks.setdefault(event.signature, set()).add(where)
+            if event.makes_block == "crash":
+                self.deadly.add(event.signature)
+            if disk and where == disk:
+                self.blocked_at.setdefault(event.signature, set()).add(disk)
+
+    def _lift(self, event: ev.Event) -> None:
+        """End blocks with their scope, or by a person's word."""
+        match event:
+            case ev.Planned() if event.replan:
+                self.inherited = (_copy(self.blocks), _copy(self.blocked_at))
+            case ev.SubtaskStarted() if event.scope == "new":
+                self.blocks, self.blocked_at = {}, {}
+            case ev.SubtaskStarted() if event.scope == "inherit":
+                self.blocks, self.blocked_at = map(_copy, self.inherited)
+            case ev.FeedbackGiven():
+                self._by_a_person()
+            case ev.GoalRequeued() if event.reopen:
+                self._by_a_person()
+            case ev.Unblocked():
+                for blocks in (self.blocks, self.blocked_at, *self.inherited):
+                    blocks.pop(event.signature, None)
+                self.deadly.discard(event.signature)
+
+    def _by_a_person(self) -> None:
+        """Lift all blocks but those that hold everywhere because the worker died of them."""
+        keep = self.deadly
+        self.blocks = {s: {EVERYWHERE} for s in self.blocks if s in keep}
+        held = {s: {EVERYWHERE} for s in self.inherited[0] if s in keep}
+        self.blocked_at, self.inherited = {}, (held, {})
+
+
+def _copy(blocks: dict[str, set[str]]) -> dict[str, set[str]]:
+    return {signature: set(worlds) for signature, worlds in blocks.items()}
+
+
+class Watch:
+    """Sees what is queued, what is durable, what is heard, what acts and what begins."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.recorded: dict[int, tuple[str, ev.Event]] = {}
+        self.violation: Violation | None = None
+        self.goals: dict[str, Goal] = {}
+        self.counts: Counter[str] = Counter()
+        self._disks: dict[int, str] = {}
+        self._words: dict[str, set[str]] = {}
+        self._ends: dict[str, set[int]] = {}
+        self._acted: set[int] = set()
+        self._living: dict[str, list[tuple[str, Child]]] = {}
+        self._crashes: dict[str, list[float]] = {}
+        self._book: Book | None = None
+
+    def _hold(self, rule: Any, *args: Any) -> None:
+        """Hold a rule; the first that does not hold ends the life."""
+        try:
+            rule(*args)
+        except hold.Violation as violation:
+            self.violation = self.violation or violation
+            raise
+
+    # -- the record ------------------------------------------------------------------------------------
+
+    def begins(self, book: Book) -> None:
+        """A daemon has loaded its goals: they must be what the record tells."""
+        self._book, self.goals, self._crashes = book, {}, {}
+        rows = self._world.disk.rows
+        self._hold(_same_goals, sorted(book.cores), sorted(g for g in rows if g))
+        for goal, core in book.cores.items():
+            self.goals[goal] = self._replayed(goal, rows[goal])
+            whole = dump(self.goals[goal].state)
+            self._hold(hold.a_snapshot_and_its_tail_are_the_whole_fold, goal, dump(core.state), whole)
+
+    def _replayed(self, goal: str, rows: Iterable[Row]) -> Goal:
+        known = Goal(State(goal_id=goal))
+        for row in rows:
+            self._hold(known.take, row.seq, ev.decode(row.body), self._disks.get(row.seq, ""))
+        return known
+
+    def queued(self, rows: list[Row]) -> None:
+        """Events were decided on; the daemon's state has them already."""
+        touched = {}
+        for row in rows:
+            if not row.goal:
+                continue
+            event = ev.decode(row.body)
+            known = self.goals.setdefault(row.goal, Goal(State(goal_id=row.goal)))
+            self._world.trace(row.goal, f"#{row.seq} {_short(event)}")
+            self._disks[row.seq] = self._world.disk_digest(row.goal)
+            self._crashed(row.goal, event)
+            self._hold(known.take, row.seq, event, self._disks[row.seq])
+            self.counts[row.kind] += 1
+            touched[row.goal] = known
+        for goal, known in touched.items():
+            if self._book and goal in self._book.cores:
+                state = dump(self._book.cores[goal].state)
+                self._hold(hold.state_is_the_fold_of_the_record, goal, state, dump(known.state))
+            self._hold(hold.nothing_grows_without_bound, known.state)
+
+    def durable(self, rows: list[Row]) -> None:
+        """Events have reached the disk."""
+        for row in rows:
+            event = ev.decode(row.body) if row.goal else ev.decode_playbook(row.body)
+            self.recorded[row.seq] = (row.goal, event)
+            words = self._words.setdefault(row.goal, set())
+            if isinstance(event, ev.Intervened):
+                words.add(event.message)
+            elif isinstance(event, ev.Escalated):
+                words.add(event.to)
+            elif isinstance(event, ev.GoalBlocked):
+                words.add("person")
+            elif isinstance(event, ev.GoalEnded):
+                words.add("ended")
+            elif isinstance(event, ev.FeedbackGiven):
+                words.add(event.text)
+            elif isinstance(event, ev.ActionFinished | ev.ActionInterrupted):
+                self._ends.setdefault(row.goal, set()).add(event.of)
+
+    def listened(self, goal: str, records: list[Recorded]) -> None:
+        """The parts of the daemon that act on durable events heard of these."""
+        for one in records:
+            self._hold(
+                hold.nothing_is_heard_that_is_not_recorded,
+                "a listener", one.seq, self.recorded, goal, type(one.event),
+            )  # fmt: skip
+
+    # -- what is heard -----------------------------------------------------------------------------------
+
+    def heard(self, goal: str, epoch: int, message: dict[str, Any]) -> None:
+        """An agent of an epoch is told something."""
+        said = message.get("result")
+        if not isinstance(said, dict):
+            return
+        if "transcript" in said.get("state", {}):
+            self._hold(hold.a_transcript_read_back_is_valid, said["state"])
+        if (verdict := said.get("verdict")) and said.get("reason") != "stopped":
+            self._verdict(goal, said, verdict)
+        for word in (said.get("escalated_to"), (said.get("intervention") or {}).get("message")):
+            if word:
+                self.told(goal, word)
+        if said.get("accepted"):
+            self.told(goal, "ended")
+
+    def told(self, goal: str, words: str) -> None:
+        """Somebody is told words of a goal."""
+        known = self._words.get(goal, set())
+        self._hold(hold.nothing_is_told_of_words_that_are_not_recorded, words, known)
+
+    def _verdict(self, goal: str, said: dict[str, Any], verdict: str) -> None:
+        outcome = said.get("outcome")
+        if outcome and str(outcome.get("output")).startswith(("accepted", "not accepted")):
+            return  # `finish` as a tool: no action
+        seq, kinds = said["seq"], VERDICTS
+        rule = hold.nothing_is_heard_that_is_not_recorded
+        self._hold(rule, verdict, seq, self.recorded, goal, kinds)
+        if outcome and seq not in self._ends.get(goal, set()):
+            self._hold(rule, "the outcome", seq, {}, goal, kinds)
+
+    # -- what acts ---------------------------------------------------------------------------------------
+
+    def acts(self, goal: str, epoch: int, seq: int, guard: Child) -> None:
+        """The executor of an epoch begins to carry out an action."""
+        del guard
+        _, event = self.recorded.get(seq, ("", None))
+        rule = hold.an_action_runs_only_when_its_permission_is_recorded
+        self._hold(rule, goal, epoch, seq, event)
+        self._hold(hold.an_allowed_action_runs_at_most_once, goal, seq, self._acted)
+        self._acted.add(seq)
+        self.counts["acts"] += 1
+
+    def acts_itself(self, goal: str, seq: int) -> None:
+        """An agent with tools of its own begins an action that was allowed."""
+        self._hold(hold.an_allowed_action_runs_at_most_once, goal, seq, self._acted)
+        self._acted.add(seq)
+
+    def spawned(self, goal: str, role: str, child: Child) -> None:
+        """A process of a worker begins."""
+        alive = [(r, c) for r, c in self._living.get(goal, []) if c.alive]
+        rivals = [r for r, _ in alive if role == "agent" or r == role]
+        self._hold(hold.two_epochs_never_live_at_once, goal, role, rivals)
+        self._living[goal] = [*alive, (role, child)]
+        if role == "agent":
+            self._begins_again(goal)
+
+    def all_dead(self) -> None:
+        """The daemon died, and every worker with it."""
+        for living in self._living.values():
+            for _, child in living:
+                child.alive = False
+        self._living.clear()
+
+    def nobody_left(self) -> None:
+        """The daemon has stopped: nothing that it started lives."""
+        for goal, living in self._living.items():
+            alive = [role for role, child in living if child.alive]
+            self._hold(hold.two_epochs_never_live_at_once, goal, "daemon's end", alive)
+
+    def _crashed(self, goal: str, event: ev.Event) -> None:
+        times = self._crashes.setdefault(goal, [])
+        if isinstance(event, ev.GoalRequeued | ev.GoalStarted):
+            times.clear()  # a new run of the goal
+        if isinstance(event, ev.WorkerExited) and event.crash:
+            if event.active_s >= self._world.limits.healthy_s:
+                times.clear()
+            times.append(self._world.clock.now)
+
+    def _begins_again(self, goal: str) -> None:
+        limits = self._world.limits
+        since = self._world.clock.now - limits.window_s
+        crashes = sum(t > since for t in self._crashes.get(goal, []))
+        rule = hold.restart_intensity_holds
+        self._hold(rule, goal, crashes, limits.restarts, limits.window_s)
+
+    def failed(self, event: str, said: str) -> None:
+        """A part of the daemon logged what should never be."""
+        self._hold(hold.no_part_of_the_daemon_fails, event, said)
+
+
+def _same_goals(loaded: list[str], recorded: list[str]) -> None:
+    if loaded != recorded:
+        raise hold.Violation("a_snapshot_and_its_tail_are_the_whole_fold", f"{loaded} != {recorded}")
+
+
+def _short(event: ev.Event) -> str:
+    fields = event.model_dump(exclude_defaults=True, exclude={"kind", "at", "args", "message"})
+    return f"{event.kind} " + " ".join(f"{k}={str(v)[:40]}" for k, v in fields.items())

@@ -1,0 +1,241 @@
+"""Everything around the daemon that outlives it: the disk, the files, the clocks, chance, and what is to come.
+
+All chance comes from one generator, seeded with the number of the life, and all that happens stands in one trace.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sim_agent import CHARACTERS
+from sim_cells import Files
+from sim_ledger import Disk
+from sim_loop import Clock
+from sim_watch import Watch
+
+from clew_shared import events as ev
+from clew_shared.settings import Settings, load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+AGENTS = """
+[agents]
+default = "llm"
+[agents.llm]
+kind = "llm"
+model = "simulated"
+[agents.own]
+command = ["simulated"]
+own_tools = true
+[agents.plain]
+command = ["simulated"]
+"""
+KINDS = ("llm", "llm", "own", "plain", "runbook")
+
+
+@dataclass(slots=True)
+class Chaos:
+    """How often what goes wrong."""
+
+    executor_dies: float = 0.0
+    digest_fails: float = 0.0
+    disk_fails: float = 0.0
+    disk_full: float = 0.0
+    disk_slow: float = 0.0
+    spawn_fails: float = 0.0
+    mute: float = 0.0
+    memory: float = 0.0
+    workspace_lost: float = 0.0
+
+
+@dataclass(slots=True)
+class Limits:
+    """The loosest restart limits of a life, over all its reloads."""
+
+    restarts: int = 0
+    window_s: float = 1e9
+    healthy_s: float = 1e9
+
+
+class World:
+    """One life's surroundings; `rng` is the only source of chance."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.clock = Clock()
+        self.disk = Disk()
+        self.limits = Limits()
+        self.lines: list[str] = []
+        self.calm = False
+        self.watch = Watch(self)
+        self._files: dict[str, Files] = {}
+        self._pids = 1_000
+        rng = self.rng
+        self.chaos = Chaos(*(rng.choice([0.0, 0.0, p]) for p in (
+            0.05, 0.05, 0.01, 0.01, 0.05, 0.1, 0.1, 0.002, 0.02,
+        )))  # fmt: skip
+        self.settings = self.configure()
+        self.goals = [self._goal(n) for n in range(rng.choice([1, 1, 2, 3, 4]))]
+        self._characters = {g.goal_id: rng.choice(list(CHARACTERS)) for g in self.goals}
+        self.deaths = [self._death() for _ in range(rng.choice([0, 1, 1, 2, 4]))]
+        self.requests = rng.choice([0, 2, 4, 8])
+        self.reloads = rng.choice([0, 0, 1, 3])
+        self.jumps = rng.choice([0, 0, 1, 3])
+        self.snapshot_every = rng.choice([1, 5, 20, 500])
+
+    def trace(self, who: str, what: str) -> None:
+        """Write a line of the trace."""
+        self.lines.append(f"{self.clock.now - 1_000:10.3f} {who}: {what}")
+
+    # -- what is to come -----------------------------------------------------------------------------
+
+    def _death(self) -> tuple[str, float]:
+        """How a daemon ends: killed after so many callbacks, or told to stop after so many seconds."""
+        if self.rng.random() < 0.75:
+            return "killed", self.rng.expovariate(1 / self.rng.choice([20, 200, 1500]))
+        return "stopped", self.rng.expovariate(1 / 10)
+
+    def configure(self) -> Settings:
+        """Make a config with other thresholds."""
+        settings = load(self.config(), {}, "config.toml").settings
+        self.note(settings)
+        return settings
+
+    def note(self, settings: Settings) -> None:
+        """Remember the loosest limits that were ever in force."""
+        limits, now = self.limits, settings.restart
+        limits.restarts = max(limits.restarts, now.max_restarts)
+        limits.window_s = min(limits.window_s, now.window_s)
+        limits.healthy_s = min(limits.healthy_s, now.healthy_after_s)
+
+    def config(self) -> str:
+        """Write a config."""
+        rng = self.rng
+        tables = {
+            "daemon": {"max_workers": rng.choice([1, 2, 4])},
+            "heartbeat": {"interval_s": 1.0, "timeout_s": rng.choice([3.0, 8.0]), "stall_timeout_s": 15.0},
+            "restart": {
+                "max_restarts": rng.choice([1, 3, 5]),
+                "window_s": rng.choice([10.0, 60.0]),
+                "healthy_after_s": rng.choice([20.0, 60.0]),
+                "stop_grace_s": rng.choice([0.5, 2.0]),
+                "backoff_max_s": rng.choice([1.0, 10.0]),
+            },
+            "limits": {"max_actions": rng.choice([10, 40, 80]), "action_timeout_s": 10.0},
+            "loops": {
+                "progress_aware": rng.random() < 0.9,
+                "scope": rng.choice(["subtask", "subtask", "task", "goal"]),
+                "repeat_limit": rng.choice([2, 3, 4]),
+                "crash_limit": rng.choice([1, 2]),
+                "failure_limit": rng.choice([1, 2, 3]),
+                "blocked_limit": rng.choice([1, 3]),
+                "replan_limit": rng.choice([1, 2]),
+            },
+            "context": {"max_iterations": rng.choice([8, 30]), "max_tokens": rng.choice([256, 8000])},
+        }  # fmt: skip
+        lines = []
+        for table, keys in tables.items():
+            lines.append(f"[{table}]")
+            lines += [f"{key} = {_toml(value)}" for key, value in keys.items()]
+        return "\n".join(lines) + AGENTS
+
+    def _goal(self, n: int) -> ev.GoalAccepted:
+        rng, goal = self.rng, f"goal-{n}"
+        checks = {"ok": "test f0"} if rng.random() < 0.3 else {}
+        spec = ev.Spec(
+            description=f"the goal {n}",
+            workspace=f"/ws/{rng.choice([n, n, 0])}",
+            agent=rng.choice(KINDS),
+            checks=checks,
+            priority=rng.choice([0, 0, 5]),
+            max_iterations=rng.choice([None, None, 6]),
+            budget_tokens=rng.choice([None, None, 2_000]),
+            budget_wall_s=rng.choice([None, None, 20.0]),
+            not_before=self.clock.time() + 30 if rng.random() < 0.1 else None,
+            depends_on=(f"goal-{rng.randrange(n)}",) if n and rng.random() < 0.3 else (),
+        )
+        tasks = tuple(
+            ev.PlannedTask(
+                description=f"task {t}",
+                subtasks=tuple(
+                    ev.PlannedSubtask(description=f"subtask {t}.{s}", done=rng.random() < 0.1)
+                    for s in range(rng.randint(1, 2))
+                ),
+            )
+            for t in range(rng.choice([0, 1, 2]))
+        )
+        return ev.GoalAccepted(
+            at=self.clock.time(), goal_id=goal, spec=spec, tasks=tasks, identity=(goal,)
+        )
+
+    def character(self, goal: str) -> str:
+        """Give the character of a goal's next agent; most stay as they were."""
+        if self.rng.random() < 0.2:
+            return self.rng.choice(list(CHARACTERS))
+        return self._characters[goal]
+
+    # -- chance --------------------------------------------------------------------------------------
+
+    def thread_s(self) -> float:
+        return self.rng.uniform(0.0, 0.01)
+
+    def wire_s(self) -> float:
+        return self.rng.expovariate(1 / 0.01)
+
+    def notice_s(self) -> float:
+        """How long a death stays unnoticed."""
+        return self.rng.choice([0.0, 0.001, 0.3])
+
+    def commit_s(self) -> float:
+        slow = self.rng.random() < self.chaos.disk_slow
+        return self.rng.uniform(0.5, 8.0) if slow else self.rng.uniform(0.0005, 0.02)
+
+    def disk_fate(self) -> str:
+        luck = self.rng.random()
+        if self.calm:
+            return "well"
+        if luck < self.chaos.disk_fails:
+            return self.rng.choice(["lost", "kept"])
+        return "full" if luck < self.chaos.disk_fails + self.chaos.disk_full else "well"
+
+    def spawn_fault(self) -> tuple[str, str] | None:
+        if self.calm or self.rng.random() >= self.chaos.spawn_fails:
+            return None
+        return self.rng.choice([("spawn", "no process"), ("spawn", "no process"), ("sandbox", "no Landlock")])
+
+    def next_pid(self) -> int:
+        self._pids += 1
+        return self._pids
+
+    # -- the files -----------------------------------------------------------------------------------
+
+    def workspace(self, goal: str) -> str:
+        return next(g.spec.workspace for g in self.goals if g.goal_id == goal)
+
+    def files(self, goal: str) -> Files:
+        return self._files.setdefault(self.workspace(goal), Files())
+
+    def disk_digest(self, goal: str) -> str:
+        """Name the files as they are; "" for agents that act themselves, whose word is believed."""
+        spec = next(g.spec for g in self.goals if g.goal_id == goal)
+        return "" if spec.agent == "own" else self.files(goal).digest()
+
+    def is_there(self, workspace: str) -> bool:
+        files = self._files.setdefault(str(workspace), Files())
+        if not self.calm and self.rng.random() < self.chaos.workspace_lost:
+            files.there, files.contents = False, {}
+        return files.there
+
+    def make(self, workspace: Path | str) -> None:
+        """Make a folder; OSError where the disk does not let it."""
+        if not self.calm and self.rng.random() < self.chaos.workspace_lost:
+            raise OSError("read-only file system")
+        self._files.setdefault(str(workspace), Files()).there = True
+
+
+def _toml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value).replace("'", '"')
