@@ -265,3 +265,31 @@ async def test_head_and_hash_of_a_context_from_the_record_are_those_of_the_last_
         assert await run_llm(daemon, llm) == 75
     laid = lay_out(view_from(daemon.hello()))
     assert laid.sha == daemon.state.prompt.sha == daemon.state.calls[-1].sha
+
+
+async def test_a_turn_of_hundreds_of_calls_written_as_text_is_cut_and_still_told_of(
+    daemon, run_llm
+):
+    daemon.agent["mode"] = "json"
+    many = [
+        {"tool": "run_cmd", "args": {"cmd": f"echo {n}", "reflect": [{"insights": "i"}] * 3}}
+        for n in range(300)
+    ]
+    with ScriptedLlm(says(json.dumps({"tool_calls": many})), then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    assert len(daemon.params("act")) == 20
+    assert daemon.state.iteration == 1
+    (record,) = daemon.params("reflect")
+    assert len(record["tool_calls"]) == len(record["hindsight"]) == 20
+
+
+async def test_a_call_answered_by_the_agent_itself_is_told_of_however_long_it_was(daemon, run_llm):
+    secret = "password=hunter2hunter2"
+    long = calls(("finish", {"summary": f"{secret} " + "列" * 700_000}))
+    daemon.checks = {}
+    with ScriptedLlm(long, then=DOWN) as llm:
+        assert await run_llm(daemon, llm) == 75
+    (record,) = daemon.params("reflect")
+    assert len(json.dumps(record["turn"])) < 50_000
+    assert "hunter2" not in json.dumps(record["turn"])
+    assert "hunter2" not in llm.prompt(1)

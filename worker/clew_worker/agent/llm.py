@@ -20,6 +20,7 @@ from .client import AgentClient, Disconnected, RpcError
 from .json_mode import Reading
 from .life import Leave
 from .llm_client import (
+    CALLS_MAX,
     Completion,
     LlmClient,
     LlmError,
@@ -323,7 +324,7 @@ def _without_reflect(reading: Reading) -> Reading:
         args = dict(call.args)
         parts += reflecting.parts_of(args.pop(REFLECT.name, None))
         calls.append(replace(call, args=args))
-    return Reading(tuple(calls), reading.words, tuple(parts))
+    return Reading(tuple(calls[:CALLS_MAX]), reading.words, tuple(parts[: reflecting.PARTS_MAX]))
 
 
 def _costed(records: list[dict[str, Any]], usage: Usage) -> list[dict[str, Any]]:
