@@ -51,6 +51,8 @@ class Memory:
         self.prompt: dict[str, Any] = {}
         """What is told of the last prompt: see `clew_shared.events.Prompt`."""
         self._turn_from = self._told = 0
+        self._cut_to = 0
+        """So many characters of an output are in the transcript."""
         self._cuts = 0
         self._cut: tuple[Any, ...] = ()
         self._sent = ""
@@ -75,11 +77,21 @@ class Memory:
             self._turn_from = self._told = len(self.transcript)
             self.refusals = sum(c.result == "blocked" for c in self.calls)
             self._notes = max(0, *(-e.seq for e in self.transcript if isinstance(e, Call)), 0)
+            self._cut_to = self.output_limit()
+        elif self._cut_to != self.output_limit():
+            self._cut_anew()
         self.actions = sum(
             s.get("actions_total", 0) for t in state["goal"]["tasks"] for s in t["subtasks"]
         )
         if first:
             self._resume(state.get("prompt") or {})
+
+    def _cut_anew(self) -> None:
+        """Take the outputs as they are told since the config has another budget; not amid a turn that is untold."""
+        told = transcript_of(self.state)
+        if len(told) == len(self.transcript):
+            self.transcript = list(told)
+            self._cut_to = self.output_limit()
 
     def _resume(self, prompt: Mapping[str, Any]) -> None:
         """Go on with the form and the token count that the last epoch's calls ended with."""
