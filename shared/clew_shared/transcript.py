@@ -106,6 +106,7 @@ class Transcript:
         folded = event.prompt.folded if event.prompt else 0
         apply_hindsight(self._entries, self._turn_from, event.hindsight, folded)
         before = len(self._entries)
+        own = self._own_turn or event.turn or self._pending
         if event.turn:
             calls = {entry.seq: entry for entry in self._pending if isinstance(entry, Call)}
             told = [_told(item, calls) for item in event.turn]
@@ -116,9 +117,9 @@ class Transcript:
         self._pending = []
         if any(map(recorded, self._entries[before:])):
             self._turn_from = before
-        if self._own_turn:
+        if own:
             self.idea = next((h["next"] for h in event.hindsight if h.get("next")), "")
-        self._own_turn = True  # the first one told of is the turn that ended the subtask before
+        self._own_turn = True  # the first one may be the turn that ended the subtask before
         self._fold(folded)
 
     def _fold(self, count: int) -> None:

@@ -167,3 +167,10 @@ def test_entries_of_odd_types_are_read_as_empty():
     fold.take(1, reflected(turn=odd, prompt=ev.Prompt(folded=10**9)))
     assert [getattr(e, "args", {}) for e in fold.entries] == [{}] * 4
     assert len(told(fold.entries, fold.folded)) == 4
+
+
+def test_an_idea_of_the_very_first_turn_of_a_goal_is_kept():
+    record = Record()
+    record.act("a")
+    record.add(reflected(hindsight=({"next": "read it"},)))
+    assert record.read().idea == "read it"
