@@ -48,6 +48,8 @@ EXIT_TEMPORARY, EXIT_CONFIGURATION = 75, 78
 FINISHED_GRACE_S = 5.0
 MEMORY_EVERY_S = 0.5
 LAST_WORDS_S = 1.0
+OWED_REPLAN_MAX = 100
+"""So many messages without the replan that was asked for, and the goal goes to a person."""
 
 Kind = Literal["finished", "crash", "temporary", "configuration", "stopped", "unable"]
 
@@ -84,6 +86,7 @@ class Session:
         self._silence = asyncio.Event()
         self._busy = False
         self._greeted = False
+        self._owed = 0
         self._shown: list[dict[str, Any]] = []
         self._end: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self._tasks: list[asyncio.Task[Any]] = []
@@ -335,8 +338,11 @@ class Session:
     def _after(self) -> None:
         """See what the last message means for the worker: it may be over, or need a person."""
         state = self.core.state
-        if isinstance(self.agent, RunbookAgent) and state.replan_required in ("task", "goal"):
+        self._owed = self._owed + 1 if state.replan_required in ("task", "goal") else 0
+        if isinstance(self.agent, RunbookAgent) and self._owed:
             self._hand_over("the runbook cannot replan")
+        elif self._owed >= OWED_REPLAN_MAX:
+            self._hand_over(f"the agent went on for {self._owed} messages instead of replanning")
         if state.goal.status == "blocked":
             self.stop(f"the goal waits for a person: {state.reason}")
         elif state.ended and not self.stopping:

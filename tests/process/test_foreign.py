@@ -233,6 +233,14 @@ def test_an_agent_that_exits_instead_of_replanning_takes_the_goal_to_a_person(cl
     assert len(clew.seen("worker.started", goal=goal)) == 1
 
 
+def test_an_agent_that_goes_on_and_on_instead_of_replanning_takes_the_goal_to_a_person(clew):
+    clew.agent("deaf_to_it", ESCALATING + '\nhello()\nfail_twice()\nwhile True:\n    run("true")\n')
+    goal = clew.start().submit(by("deaf_to_it"))
+    blocked = clew.wait("goal.blocked", goal=goal)
+    assert "instead of replanning" in blocked["reason"]
+    assert "it cannot be done" in blocked["reason"]
+
+
 def test_feedback_reaches_a_running_agent_and_its_successors(clew):
     clew.agent("listener", "say(hello()['feedback'])\nsay(notice('feedback')['text'])\nos._exit(9)")
     goal = clew.start().submit(by("listener"))

@@ -193,16 +193,16 @@ def what_the_record_keeps_is_bounded_by_what_was_allowed(refused: int, limit: in
 
 @invariant
 def a_transcript_read_back_is_valid(told: Mapping[str, Any]) -> str:
-    """What a new epoch is told of its subtask fits a line, is folded no further than it is long, and is whole."""
+    """What a new epoch is told of its subtask fits a line, is folded no further than it is long, and every call has its end."""
     entries, folded = told["transcript"], told["folded"]
     if not 0 <= folded <= len(entries):
         return f"{folded} of {len(entries)} entries are folded"
-    if len(protocol.line(dict(told))) > protocol.LINE_BYTES_MAX:
+    if len(protocol.line({"transcript": entries})) > protocol.LINE_BYTES_MAX:
         return "it does not fit a line"
     results = {*map(str, Result)}
     for entry in entries:
-        if "role" not in entry and entry.get("result") not in results:
-            return f"{entry!r} is neither words nor a finished call"
+        if "role" not in entry and entry["seq"] > 0 and entry.get("result") not in results:
+            return f"{entry!r} is on record, and has no end"
     seqs = [entry["seq"] for entry in entries if entry.get("seq", 0) > 0]
     return "" if len(set(seqs)) == len(seqs) else f"a call stands in it twice: {seqs}"
 

@@ -25,9 +25,17 @@ CHARACTERS: dict[str, dict[str, float]] = {
     "odd": {"act": 4, "plan": 2, "finish": 2, "learn": 2, "hello": 2, "slot": 2, "advance": 2, "work": 6},
     "stubborn": {"repeat": 5, "act": 8, "think": 2},
 }  # fmt: skip
+PATIENCE_S = 60.0
+"""So long a foreign agent waits for an answer; nobody but itself watches whether it gets on."""
 THOUGHTS = ("I plan to search for it", "I plan to look for it", "hm", "let me run the test", "done?")
 WORDS = ("found the cause", "the test fails", "all is well", "")
 LEAVES = (75, 78)
+ODD_ENTRIES: tuple[dict[str, Any], ...] = (
+    {}, {"seq": True}, {"seq": "1", "args": 7}, {"role": 3}, {"role": "user", "text": ["x"]},
+    {"seq": 2.5, "name": {"a": 1}, "result": None}, {"seq": -9, "output": 4, "changed": "perhaps"},
+    {"role": "assistant", "text": "x" * 9_000}, {"seq": 10**30},
+)  # fmt: skip
+FOREIGN = ("own", "plain")
 
 
 class Gone(Exception):
@@ -60,7 +68,7 @@ class SimAgent:
         beat = asyncio.get_running_loop().create_task(self._beat())
         try:
             if self._rng.random() < self._world.chaos.mute:
-                await asyncio.sleep(1e6)  # never says hello
+                await self._idle()  # never says hello
             await self._hello()
             while True:
                 await asyncio.sleep(self._rng.expovariate(2.0))
@@ -85,7 +93,7 @@ class SimAgent:
         self._number += 1
         self._send({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
         while True:
-            message = await self._channel.outgoing.get()
+            message = await self._next()
             if message.get("method") == "stop" and self._rng.random() < 0.7:
                 raise Gone(0)
             if message.get("id") == self._number:
@@ -97,6 +105,21 @@ class SimAgent:
         if answer.get("reason") == "replan_required" and self._replan is None:
             self._replan = "task"
         return answer
+
+    async def _next(self) -> dict[str, Any]:
+        """Wait for the daemon's next word; a foreign agent gives up after a while."""
+        if self._kind not in FOREIGN:
+            return await self._channel.outgoing.get()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await self._channel.outgoing.get()
+        except TimeoutError:
+            raise Gone(1) from None
+
+    async def _idle(self) -> None:
+        """Beat, and do nothing: for ever where somebody watches for it."""
+        await asyncio.sleep(PATIENCE_S if self._kind in FOREIGN else 1e6)
+        raise Gone(1)
 
     # -- deeds ---------------------------------------------------------------------------------------
 
@@ -194,7 +217,7 @@ class SimAgent:
         self._turns += 1
         rng, turn, self._turn = self._rng, self._turn, []
         if self.character == "lying":
-            turn = [*turn, {"seq": rng.randrange(-1, 50)}, {"seq": True}, {"role": "user"}]
+            turn = [*turn, *rng.choices(ODD_ENTRIES, k=3), {"seq": rng.randrange(-1, 50)}]
         prompt = {"folded": rng.randrange(8), "cuts": self._turns, "chars": 900, "sha": "ab"}
         usage = {"input": rng.randrange(900), "output": rng.randrange(90), "seconds": 1.0}
         found = [{"insights": rng.choice(WORDS), "relevance": rng.choice(["high", "low"])}]
@@ -292,6 +315,9 @@ class SimAgent:
             if n % 3 == 0:
                 method, params = "think", {"text": self._rng.choice(THOUGHTS)}
             self._send({"jsonrpc": "2.0", "id": 50_000 + n, "method": method, "params": params})
+        if self._channel.deaf:
+            await asyncio.sleep(PATIENCE_S)
+            raise Gone(1)
 
     async def _garbage(self) -> None:
         line = self._rng.choice([b"{\n", b"\xff\n", b'{"jsonrpc":"2.0","id":[1]}\n', b"[]\n"])

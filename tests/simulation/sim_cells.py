@@ -26,15 +26,14 @@ KILLED = 137
 
 @dataclass
 class Files:
-    """A workspace: names and contents, and what was done there, by the number of the action."""
+    """A workspace: names and contents."""
 
     contents: dict[str, str] = field(default_factory=dict)
     there: bool = True
     polls: int = 0
 
     def digest(self) -> str:
-        body = json.dumps(sorted(self.contents.items())).encode()
-        return hashlib.sha256(body).hexdigest()[:32]
+        return hashlib.sha256(repr(sorted(self.contents.items())).encode()).hexdigest()[:32]
 
     def perform(self, tool: str, args: dict[str, Any], luck: float) -> tuple[str, str, int | None]:
         """Carry out an action; gives result, output and exit code. The same in the same world, but for luck."""

@@ -53,6 +53,7 @@ class SimLedger:
         self._next = self._disk.last
         self._jobs: list[Job] = []
         self._batch: list[Job] = []
+        self._told: list[Job] = []
         self._error: LedgerFailed | None = None
         self.state = LedgerState.OK
 
@@ -80,7 +81,7 @@ class SimLedger:
 
     def _put(self, job: Job) -> None:
         self._jobs.append(job)
-        if not self._batch:
+        if not self._batch and not self._told:
             self._begin()
 
     def _begin(self) -> None:
@@ -115,6 +116,7 @@ class SimLedger:
                 goal, kept = job.snapshot
                 disk.snapshots[goal] = kept
             self._world.watch.durable(job.rows)
+        self._told, self._batch = self._batch, []
 
     def _deliver(self) -> None:
         if self._error:
@@ -122,8 +124,8 @@ class SimLedger:
         if self.state is not LedgerState.OK:
             self.state = LedgerState.OK
             self._on_state(self.state)
-        batch, self._batch = self._batch, []
-        for job in batch:
+        told, self._told = self._told, []
+        for job in told:
             if not job.done.done():
                 job.done.set_result(None)
         if self._jobs:
@@ -135,7 +137,7 @@ class SimLedger:
         self._world.trace("disk", "a commit failed: the daemon stops")
         self._error = LedgerFailed(PATH, "cannot be written", "mend the disk")
         self.state = LedgerState.FAILED
-        for job in self._batch + self._jobs:
+        for job in self._told + self._batch + self._jobs:
             if not job.done.done():
                 job.done.set_exception(self._error)
                 job.done.exception()

@@ -53,6 +53,8 @@ class Goal:
             case ev.ActionFinished() | ev.ActionInterrupted():
                 hold.an_action_ends_at_most_once(self.state.goal_id, event.of, self.began, self.ended)
                 self.ended.add(event.of)
+                if isinstance(event, ev.ActionFinished) and event.changed and not event.world:
+                    self.blocked_at.clear()  # a change that is only claimed is believed
             case ev.WorkerStarted():
                 self.refused = 0
             case _:

@@ -121,7 +121,7 @@ class World:
             "restart": {
                 "max_restarts": rng.choice([1, 3, 5]),
                 "window_s": rng.choice([10.0, 60.0]),
-                "healthy_after_s": rng.choice([20.0, 60.0]),
+                "healthy_after_s": rng.choice([5.0, 20.0, 60.0]),
                 "stop_grace_s": rng.choice([0.5, 2.0]),
                 "backoff_max_s": rng.choice([1.0, 10.0]),
             },
