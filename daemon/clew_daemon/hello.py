@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cells import agent_options
+from clew_daemon.fitting import fitted
 from clew_daemon.store import text
 from clew_shared import events as ev
 from clew_shared import transcript
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from clew_shared.state import State
 
 
+GIVEN_UP_TOLD = 20
+
+
 def hello_view(session: Session) -> dict[str, Any]:
     """Give the answer to `hello` (contract, section 7), and what built-in agents use beside it."""
     said = told(
@@ -29,7 +33,7 @@ def hello_view(session: Session) -> dict[str, Any]:
         session.book.ledger,
         session.strategies,
     )
-    return said | {"epoch": session.epoch, "credential": session.credential}
+    return fitted(said) | {"epoch": session.epoch, "credential": session.credential}
 
 
 def told(
@@ -48,7 +52,7 @@ def told(
         | {
             "replan_required": state.replan_required or None,
             "finished": finished(state),
-            "given_up": list(state.set_aside),
+            "given_up": state.set_aside[-GIVEN_UP_TOLD:],
             "iterations_granted": state.iterations_granted,
             "prompt": state.prompt.model_dump(mode="json") if state.prompt else None,
         }
@@ -104,11 +108,11 @@ def task_view(state: State) -> dict[str, Any] | None:
 
 
 def with_steps(state: State) -> dict[str, Any]:
-    """Give the state as published, with the runbook's steps at each subtask."""
+    """Give the state as published, with the runbook's steps at the current subtask."""
     view = state_view(state)
     for shown, task in zip(view["goal"]["tasks"], state.goal.tasks, strict=True):
         for entry, subtask in zip(shown["subtasks"], task.subtasks, strict=True):
-            entry["steps"] = subtask.steps
+            entry["steps"] = subtask.steps if subtask is state.subtask else []
     return view
 
 

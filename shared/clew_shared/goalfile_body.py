@@ -4,6 +4,7 @@ Pure. Only the blocks of Markdown are parsed (headings, lists, fences); what sta
 stays as it was written. Setext headings are off: a line of `---` under prose is no heading.
 """
 
+import json
 import posixpath
 import re
 import textwrap
@@ -19,6 +20,8 @@ LINES_MAX = 20_000
 SUBTASKS_MAX = 1_000
 TITLE_CHARS_MAX = 200
 ITEM_CHARS_MAX = 1_000
+STEPS_BYTES_MAX = 400_000
+"""The steps of a subtask are told to its agent in one line of the worker protocol."""
 
 SHELLS = frozenset({"sh", "bash", "shell"})
 LISTS = frozenset({"bullet_list", "ordered_list"})
@@ -162,6 +165,13 @@ class _Reader:
         notes = "\n\n".join(self._source(b) for b in blocks if not _is_step(b))
         if not words and not steps:
             return None
+        size = sum(len(json.dumps(step.args, ensure_ascii=False).encode()) for step in steps)
+        if size > STEPS_BYTES_MAX:
+            message = (
+                f"the blocks of this item have {size:,} bytes, over {STEPS_BYTES_MAX:,}: split it into "
+                "several items, or let a command fetch or unpack what is big"
+            )
+            self.faults.append(Fault(steps[0].line, message))
         if len(words) > ITEM_CHARS_MAX:
             notes = f"{words}\n\n{notes}".strip()
         return GoalFileSubtask(

@@ -7,7 +7,7 @@ a commit hash, a digest or a word must come through, because a log that hides ev
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,3 +80,16 @@ def _without_value(found: re.Match[str]) -> str:
     label = next((found[name] for name in _LABELS if found[name] is not None), "")
     quote = found["quote"] or ""
     return f"{label}{quote}{REDACTED}{quote}"
+
+
+def redacted(value: Any) -> Any:
+    """Take keys out of every text of a JSON value."""
+    match value:
+        case str():
+            return redact(value)
+        case dict():
+            return {key: redacted(inner) for key, inner in value.items()}
+        case list():
+            return [redacted(inner) for inner in value]
+        case _:
+            return value

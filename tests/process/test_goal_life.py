@@ -297,3 +297,32 @@ def test_loops_json_tells_of_a_loop_with_its_evidence(clew):
     assert loops[0]["attempt_count"] == 3
     assert "failure" in loops[0]["evidence"]
     assert "repetition" in clew.report(goal)
+
+
+def test_a_goal_file_with_nearly_a_mebibyte_of_blocks_is_carried_out_across_a_crash(clew):
+    items = "".join(
+        f"- [ ] Write f{n}\n  ```text file=f{n}.txt\n" + ("  " + "y" * 70 + "\n") * 640 + "  ```\n"
+        for n in range(20)
+    )
+    last = "- [ ] Twice\n" + "".join(
+        f"  ```text file={name}.txt\n" + ("  " + name * 70 + "\n") * 200 + "  ```\n"
+        for name in "ab"
+    )
+    wait = "  ```sh\n  until test -e go; do sleep 0.02; done\n  ```\n"
+    goal = clew.start().submit(f"# Big\n## All\n{items}{last}{wait}")
+    clew.wait("action.allowed", goal=goal, tool="run_cmd")
+    clew.kill_agent(goal)
+    clew.wait("worker.ready", goal=goal, epoch=2)
+    (clew.workspace(goal) / "go").touch()
+    clew.wait("goal.completed", goal=goal)
+    written = [a["args"]["path"] for a in clew.history(goal) if a["name"] == "write_file"]
+    assert written == [*(f"f{n}.txt" for n in range(20)), "a.txt", "b.txt"]
+
+
+def test_a_block_too_large_for_a_line_of_the_protocol_is_rejected_with_its_line(clew):
+    block = "  ```text file=big.txt\n" + ("  " + "z" * 70 + "\n") * 12_500 + "  ```\n"
+    clew.start().drop(f"# One\n## All\n- [ ] Write it\n{block}", "one.md")
+    clew.wait("goal.rejected")
+    error = (clew.home / "inbox/rejected/one.md.error.txt").read_text()
+    assert "line 4" in error
+    assert "split it into several items" in error

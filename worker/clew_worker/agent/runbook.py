@@ -11,6 +11,7 @@ from typing import Any
 
 from clew_shared import protocol
 from clew_shared.prompt_view import current
+from clew_shared.redact import redacted
 from clew_shared.signature import signature
 
 from .client import AgentClient, RpcError
@@ -59,7 +60,9 @@ class Runbook:
                 f'the subtask "{subtask["description"]}" has no runnable block; '
                 "give it one in the goal file, or use an llm agent (`agent:` in the front matter)",
             )
-        at = position(steps, transcript, int(subtask.get("actions_total") or len(transcript)))
+        workspace = (self._hello.get("spec") or {}).get("workspace") or ""
+        total = int(subtask.get("actions_total") or len(transcript))
+        at = position(steps, transcript, total, workspace)
         if at < len(steps):
             self._ask_about_interruption(steps[at], transcript)
         calls: list[dict[str, Any]] = []
@@ -113,32 +116,38 @@ class Runbook:
 
 
 def position(
-    steps: Sequence[Mapping[str, Any]], transcript: Sequence[Mapping[str, Any]], total: int
+    steps: Sequence[Mapping[str, Any]],
+    transcript: Sequence[Mapping[str, Any]],
+    total: int,
+    workspace: str = "",
 ) -> int:
     """Say which step is next, given the subtask's last actions (oldest first) and their `total`.
 
     A step is done when its action succeeded; any other result leaves it where it is. Where older
     actions are not in the transcript any more, the furthest start that explains what is there wins.
     """
-    furthest = min(max(total - len(transcript), 0), len(steps))
+    names = [signature(step["tool"], redacted(step["args"]), workspace) for step in steps]
+    acted = [_done(action) for action in transcript if "name" in action]
+    furthest = min(max(total - len(acted), 0), len(steps))
     for start in range(furthest, -1, -1):
-        reached = _walk(steps, transcript, start)
+        reached = _walk(names, acted, start)
         if reached is not None:
             return reached
     return 0
 
 
-def _walk(
-    steps: Sequence[Mapping[str, Any]], transcript: Sequence[Mapping[str, Any]], start: int
-) -> int | None:
+def _done(action: Mapping[str, Any]) -> tuple[str, bool]:
+    """Give an action's signature, by which it is known however its arguments are shortened, and its success."""
+    name = action.get("signature") or signature(action["name"], action["args"])
+    return name, action["result"] == "success"
+
+
+def _walk(names: Sequence[str], acted: Sequence[tuple[str, bool]], start: int) -> int | None:
     at = start
-    for action in transcript:
-        if at >= len(steps):
+    for name, succeeded in acted:
+        if at >= len(names) or name != names[at]:
             return None
-        step = steps[at]
-        if signature(action["name"], action["args"]) != signature(step["tool"], step["args"]):
-            return None
-        at += action["result"] == "success"
+        at += succeeded
     return at
 
 

@@ -1,0 +1,69 @@
+"""What an agent is told fits a line of the protocol, however large its goal has become."""
+
+import json
+
+import pytest
+
+from clew_daemon.fitting import fitted, fitted_state
+from clew_shared.protocol import LINE_BYTES_MAX
+
+
+def action(n, size):
+    return {"seq": n, "name": "write_file", "args": {"path": "f", "content": "x" * size}}
+
+
+def subtask(n, actions=(), **fields):
+    base = {"description": f"step {n}", "status": "completed", "last_failure": None}
+    return base | {"actions": list(actions), "steps": []} | fields
+
+
+def told(subtasks, **fields):
+    state = {
+        "goal": {"tasks": [{"description": "all", "subtasks": subtasks}]},
+        "current_task_idx": 0,
+        "current_subtask_idx": 0,
+        "finished": [],
+        "transcript": [],
+    }
+    said = {"state": state, "notes": "", "feedback": [], "playbook": [], "spec": {"done_when": ""}}
+    return said | fields
+
+
+def size(said):
+    return len(json.dumps(said, ensure_ascii=False).encode())
+
+
+def test_what_fits_is_told_as_it_is():
+    said = told([subtask(0, [action(1, 50_000)])])
+    assert fitted(json.loads(json.dumps(said))) == said
+
+
+@pytest.mark.parametrize("fit", [fitted, fitted_state])
+def test_many_large_actions_are_told_with_short_arguments(fit):
+    said = fit(told([subtask(0, [action(n, 60_000) for n in range(20)])]))
+    assert size(said) < LINE_BYTES_MAX
+    assert len(said["state"]["goal"]["tasks"][0]["subtasks"][0]["actions"]) == 20
+
+
+def test_of_a_huge_tree_the_current_subtask_keeps_its_actions_and_its_steps():
+    steps = [{"tool": "write_file", "args": {"path": "f", "content": "y" * 300_000}}]
+    subtasks = [subtask(n, [action(k, 300) for k in range(20)]) for n in range(999)]
+    said = fitted(told([subtask(0, [action(1, 300)], steps=steps), *subtasks]))
+    first, second = said["state"]["goal"]["tasks"][0]["subtasks"][:2]
+    assert size(said) < LINE_BYTES_MAX
+    assert first["steps"] == steps
+    assert len(first["actions"]) == 1
+    assert second["actions"] == []
+
+
+def test_everything_at_its_longest_still_fits():
+    done = [{"description": "d" * 1000, "summary": "s" * 2000} for _ in range(1000)]
+    entries = [{"seq": n, "name": "run_cmd", "args": {}, "output": "o" * 8000} for n in range(60)]
+    said = told(
+        [subtask(n, description="d" * 1000, last_failure="f" * 2000) for n in range(1000)],
+        notes="n" * 1_000_000,
+        feedback=["f" * 200_000] * 5,
+        spec={"done_when": "w" * 500_000},
+    )
+    said["state"] |= {"finished": done, "transcript": entries}
+    assert size(fitted(said)) < LINE_BYTES_MAX
