@@ -146,13 +146,16 @@ def beheaded(entry: Entry) -> Entry:
     if isinstance(entry, Said):
         keeps = entry.warns or entry.role == "assistant"
         return replace(entry, text=entry.text[: 2 * HEAD_CHARS] if keeps else "")
-    args = plain_args(entry.args, HEAD_CHARS)
+    return _beheaded_call(entry)
+
+
+def _beheaded_call(call: Call) -> Call:
     return replace(
-        entry,
-        args=args,
-        output=entry.output[:HEAD_CHARS],
-        message=entry.message[:HEAD_CHARS],
-        insight=entry.insight[:HEAD_CHARS],
+        call,
+        args=plain_args(call.args, HEAD_CHARS),
+        output=call.output[:HEAD_CHARS],
+        message=call.message[:HEAD_CHARS],
+        insight=call.insight[:HEAD_CHARS],
     )
 
 
@@ -162,8 +165,8 @@ def folded_lines(view: View, room: int) -> list[str]:
     Over its room the least relevant go first, of those the oldest. Source: the reasoning context of the
     two-layer reflection design.
     """
-    folded = map(beheaded, view.transcript[: view.folded])
-    calls = [entry for entry in folded if isinstance(entry, Call)][-FOLDED_CALLS_MAX:]
+    calls = [entry for entry in view.transcript[: view.folded] if isinstance(entry, Call)]
+    calls = calls[-FOLDED_CALLS_MAX:]
     lines = [(call, _folded_line(call)) for call in calls]
     size = sum(len(line) + 1 for _, line in lines)
     order = sorted(range(len(lines)), key=lambda n: _DROPPED_FIRST[_relevance(calls[n])])
@@ -181,7 +184,8 @@ def _relevance(call: Call) -> str:
     return call.relevance if call.relevance in _DROPPED_FIRST else "medium"
 
 
-def _folded_line(call: Call) -> str:
+def _folded_line(whole: Call) -> str:
+    call = _beheaded_call(whole)
     number = f"#{call.seq} " if call.seq > 0 else ""
     did = reasoning.did(call.name, call.args)
     came = reasoning.found(call.insight, "", call.result, call.output or call.message)
