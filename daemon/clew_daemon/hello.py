@@ -33,7 +33,7 @@ def hello_view(session: Session) -> dict[str, Any]:
         session.book.ledger,
         session.strategies,
     )
-    return fitted(said) | {"epoch": session.epoch, "credential": session.credential}
+    return said | {"epoch": session.epoch, "credential": session.credential}
 
 
 def told(
@@ -44,7 +44,7 @@ def told(
     strategies: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """Give what an agent of this kind would be told now, but for its key; also for `clew context`."""
-    return {
+    said = {
         "protocol": 1,
         "goal_id": state.goal_id,
         "epoch": state.epoch,
@@ -73,6 +73,7 @@ def told(
         ),
         "options": agent_options(settings, agent),
     }
+    return fitted(said)
 
 
 def thresholds(settings: Settings) -> dict[str, Any]:
