@@ -80,7 +80,8 @@ class People:
     async def pause(self, params: dict[str, Any]) -> dict[str, Any]:
         """Stop a goal's worker until `resume`."""
         core = self.find(params)
-        if core.state.ended or core.state.paused:
+        rests = core.state.ended or core.state.goal.status == GoalStatus.BLOCKED
+        if rests or core.state.paused:
             raise ControlError(f"{core.state.goal_id} is {_status(core)}; nothing to pause")
         await self._rest(core, ev.GoalWaiting(at=time.time(), reason="paused", paused=True))
         return _answer(core)
@@ -91,7 +92,8 @@ class People:
         status = core.state.goal.status
         if status not in (GoalStatus.WAITING, GoalStatus.BLOCKED):
             raise ControlError(f"{core.state.goal_id} is {status}; nothing to resume")
-        await self._requeue(core, "resume", reopen=status == GoalStatus.BLOCKED)
+        asked = status == GoalStatus.BLOCKED or core.state.replan_required == "person"
+        await self._requeue(core, "resume", reopen=asked)
         return _answer(core)
 
     async def cancel(self, params: dict[str, Any]) -> dict[str, Any]:

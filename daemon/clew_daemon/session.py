@@ -552,6 +552,9 @@ class Session:
         """End the worker when a part of its session fails: better a restart than nobody watching."""
         if task.cancelled() or (error := task.exception()) is None:
             return
+        if isinstance(error, LedgerError):  # no bug: the daemon is about to stop
+            self._finish(Ended("stopped", "ledger", str(error)))
+            return
         log.error("daemon.bug", goal=self.goal_id, error=repr(error), exc_info=error)
         self._finish(Ended("crash", "internal", repr(error)))
 

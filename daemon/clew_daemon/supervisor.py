@@ -49,6 +49,7 @@ class Supervisor:
         self._report_task: asyncio.Task[None] | None = None
         self._stopping = False
         self._waited: dict[str, tuple[int, int]] = {}
+        self._crashes: dict[str, restart.Crashes] = {}
         self.last_restart = ""
         daemon.book.listeners.append(self._heard)
 
@@ -161,6 +162,8 @@ class Supervisor:
         core, now = self._d.book.cores[goal], time.time()
         if not schedule.ready(core.state, self._d.book.states(), now):
             return  # a person was quicker: paused or cancelled since it was due
+        if core.state.goal.status == GoalStatus.QUEUED:  # a wait between two crashes forgives none
+            self._crashes[goal] = restart.Crashes([])
         if core.state.goal.status != GoalStatus.IN_PROGRESS:
             await self._d.book.emit(core, ev.GoalStarted(at=now))
         if core.state.goal.status != GoalStatus.IN_PROGRESS:
@@ -169,7 +172,7 @@ class Supervisor:
             await self._block(core, *fault)
             return
         self._d.publisher.open(goal)
-        crashes = restart.Crashes([])
+        crashes = self._crashes.setdefault(goal, restart.Crashes([]))
         while core.state.goal.status == GoalStatus.IN_PROGRESS and not self._stopping:
             ended = await self._work(goal)
             after_s = await self._decide(core, ended, crashes)

@@ -241,6 +241,15 @@ def test_an_agent_that_goes_on_and_on_instead_of_replanning_takes_the_goal_to_a_
     assert "it cannot be done" in blocked["reason"]
 
 
+def test_a_goal_that_waits_for_a_person_cannot_be_paused_and_keeps_its_question(clew):
+    clew.agent("leaver", ESCALATING + "\nhello()\nfail_twice()\n")
+    goal = clew.start().submit(by("leaver"))
+    clew.wait("goal.blocked", goal=goal)
+    with pytest.raises(CliError, match="nothing to pause"):
+        clew.ask("pause", goal=goal)
+    assert clew.goal(goal)["status"] == "blocked"
+
+
 def test_feedback_reaches_a_running_agent_and_its_successors(clew):
     clew.agent("listener", "say(hello()['feedback'])\nsay(notice('feedback')['text'])\nos._exit(9)")
     goal = clew.start().submit(by("listener"))

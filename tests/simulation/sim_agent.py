@@ -20,6 +20,7 @@ CHARACTERS: dict[str, dict[str, float]] = {
     "musing": {"think": 12, "reflect": 8, "work": 3, "act": 1},
     "lying": {"lie": 8, "work": 8, "act": 4, "reflect": 3, "forge": 3},
     "fragile": {"work": 10, "die": 3, "boom": 2, "hang": 1, "leave": 1, "act": 2},
+    "crashing": {"die": 10, "leave": 3, "work": 2},
     "flooding": {"flood": 6, "work": 4, "act": 3, "garbage": 1},
     "quitting": {"give_up": 4, "work": 3, "act": 2, "finish": 2, "think": 1},
     "odd": {"act": 4, "plan": 2, "finish": 2, "learn": 2, "hello": 2, "slot": 2, "advance": 2, "work": 6},
@@ -301,7 +302,7 @@ class SimAgent:
         code = self._rng.choice(LEAVES)
         if self._rng.random() < 0.5:
             kind = "temporary" if code == 75 else "configuration"
-            await self._call("leave", kind=kind, reason="the server is busy", retry_after_s=5.0)
+            await self._call("leave", kind=kind, reason="busy", retry_after_s=self._rng.choice([0.1, 5.0]))
         raise Gone(code)
 
     async def _flood(self) -> None:

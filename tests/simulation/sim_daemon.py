@@ -140,7 +140,7 @@ class SimDaemon:
         try:
             self.reviewer.start()
             await self.supervisor.start()
-            tasks += [asyncio.ensure_future(c()) for c in (self._drop, self._ask, self._reload, self._jump, self._settle)]  # fmt: skip
+            tasks += [asyncio.ensure_future(c()) for c in (self._drop, self._ask, self._reload, self._jump, self._edit, self._settle)]  # fmt: skip
             await self.stop.wait()
         except LedgerError:
             world.trace("daemon", "could not start: the ledger failed")
@@ -225,12 +225,19 @@ class SimDaemon:
             self.world.clock.jump(by_s)
             self.world.trace("clock", f"set by {by_s:g} s")
 
+    async def _edit(self) -> None:
+        """Change files beside the agents."""
+        while self.world.edits > 0:
+            await asyncio.sleep(self.world.rng.expovariate(1 / 3))
+            self.world.edits -= 1
+            self.world.edit()
+
     async def _settle(self) -> None:
         """End the life when all goals rest and nothing more is to come."""
         world, since = self.world, None
         while True:
             await asyncio.sleep(2.0)
-            if world.requests or world.reloads or world.jumps or world.deaths:
+            if world.requests or world.reloads or world.jumps or world.edits or world.deaths:
                 continue
             since = world.clock.now if since is None else since
             world.calm = True

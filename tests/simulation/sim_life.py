@@ -45,9 +45,9 @@ class Failed(AssertionError):
         )
 
 
-def live(seed: int) -> Lived:
-    """Live the life of a seed; raises Failed where an invariant does not hold."""
-    world = World(seed)
+def live(seed: int, cast: tuple[str, ...] = ()) -> Lived:
+    """Live the life of a seed, with agents of these characters only; raises Failed where an invariant does not hold."""
+    world = World(seed, cast)
     restarts = 0
     with in_place_of_the_machine(world):
         try:

@@ -270,8 +270,8 @@ class Watch:
 
     def _crashed(self, goal: str, event: ev.Event) -> None:
         times = self._crashes.setdefault(goal, [])
-        if isinstance(event, ev.GoalRequeued | ev.GoalStarted):
-            times.clear()  # a new run of the goal
+        if isinstance(event, ev.GoalRequeued):
+            times.clear()  # a person said: go on
         if isinstance(event, ev.WorkerExited) and event.crash:
             if event.active_s >= self._world.limits.healthy_s:
                 times.clear()

@@ -33,6 +33,7 @@ own_tools = true
 [agents.plain]
 command = ["simulated"]
 """
+VERSIONS_KEPT = 8
 KINDS = ("llm", "llm", "own", "plain", "runbook")
 
 
@@ -63,8 +64,9 @@ class Limits:
 class World:
     """One life's surroundings; `rng` is the only source of chance."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, cast: tuple[str, ...] = ()) -> None:
         self.seed = seed
+        self._cast = cast or tuple(CHARACTERS)
         self.rng = random.Random(seed)
         self.clock = Clock()
         self.disk = Disk()
@@ -73,6 +75,7 @@ class World:
         self.calm = False
         self.watch = Watch(self)
         self._files: dict[str, Files] = {}
+        self._versions: dict[str, dict[str, dict[str, str]]] = {}
         self._pids = 1_000
         rng = self.rng
         self.chaos = Chaos(*(rng.choice([0.0, 0.0, p]) for p in (
@@ -80,11 +83,12 @@ class World:
         )))  # fmt: skip
         self.settings = self.configure()
         self.goals = [self._goal(n) for n in range(rng.choice([1, 1, 2, 3, 4]))]
-        self._characters = {g.goal_id: rng.choice(list(CHARACTERS)) for g in self.goals}
+        self._characters = {g.goal_id: rng.choice(self._cast) for g in self.goals}
         self.deaths = [self._death() for _ in range(rng.choice([0, 1, 1, 2, 4]))]
         self.requests = rng.choice([0, 2, 4, 8])
         self.reloads = rng.choice([0, 0, 1, 3])
         self.jumps = rng.choice([0, 0, 1, 3])
+        self.edits = rng.choice([0, 0, 4, 12])
         self.snapshot_every = rng.choice([1, 5, 20, 500])
 
     def trace(self, who: str, what: str) -> None:
@@ -175,7 +179,7 @@ class World:
     def character(self, goal: str) -> str:
         """Give the character of a goal's next agent; most stay as they were."""
         if self.rng.random() < 0.2:
-            return self.rng.choice(list(CHARACTERS))
+            return self.rng.choice(self._cast)
         return self._characters[goal]
 
     # -- chance --------------------------------------------------------------------------------------
@@ -219,10 +223,30 @@ class World:
     def files(self, goal: str) -> Files:
         return self._files.setdefault(self.workspace(goal), Files())
 
+    def edit(self) -> None:
+        """Somebody else changes a file, or brings back all files as they once were."""
+        goal = self.rng.choice(self.goals).goal_id
+        files, versions = self.files(goal), self._versions.get(self.workspace(goal))
+        if versions and self.rng.random() < 0.6:
+            digest = self.rng.choice(list(versions))
+            files.contents = dict(versions[digest])
+            self.trace("somebody", f"brings back {digest[:8]}")
+            return
+        files.contents[self.rng.choice(["f0", "f1", "t0"])] = self.rng.choice(["good", "on"])
+        self.trace("somebody", "edits a file")
+
     def disk_digest(self, goal: str) -> str:
         """Name the files as they are; "" for agents that act themselves, whose word is believed."""
         spec = next(g.spec for g in self.goals if g.goal_id == goal)
-        return "" if spec.agent == "own" else self.files(goal).digest()
+        if spec.agent == "own":
+            return ""
+        files = self.files(goal)
+        digest, versions = files.digest(), self._versions.setdefault(spec.workspace, {})
+        if digest not in versions:
+            versions[digest] = dict(files.contents)
+            if len(versions) > VERSIONS_KEPT:
+                versions.pop(next(iter(versions)))
+        return digest
 
     def is_there(self, workspace: str) -> bool:
         files = self._files.setdefault(str(workspace), Files())

@@ -1,0 +1,44 @@
+"""Whole lives of the daemon in simulated time: a fixed set of seeds, and a fresh one each time."""
+
+import random
+import re
+from pathlib import Path
+
+import invariants
+import pytest
+from sim_life import live
+
+REPO = Path(__file__).resolve().parents[2]
+CHUNK = 25
+
+
+@pytest.mark.parametrize("chunk", range(8))
+def test_the_invariants_hold_in_lives_that_are_always_the_same(chunk):
+    for seed in range(CHUNK * chunk, CHUNK * (chunk + 1)):
+        live(seed)
+
+
+def test_the_invariants_hold_in_a_life_that_was_never_lived_before():
+    live(random.SystemRandom().randrange(1 << 32))
+
+
+def test_a_seed_lives_the_same_life_again():
+    for seed in range(3, 6):
+        assert live(seed).lines == live(seed).lines
+
+
+def test_lives_have_all_that_a_life_can_have():
+    lives = [live(seed) for seed in range(60)]
+    ends = {status for lived in lives for status in lived.statuses}
+    assert {"completed", "failed", "blocked", "cancelled"} <= ends
+    assert sum(lived.restarts for lived in lives) > 20
+    kinds = {kind for lived in lives for kind in lived.events}
+    assert {"action_interrupted", "planned", "escalated", "unblocked", "feedback_given"} <= kinds
+
+
+def test_the_reliability_page_names_every_invariant_with_its_sentence():
+    text = " ".join((REPO / "docs" / "reliability.md").read_text().split())
+    named = set(re.findall(r"`(\w+)`: ", text))
+    missing = [n for n, said in invariants.INVARIANTS.items() if f"`{n}`: {said}" not in text]
+    assert missing == []
+    assert set(invariants.INVARIANTS) <= named

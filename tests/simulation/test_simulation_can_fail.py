@@ -1,0 +1,166 @@
+"""A simulator that cannot fail proves nothing: daemons that are broken on purpose, each by one rule."""
+
+import pytest
+from sim_life import Failed, live
+
+from clew_daemon import book, methods, restart, session, supervisor
+from clew_shared import core, fold_deeds, transcript
+
+SEEDS = 120
+
+
+async def _heard_at_once(_book, _core):
+    """Forget to wait for the commit."""
+
+
+def _forgets_blocks_at_restart(monkeypatch):
+    loaded = book.load_states
+
+    def load(ledger):
+        states = loaded(ledger)
+        for state in states.values():
+            state.scope.blocks.clear()
+        return states
+
+    monkeypatch.setattr(book, "load_states", load)
+
+
+def _allows_what_is_blocked(monkeypatch):
+    judged = core.judge
+
+    def judge(state, proposal, thresholds):
+        if proposal.signature in state.scope.blocks:
+            return None
+        return judged(state, proposal, thresholds)
+
+    monkeypatch.setattr(core, "judge", judge)
+
+
+def _looks_at_no_disk_before_it_refuses(monkeypatch):
+    monkeypatch.setattr(core.Core, "see_world", lambda *_: False)
+
+
+def _answers_before_the_commit(monkeypatch):
+    monkeypatch.setattr(book.Book, "commit", _heard_at_once)
+
+
+def _carries_out_twice(monkeypatch):
+    once = methods.Methods._carry_out
+
+    async def twice(self, seq, p):
+        await once(self, seq, p)
+        return await once(self, seq, p)
+
+    monkeypatch.setattr(methods.Methods, "_carry_out", twice)
+
+
+def _restarts_for_ever(monkeypatch):
+    monkeypatch.setattr(restart, "decide", lambda *_: restart.Again(0.0))
+
+
+class _Forgetful(dict[str, restart.Crashes]):
+    def setdefault(self, _goal, default=None):
+        return default
+
+
+def _forgives_crashes_at_a_wait(monkeypatch):
+    made = supervisor.Supervisor.__init__
+
+    def make(self, daemon):
+        made(self, daemon)
+        self._crashes = _Forgetful()
+
+    monkeypatch.setattr(supervisor.Supervisor, "__init__", make)
+
+
+def _changes_state_beside_the_record(monkeypatch):
+    thought = core.Core.think
+
+    def think(self, *args, **named):
+        self.state.loops_total += 1
+        return thought(self, *args, **named)
+
+    monkeypatch.setattr(core.Core, "think", think)
+
+
+def _leaves_the_worker_alive(monkeypatch):
+    async def tear_down(self):
+        self.stopping = True
+        for task in self._tasks:
+            task.cancel()
+
+    monkeypatch.setattr(session.Session, "_tear_down", tear_down)
+
+
+def _notices_no_silence(monkeypatch):
+    monkeypatch.setattr(session.Session, "_silent", lambda _: None)
+    monkeypatch.setattr(session.Session, "_stalled", lambda _: None)
+
+
+def _waits_for_replans_for_ever(monkeypatch):
+    monkeypatch.setattr(session, "OWED_REPLAN_MAX", 10**9)
+
+
+def _keeps_every_step(monkeypatch):
+    monkeypatch.setattr(fold_deeds, "STEPS_KEPT", 10**9)
+
+
+def _folds_more_than_there_is(monkeypatch):
+    monkeypatch.setattr(
+        transcript.Transcript, "_fold", lambda self, count: setattr(self, "folded", count)
+    )
+
+
+CASTS = {
+    _looks_at_no_disk_before_it_refuses: ("looping", "stubborn", "pacing"),
+    _restarts_for_ever: ("crashing",),
+    _forgives_crashes_at_a_wait: ("crashing",),
+    _waits_for_replans_for_ever: ("stubborn",),
+}
+"""Agents that bring it to light soon."""
+
+BROKEN = {
+    _forgets_blocks_at_restart: "a_snapshot_and_its_tail_are_the_whole_fold",
+    _allows_what_is_blocked: "a_blocked_action_is_not_allowed",
+    _looks_at_no_disk_before_it_refuses: "a_block_holds_in_the_world_on_the_disk",
+    _answers_before_the_commit: "nothing_is_heard_that_is_not_recorded",
+    _carries_out_twice: "an_allowed_action_runs_at_most_once",
+    _restarts_for_ever: "restart_intensity_holds",
+    _forgives_crashes_at_a_wait: "restart_intensity_holds",
+    _changes_state_beside_the_record: "state_is_the_fold_of_the_record",
+    _leaves_the_worker_alive: "two_epochs_never_live_at_once",
+    _notices_no_silence: "every_goal_ends_or_waits_for_a_named_reason",
+    _waits_for_replans_for_ever: "what_the_record_keeps_is_bounded_by_what_was_allowed",
+    _keeps_every_step: "nothing_grows_without_bound",
+    _folds_more_than_there_is: "a_transcript_read_back_is_valid",
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__.lstrip("_"))
+def test_a_daemon_that_is_broken_is_found_out(broken, monkeypatch):
+    broken(monkeypatch)
+    names = []
+    for seed in range(SEEDS):
+        try:
+            live(seed, CASTS.get(broken, ()))
+        except Failed as failed:
+            names.append(failed.name)
+            if failed.name == BROKEN[broken]:
+                break
+    assert BROKEN[broken] in names
+
+
+def test_a_failing_seed_fails_at_the_same_line_again(monkeypatch):
+    _allows_what_is_blocked(monkeypatch)
+    said = []
+    for seed in (*range(SEEDS),) * 2:
+        try:
+            live(seed)
+        except Failed as failed:
+            said.append((failed.seed, failed.line, str(failed)))
+            if len(said) == 2:
+                break
+    first = said[0]
+    with pytest.raises(Failed) as again:
+        live(first[0])
+    assert (again.value.seed, again.value.line, str(again.value)) == first
