@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SEEDS ?= 1000
 QUICK := tests/unit tests/property tests/parity
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick check format lint types imports bench clean
+.PHONY: help install demo test quick check format lint types imports bench simulate clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -49,6 +50,9 @@ bench: $(STAMP) ## figures, none asserted: recorded runs, a step against bare co
 	$(BIN)/python bench/footprint.py
 	$(BIN)/python bench/context.py
 	$(BIN)/python bench/library.py
+
+simulate: $(STAMP) ## lives of the daemon in simulated time: make simulate SEEDS=N [FIRST=n]
+	$(BIN)/python tests/simulation/simulate.py --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
 
 clean: ## forget the environment and the caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -24,7 +24,7 @@ INVARIANTS: dict[str, str] = {}
 """Every invariant by its name, with its sentence."""
 
 
-class Violation(AssertionError):
+class ViolationError(AssertionError):
     """An invariant does not hold."""
 
     def __init__(self, name: str, said: str) -> None:
@@ -39,7 +39,7 @@ def invariant(rule: Callable[..., str]) -> Callable[..., None]:
     @wraps(rule)
     def hold(*args: Any, **named: Any) -> None:
         if said := rule(*args, **named):
-            raise Violation(rule.__name__, said)
+            raise ViolationError(rule.__name__, said)
 
     return hold
 
@@ -125,7 +125,9 @@ def a_block_holds_in_the_world_on_the_disk(
 def only_a_goal_at_work_acts(event: ev.ActionAllowed, state: State) -> str:
     """An action is allowed only to the living epoch of a goal that is in progress and waits for no replan."""
     if state.goal.status != "in_progress" or not state.working or state.replan_required:
-        return f"allowed while {state.goal.status}, working {state.working}, {state.replan_required!r}"
+        return (
+            f"allowed while {state.goal.status}, working {state.working}, {state.replan_required!r}"
+        )
     return "" if event.epoch == state.epoch else f"epoch {event.epoch} acts, {state.epoch} lives"
 
 
@@ -140,7 +142,9 @@ def restart_intensity_holds(goal: str, crashes: int, allowed: int, window_s: flo
     """After `max_restarts` crashes in `window_s` no worker begins until a person was asked."""
     if crashes <= allowed:
         return ""
-    return f"a worker of {goal} began after {crashes} crashes in {window_s:g} s; {allowed} are allowed"
+    return (
+        f"a worker of {goal} began after {crashes} crashes in {window_s:g} s; {allowed} are allowed"
+    )
 
 
 @invariant
@@ -152,6 +156,14 @@ def every_goal_ends_or_waits_for_a_named_reason(goal: str, state: State, why: st
     if state.goal.status in ("waiting", "blocked") and named:
         return ""
     return f"{goal} is {state.goal.status}, reason {state.reason!r}, and nobody is asked"
+
+
+@invariant
+def every_rest_is_reported_and_learned_from(goal: str, state: State) -> str:
+    """When all is quiet, the last end or block of a goal has its report, and its lessons were drawn, once."""
+    if state.reported_seq >= state.rested_seq and state.reviewed_seq >= state.rested_seq:
+        return ""
+    return f"{goal} rests since #{state.rested_seq}; reported #{state.reported_seq}, reviewed #{state.reviewed_seq}"
 
 
 @invariant
@@ -193,7 +205,7 @@ def what_the_record_keeps_is_bounded_by_what_was_allowed(refused: int, limit: in
 
 @invariant
 def a_transcript_read_back_is_valid(told: Mapping[str, Any]) -> str:
-    """What a new epoch is told of its subtask fits a line, is folded no further than it is long, and every call has its end."""
+    """What a new epoch is told of its subtask fits a line, is folded within its length, and has no loose end."""
     entries, folded = told["transcript"], told["folded"]
     if not 0 <= folded <= len(entries):
         return f"{folded} of {len(entries)} entries are folded"

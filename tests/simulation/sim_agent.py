@@ -28,7 +28,13 @@ CHARACTERS: dict[str, dict[str, float]] = {
 }  # fmt: skip
 PATIENCE_S = 60.0
 """So long a foreign agent waits for an answer; nobody but itself watches whether it gets on."""
-THOUGHTS = ("I plan to search for it", "I plan to look for it", "hm", "let me run the test", "done?")
+THOUGHTS = (
+    "I plan to search for it",
+    "I plan to look for it",
+    "hm",
+    "let me run the test",
+    "done?",
+)
 WORDS = ("found the cause", "the test fails", "all is well", "")
 LEAVES = (75, 78)
 ODD_ENTRIES: tuple[dict[str, Any], ...] = (
@@ -39,7 +45,7 @@ ODD_ENTRIES: tuple[dict[str, Any], ...] = (
 FOREIGN = ("own", "plain")
 
 
-class Gone(Exception):
+class GoneError(Exception):
     """The agent's process is over, with a code."""
 
     def __init__(self, code: int) -> None:
@@ -76,7 +82,7 @@ class SimAgent:
                 deed = self._rng.choices(self._deeds, self._weights)[0]
                 self._world.trace(self._goal, f"deed {deed}")
                 await getattr(self, f"_{deed}")()
-        except Gone as gone:
+        except GoneError as gone:
             return gone.code
         finally:
             beat.cancel()
@@ -96,7 +102,7 @@ class SimAgent:
         while True:
             message = await self._next()
             if message.get("method") == "stop" and self._rng.random() < 0.7:
-                raise Gone(0)
+                raise GoneError(0)
             if message.get("id") == self._number:
                 break
         answer = message.get("result") or {"error": message.get("error")}
@@ -115,12 +121,12 @@ class SimAgent:
             async with asyncio.timeout(PATIENCE_S):
                 return await self._channel.outgoing.get()
         except TimeoutError:
-            raise Gone(1) from None
+            raise GoneError(1) from None
 
     async def _idle(self) -> None:
         """Beat, and do nothing: for ever where somebody watches for it."""
         await asyncio.sleep(PATIENCE_S if self._kind in FOREIGN else 1e6)
-        raise Gone(1)
+        raise GoneError(1)
 
     # -- deeds ---------------------------------------------------------------------------------------
 
@@ -259,7 +265,9 @@ class SimAgent:
         await self._call("advance")
 
     async def _learn(self) -> None:
-        await self._call("learn", deltas=[{"op": "add", "section": "testing", "content": "Test it"}])
+        await self._call(
+            "learn", deltas=[{"op": "add", "section": "testing", "content": "Test it"}]
+        )
 
     async def _slot(self) -> None:
         await self._call("llm_slot", open=True, base_url="http://127.0.0.1:1/v1")
@@ -268,7 +276,7 @@ class SimAgent:
             await self._call("llm_slot", open=False)
 
     async def _finish(self) -> None:
-        success = self._rng.random() < 0.95
+        success = self._rng.random() < (0.5 if self.character == "quitting" else 0.97)
         if self._rng.random() < 0.2:
             answer = await self._call("act", tool="finish", args={"summary": "done"})
             accepted = answer.get("outcome", {}).get("result") == "success"
@@ -276,7 +284,7 @@ class SimAgent:
             answer = await self._call("finish", success=success, summary="done")
             accepted = answer.get("accepted")
         if accepted and self._rng.random() < 0.9:
-            raise Gone(0)
+            raise GoneError(0)
 
     # -- misdeeds --------------------------------------------------------------------------------------
 
@@ -288,7 +296,7 @@ class SimAgent:
             params = {"tool": tool, "args": args}
             self._send({"jsonrpc": "2.0", "id": 99_999, "method": name, "params": params})
             await asyncio.sleep(self._rng.expovariate(4.0))
-        raise Gone(self._rng.choice([0, 1, 137, 139]))
+        raise GoneError(self._rng.choice([0, 1, 137, 139]))
 
     async def _boom(self) -> None:
         await self._act("run_cmd", {"cmd": "boom"})
@@ -302,8 +310,10 @@ class SimAgent:
         code = self._rng.choice(LEAVES)
         if self._rng.random() < 0.5:
             kind = "temporary" if code == 75 else "configuration"
-            await self._call("leave", kind=kind, reason="busy", retry_after_s=self._rng.choice([0.1, 5.0]))
-        raise Gone(code)
+            await self._call(
+                "leave", kind=kind, reason="busy", retry_after_s=self._rng.choice([0.1, 5.0])
+            )
+        raise GoneError(code)
 
     async def _flood(self) -> None:
         """Send many requests without waiting, and perhaps read no answer."""
@@ -318,7 +328,7 @@ class SimAgent:
             self._send({"jsonrpc": "2.0", "id": 50_000 + n, "method": method, "params": params})
         if self._channel.deaf:
             await asyncio.sleep(PATIENCE_S)
-            raise Gone(1)
+            raise GoneError(1)
 
     async def _garbage(self) -> None:
         line = self._rng.choice([b"{\n", b"\xff\n", b'{"jsonrpc":"2.0","id":[1]}\n', b"[]\n"])

@@ -41,7 +41,17 @@ if TYPE_CHECKING:
     from sim_loop import Loop
     from sim_world import World
 
-REQUESTS = ("feedback", "feedback", "unblock", "pause", "resume", "resume", "cancel", "retry", "retry")
+REQUESTS = (
+    "feedback",
+    "feedback",
+    "unblock",
+    "pause",
+    "resume",
+    "resume",
+    "cancel",
+    "retry",
+    "retry",
+)
 CALM_S = 1_500.0
 """So long after the last disturbance every goal must have come to rest."""
 
@@ -140,7 +150,8 @@ class SimDaemon:
         try:
             self.reviewer.start()
             await self.supervisor.start()
-            tasks += [asyncio.ensure_future(c()) for c in (self._drop, self._ask, self._reload, self._jump, self._edit, self._settle)]  # fmt: skip
+            actors = (self._drop, self._ask, self._reload, self._jump, self._edit, self._settle)
+            tasks += [asyncio.ensure_future(actor()) for actor in actors]
             await self.stop.wait()
         except LedgerError:
             world.trace("daemon", "could not start: the ledger failed")
@@ -234,8 +245,8 @@ class SimDaemon:
 
     async def _settle(self) -> None:
         """End the life when all goals rest and nothing more is to come."""
-        world, since = self.world, None
-        while True:
+        world, since, rested = self.world, None, 0
+        while rested < 2:  # a moment of rest may lie between two workers
             await asyncio.sleep(2.0)
             if world.requests or world.reloads or world.jumps or world.edits or world.deaths:
                 continue
@@ -243,10 +254,11 @@ class SimDaemon:
             world.calm = True
             if len(self.daemon.book.cores) < len(world.goals):
                 continue
-            if self._resting() or world.clock.now - since > CALM_S:
-                self.settled = True
-                self.stop.set()
-                return
+            rested = rested + 1 if self._resting() else 0
+            if world.clock.now - since > CALM_S:
+                break
+        self.settled = True
+        self.stop.set()
 
     def _resting(self) -> bool:
         states = self.daemon.book.states()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import invariants as hold
 from sim_daemon import SimDaemon, in_place_of_the_machine
-from sim_loop import Loop, Stuck
+from sim_loop import Loop, StuckError
 from sim_world import World
 
 from clew_daemon import schedule
@@ -33,11 +33,16 @@ class Lived:
     restarts: int
 
 
-class Failed(AssertionError):
+class LifeError(AssertionError):
     """A life in which an invariant did not hold; says the seed and the line of the trace."""
 
-    def __init__(self, world: World, violation: hold.Violation) -> None:
-        self.seed, self.line, self.name, self.lines = world.seed, len(world.lines), violation.name, world.lines
+    def __init__(self, world: World, violation: hold.ViolationError) -> None:
+        self.seed, self.line, self.name, self.lines = (
+            world.seed,
+            len(world.lines),
+            violation.name,
+            world.lines,
+        )
         last = world.lines[-1].strip() if world.lines else "the beginning"
         super().__init__(
             f"seed {self.seed}, line {self.line} of its trace ({last}): {violation}\n"
@@ -46,7 +51,7 @@ class Failed(AssertionError):
 
 
 def live(seed: int, cast: tuple[str, ...] = ()) -> Lived:
-    """Live the life of a seed, with agents of these characters only; raises Failed where an invariant does not hold."""
+    """Live the life of a seed, with agents of these characters; raises LifeError where an invariant fails."""
     world = World(seed, cast)
     restarts = 0
     with in_place_of_the_machine(world):
@@ -54,8 +59,8 @@ def live(seed: int, cast: tuple[str, ...] = ()) -> Lived:
             while not _incarnation(world):
                 restarts += 1
             statuses = _afterwards(world)
-        except hold.Violation as violation:
-            raise Failed(world, world.watch.violation or violation) from None
+        except hold.ViolationError as violation:
+            raise LifeError(world, world.watch.violation or violation) from None
     return Lived(seed, world.watch.counts, world.lines, statuses, restarts)
 
 
@@ -78,12 +83,12 @@ def _incarnation(world: World) -> bool:
     if world.watch.violation:
         raise world.watch.violation
     if not main.cancelled() and not killed and (error := main.exception()):
-        raise hold.Violation("no_part_of_the_daemon_fails", repr(error)) from error
+        raise hold.ViolationError("no_part_of_the_daemon_fails", repr(error)) from error
     if not killed:
         world.watch.nobody_left()
         world.watch.all_dead()
     if loop.unexpected and not killed:
-        raise hold.Violation("no_part_of_the_daemon_fails", str(loop.unexpected[0]))
+        raise hold.ViolationError("no_part_of_the_daemon_fails", str(loop.unexpected[0]))
     world.clock.now += world.rng.uniform(0.1, 5.0)
     return daemon.settled and not killed
 
@@ -92,7 +97,9 @@ def _until_its_end(world: World, loop: Loop, daemon: SimDaemon, main: object) ->
     try:
         if not world.deaths:
             if not loop.run(main, STEPS_MAX):
-                raise hold.Violation("every_goal_ends_or_waits_for_a_named_reason", f"no rest in {STEPS_MAX} steps")
+                raise hold.ViolationError(
+                    "every_goal_ends_or_waits_for_a_named_reason", f"no rest in {STEPS_MAX} steps"
+                )
             return
         how, after = world.deaths.pop()
         if how == "killed":
@@ -102,8 +109,10 @@ def _until_its_end(world: World, loop: Loop, daemon: SimDaemon, main: object) ->
         loop.call_later(after, daemon.stop.set)
         loop.run(main, STEPS_MAX)
         world.trace("daemon", "stopped")
-    except Stuck:
-        raise hold.Violation("every_goal_ends_or_waits_for_a_named_reason", "the daemon waits for nothing") from None
+    except StuckError:
+        raise hold.ViolationError(
+            "every_goal_ends_or_waits_for_a_named_reason", "the daemon waits for nothing"
+        ) from None
 
 
 def _afterwards(world: World) -> list[str]:
@@ -125,7 +134,10 @@ def _afterwards(world: World) -> list[str]:
         states[goal] = whole
     for goal, state in states.items():
         why = schedule.waits_for(state, states, [], world.clock.time())
+        if why == "waits for a worker":
+            why = ""  # all of them are free
         hold.every_goal_ends_or_waits_for_a_named_reason(goal, state, why)
+        hold.every_rest_is_reported_and_learned_from(goal, state)
         _history(world, goal)
     return [str(s.goal.status) for s in states.values()]
 

@@ -37,7 +37,7 @@ class Clock:
         self.wall += by_s
 
 
-class Stuck(Exception):
+class StuckError(Exception):
     """Nothing is left to do, and what was waited for has not come."""
 
 
@@ -88,7 +88,7 @@ class Loop(asyncio.AbstractEventLoop):
         self._due()
         if not self._ready:
             if not self._timers:
-                raise Stuck
+                raise StuckError
             self.clock.now = max(self.clock.now, self._timers[0][0])
             self._due()
         handle = self._ready.popleft()

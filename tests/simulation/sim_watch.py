@@ -15,7 +15,7 @@ from clew_shared.state import EVERYWHERE, State, dump
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from invariants import Violation
+    from invariants import ViolationError
     from sim_cells import Child
     from sim_world import World
 
@@ -51,7 +51,9 @@ class Goal:
             case ev.ActionBlocked():
                 self._blocked(seq, event, disk)
             case ev.ActionFinished() | ev.ActionInterrupted():
-                hold.an_action_ends_at_most_once(self.state.goal_id, event.of, self.began, self.ended)
+                hold.an_action_ends_at_most_once(
+                    self.state.goal_id, event.of, self.began, self.ended
+                )
                 self.ended.add(event.of)
                 if isinstance(event, ev.ActionFinished) and event.changed and not event.world:
                     self.blocked_at.clear()  # a change that is only claimed is believed
@@ -113,7 +115,7 @@ class Watch:
     def __init__(self, world: World) -> None:
         self._world = world
         self.recorded: dict[int, tuple[str, ev.Event]] = {}
-        self.violation: Violation | None = None
+        self.violation: ViolationError | None = None
         self.goals: dict[str, Goal] = {}
         self.counts: Counter[str] = Counter()
         self._disks: dict[int, str] = {}
@@ -128,7 +130,7 @@ class Watch:
         """Hold a rule; the first that does not hold ends the life."""
         try:
             rule(*args)
-        except hold.Violation as violation:
+        except hold.ViolationError as violation:
             self.violation = self.violation or violation
             raise
 
@@ -142,7 +144,9 @@ class Watch:
         for goal, core in book.cores.items():
             self.goals[goal] = self._replayed(goal, rows[goal])
             whole = dump(self.goals[goal].state)
-            self._hold(hold.a_snapshot_and_its_tail_are_the_whole_fold, goal, dump(core.state), whole)
+            self._hold(
+                hold.a_snapshot_and_its_tail_are_the_whole_fold, goal, dump(core.state), whole
+            )
 
     def _replayed(self, goal: str, rows: Iterable[Row]) -> Goal:
         known = Goal(State(goal_id=goal))
@@ -249,7 +253,7 @@ class Watch:
     def spawned(self, goal: str, role: str, child: Child) -> None:
         """A process of a worker begins."""
         alive = [(r, c) for r, c in self._living.get(goal, []) if c.alive]
-        rivals = [r for r, _ in alive if role == "agent" or r == role]
+        rivals = [r for r, _ in alive if role in ("agent", r)]
         self._hold(hold.two_epochs_never_live_at_once, goal, role, rivals)
         self._living[goal] = [*alive, (role, child)]
         if role == "agent":
@@ -291,7 +295,9 @@ class Watch:
 
 def _same_goals(loaded: list[str], recorded: list[str]) -> None:
     if loaded != recorded:
-        raise hold.Violation("a_snapshot_and_its_tail_are_the_whole_fold", f"{loaded} != {recorded}")
+        raise hold.ViolationError(
+            "a_snapshot_and_its_tail_are_the_whole_fold", f"{loaded} != {recorded}"
+        )
 
 
 def _short(event: ev.Event) -> str:

@@ -195,7 +195,7 @@ class World:
         return self.rng.choice([0.0, 0.001, 0.3])
 
     def commit_s(self) -> float:
-        slow = self.rng.random() < self.chaos.disk_slow
+        slow = not self.calm and self.rng.random() < self.chaos.disk_slow
         return self.rng.uniform(0.5, 8.0) if slow else self.rng.uniform(0.0005, 0.02)
 
     def disk_fate(self) -> str:
@@ -209,7 +209,9 @@ class World:
     def spawn_fault(self) -> tuple[str, str] | None:
         if self.calm or self.rng.random() >= self.chaos.spawn_fails:
             return None
-        return self.rng.choice([("spawn", "no process"), ("spawn", "no process"), ("sandbox", "no Landlock")])
+        return self.rng.choice(
+            [("spawn", "no process"), ("spawn", "no process"), ("sandbox", "no Landlock")]
+        )
 
     def next_pid(self) -> int:
         self._pids += 1

@@ -12,9 +12,16 @@ import sys
 import time
 from collections import Counter
 
-from sim_life import Failed, live
+from sim_life import LifeError, live
 
 TAIL = 40
+SHOWN = 5
+"""Of so many failing lives the end of the trace is printed; the others replay it."""
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def main() -> int:
@@ -28,21 +35,24 @@ def main() -> int:
     for seed in range(first, first + given.seeds):
         try:
             lived = live(seed)
-        except Failed as error:
+        except LifeError as error:
             failed[error.name] += 1
-            print("\n".join(error.lines[0 if given.trace else -TAIL :]))
-            print(f"\nFAILED {error}\n", flush=True)
+            if failed.total() <= SHOWN:
+                say("\n".join(error.lines[0 if given.trace else -TAIL :]))
+            say(f"\nFAILED {error}\n")
             continue
         if given.trace:
-            print("\n".join(lived.lines))
+            say("\n".join(lived.lines))
         events += lived.events
         ends.update(lived.statuses)
     took_s = time.monotonic() - began
-    print(f"{given.seeds} lives from seed {first} in {took_s:.1f} s: {given.seeds / took_s * 60:,.0f} a minute")
-    print(f"{sum(ends.values())} goals ended so: {dict(ends)}; {sum(events.values())} events, ", end="")
-    print(f"{events['acts']} actions carried out, {events['action_blocked']} refused")
+    say(
+        f"{given.seeds} lives from seed {first} in {took_s:.1f} s: {given.seeds / took_s * 60:,.0f} a minute"
+    )
+    say(f"{sum(ends.values())} goals ended so: {dict(ends)}; {sum(events.values())} events")
+    say(f"{events['acts']} actions carried out, {events['action_blocked']} refused")
     for name, count in failed.most_common():
-        print(f"FAILED {count} times: {name}")
+        say(f"FAILED {count} times: {name}")
     return 1 if failed else 0
 
 

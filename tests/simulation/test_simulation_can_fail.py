@@ -1,7 +1,7 @@
 """A simulator that cannot fail proves nothing: daemons that are broken on purpose, each by one rule."""
 
 import pytest
-from sim_life import Failed, live
+from sim_life import LifeError, live
 
 from clew_daemon import book, methods, restart, session, supervisor
 from clew_shared import core, fold_deeds, transcript
@@ -143,7 +143,7 @@ def test_a_daemon_that_is_broken_is_found_out(broken, monkeypatch):
     for seed in range(SEEDS):
         try:
             live(seed, CASTS.get(broken, ()))
-        except Failed as failed:
+        except LifeError as failed:
             names.append(failed.name)
             if failed.name == BROKEN[broken]:
                 break
@@ -156,11 +156,11 @@ def test_a_failing_seed_fails_at_the_same_line_again(monkeypatch):
     for seed in (*range(SEEDS),) * 2:
         try:
             live(seed)
-        except Failed as failed:
+        except LifeError as failed:
             said.append((failed.seed, failed.line, str(failed)))
             if len(said) == 2:
                 break
     first = said[0]
-    with pytest.raises(Failed) as again:
+    with pytest.raises(LifeError) as again:
         live(first[0])
     assert (again.value.seed, again.value.line, str(again.value)) == first
