@@ -246,6 +246,7 @@ class Session:
         output = await self._connect()
         assert self._cell is not None  # noqa: S101 - connected
         self._began = self._acted_at = time.monotonic()
+        self.core.lived_s = self._lived_s
         self._spawn(self._drain(output))
         self._spawn(self._wait_exit(self._cell))
         await self._record_start(self._cell)
@@ -521,7 +522,7 @@ class Session:
             self._channel.close()
 
     async def _close(self, ended: Ended) -> Ended:
-        lived_s = time.monotonic() - self._began
+        lived_s, self.core.lived_s = self._lived_s(), None
         crash = ended.kind == "crash"
         at = time.time()
         with self._d.book.entering(self.core):
@@ -541,6 +542,9 @@ class Session:
         return Ended(
             ended.kind, ended.reason, ended.detail, ended.code, lived_s, ended.retry_after_s
         )
+
+    def _lived_s(self) -> float:
+        return time.monotonic() - self._began
 
     def _spawn(self, coroutine: Any) -> None:
         self._tasks = [t for t in self._tasks if not t.done()]

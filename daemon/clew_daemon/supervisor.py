@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-IDLE_S = 3600.0
+IDLE_S = 60.0
+"""So long at the most after the wall clock was set, or the machine slept, a goal begins whose time has come."""
 REPORT_WAIT_S = 30.0
 REST = (ev.GoalEnded, ev.GoalBlocked)
 

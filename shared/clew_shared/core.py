@@ -117,7 +117,8 @@ class Core:
     """One goal's judge and bookkeeper; not safe for use from several threads.
 
     `number` gives the next sequence number of the ledger, and must be followed by recording what `take`
-    gives before anybody else takes one. `calls` are what the agent is told that it can do instead.
+    gives before anybody else takes one. `calls` are what the agent is told that it can do instead; `lived_s` says
+    how long the present worker has lived, by a clock that nobody can set (None: by the moments of its events).
     """
 
     state: State
@@ -127,6 +128,7 @@ class Core:
     max_iterations: int | None = None
     ignored_limit: int = IGNORED_LIMIT
     calls: Calls = PROTOCOL
+    lived_s: Callable[[], float] | None = None
     _queue: list[Recorded] = field(default_factory=list)
 
     def take(self) -> list[Recorded]:
@@ -267,7 +269,7 @@ class Core:
             return f"the budget of {spec.budget_tokens} tokens is used up"
         active = state.cost.active_s - state.active_granted_s
         if state.working:
-            active += max(0.0, at - state.worker_since)
+            active += self.lived_s() if self.lived_s else max(0.0, at - state.worker_since)
         if spec.budget_wall_s is not None and active >= spec.budget_wall_s:
             return f"the budget of {spec.budget_wall_s:g} seconds is used up"
         return ""

@@ -138,6 +138,62 @@ def two_epochs_never_live_at_once(goal: str, role: str, alive: list[str]) -> str
 
 
 @invariant
+def a_new_epoch_begins_with_clean_hands(event: ev.WorkerStarted, state: State) -> str:
+    """Epochs count one by one, and what the last one left in flight is on record as interrupted before."""
+    if state.in_flight or state.working:
+        return f"epoch {event.epoch} begins; in flight are {list(state.in_flight)}, working {state.working}"
+    return "" if event.epoch == state.epoch + 1 else f"epoch {event.epoch} follows {state.epoch}"
+
+
+@invariant
+def a_goal_begins_only_when_it_may(
+    event: ev.GoalStarted, state: State, others: Mapping[str, str]
+) -> str:
+    """A goal leaves the queue when what it depends on is completed and its time has come, never from a rest."""
+    if state.goal.status not in ("queued", "waiting") or state.paused:
+        return f"{state.goal_id} began; it was {state.goal.status}, paused {state.paused}"
+    open_ones = [goal for goal in state.spec.depends_on if others.get(goal) != "completed"]
+    if state.goal.status == "queued" and open_ones:
+        return f"{state.goal_id} began before {open_ones}"
+    late = state.wait_until if state.goal.status == "waiting" else state.spec.not_before
+    return f"{state.goal_id} began before its time" if late and event.at < late else ""
+
+
+@invariant
+def no_two_goals_share_a_workspace(
+    goal: str, workspace: str, workers: Mapping[str, str], places: int
+) -> str:
+    """At most `max_workers` goals have a worker, and no two of them in one workspace."""
+    rivals = [g for g, w in workers.items() if w == workspace and g != goal]
+    if rivals:
+        return f"{goal} works in {workspace} beside {rivals}"
+    return (
+        f"{len(workers)} goals have workers, {places} are allowed" if len(workers) > places else ""
+    )
+
+
+@invariant
+def budgets_hold(state: State, max_actions: int) -> str:
+    """No action is allowed beyond the budgets of actions, iterations and tokens."""
+    spec = state.spec
+    if state.actions_total - state.actions_granted >= max_actions:
+        return f"{state.goal_id} had {max_actions} actions already"
+    if spec.max_iterations and state.iteration - state.iterations_granted >= spec.max_iterations:
+        return f"{state.goal_id} had {spec.max_iterations} iterations already"
+    if spec.budget_tokens and state.cost.tokens - state.tokens_granted >= spec.budget_tokens:
+        return f"{state.goal_id} had {spec.budget_tokens} tokens already"
+    return ""
+
+
+@invariant
+def time_spent_is_time_that_passed(goal: str, reason: str, spent_s: float, budget_s: float) -> str:
+    """A budget of seconds is used up by work, not by a clock that was set."""
+    if not reason.startswith("budget") or "seconds" not in reason or spent_s >= budget_s - 0.5:
+        return ""
+    return f"{goal} is out of time after {spent_s:.1f} s of {budget_s:g} s"
+
+
+@invariant
 def restart_intensity_holds(goal: str, crashes: int, allowed: int, window_s: float) -> str:
     """After `max_restarts` crashes in `window_s` no worker begins until a person was asked."""
     if crashes <= allowed:
@@ -161,6 +217,8 @@ def every_goal_ends_or_waits_for_a_named_reason(goal: str, state: State, why: st
 @invariant
 def every_rest_is_reported_and_learned_from(goal: str, state: State) -> str:
     """When all is quiet, the last end or block of a goal has its report, and its lessons were drawn, once."""
+    if not (state.ended or state.goal.status == "blocked"):
+        return ""
     if state.reported_seq >= state.rested_seq and state.reviewed_seq >= state.rested_seq:
         return ""
     return f"{goal} rests since #{state.rested_seq}; reported #{state.reported_seq}, reviewed #{state.reviewed_seq}"

@@ -19,7 +19,7 @@ from sim_cells import Children, SimChannel, SimExecutor, cell
 from sim_ledger import SimLedger
 
 from clew_daemon import book as book_module
-from clew_daemon import eventlog, report, reviewer, session, supervisor, vitals
+from clew_daemon import eventlog, report, reviewer, schedule, session, supervisor, vitals
 from clew_daemon.book import Book
 from clew_daemon.context import Daemon
 from clew_daemon.control import ControlError
@@ -261,14 +261,17 @@ class SimDaemon:
         self.stop.set()
 
     def _resting(self) -> bool:
-        states = self.daemon.book.states()
-        if self.supervisor.running or any(s.working for s in states.values()):
+        states, running = self.daemon.book.states(), self.supervisor.running
+        if running or any(s.working for s in states.values()):
             return False
+        now = self.world.clock.time()
         return all(
-            s.ended or s.goal.status == "blocked" or s.paused
-            or (s.goal.status == "queued" and all(not r.working for r in states.values()))
+            s.ended
+            or s.goal.status == "blocked"
+            or s.paused
+            or schedule.waits_for(s, states, running, now) not in ("", "waits for a worker")
             for s in states.values()
-        )  # fmt: skip
+        )
 
 
 @contextlib.contextmanager

@@ -89,8 +89,10 @@ def _incarnation(world: World) -> bool:
         world.watch.all_dead()
     if loop.unexpected and not killed:
         raise hold.ViolationError("no_part_of_the_daemon_fails", str(loop.unexpected[0]))
+    if daemon.settled and not killed:
+        return True
     world.clock.now += world.rng.uniform(0.1, 5.0)
-    return daemon.settled and not killed
+    return False
 
 
 def _until_its_end(world: World, loop: Loop, daemon: SimDaemon, main: object) -> None:
@@ -104,7 +106,7 @@ def _until_its_end(world: World, loop: Loop, daemon: SimDaemon, main: object) ->
         how, after = world.deaths.pop()
         if how == "killed":
             done = loop.run(main, int(after))
-            world.trace("daemon", "failed" if done else "killed")
+            world.trace("daemon", "ends" if done else "killed")
             return
         loop.call_later(after, daemon.stop.set)
         loop.run(main, STEPS_MAX)

@@ -32,6 +32,7 @@ class Goal:
     """What the watch knows of one goal: its own fold of the record, and its own account of blocks."""
 
     state: State
+    max_actions: int
     blocks: dict[str, set[str]] = field(default_factory=dict)
     blocked_at: dict[str, set[str]] = field(default_factory=dict)
     inherited: tuple[dict[str, set[str]], dict[str, set[str]]] = field(default=({}, {}))
@@ -47,6 +48,7 @@ class Goal:
                 hold.only_a_goal_at_work_acts(event, self.state)
                 hold.a_blocked_action_is_not_allowed(event, self.state.world, self.blocks)
                 hold.a_block_holds_in_the_world_on_the_disk(event, disk, self.blocked_at)
+                hold.budgets_hold(self.state, self.max_actions)
                 self.began.add(seq)
             case ev.ActionBlocked():
                 self._blocked(seq, event, disk)
@@ -58,6 +60,7 @@ class Goal:
                 if isinstance(event, ev.ActionFinished) and event.changed and not event.world:
                     self.blocked_at.clear()  # a change that is only claimed is believed
             case ev.WorkerStarted():
+                hold.a_new_epoch_begins_with_clean_hands(event, self.state)
                 self.refused = 0
             case _:
                 self._lift(event)
@@ -124,6 +127,7 @@ class Watch:
         self._acted: set[int] = set()
         self._living: dict[str, list[tuple[str, Child]]] = {}
         self._crashes: dict[str, list[float]] = {}
+        self._spent: dict[str, tuple[float, float | None]] = {}
         self._book: Book | None = None
 
     def _hold(self, rule: Any, *args: Any) -> None:
@@ -149,7 +153,7 @@ class Watch:
             )
 
     def _replayed(self, goal: str, rows: Iterable[Row]) -> Goal:
-        known = Goal(State(goal_id=goal))
+        known = Goal(State(goal_id=goal), self._world.settings.limits.max_actions)
         for row in rows:
             self._hold(known.take, row.seq, ev.decode(row.body), self._disks.get(row.seq, ""))
         return known
@@ -161,10 +165,12 @@ class Watch:
             if not row.goal:
                 continue
             event = ev.decode(row.body)
-            known = self.goals.setdefault(row.goal, Goal(State(goal_id=row.goal)))
+            known = self.goals.get(row.goal) or self._replayed(row.goal, ())
+            self.goals[row.goal] = known
             self._world.trace(row.goal, f"#{row.seq} {_short(event)}")
             self._disks[row.seq] = self._world.disk_digest(row.goal)
             self._crashed(row.goal, event)
+            self._starts(row.goal, event, known.state)
             self._hold(known.take, row.seq, event, self._disks[row.seq])
             self.counts[row.kind] += 1
             touched[row.goal] = known
@@ -258,6 +264,40 @@ class Watch:
         self._living[goal] = [*alive, (role, child)]
         if role == "agent":
             self._begins_again(goal)
+            self._has_its_place(goal)
+
+    def _has_its_place(self, goal: str) -> None:
+        """Hold a new worker against those of other goals."""
+        workers = {
+            g: self._world.workspace(g)
+            for g, ones in self._living.items()
+            if any(c.alive for _, c in ones)
+        }
+        rule, places = hold.no_two_goals_share_a_workspace, self._world.settings.daemon.max_workers
+        self._hold(rule, goal, self._world.workspace(goal), workers, places)
+
+    def _starts(self, goal: str, event: ev.Event, state: State) -> None:
+        """Hold a beginning against dependencies, and a budget of time against the time that passed."""
+        now, others = (
+            self._world.clock.now,
+            {g: str(k.state.goal.status) for g, k in self.goals.items()},
+        )
+        spent_s, since = self._spent.setdefault(goal, (0.0, None))
+        match event:
+            case ev.GoalStarted():
+                self._hold(hold.a_goal_begins_only_when_it_may, event, state, others)
+            case ev.WorkerStarted():
+                self._spent[goal] = (spent_s, now)
+            case ev.WorkerExited() if since is not None:
+                self._spent[goal] = (spent_s + now - since, None)
+            case ev.GoalRequeued() if event.reopen:
+                self._spent[goal] = (0.0, since and now)
+            case ev.GoalBlocked():
+                worked_s = spent_s + (now - since if since is not None else 0.0)
+                budget_s = state.spec.budget_wall_s or 0.0
+                self._hold(
+                    hold.time_spent_is_time_that_passed, goal, event.reason, worked_s, budget_s
+                )
 
     def all_dead(self) -> None:
         """The daemon died, and every worker with it."""

@@ -3,7 +3,7 @@
 import pytest
 from sim_life import LifeError, live
 
-from clew_daemon import book, methods, restart, session, supervisor
+from clew_daemon import book, methods, restart, reviewer, schedule, session, supervisor
 from clew_shared import core, fold_deeds, transcript
 
 SEEDS = 120
@@ -111,6 +111,33 @@ def _folds_more_than_there_is(monkeypatch):
     )
 
 
+def _times_by_the_wall_clock(monkeypatch):
+    def lived_s(self):
+        return session.time.time() - self.core.state.worker_since
+
+    monkeypatch.setattr(session.Session, "_lived_s", lived_s)
+
+
+def _forgets_who_works_where(monkeypatch):
+    monkeypatch.setattr(schedule, "overlap", lambda *_: False)
+
+
+def _begins_before_its_dependencies(monkeypatch):
+    monkeypatch.setattr(schedule, "_completed", lambda *_: True)
+
+
+def _leaves_actions_in_flight(monkeypatch):
+    monkeypatch.setattr(core.Core, "interrupt", lambda *_, **__: [])
+
+
+def _knows_no_budget(monkeypatch):
+    monkeypatch.setattr(core.Core, "budget_spent", lambda *_: "")
+
+
+def _never_looks_back(monkeypatch):
+    monkeypatch.setattr(reviewer.Reviewer, "_heard", lambda *_: None)
+
+
 CASTS = {
     _looks_at_no_disk_before_it_refuses: ("looping", "stubborn", "pacing"),
     _restarts_for_ever: ("crashing",),
@@ -133,6 +160,12 @@ BROKEN = {
     _waits_for_replans_for_ever: "what_the_record_keeps_is_bounded_by_what_was_allowed",
     _keeps_every_step: "nothing_grows_without_bound",
     _folds_more_than_there_is: "a_transcript_read_back_is_valid",
+    _times_by_the_wall_clock: "time_spent_is_time_that_passed",
+    _forgets_who_works_where: "no_two_goals_share_a_workspace",
+    _begins_before_its_dependencies: "a_goal_begins_only_when_it_may",
+    _leaves_actions_in_flight: "a_new_epoch_begins_with_clean_hands",
+    _knows_no_budget: "budgets_hold",
+    _never_looks_back: "every_rest_is_reported_and_learned_from",
 }
 
 

@@ -214,3 +214,12 @@ def test_the_state_is_the_fold_of_what_was_recorded(played):
         agent.reflect("stuck")
     agent.complete(success=False, failure="no way")
     assert dump(fold(agent.take())) == dump(agent.state)
+
+
+def test_a_wall_clock_that_was_set_spends_no_budget_of_time(played):
+    agent = played(spec={"budget_wall_s": 20.0})
+    agent.core.lived_s = lambda: 1.0
+    agent.at = 86_400.0
+    assert agent.run("true").allowed
+    agent.core.lived_s = lambda: 20.0
+    assert agent.run("false").reason == "budget"
