@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 GIVEN_UP_TOLD = 20
 
 
-def hello_view(session: Session) -> dict[str, Any]:
+def hello_view(session: Session, kept: Remembered) -> dict[str, Any]:
     """Give the answer to `hello` (contract, section 7), and what built-in agents use beside it."""
     said = told(
         session.core.state,
@@ -32,6 +32,7 @@ def hello_view(session: Session) -> dict[str, Any]:
         session.agent,
         session.book.ledger,
         session.strategies,
+        kept,
     )
     return said | {"epoch": session.epoch, "credential": session.credential}
 
@@ -42,6 +43,7 @@ def told(
     agent: Agent,
     ledger: Readable,
     strategies: list[dict[str, Any]],
+    kept: Remembered | None = None,
 ) -> dict[str, Any]:
     """Give what an agent of this kind would be told now, but for its key; also for `clew context`."""
     said = {
@@ -56,7 +58,12 @@ def told(
             "iterations_granted": state.iterations_granted,
             "prompt": state.prompt.model_dump(mode="json") if state.prompt else None,
         }
-        | remembered(state, ledger, settings.context.max_tokens, whole=isinstance(agent, LlmAgent)),
+        | remembered(
+            state,
+            ledger,
+            settings.context.max_tokens,
+            (kept or Remembered()) if isinstance(agent, LlmAgent) else None,
+        ),
         "thresholds": thresholds(settings),
         "playbook": strategies,
         "heartbeat_s": settings.heartbeat.interval_s,
@@ -132,20 +139,45 @@ def finished(state: State) -> list[dict[str, Any]]:
     ]
 
 
-def remembered(state: State, ledger: Readable, max_tokens: int, *, whole: bool) -> dict[str, Any]:
+class Remembered:
+    """The current subtask's transcript, kept between two hellos, so that asking again reads only what is new."""
+
+    def __init__(self) -> None:
+        self._key: tuple[int, int] = (-1, -1)
+        self._seq = 0
+        self._fold = transcript.Transcript(lambda _: "", 0)
+
+    def up_to_now(self, state: State, ledger: Readable, max_tokens: int) -> transcript.Transcript:
+        """Take in what was recorded since; another subtask or another budget begins anew."""
+        key = (state.subtask_seq, max_tokens)
+        if key != self._key:
+            self._key, self._seq = key, state.subtask_seq
+            self._fold = transcript.Transcript(lambda seq: text(ledger.output(seq)), max_tokens)
+        self._seq = _read_into(self._fold, state.goal_id, ledger, self._seq)
+        return self._fold
+
+
+def _read_into(fold: transcript.Transcript, goal: str, ledger: Readable, seq: int) -> int:
+    for row in ledger.read(goal, seq):
+        seq = row.seq
+        if row.kind in transcript.KINDS:
+            fold.take(seq, ev.decode(row.body))
+    return seq
+
+
+def remembered(
+    state: State, ledger: Readable, max_tokens: int, kept: Remembered | None
+) -> dict[str, Any]:
     """Give the current subtask's transcript, how far it is folded, and what its agent wanted to do next.
 
-    Who builds no prompt of it is given its last actions only, so that asking often stays cheap.
+    Who builds no prompt of it (`kept` is None) is given its last actions only.
     """
+    if kept is not None:
+        fold = kept.up_to_now(state, ledger, max_tokens)
+        told, folded = transcript.told(fold.entries, fold.folded), fold.folded
+        return {"transcript": told, "folded": folded, "idea": fold.idea}
     actions = state.subtask.actions if state.subtask else []
-    recent = actions[0].seq - 1 if actions and not whole else 0
+    since = max(state.subtask_seq, actions[0].seq - 1 if actions else 0)
     fold = transcript.Transcript(lambda seq: text(ledger.output(seq)), max_tokens)
-    for row in ledger.read(state.goal_id, max(state.subtask_seq, recent)):
-        if row.kind in transcript.KINDS:
-            fold.take(row.seq, ev.decode(row.body))
-    folded = fold.folded if whole else 0
-    return {
-        "transcript": transcript.told(fold.entries, folded),
-        "folded": folded,
-        "idea": fold.idea,
-    }
+    _read_into(fold, state.goal_id, ledger, since)
+    return {"transcript": transcript.told(fold.entries, 0), "folded": 0, "idea": fold.idea}

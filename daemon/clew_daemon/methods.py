@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.executor import ExecutorDied
 from clew_daemon.fitting import fitted_state
-from clew_daemon.hello import hello_view, subtask_view, task_view
+from clew_daemon.hello import Remembered, hello_view, subtask_view, task_view
 from clew_daemon.store import output_of
 from clew_shared import events as ev
 from clew_shared import protocol
@@ -38,6 +38,7 @@ class Methods:
         self._s = session
         self._refused_finishes: tuple[str, int] = ("", 0)
         self._slot: Any = None
+        self._remembered = Remembered()
 
     async def call(self, name: str, params: Any) -> dict[str, Any]:
         """Carry out a method; raises ProtocolError or WrongState."""
@@ -65,7 +66,7 @@ class Methods:
             )
         await self._s.ready.wait()
         await self._s.greeted(p.agent)
-        return hello_view(self._s)
+        return hello_view(self._s, self._remembered)
 
     async def _heartbeat(self, _: protocol.Heartbeat) -> dict[str, Any]:
         return {}

@@ -180,6 +180,9 @@ class Supervisor:
             if after_s is None:
                 break
             await asyncio.sleep(after_s)
+        if core.state.ended:
+            self._crashes.pop(goal, None)
+            self._waited.pop(goal, None)
 
     def _unfit(self, core: Core) -> tuple[str, str] | None:
         """Say why a goal cannot even begin: no agent, no key, no workspace, no sandbox."""
