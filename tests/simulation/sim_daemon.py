@@ -123,6 +123,7 @@ class SimDaemon:
         self.stop = asyncio.Event()
         self.ledger: SimLedger | None = None
         self.settled = False
+        self.asked = 0
 
     async def run(self) -> None:
         """Start, serve, stop, in the order of the app."""
@@ -200,11 +201,14 @@ class SimDaemon:
         blocked = cores[goal].state.blocked_actions
         text = f"advice {self.world.requests}"
         params = {"goal": goal, "text": text, "signature": blocked[0] if blocked else "none"}
+        self.asked += 1
         try:
             answer = await getattr(self.people, name)(params)
         except (ControlError, LedgerError) as error:
             self.world.trace("person", f"{name} {goal}: {str(error)[:80]}")
             return
+        finally:
+            self.asked -= 1
         self.world.trace("person", f"{name} {goal}: {answer['status']}")
         if name == "feedback":
             self.world.watch.told(goal, text)
@@ -248,7 +252,8 @@ class SimDaemon:
         world, since, rested = self.world, None, 0
         while rested < 2:  # a moment of rest may lie between two workers
             await asyncio.sleep(2.0)
-            if world.requests or world.reloads or world.jumps or world.edits or world.deaths:
+            to_come = world.requests + world.reloads + world.jumps + world.edits + self.asked
+            if to_come or world.deaths:
                 continue
             since = world.clock.now if since is None else since
             world.calm = True
