@@ -267,7 +267,7 @@ class SimDaemon:
 
     def _resting(self) -> bool:
         states, running = self.daemon.book.states(), self.supervisor.running
-        if running or any(s.working for s in states.values()):
+        if running or not self.ledger.idle or any(s.working for s in states.values()):
             return False
         now = self.world.clock.time()
         return all(

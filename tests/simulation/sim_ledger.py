@@ -79,6 +79,11 @@ class SimLedger:
         self._put(job)
         await job.done
 
+    @property
+    def idle(self) -> bool:
+        """Nothing waits to become durable."""
+        return not (self._jobs or self._batch or self._told)
+
     def _put(self, job: Job) -> None:
         self._jobs.append(job)
         if not self._batch and not self._told:
