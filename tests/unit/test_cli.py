@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -117,6 +118,15 @@ def test_a_reader_that_goes_away_is_no_error(home):
     assert done.stderr == b""
 
 
+@pytest.fixture
+def _ctrl_c_heard():
+    """Let children hear SIGINT: what a shell starts in the background inherits it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_ctrl_c_heard")
 def test_ctrl_c_exits_130_without_a_traceback(home):
     command = [sys.executable, "-m", "clew_daemon", "--home", str(home), "logs", "-f"]
     (home / "state" / "clew.log").write_text('{"event": "daemon.started"}\n')
@@ -125,7 +135,7 @@ def test_ctrl_c_exits_130_without_a_traceback(home):
     ) as process:
         assert process.stdout is not None
         assert "daemon.started" in process.stdout.readline()
-        process.send_signal(2)
+        process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     (home / "state" / "clew.log").unlink()
     assert (process.returncode, err) == (130, "")
