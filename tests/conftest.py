@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from itertools import count
 
@@ -11,6 +12,10 @@ from clew_shared import events as ev
 from clew_shared.core import Core, Report
 from clew_shared.settings import Loops
 from clew_shared.state import State, dump, load
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # what a shell starts in the background inherits this, and so would every child of a test
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass

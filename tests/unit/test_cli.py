@@ -118,15 +118,6 @@ def test_a_reader_that_goes_away_is_no_error(home):
     assert done.stderr == b""
 
 
-@pytest.fixture
-def _ctrl_c_heard():
-    """Let children hear SIGINT: what a shell starts in the background inherits it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("_ctrl_c_heard")
 def test_ctrl_c_exits_130_without_a_traceback(home):
     command = [sys.executable, "-m", "clew_daemon", "--home", str(home), "logs", "-f"]
     (home / "state" / "clew.log").write_text('{"event": "daemon.started"}\n')
