@@ -159,7 +159,7 @@ class World:
             max_iterations=rng.choice([None, None, 6]),
             budget_tokens=rng.choice([None, None, 2_000]),
             budget_wall_s=rng.choice([None, None, 20.0]),
-            not_before=self.clock.time() + 30 if rng.random() < 0.1 else None,
+            not_before=self.clock.time() + rng.choice([30, 3_000]) if rng.random() < 0.15 else None,
             depends_on=(f"goal-{rng.randrange(n)}",) if n and rng.random() < 0.3 else (),
         )
         tasks = tuple(

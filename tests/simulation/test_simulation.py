@@ -7,6 +7,7 @@ from pathlib import Path
 import invariants
 import pytest
 from sim_life import live
+from sim_world import World
 
 REPO = Path(__file__).resolve().parents[2]
 CHUNK = 25
@@ -34,6 +35,23 @@ def test_lives_have_all_that_a_life_can_have():
     assert sum(lived.restarts for lived in lives) > 20
     kinds = {kind for lived in lives for kind in lived.events}
     assert {"action_interrupted", "planned", "escalated", "unblocked", "feedback_given"} <= kinds
+
+
+def test_a_clock_that_was_set_keeps_no_goal_waiting_whose_time_has_come(monkeypatch):
+    made = World.__init__
+
+    def make(self, seed, cast=()):
+        made(self, seed, cast)
+        spec = self.goals[0].spec.model_copy(update={"not_before": self.clock.time() + 3_000})
+        self.goals = [self.goals[0].model_copy(update={"spec": spec})]
+        self.deaths, self.jumps = [], 1
+        self.requests = self.reloads = self.edits = 0
+
+    monkeypatch.setattr(World, "__init__", make)
+    lives = [live(seed) for seed in range(12)]
+    forwards = [one for one in lives if any("set by 3600" in line for line in one.lines)]
+    assert forwards
+    assert all(one.events["goal_started"] for one in forwards)
 
 
 def test_the_reliability_page_names_every_invariant_with_its_sentence():

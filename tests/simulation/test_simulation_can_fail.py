@@ -6,7 +6,7 @@ from sim_life import LifeError, live
 from clew_daemon import book, methods, restart, reviewer, schedule, session, supervisor
 from clew_shared import core, fold_deeds, transcript
 
-SEEDS = 120
+SEEDS = 200
 
 
 async def _heard_at_once(_book, _core):
@@ -138,6 +138,10 @@ def _never_looks_back(monkeypatch):
     monkeypatch.setattr(reviewer.Reviewer, "_heard", lambda *_: None)
 
 
+def _takes_a_failed_ledger_for_a_bug(monkeypatch):
+    monkeypatch.setattr(session, "LedgerError", type("AnotherError", (Exception,), {}))
+
+
 CASTS = {
     _looks_at_no_disk_before_it_refuses: ("looping", "stubborn", "pacing"),
     _restarts_for_ever: ("crashing",),
@@ -165,6 +169,7 @@ BROKEN = {
     _begins_before_its_dependencies: "a_goal_begins_only_when_it_may",
     _leaves_actions_in_flight: "a_new_epoch_begins_with_clean_hands",
     _knows_no_budget: "budgets_hold",
+    _takes_a_failed_ledger_for_a_bug: "no_part_of_the_daemon_fails",
     _never_looks_back: "every_rest_is_reported_and_learned_from",
 }
 
