@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from clew_shared import reasoning
+from clew_shared.progress import both_ends
 from clew_shared.prompt_view import Call, Entry, Said, View
 from clew_shared.redact import redact
 from clew_shared.windows import Window
@@ -31,6 +32,7 @@ FOLD_TO = 0.5
 
 FOLDED_SHARE = 0.25
 FOLDED_CALLS_MAX = 400
+FOLDED_FOUND_CHARS = 160
 HEAD_CHARS = 200
 """So much is kept of the texts of a folded call."""
 
@@ -153,7 +155,7 @@ def _beheaded_call(call: Call) -> Call:
     return replace(
         call,
         args=plain_args(call.args, HEAD_CHARS),
-        output=call.output[:HEAD_CHARS],
+        output=both_ends(call.output, HEAD_CHARS),
         message=call.message[:HEAD_CHARS],
         insight=call.insight[:HEAD_CHARS],
     )
@@ -189,7 +191,7 @@ def _folded_line(whole: Call) -> str:
     number = f"#{call.seq} " if call.seq > 0 else ""
     did = reasoning.did(call.name, call.args)
     came = reasoning.found(call.insight, "", call.result, call.output or call.message)
-    return f"- {number}{reasoning.reasoning_line(did, reasoning.shortened_line(came, 160))}"
+    return f"- {number}{reasoning.reasoning_line(did, both_ends(came, FOLDED_FOUND_CHARS))}"
 
 
 # ---- what is folded

@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from clew_shared.progress import both_ends
+
 RELEVANCES = ("high", "medium", "low")
 DID_CHARS = 120
 FOUND_CHARS = 300
@@ -27,13 +29,18 @@ def did(tool: str, params: Mapping[str, Any]) -> str:
 
 
 def found(insights: str, learning: str, outcome: str, output: str) -> str:
-    """Say what came of a call in one line: insight and learning, else the head of the output."""
+    """Say what came of a call in one line: insight and learning, else its output.
+
+    Of an output that is too long the head, and of a fault both ends: what went wrong stands at the end.
+    """
     told = [one_line(text).rstrip(".;") for text in (insights, learning)]
-    text = "; ".join(filter(None, told))
-    if not text:
-        head = one_line(output[: FOUND_CHARS * 2]) or "no output"
-        text = head if outcome == "success" else f"{outcome}: {head}"
-    return shortened_line(text, FOUND_CHARS)
+    if text := "; ".join(filter(None, told)):
+        return shortened_line(text, FOUND_CHARS)
+    if outcome == "success":
+        return shortened_line(one_line(output[: FOUND_CHARS * 2]) or "no output", FOUND_CHARS)
+    return (
+        f"{outcome}: {both_ends(one_line(output), FOUND_CHARS - len(outcome) - 2) or 'no output'}"
+    )
 
 
 def by_relevance(items: Iterable[_T], relevance: Callable[[_T], str]) -> list[_T]:

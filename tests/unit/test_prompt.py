@@ -203,6 +203,14 @@ def test_folded_lines_stand_by_relevance_and_in_order_of_time_within_it():
     assert lines[0] == "- #3 did run_cmd echo 3 → found the port is taken"
 
 
+def test_of_a_folded_failure_both_ends_are_shown():
+    output = "warning: " + "noise " * 200 + "E assert -1 == 5"
+    failed = Call(1, "run_cmd", {"cmd": "pytest"}, "failure", output)
+    (line,) = folded_lines(replace(VIEW, transcript=(failed,), folded=1), 10_000)
+    assert "found failure: warning: noise" in line
+    assert line.endswith("E assert -1 == 5")
+
+
 def test_where_there_is_no_room_for_all_folded_lines_the_least_relevant_go_first():
     calls = (ran(1, relevance="high"), ran(2, relevance="low"), ran(3), ran(4, relevance="low"))
     lines = folded_lines(replace(VIEW, transcript=calls, folded=4), 100)
