@@ -114,6 +114,16 @@ async def test_without_checks_repeating_is_never_taken_for_success(daemon, run_l
     assert daemon.state.replan_required == "task"
 
 
+async def test_a_model_that_insists_on_finishing_is_offered_it_again_when_something_changed(
+    daemon, run_llm
+):
+    daemon.checks = {"right": "grep bye hello.txt"}
+    mend = calls(("write_file", {"path": "hello.txt", "content": "bye"}))
+    with ScriptedLlm(WRITE, FINISH, FINISH, mend, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert ["finish" in llm.offered(n) for n in range(5)] == [True, True, True, False, True]
+
+
 async def test_the_output_of_a_failing_check_is_shown_and_can_be_mended(daemon, run_llm):
     daemon.checks = {"right": "grep bye hello.txt || { echo no bye there; exit 1; }"}
     mend = calls(("write_file", {"path": "hello.txt", "content": "bye"}))

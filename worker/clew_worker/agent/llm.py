@@ -274,9 +274,13 @@ class LlmAgent:
                 return completion, self._read(completion, view.tools)
 
     def _offered(self, view: View) -> tuple[Tool, ...]:
-        """Leave out what would be refused: the call just refused, `finish` while checks fail."""
+        """Leave out what would be refused: the call just refused, `finish` while checks fail.
+
+        With native tools only after it was called in vain, since another list costs the cached prompt.
+        """
         withheld = {self._withheld}
-        if self._memory.mode == "json" and not self._turns.may_finish and not view.replan:
+        insists = self._memory.mode == "json" or self._turns.finishes_in_vain > 0
+        if insists and not self._turns.may_finish and not view.replan:
             withheld.add("finish")
         return tuple(t for t in view.tools if t.name not in withheld) or view.tools
 

@@ -44,6 +44,8 @@ class Turns:
         self._name = name
         self._doubted: set[tuple[int, str]] = set()
         self._checked_at = -1
+        self.finishes_in_vain = 0
+        """How often finishing was asked for with nothing changed since the checks failed."""
         self._failing = ""
         self.records: list[dict[str, Any]] = []
         self.refused = ""
@@ -204,6 +206,7 @@ class Turns:
         """Let the daemon's checks decide; `Over` where they agree."""
         self.reached_daemon = True
         if not self.may_finish:
+            self.finishes_in_vain += 1
             text = "Nothing was done since the checks failed. Change something first."
             self._memory.answer("finish", {"summary": summary}, text)
             return
@@ -217,7 +220,7 @@ class Turns:
         if answer.get("accepted"):
             raise Over
         await self.refresh()
-        self._checked_at = self._memory.changes
+        self._checked_at, self.finishes_in_vain = self._memory.changes, 0
         self._memory.answer("finish", {"summary": summary}, self._not_accepted(answer))
 
     def _not_accepted(self, answer: Mapping[str, Any]) -> str:
