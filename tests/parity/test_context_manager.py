@@ -16,13 +16,6 @@ WRITE = ("write_file", {"path": "mathx/__init__.py", "content": "..."}, "success
 PYTEST = ("run_cmd", {"cmd": ["pytest", "-q"]}, "error")
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("CLEW_FD", raising=False)
-    return tmp_path
-
-
 @pytest.fixture
 def opened(folder):
     """Open goals that are closed when the test is over."""
@@ -628,24 +621,3 @@ def test_what_is_in_memory_is_the_fold_of_what_is_recorded(ctx):
     goal = ctx._open
     rows = ((r.seq, ev.decode(r.body)) for r in goal._records.read(ctx.state.goal_id))
     assert dump(fold(rows)) == dump(goal.state)
-
-
-def test_a_goal_is_finished_only_when_nothing_of_it_is_open(tmp_path):
-    with ContextManager(tmp_path) as ctx:
-        ctx.load_or_init("Do it")
-        ctx.state.goal.tasks.append(Task("All", [Subtask("one"), Subtask("two")]))
-        ctx.mark_subtask_complete(success=True)
-        assert ctx.finish("too early") is False
-        assert ctx.state.goal.status == "in_progress"
-        ctx.advance_to_next_subtask()
-        ctx.mark_subtask_complete(success=True)
-        assert ctx.finish("both are done") is True
-        assert ctx.state.goal.status == "completed"
-        assert ctx.failing_checks == {}
-
-
-def test_a_goal_that_cannot_be_done_is_finished_as_failed(tmp_path):
-    with ContextManager(tmp_path) as ctx:
-        ctx.load_or_init("Do it")
-        assert ctx.finish("no way", success=False) is True
-        assert ctx.state.goal.status == "failed"

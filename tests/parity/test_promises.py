@@ -33,13 +33,6 @@ GOAL = "Create mathx package with add function and tests"
 PYTEST = ("run_cmd", {"cmd": ["pytest", "-q"]}, "error")
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("CLEW_FD", raising=False)
-    return tmp_path
-
-
 @pytest.fixture
 def opened():
     all_opened = []

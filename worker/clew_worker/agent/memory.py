@@ -76,7 +76,7 @@ class Memory:
             self.idea = state.get("idea") or ""
             self._turn_from = self._told = len(self.transcript)
             self.refusals = sum(c.result == "blocked" for c in self.calls)
-            self._notes = max(0, *(-e.seq for e in self.transcript if isinstance(e, Call)), 0)
+            self._notes = max([0, *(-e.seq for e in self.transcript if isinstance(e, Call))])
             self._cut_to = self.output_limit()
         elif self._cut_to != self.output_limit():
             self._cut_anew()
