@@ -366,10 +366,14 @@ def _at(state: State, place: tuple[int, int]) -> Subtask | None:
 
 
 def _charge(state: State, e: ev.Reflected) -> None:
-    """Count what the turn's LLM call has cost: for the goal, and for the subtask that it was made for."""
+    """Count what the turn's LLM call has cost: for the goal, and for the subtask that it was made for.
+
+    A turn that tells of no tokens, seconds or prompt (a runbook's) had no call.
+    """
     subtask = _at(state, state.turn_at)
+    called = bool(e.tokens or e.llm_s or e.prompt)
     for cost in (state.cost, *([subtask.cost] if subtask else [])):
-        cost.calls += 1
+        cost.calls += called
         cost.tokens += e.tokens
         cost.tokens_in += e.tokens_in
         cost.tokens_out += e.tokens_out

@@ -134,3 +134,8 @@ def test_a_persons_edit_of_the_blocked_actions_is_taken(agent):
     assert agent.state.blocked_actions == ["x::{}"]
     assert agent.state.loop_counts == {"x::{}": 3}
     assert agent.act("x", {}).reason == "blocked_action"
+
+
+def test_a_turn_that_tells_of_no_llm_call_is_not_counted_as_one():
+    state = fold([(1, ev.Reflected(iteration=1)), (2, ev.Reflected(iteration=2, tokens=7))])
+    assert (state.iteration, state.cost.calls, state.cost.tokens) == (2, 1, 7)
