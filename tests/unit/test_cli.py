@@ -6,8 +6,10 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,12 @@ def home(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("clew")
     asyncio.run(record(folder))
     return folder
+
+
+def begun(path: Path) -> None:
+    """Make the file as a first start has it before its schema is there."""
+    with closing(sqlite3.connect(path)) as con:
+        con.execute("PRAGMA journal_mode = wal")
 
 
 @pytest.fixture
@@ -186,6 +194,15 @@ def test_a_home_without_a_ledger_has_no_goals(clew, tmp_path):
     assert json.loads(clew("--home", tmp_path, "verify", "--json")[1])["ok"]
     assert json.loads(clew("--home", tmp_path, "loops", "--json")[1]) == {"loops": []}
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("made", [Path.touch, begun], ids=["no page yet", "no table yet"])
+def test_a_ledger_that_a_first_start_is_making_has_no_goals(clew, tmp_path, made):
+    (tmp_path / "state").mkdir()
+    made(tmp_path / "state" / "ledger.db")
+
+    assert json.loads(clew("--home", tmp_path, "status", "--json")[1])["goals"] == []
+    assert json.loads(clew("--home", tmp_path, "loops", "--json")[1]) == {"loops": []}
 
 
 def test_a_goal_may_be_named_by_its_beginning(clew, home):

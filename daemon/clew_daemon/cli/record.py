@@ -24,14 +24,16 @@ CANDIDATES_SHOWN = 8
 @contextmanager
 def opened(where: Where) -> Iterator[Reader | None]:
     """Open the ledger to read; None where there is none yet."""
-    from clew_shared.ledger import LedgerError, Reader
+    from clew_shared.ledger import LedgerEmpty, LedgerError, Reader
 
-    if not where.ledger.exists() or where.ledger.stat().st_size == 0:
+    if not where.ledger.exists():
         yield None
         return
     try:
         with Reader.open(where.ledger) as reader:
             yield reader
+    except LedgerEmpty:  # a first start makes it at this moment
+        yield None
     except LedgerError as error:
         raise CliError(str(error)) from None
     except ValueError as error:  # an event that cannot be read, or of a later clew

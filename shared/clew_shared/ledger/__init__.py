@@ -6,6 +6,7 @@ bodies are opaque bytes here, and the fold is elsewhere.
 
 from clew_shared.ledger.errors import (
     LedgerCorrupt,
+    LedgerEmpty,
     LedgerError,
     LedgerFailed,
     LedgerTooNew,
@@ -20,6 +21,7 @@ __all__ = [
     "Fault",
     "Ledger",
     "LedgerCorrupt",
+    "LedgerEmpty",
     "LedgerError",
     "LedgerFailed",
     "LedgerState",

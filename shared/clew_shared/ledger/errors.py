@@ -22,6 +22,10 @@ class LedgerFailed(LedgerError):  # noqa: N818 - says what happened, as its base
     """A write failed in a way that must not be retried, or the ledger is closed."""
 
 
+class LedgerEmpty(LedgerError):  # noqa: N818 - says what happened, as its base says that it is an error
+    """Nothing was ever recorded in the file: a first start has made it, and is not ready yet."""
+
+
 class LedgerTooNew(LedgerError):  # noqa: N818 - says what happened, as its base says that it is an error
     """The ledger was written by a newer clew than this one."""
 

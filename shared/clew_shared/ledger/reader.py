@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from clew_shared.ledger import schema
 from clew_shared.ledger.chain import genesis, link
-from clew_shared.ledger.errors import LedgerError, corrupt
+from clew_shared.ledger.errors import LedgerEmpty, corrupt
 from clew_shared.ledger.opening import check_kind, explained, needs_immutable, open_reading
 from clew_shared.ledger.records import Row
 
@@ -119,14 +119,14 @@ class Reader(Reading):
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open an existing ledger; raises LedgerError, LedgerTooNew or LedgerCorrupt."""
+        """Open an existing ledger; raises LedgerError, LedgerEmpty, LedgerTooNew or LedgerCorrupt."""
         with explained(path):
             reader = cls(path, immutable=needs_immutable(path))
         with reader.connection() as con:
             version = check_kind(con, path)
         if version == 0:
             reader.close()
-            raise LedgerError(path, "is still empty", "start the daemon once (`clew run`)")
+            raise LedgerEmpty(path, "is still empty", "start the daemon once (`clew run`)")
         return reader
 
     def close(self) -> None:
