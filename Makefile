@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SEEDS ?= 1000
+export SEED ROUNDS
 QUICK := tests/unit tests/property tests/parity
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick check format lint types imports bench simulate clean
+.PHONY: help install demo test quick check format lint types imports bench simulate chaos soak clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -53,6 +54,12 @@ bench: $(STAMP) ## figures, none asserted: recorded runs, a step against bare co
 
 simulate: $(STAMP) ## lives of the daemon in simulated time: make simulate SEEDS=N [FIRST=n]
 	$(BIN)/python tests/simulation/simulate.py --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
+
+chaos: $(STAMP) ## real faults at every labelled point and at random ones: make chaos [SEED=n] [ROUNDS=n]
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m '' tests/chaos tests/security
+
+soak: $(STAMP) ## an hour of work compressed into minutes: make soak [SEED=n]
+	$(BIN)/python -m pytest -m '' -s tests/soak
 
 clean: ## forget the environment and the caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from clew_daemon.cli.client import NoDaemon, call
 
 DEADLINE_S = 60.0
@@ -332,3 +334,33 @@ def describe(pid: int) -> str:
             f"{pid}: {Path(f'/proc/{pid}/cmdline').read_bytes().replace(bytes(1), b' ').decode()}"
         )
     return str(pid)
+
+
+@pytest.fixture
+def make_clew(tmp_path):
+    """A function that makes a home, with keys of its config as {"table.key": value}."""
+    made = []
+
+    def make(config=None, name="clew"):
+        folder = tmp_path / name
+        folder.mkdir()
+        made.append(Clew(folder, config))
+        return made[-1]
+
+    become_subreaper()
+    try:
+        yield make
+    finally:
+        for clew in made:
+            clew.close()
+        become_subreaper(on=False)
+    for clew in made:
+        bugs = clew.seen("daemon.bug") + clew.seen("goal.run_failed")
+        assert not bugs, bugs
+        clew.assert_alone()
+
+
+@pytest.fixture
+def clew(make_clew):
+    """A home, its daemon not yet started."""
+    return make_clew()
