@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "process")]  # importlib mode has no path of its own
+sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
+sys.path.insert(0, str(Path(__file__).parents[1] / "process"))
 
 from harness import clew, make_clew
 
