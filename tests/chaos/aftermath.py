@@ -1,0 +1,169 @@
+"""What must hold on a real home after any fault: of the record, the effects, the files, the processes.
+
+`record` reads the ledger and holds each event against the invariants of the simulator; the rest compare
+what it tells with the world. All of them need a daemon that is dead or has stopped. An effect that is
+to be counted is a line that a command of the form `echo WORD >> FILE` appends.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import invariants as hold
+from sim_watch import Goal
+
+from clew_daemon.cli.replay import checked
+from clew_daemon.store import load_state
+from clew_shared import events as ev
+from clew_shared.ledger import Reader
+from clew_shared.state import State, dump
+
+if TYPE_CHECKING:
+    from harness import Clew
+
+MAX_ACTIONS = 1000
+ECHO = re.compile(r"echo (\S+) >> (\S+)$")
+
+
+@dataclass
+class Deed:
+    """An action that was allowed; `result` is "" while it is in flight."""
+
+    seq: int
+    epoch: int
+    signature: str
+    cmd: str
+    result: str = ""
+
+
+@dataclass
+class Told:
+    """What the record tells of a goal."""
+
+    state: State
+    deeds: dict[int, Deed] = field(default_factory=dict)
+    shown: set[int] = field(default_factory=set)
+    blocked: set[str] = field(default_factory=set)
+
+    @property
+    def id(self) -> str:
+        return self.state.goal_id
+
+    def take(self, seq: int, event: ev.Event) -> None:
+        match event:
+            case ev.ActionAllowed():
+                cmd = str(event.args.get("cmd", ""))
+                self.deeds[seq] = Deed(seq, event.epoch, event.signature, cmd)
+            case ev.ActionBlocked():
+                if event.makes_block:
+                    self.blocked.add(event.signature)
+                if not event.done:
+                    self.shown.add(seq)
+            case ev.ActionFinished() | ev.ActionInterrupted():
+                self.shown.add(event.of)
+                if event.of in self.deeds:
+                    ended = isinstance(event, ev.ActionFinished)
+                    self.deeds[event.of].result = event.result if ended else "interrupted"
+
+
+def record(clew: Clew) -> dict[str, Told]:
+    """Verify the ledger, hold every event against the invariants, and give what it tells, goal by goal."""
+    path = clew.home / "state" / "ledger.db"
+    found = checked(path)  # what `clew verify --json` prints
+    assert found["ok"], found
+    if not found["events"]:
+        return {}
+    with Reader.open(path) as reader:
+        return {goal: _told(reader, goal) for goal in reader.goals() if goal}
+
+
+def _told(reader: Reader, goal: str) -> Told:
+    watch = Goal(State(goal_id=goal), MAX_ACTIONS)
+    told = Told(watch.state)
+    for row in reader.read(goal):
+        event = ev.decode(row.body)
+        watch.take(row.seq, event, "")
+        told.take(row.seq, event)
+    whole = dump(watch.state)
+    hold.a_snapshot_and_its_tail_are_the_whole_fold(goal, dump(load_state(reader, goal)), whole)
+    return told
+
+
+def effects_happened_at_most_once(told: Told) -> None:
+    """Each allowed action had its effect at most once, and one that succeeded had it."""
+    workspace = Path(told.state.spec.workspace)
+    for cmd in {deed.cmd for deed in told.deeds.values()}:
+        if not (echo := ECHO.match(cmd)):
+            continue
+        word, name = echo.groups()
+        path = workspace / name
+        ran = Counter(path.read_text().splitlines())[word] if path.exists() else 0
+        results = Counter(deed.result for deed in told.deeds.values() if deed.cmd == cmd)
+        sure, unsure = results["success"], results["interrupted"] + results[""]
+        assert sure <= ran <= sure + unsure, f"{told.id}: {cmd} ran {ran} times; {dict(results)}"
+
+
+def nothing_is_repeated_but_what_was_interrupted(told: Told) -> None:
+    """A step with an effect is taken anew only after its last attempt was interrupted."""
+    last: dict[str, Deed] = {}
+    for deed in told.deeds.values():
+        if not ECHO.match(deed.cmd):
+            continue
+        before = last.get(deed.signature)
+        assert before is None or before.result == "interrupted", (
+            f"{told.id}: #{deed.seq} repeats #{before.seq}, which was {before.result!r}"
+        )
+        last[deed.signature] = deed
+
+
+def history_is_whole(told: Told) -> None:
+    """history.jsonl has each action that ended exactly once, in order."""
+    path = Path(told.state.spec.workspace) / ".agent_context" / "history.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    shown = [json.loads(line)["seq"] for line in lines]
+    hold.history_has_every_action_once(told.id, shown, told.shown)
+
+
+def state_file_is_true(told: Told) -> None:
+    """state.json says what the record says of how the goal stands."""
+    found = json.loads((Path(told.state.spec.workspace) / ".agent_context/state.json").read_text())
+    state = told.state
+    assert found["goal"]["status"] == state.goal.status, f"{told.id}: {found['goal']}"
+    assert (found["epoch"], found["restarts"]) == (state.epoch, state.restarts), told.id
+    assert set(found["blocked_actions"]) == set(state.blocked_actions), told.id
+
+
+def report_is_true(clew: Clew, told: Told) -> None:
+    """The report tells the status, how often the worker was started anew, and what was interrupted."""
+    text = (clew.home / "outbox" / f"{told.id}.md").read_text()
+    state = told.state
+    assert f"- status: **{state.goal.status}**" in text, text
+    assert f"- restarts: {state.restarts}\n" in text, text
+    for deed in list(told.deeds.values())[-10:]:
+        assert re.search(rf"^- {deed.seq} .* → {deed.result}$", text, re.MULTILINE), (deed, text)
+    assert not told.blocked or "## Loops" in text, text
+
+
+def each_drop_was_taken_once(clew: Clew, told: dict[str, Told], *names: str) -> None:
+    """Every file that was dropped became one goal, and nothing of it is left in the inbox."""
+    taken = Counter(one.state.spec.file_name for one in told.values())
+    assert taken == Counter(names), taken
+    left = [path.name for path in (clew.home / "inbox").iterdir() if path.is_file()]
+    assert not left, left
+
+
+def goal_is_whole(clew: Clew, told: Told) -> None:
+    """All that must hold of a goal that has ended, or waits for a person, and of its files."""
+    assert not told.state.in_flight, f"{told.id}: in flight are {list(told.state.in_flight)}"
+    assert not told.state.working, told.id
+    hold.every_rest_is_reported_and_learned_from(told.id, told.state)
+    effects_happened_at_most_once(told)
+    nothing_is_repeated_but_what_was_interrupted(told)
+    history_is_whole(told)
+    state_file_is_true(told)
+    report_is_true(clew, told)
