@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from clew_daemon.cli import checking, daemon, demo, goals, logs, playbook, steering, submit
+from clew_daemon.cli import checking, daemon, demo, goals, keeping, logs, playbook, steering, submit
 from clew_daemon.cli.where import Where
 
 
@@ -26,7 +26,7 @@ def application() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback(invoke_without_command=True)(_root)
-    for family in (daemon, submit, goals, steering, logs, playbook, checking, demo):
+    for family in (daemon, submit, goals, steering, logs, playbook, keeping, checking, demo):
         family.register(app)
     return app
 

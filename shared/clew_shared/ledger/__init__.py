@@ -4,6 +4,7 @@ Here lives how records are kept, chained, read back and checked. What an event m
 bodies are opaque bytes here, and the fold is elsewhere.
 """
 
+from clew_shared.ledger.backup import copy, remove
 from clew_shared.ledger.errors import (
     LedgerCorrupt,
     LedgerEmpty,
@@ -30,5 +31,7 @@ __all__ = [
     "Report",
     "Row",
     "TurnLedger",
+    "copy",
+    "remove",
     "verify",
 ]

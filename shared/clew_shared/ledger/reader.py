@@ -57,6 +57,19 @@ class Reading:
         """List the goals that have events, sorted; the daemon's own ("") is not among them."""
         return [goal for (goal,) in self._rows(schema.GOALS)]
 
+    def heads(self) -> dict[str, tuple[int, bytes]]:
+        """Give the seq and the hash of each goal's last event; the daemon's own are those of ""."""
+        return {goal: (seq, tip) for goal, seq, _, tip in self._rows(schema.HEADS)}
+
+    def purged(self) -> list[str]:
+        """List the goals that were let go, sorted."""
+        return sorted(goal for goal, *_ in self._rows(schema.PURGED))
+
+    def hash_at(self, seq: int) -> bytes | None:
+        """Give the hash of an event, None where there is none of that number."""
+        rows = self._rows(schema.EVENT_HASH, seq)
+        return rows[0][0] if rows else None
+
     def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[Row]:
         """Read a goal's events whose seq is greater than `after`, oldest first.
 

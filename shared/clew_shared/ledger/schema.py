@@ -66,6 +66,7 @@ LIMIT 1
 LAST_SEQ = """
 SELECT max(ifnull((SELECT max(seq) FROM heads), 0), ifnull((SELECT max(seq) FROM purged), 0))
 """
+EVENT_HASH = "SELECT hash FROM events WHERE seq = ?"
 GOALS = "SELECT goal FROM heads WHERE goal <> '' ORDER BY goal"
 EVENTS_OF_GOAL = """
 SELECT seq, goal, n, kind, body, hash, digest FROM events

@@ -1,0 +1,208 @@
+"""Keeping the record: `backup` of a ledger that may be in use, `restore` of one while no daemon runs.
+
+What the record means is looked at only to say what a copy holds, and what a restored one lacks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path  # noqa: TC003 - typer reads annotations when it runs
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clew_daemon.cli.arguments import Json, here
+from clew_daemon.cli.errors import CliError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from clew_daemon.cli.where import Where
+
+DEADLINE_S = 600.0
+TELL_EVERY_S = 0.2
+MB = 1 << 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this family."""
+    app.command()(backup)
+    app.command()(restore)
+
+
+def backup(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace FILE if it is there already.")
+    ] = False,
+    deadline_s: Annotated[
+        float,
+        typer.Option(
+            "--deadline", metavar="SECONDS", min=1, help="Give up a copy that takes longer."
+        ),
+    ] = DEADLINE_S,
+    as_json: Json = False,
+) -> None:
+    """Copy the ledger into FILE, beside a running daemon or without one, and verify the copy."""
+    from clew_daemon.cli.output import print_json
+
+    ledger = here(context).ledger
+    _may_be_written(file, ledger, force=force)
+    part = file.absolute().with_name(f".{file.name}.{os.getpid()}.part")
+    with removed(part):
+        found = copied(ledger, part, deadline_s)
+        size = part.stat().st_size
+        _name(part, file, force=force)
+    if as_json:
+        print_json({"file": str(file.absolute()), "bytes": size, **found})
+    else:
+        print(f"{file}: {_holding(found)}, {size / MB:.1f} MB; verified")
+
+
+def restore(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup of a ledger.")],
+    as_json: Json = False,
+) -> None:
+    """Put a backup in the ledger's place, while no daemon runs; the present ledger is kept aside."""
+    from clew_daemon.cli.output import print_json
+    from clew_daemon.cli.restoring import lacking, put_in_place, republish
+
+    where = here(context)
+    ledger = where.ledger
+    if ledger.exists() and file.exists() and ledger.samefile(file):
+        raise CliError(f"{file} is the ledger itself; name a backup of it")
+    with _alone(where), removed(ledger.with_name(f".{ledger.name}.{os.getpid()}.part")) as part:
+        ledger.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = copied(file, part, DEADLINE_S)
+        lost = lacking(where, part)
+        aside = put_in_place(part, ledger)
+        republish(ledger)
+    if as_json:
+        print_json({"file": str(file.absolute()), **found, "aside": aside and str(aside), **lost})
+    else:
+        _tell_restored(file, found, aside, lost)
+
+
+def copied(source: Path, target: Path, deadline_s: float) -> dict[str, Any]:
+    """Copy a ledger and verify the copy; {events, goals, seq} of it, or CliError."""
+    from clew_daemon.cli.replay import checked
+    from clew_shared.ledger import LedgerError, Reader, copy
+
+    if not source.exists():
+        raise CliError(f"there is no ledger at {source}")
+    try:
+        copy(source, target, _telling(deadline_s))
+        with Reader.open(target) as reader:
+            last = reader.last_seq()
+    except LedgerError as error:
+        raise CliError(str(error)) from None
+    report = checked(target)
+    if fault := report["fault"]:
+        at = "" if fault["seq"] is None else f" at event {fault['seq']}"
+        raise CliError(f"{source} is damaged{at}: {fault['message']}; nothing was changed")
+    return {"events": report["events"], "goals": report["goals"], "seq": last}
+
+
+@contextmanager
+def removed(part: Path) -> Iterator[Path]:
+    """See to it that an unfinished copy is gone afterwards, whatever happens."""
+    from clew_shared.ledger import remove
+
+    try:
+        yield part
+    finally:
+        with suppress(OSError):
+            remove(part)
+
+
+def _may_be_written(file: Path, ledger: Path, *, force: bool) -> None:
+    if file.is_dir():
+        raise CliError(f"{file} is a folder; name a file in it")
+    if not file.absolute().parent.is_dir():
+        raise CliError(f"{file.absolute().parent} is not there; make that folder first")
+    names = {ledger.name, *(ledger.name + end for end in ("-wal", "-shm"))}
+    if ledger.exists() and file.parent.resolve() == ledger.parent.resolve() and file.name in names:
+        raise CliError(f"{file} is the ledger itself; name another file")
+    if os.path.lexists(file) and not force:
+        raise CliError(f"{file} is there already; name another file, or replace it with --force")
+
+
+def _name(part: Path, file: Path, *, force: bool) -> None:
+    """Give the finished copy its name, at once or not at all, and durably."""
+    try:
+        if force:
+            part.replace(file)
+        else:
+            os.link(part, file)
+    except FileExistsError:
+        raise CliError(f"{file} has come to be there meanwhile; name another file") from None
+    except OSError:
+        if os.path.lexists(file):
+            raise
+        part.replace(file)  # a file system without links
+    sync_folder(file.absolute().parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _telling(deadline_s: float) -> Callable[[int, int], None]:
+    """Show on a terminal how far a copy has come, and end one that takes too long."""
+    ends, shown = time.monotonic() + deadline_s, [0.0]
+
+    def told(left: int, total: int) -> None:
+        now = time.monotonic()
+        if now > ends:
+            raise CliError(
+                f"the copy took longer than {deadline_s:g} s; choose a faster disk, or --deadline"
+            )
+        if sys.stderr.isatty() and now - shown[0] > TELL_EVERY_S:
+            shown[0] = now
+            print(f"\rcopied {100 * (total - left) // max(total, 1)}%\r", end="", file=sys.stderr)
+
+    return told
+
+
+@contextmanager
+def _alone(where: Where) -> Iterator[None]:
+    """Hold the home as a daemon does, so that none runs and none begins."""
+    from clew_daemon.lock import LockHeld, acquire
+
+    try:
+        lock = acquire(where.places.run)
+    except LockHeld as held:
+        raise CliError(str(held)) from None
+    with lock:
+        yield
+
+
+def _holding(found: dict[str, Any]) -> str:
+    return f"{found['events']} events of {found['goals']} goals, up to {found['seq']}"
+
+
+def _tell_restored(
+    file: Path, found: dict[str, Any], aside: Path | None, lost: dict[str, Any]
+) -> None:
+    from clew_daemon.cli.printable import clean
+
+    print(f"restored {file}: {_holding(found)}; verified")
+    if aside:
+        print(f"the ledger that was there is kept as {aside}")
+    if lost["note"]:
+        print(clean(lost["note"]))
+    for goal in lost["goals_lost"]:
+        file_kept = f": drop {goal['file']} again if it is wanted" if goal["file"] else ""
+        print(f"not in the backup: {clean(goal['id'])}{file_kept}")
+    for goal in lost["goals_set_back"]:
+        print(f"set back by {goal['events']} events: {clean(goal['id'])}, now {goal['status']}")

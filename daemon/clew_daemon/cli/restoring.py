@@ -1,0 +1,135 @@
+"""The steps of `clew restore`: what a backup lacks, changing the ledgers, and publishing what holds now.
+
+The caller holds the daemon's lock, so that nobody writes the ledger meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.keeping import sync_folder
+
+if TYPE_CHECKING:
+    from clew_daemon.cli.where import Where
+    from clew_shared.ledger import Reader
+    from clew_shared.state import State
+
+DATABASE = ("", "-wal", "-shm")
+BUSY_MS = 5_000
+
+
+def lacking(where: Where, backup: Path) -> dict[str, Any]:
+    """Say what the present ledger has and the backup does not: {note, goals_lost, goals_set_back}."""
+    from clew_shared.ledger import LedgerError, Reader
+
+    none: dict[str, Any] = {"note": "", "goals_lost": [], "goals_set_back": []}
+    if not where.ledger.exists():
+        return none
+    try:
+        with Reader.open(where.ledger) as present, Reader.open(backup) as kept:
+            return _compared(where, present, kept)
+    except LedgerError as error:
+        return none | {"note": f"what is lost cannot be told: {error.what}"}
+
+
+def _compared(where: Where, present: Reader, kept: Reader) -> dict[str, Any]:
+    now, then, gone = present.heads(), kept.heads(), set(kept.purged())
+    lost = [g for g in now if g and g not in then and g not in gone]
+    back = [g for g in now if g in then and now[g][0] > then[g][0]]
+    missing = present.last_seq() - kept.last_seq()
+    related = any(present.hash_at(seq) == tip for seq, tip in then.values())
+    if not related:
+        note = "the backup is of another ledger than the one that was here"
+    else:
+        note = f"{missing} events were recorded after the backup" if missing > 0 else ""
+    return {
+        "note": note,
+        "goals_lost": [{"id": goal, "file": _goal_file(where, goal)} for goal in sorted(lost)],
+        "goals_set_back": [_set_back(present, kept, goal) for goal in sorted(back) if goal],
+    }
+
+
+def _goal_file(where: Where, goal: str) -> str | None:
+    path = where.places.state / "goals" / goal / "goal.md"
+    return str(path) if path.exists() else None
+
+
+def _set_back(present: Reader, kept: Reader, goal: str) -> dict[str, Any]:
+    from clew_daemon.store import load_state
+
+    after = kept.heads()[goal][0]
+    events = sum(1 for _ in present.read(goal, after))
+    return {"id": goal, "events": events, "status": str(load_state(kept, goal).goal.status)}
+
+
+def put_in_place(part: Path, ledger: Path) -> Path | None:
+    """Let the copy be the ledger; gives where the one that was there is kept, None where there was none.
+
+    The old WAL is moved into the old file first, so that a death at any point leaves a whole ledger of one
+    time or the other. Of one too damaged for that, file and WAL are kept side by side.
+    """
+    aside = None
+    if ledger.exists():
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        aside = _free(ledger.with_name(f"{ledger.name}.{stamp}"))
+        _settle(ledger)
+        for end in DATABASE:
+            with suppress(FileNotFoundError):
+                os.link(_beside(ledger, end), _beside(aside, end))
+        sync_folder(ledger.parent)
+    for end in DATABASE[1:]:
+        _beside(ledger, end).unlink(missing_ok=True)
+    part.replace(ledger)
+    sync_folder(ledger.parent)
+    return aside
+
+
+def _settle(ledger: Path) -> None:
+    """Move the WAL into the file, if that can be done."""
+    import apsw
+
+    try:
+        with closing(apsw.Connection(str(ledger), flags=apsw.SQLITE_OPEN_READWRITE)) as con:
+            con.set_busy_timeout(BUSY_MS)
+            con.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # else it knows of no WAL
+            con.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    except apsw.BusyError:
+        what = "is being read by another program, which must end first"
+        raise CliError(f"the ledger {ledger} {what}; nothing was changed") from None
+    except apsw.Error:  # damaged: that may be why it is replaced, and what there is of it is kept
+        return
+
+
+def _beside(path: Path, end: str) -> Path:
+    return path.with_name(path.name + end)
+
+
+def _free(path: Path) -> Path:
+    found, number = path, 1
+    while os.path.lexists(found):
+        number += 1
+        found = path.with_name(f"{path.name}.{number}")
+    return found
+
+
+def republish(ledger: Path) -> None:
+    """Write `.agent_context/` anew where it is, so that nothing there tells of what was not restored."""
+    from clew_daemon.store import history, load_states
+    from clew_shared.contextdir import FOLDER, ContextDir
+    from clew_shared.ledger import Reader
+    from clew_shared.publish import state_view
+
+    with Reader.open(ledger) as reader:
+        latest: dict[str, State] = {}
+        for state in sorted(load_states(reader).values(), key=lambda s: s.updated_at):
+            latest[state.spec.workspace] = state
+        for workspace, state in latest.items():
+            if Path(workspace, FOLDER).is_dir():
+                lines, loops = history(reader, state.goal_id)
+                with suppress(OSError):
+                    ContextDir(workspace).rebuild(state_view(state), lines, loops)

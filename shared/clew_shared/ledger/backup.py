@@ -1,0 +1,82 @@
+"""A copy of a ledger as it stands at one moment, made beside whoever writes it.
+
+It copies and says nothing of what is in the copy: `verify` does. Where the copy goes in the end, and what
+becomes of a file that is already there, is its caller's.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+import apsw
+
+from clew_shared.ledger.errors import LedgerError
+from clew_shared.ledger.opening import check_kind, explained, needs_immutable, open_reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+STEP_PAGES = 256  # 1 MB between two looks at whether to go on
+_READING = (apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
+BESIDE = ("-wal", "-shm", "-journal")
+"""What SQLite may keep beside a database's file."""
+
+
+def copy(source: Path, target: Path, told: Callable[[int, int], None]) -> None:
+    """Copy the ledger at `source` into the new file `target` (mode 0600), durably and as one file alone.
+
+    One read transaction spans it, so that it is of one moment: a writer goes on, but can use its WAL anew only
+    when it is over. `told` hears of (pages to copy, pages in all) before each step, and stops it by raising.
+    Raises LedgerError for either file; what of `target` is there then is the caller's to remove.
+    """
+    with explained(source), closing(_opened(source)) as con:
+        con.execute("BEGIN")
+        check_kind(con, source)
+        with _into(target):
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            _copy_pages(con, target, told)
+            _sync(target)
+
+
+def _opened(source: Path) -> apsw.Connection:
+    return open_reading(source, immutable=needs_immutable(source))
+
+
+def _copy_pages(con: apsw.Connection, target: Path, told: Callable[[int, int], None]) -> None:
+    with closing(apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)) as into:
+        into.pragma("synchronous", "off")  # it is synced as a whole, at the end
+        with into.backup("main", con, "main") as backup:
+            backup.step(0)  # finds out how many pages there are
+            while not backup.done:
+                told(backup.remaining, backup.page_count)
+                backup.step(STEP_PAGES)
+        into.pragma("journal_mode", "delete")
+
+
+def _sync(target: Path) -> None:
+    descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _into(target: Path) -> Iterator[None]:
+    """Tell errors of writing the copy as the copy's; a source that cannot be read says so itself."""
+    try:
+        yield
+    except (apsw.FullError, apsw.CantOpenError, apsw.IOError, OSError) as error:
+        if getattr(error, "extendedresult", 0) in _READING:
+            raise
+        what = f"cannot be written: {error}"
+        raise LedgerError(target, what, "make room, or name another place") from error
+
+
+def remove(path: Path) -> None:
+    """Remove a database's file and what SQLite keeps beside it, as far as they are there."""
+    for name in (path.name, *(path.name + end for end in BESIDE)):
+        path.with_name(name).unlink(missing_ok=True)

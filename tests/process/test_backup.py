@@ -1,0 +1,252 @@
+"""A backup of a ledger that is being written, and a home that goes on from one."""
+
+import contextlib
+import io
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clew_daemon import cli
+from clew_daemon.cli.replay import checked
+
+STEPS = "".join(f"- [ ] Step {i}\n  ```sh\n  echo {i} >> trace\n  ```\n" for i in range(6))
+WRITER = """
+hello()
+n = 0
+while True:
+    n += 1
+    call("record", tool="look", args={"n": n}, result="success", output=f"{n} " * 2000, changed=True)
+"""
+
+
+def clew_cli(clew, *args: str, code: int = 0) -> str:
+    """Run the command line in this process; what it printed."""
+    out, err = io.StringIO(), io.StringIO()
+    out.reconfigure = err.reconfigure = lambda **_: None
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        assert cli.run(["--home", str(clew.home), *args]) == code, out.getvalue() + err.getvalue()
+    return out.getvalue() + err.getvalue()
+
+
+def backed_up(clew, name="copy.db", *options) -> dict:
+    return json.loads(clew_cli(clew, "backup", str(clew.folder / name), "--json", *options))
+
+
+def restored(clew, name="copy.db") -> dict:
+    return json.loads(clew_cli(clew, "restore", str(clew.folder / name), "--json"))
+
+
+def verified(clew) -> bool:
+    return checked(clew.home / "state" / "ledger.db")["ok"]
+
+
+def test_a_backup_of_a_ledger_under_writing_is_whole_and_the_writing_goes_on(clew):
+    clew.agent("writer", WRITER)
+    goal = clew.start().submit("---\nagent: writer\n---\n# Write\n")
+    clew.wait("action.finished", goal=goal, count=50)
+    for number in range(3):
+        since = clew.now()
+        told = backed_up(clew, f"copy-{number}.db")
+        copy = clew.folder / f"copy-{number}.db"
+        assert told["bytes"] == copy.stat().st_size
+        assert copy.stat().st_mode & 0o777 == 0o600
+        found = checked(copy)
+        assert (found["ok"], found["events"], found["goals"]) == (True, told["events"], 1)
+        clew.wait("action.finished", since=since, count=20)
+    wal = clew.home / "state" / "ledger.db-wal"
+    assert wal.stat().st_size < 32 << 20
+    assert sorted(p.name for p in clew.folder.glob("*copy*")) == [f"copy-{n}.db" for n in range(3)]
+
+
+def test_a_backup_without_a_daemon_has_what_only_the_wal_has(clew):
+    clew.start()
+    goal = clew.submit(f"# Go\n\n## S\n{STEPS}")
+    clew.wait("goal.completed", goal=goal)
+    clew.kill()
+    assert (clew.home / "state" / "ledger.db-wal").stat().st_size
+    events = checked(clew.home / "state" / "ledger.db")["events"]
+    assert backed_up(clew)["events"] == events
+
+
+def test_a_backup_overwrites_nothing_unless_it_is_told_to(clew):
+    clew.start()
+    clew.stop()
+    (clew.folder / "copy.db").write_text("mine")
+    said = clew_cli(clew, "backup", str(clew.folder / "copy.db"), code=1)
+    assert "is there already" in said
+    assert (clew.folder / "copy.db").read_text() == "mine"
+    assert backed_up(clew, "copy.db", "--force")["goals"] == 0
+    ledger = clew.home / "state" / "ledger.db"
+    for name in ("ledger.db", "ledger.db-wal"):
+        said = clew_cli(clew, "backup", str(ledger.with_name(name)), "--force", code=1)
+        assert "is the ledger itself" in said
+    assert verified(clew)
+
+
+def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):
+    """In the backup a step is in flight; the workspace has gone on since, and a second goal has come."""
+    clew.start()
+    wait = "echo first >> trace; until test -e go; do sleep 0.02; done"
+    goal = clew.submit(f"# Go\n\n## S\n- [ ] Wait\n  ```sh\n  {wait}\n  ```\n{STEPS}", "go.md")
+    clew.until(lambda: clew.lines(goal, "trace"))
+    backed_up(clew)
+    (clew.workspace(goal) / "go").touch()
+    clew.wait("goal.completed", goal=goal)
+    lost = clew.submit(f"# Lost\n\n## S\n{STEPS}", "lost.md")
+    clew.wait("goal.completed", goal=lost)
+    assert "another clew daemon runs" in clew_cli(
+        clew, "restore", str(clew.folder / "copy.db"), code=1
+    )
+    clew.stop()
+    assert clew.state(goal)["goal"]["status"] == "completed"
+
+    told = restored(clew)
+    assert [g["id"] for g in told["goals_set_back"]] == [goal]
+    assert told["goals_set_back"][0]["status"] == "in_progress"
+    assert [g["id"] for g in told["goals_lost"]] == [lost]
+    assert Path(told["goals_lost"][0]["file"]).read_text().startswith("# Lost")
+    assert clew.state(goal)["goal"]["status"] == "in_progress"  # nothing tells of what is lost
+    assert clew.history(goal) == []
+    assert verified(clew)
+    assert checked(Path(told["aside"]))["goals"] == 2
+    assert Path(told["aside"]).stat().st_mode & 0o777 == 0o600
+
+    since = clew.now()
+    clew.start()
+    assert clew.wait("action.interrupted", since=since, goal=goal)["reason"] == "daemon_died"
+    clew.wait("goal.completed", since=since, goal=goal)
+    clew.stop()
+    history = clew.history(goal)
+    assert [a["seq"] for a in history] == sorted({a["seq"] for a in history})
+    assert [a["result"] for a in history[:2]] == ["interrupted", "success"]
+    assert {a["epoch"] for a in history} == {1, 2}
+    assert verified(clew)
+
+
+def test_a_home_that_is_lost_altogether_is_made_again_from_a_backup(make_clew):
+    old, new = make_clew(name="old"), make_clew(name="new")
+    old.start()
+    goal = old.submit(f"# Go\n\n## S\n{STEPS}")
+    old.wait("goal.completed", goal=goal)
+    old.stop()
+    backed_up(old)
+    told = json.loads(clew_cli(new, "restore", str(old.folder / "copy.db"), "--json"))
+    assert told["aside"] is None
+    assert (new.home / "state").stat().st_mode & 0o777 == 0o700
+    new.start()
+    assert new.goal(goal)["status"] == "completed"
+    new.stop()
+    assert verified(new)
+
+
+def test_what_is_no_sound_backup_is_refused_and_the_ledger_stays(clew):
+    clew.start()
+    goal = clew.submit(f"# Go\n\n## S\n{STEPS}")
+    clew.wait("goal.completed", goal=goal)
+    clew.stop()
+    backed_up(clew)
+    whole = (clew.folder / "copy.db").read_bytes()
+    before = (clew.home / "state" / "ledger.db").read_bytes()
+
+    def refused(name: str, data: bytes) -> str:
+        (clew.folder / name).write_bytes(data)
+        said = clew_cli(clew, "restore", str(clew.folder / name), code=1)
+        assert (clew.home / "state" / "ledger.db").read_bytes() == before
+        assert not list((clew.home / "state").glob("*.part*"))
+        return said
+
+    assert "damaged" in refused("changed.db", whole.replace(b"echo 3 >>", b"ECHO 3 >>"))
+    assert "damaged" in refused("cut.db", whole[: len(whole) // 2])
+    assert "damaged" in refused("text.db", b"This is no database." * 500)
+    assert "another program" in refused("other.db", whole[:68] + b"abcd" + whole[72:])
+    newer = whole[:60] + (99).to_bytes(4, "big") + whole[64:]
+    assert "version 99" in refused("newer.db", newer)
+    assert "no ledger" in clew_cli(clew, "restore", str(clew.folder / "absent.db"), code=1)
+    assert "itself" in clew_cli(clew, "restore", str(clew.home / "state" / "ledger.db"), code=1)
+    assert verified(clew)
+
+
+def test_a_damaged_ledger_is_replaced_by_a_backup_and_kept(clew):
+    clew.start()
+    goal = clew.submit(f"# Go\n\n## S\n{STEPS}")
+    clew.wait("goal.completed", goal=goal)
+    clew.stop()
+    backed_up(clew)
+    ledger = clew.home / "state" / "ledger.db"
+    damaged = b"\0" * 8192 + ledger.read_bytes()[8192:]
+    ledger.write_bytes(damaged)
+    told = restored(clew)
+    assert "cannot be told" in told["note"]
+    assert Path(told["aside"]).read_bytes() == damaged
+    assert verified(clew)
+    clew.start()
+    assert clew.goal(goal)["status"] == "completed"
+
+
+def test_a_disk_that_is_full_half_way_leaves_nothing_of_the_backup(clew):
+    """A limit on the size of files stands for the full disk: SQLite sees its write fail."""
+    clew.agent("writer", WRITER)
+    goal = clew.start().submit("---\nagent: writer\n---\n# Write\n")
+    clew.wait("action.finished", goal=goal, count=100)
+    target = clew.folder / "folder"
+    target.mkdir()
+    limited = (
+        "import resource, runpy, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000));"
+        "runpy.run_module('clew_daemon', run_name='__main__')"
+    )
+    command = [sys.executable, "-c", limited, "--home", str(clew.home), "backup", str(target / "c")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env=clew.environment(), check=False
+    )
+    assert done.returncode == 1, done
+    assert "cannot be written" in done.stderr
+    assert list(target.iterdir()) == []
+    clew.wait("action.finished", since=clew.now(), count=5)
+
+
+@pytest.mark.long
+def test_a_restore_killed_anywhere_leaves_one_whole_ledger_or_the_other(clew):
+    """Each step that changes a file is the last one of a life, by a wrapper around the calls of the system."""
+    clew.start()
+    first = clew.submit("# First\n\n## S\n- [ ] A\n  ```sh\n  true\n  ```\n", "first.md")
+    clew.wait("goal.completed", goal=first)
+    backed_up(clew)
+    second = clew.submit("# Second\n\n## S\n- [ ] A\n  ```sh\n  true\n  ```\n", "second.md")
+    clew.wait("goal.completed", goal=second)
+    clew.kill()  # so that there is a WAL
+    dying = (
+        "import os, runpy, signal, sys\n"
+        "left = int(os.environ['STEPS'])\n"
+        "def counted(call):\n"
+        "    def one(*args, **kwargs):\n"
+        "        global left\n"
+        "        left -= 1\n"
+        "        if left < 0: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        return call(*args, **kwargs)\n"
+        "    return one\n"
+        "for name in ('link', 'unlink', 'replace', 'rename', 'fsync'):\n"
+        "    setattr(os, name, counted(getattr(os, name)))\n"
+        "runpy.run_module('clew_daemon', run_name='__main__')\n"
+    )
+    command = [sys.executable, "-c", dying, "--home", str(clew.home)]
+    command += ["restore", str(clew.folder / "copy.db")]
+    for steps in range(40):
+        env = clew.environment() | {"STEPS": str(steps)}
+        done = subprocess.run(command, capture_output=True, timeout=60, env=env, check=False)
+        assert done.returncode in (0, -signal.SIGKILL), done
+        found = checked(clew.home / "state" / "ledger.db")
+        assert found["ok"], (steps, found)
+        assert found["goals"] in (1, 2)
+        if done.returncode == 0:
+            break
+        if found["goals"] == 1:
+            kept = [p for p in (clew.home / "state").glob("ledger.db.*Z*") if p.suffix[-1] == "Z"]
+            assert any(checked(p)["goals"] == 2 for p in kept), steps
+    else:
+        raise AssertionError("it never came to its end")
+    assert steps > 5
