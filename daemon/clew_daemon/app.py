@@ -24,6 +24,7 @@ from clew_daemon import log as logging
 from clew_daemon import schedule
 from clew_daemon.acceptance import accept
 from clew_daemon.book import Book
+from clew_daemon.cgroups import Cgroups
 from clew_daemon.children import Children, become_subreaper
 from clew_daemon.context import Daemon
 from clew_daemon.control import Control, ControlError
@@ -129,6 +130,7 @@ class App:
             book=book,
             playbook=Playbook(book),
             children=children,
+            cgroups=Cgroups.claim(self._places.state, self._places.run),
             nursery=Nursery(children, self._nursery_env(), self._preload()),
             slots=Slots(lambda: self._daemon.settings.limits.llm_calls),
             publisher=Publisher(book),
@@ -201,6 +203,7 @@ class App:
         await control.stop()
         await self._daemon.nursery.stop()
         self._daemon.children.sweep()
+        self._daemon.cgroups.close()
 
     # -- signals -------------------------------------------------------------------------------------
 
@@ -302,6 +305,7 @@ class App:
                 "isolation": report.isolation if report else None,
                 "messages": list(report.messages) if report else [],
             },
+            "cgroup": self._daemon.cgroups.view(),
         }
 
     # -- in the background -----------------------------------------------------------------------------

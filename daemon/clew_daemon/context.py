@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from clew_daemon.book import Book
+    from clew_daemon.cgroups import Cgroups
     from clew_daemon.children import Children
     from clew_daemon.keys import Keys
     from clew_daemon.nursery import Nursery
@@ -26,6 +27,7 @@ class Daemon:
     book: Book
     playbook: Playbook
     children: Children
+    cgroups: Cgroups
     nursery: Nursery
     slots: Slots
     publisher: Publisher

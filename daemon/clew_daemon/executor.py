@@ -13,6 +13,7 @@ from clew_shared import cellwire
 from clew_shared.cellwire import CellSpec, Checked, Digested, Done
 
 if TYPE_CHECKING:
+    from clew_daemon.cgroups import Leaf
     from clew_daemon.nursery import Cell, Nursery
 
 READY_TIMEOUT_S = 60.0
@@ -39,13 +40,13 @@ class Executor:
         self._lock = asyncio.Lock()
 
     @classmethod
-    async def start(cls, nursery: Nursery, spec: CellSpec) -> Executor:
+    async def start(cls, nursery: Nursery, spec: CellSpec, group: Leaf | None) -> Executor:
         """Spawn an executor and wait until it answers; raises SpawnError or ExecutorDied."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:
             with theirs:
-                cell = await nursery.spawn(spec, theirs.fileno(), None)
+                cell = await nursery.spawn(spec, theirs.fileno(), None, group)
         except BaseException:
             ours.close()
             raise
@@ -114,7 +115,7 @@ class Executor:
                 raise ExecutorDied(str(error) or "no answer in time") from None
             except asyncio.CancelledError:
                 # its answer would be taken for the next one's
-                self.cell.guard.kill()
+                self.cell.strike()
                 raise
 
     async def _read(self, timeout_s: float) -> Any:

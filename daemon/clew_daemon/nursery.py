@@ -21,6 +21,7 @@ from clew_shared import cellwire
 from clew_shared.cellwire import CellSpec, NurseryHello, SandboxReport, Spawned, SpawnFailed
 
 if TYPE_CHECKING:
+    from clew_daemon.cgroups import Leaf
     from clew_daemon.children import Child, Children
 
 log = structlog.get_logger()
@@ -47,16 +48,26 @@ class Cell:
     isolation: str
     warnings: tuple[str, ...]
     children: Children
+    group: Leaf | None = None
+
+    def strike(self) -> None:
+        """Send the whole tree its end, and wait for nothing."""
+        if self.group:
+            self.group.kill()
+        else:
+            gentle = self.isolation == "guard"  # the guard ends its tree itself when asked
+            self.guard.kill(signal.SIGTERM if gentle else signal.SIGKILL)
 
     async def kill(self) -> int:
         """End the whole tree, and wait for it; gives the exit code."""
-        gentle = self.isolation == "guard"  # the guard ends its tree itself when asked
-        self.guard.kill(signal.SIGTERM if gentle else signal.SIGKILL)
+        self.strike()
         done, _ = await asyncio.wait([self.guard.ended], timeout=KILL_WAIT_S)
         if not done:
             self.guard.kill()
             await asyncio.wait([self.guard.ended], timeout=KILL_WAIT_S)
         self.children.sweep()
+        if self.group:
+            await self.group.end()
         return self.guard.ended.result() if self.guard.ended.done() else 255
 
 
@@ -86,16 +97,26 @@ class Nursery:
             await asyncio.wait([self._child.ended], timeout=KILL_WAIT_S)
         self._drop()
 
-    async def spawn(self, spec: CellSpec, channel: int, log_fd: int | None) -> Cell:
-        """Start a cell with these descriptors, which stay the caller's to close; raises SpawnError."""
+    async def spawn(
+        self, spec: CellSpec, channel: int, log_fd: int | None, group: Leaf | None = None
+    ) -> Cell:
+        """Start a cell with these descriptors, which stay the caller's to close; raises SpawnError.
+
+        Its first process enters `group` before it does anything else; if it cannot start, the group
+        stays the caller's to end.
+        """
+        if group:
+            spec = spec.model_copy(update={"cgroup": str(group.path)})
         async with self._lock:
             self._children.spawning += 1
             try:
-                return await self._spawn(spec, channel, log_fd)
+                return await self._spawn(spec, channel, log_fd, group)
             finally:
                 self._children.spawning -= 1
 
-    async def _spawn(self, spec: CellSpec, channel: int, log_fd: int | None) -> Cell:
+    async def _spawn(
+        self, spec: CellSpec, channel: int, log_fd: int | None, group: Leaf | None
+    ) -> Cell:
         await self._ensure()
         assert self._socket is not None  # noqa: S101 - what `_ensure` promises
         self._next += 1
@@ -116,7 +137,7 @@ class Nursery:
                 )
             raise SpawnError(answer.reason, answer.message)
         guard = self._children.watch(answer.guard_pid)
-        return Cell(guard, answer.pid, answer.isolation, answer.warnings, self._children)
+        return Cell(guard, answer.pid, answer.isolation, answer.warnings, self._children, group)
 
     async def _answer(self) -> Spawned | SpawnFailed:
         """Read the answer to the last request; older ones (of a spawn given up) are ended."""

@@ -12,7 +12,7 @@ import os
 import socket
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import structlog
@@ -35,7 +35,9 @@ from clew_shared.settings import CommandAgent, LlmAgent, RunbookAgent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from clew_daemon.cgroups import Leaf
     from clew_daemon.context import Daemon
+    from clew_shared.cellwire import CellSpec
     from clew_shared.core import Core
     from clew_shared.playbook.bullet import Bullet
     from clew_shared.settings import Settings
@@ -81,6 +83,7 @@ class Session:
         self._methods = Methods(self)
         self._channel: Channel | None = None
         self._cell: Cell | None = None
+        self._group = daemon.cgroups.worker(goal_id, self.epoch)
         self._executor: Executor | None = None
         self._executor_lock = asyncio.Lock()
         self._silence = asyncio.Event()
@@ -139,8 +142,11 @@ class Session:
         async with self._executor_lock:
             if self._executor is None or not self._executor.alive:
                 try:
-                    self._executor = await Executor.start(self._d.nursery, self._executor_spec())
-                except SpawnError as error:
+                    spec = self._executor_spec()
+                    self._executor = await Executor.start(
+                        self._d.nursery, spec, self._leaf(spec)
+                    )
+                except (SpawnError, OSError) as error:
                     raise ExecutorDied(str(error)) from error
             return self._executor
 
@@ -212,20 +218,24 @@ class Session:
     async def run(self) -> Ended:
         """Run the worker to its end, and leave nothing of it behind."""
         try:
-            await self._start()
-            ended = await self._end
-        except SpawnError as error:
-            kind: Kind = "crash" if error.reason == "spawn" else "unable"
-            ended = Ended(kind, error.reason, str(error))
-        except ExecutorDied as error:
-            ended = self._executor_fault(error)
-        except WrongState as error:  # told to stop before it had started
-            ended = Ended("stopped", str(error))
-        except OSError as error:  # no descriptors, no memory: a crash, so that back-off applies
-            ended = Ended("crash", "start", str(error))
+            ended = self._by_memory(await self._live())
         finally:
             await self._tear_down()
         return await self._close(ended)
+
+    async def _live(self) -> Ended:
+        try:
+            await self._start()
+            return await self._end
+        except SpawnError as error:
+            kind: Kind = "crash" if error.reason == "spawn" else "unable"
+            return Ended(kind, error.reason, str(error))
+        except ExecutorDied as error:
+            return self._executor_fault(error)
+        except WrongState as error:  # told to stop before it had started
+            return Ended("stopped", str(error))
+        except OSError as error:  # no descriptors, no memory: a crash, so that back-off applies
+            return Ended("crash", "start", str(error))
 
     def stop(self, reason: str) -> None:
         """Ask the worker to stop; it gets `stop_grace_s`, then it is killed with its whole tree."""
@@ -266,8 +276,9 @@ class Session:
         os.set_blocking(output_w, True)
         try:
             with theirs:
+                spec = self._agent_spec()
                 self._cell = await self._d.nursery.spawn(
-                    self._agent_spec(), theirs.fileno(), output_w
+                    spec, theirs.fileno(), output_w, self._leaf(spec)
                 )
         except BaseException:
             ours.close()
@@ -460,12 +471,30 @@ class Session:
         return Ended("crash", "stalled", f"no proposal for {still_s:.0f} s")
 
     def _over_memory(self) -> Ended | None:
+        if self._limited():
+            return None
         guards = [c.guard.pid for c in (self._cell, self._executor and self._executor.cell) if c]
         used_mb = vitals.memory_mb(guards)
         limit_mb = self.settings.limits.memory_mb
         if used_mb <= limit_mb:
             return None
         return Ended("crash", "memory", f"{used_mb:.0f} MB used, {limit_mb} MB allowed")
+
+    def _limited(self) -> bool:
+        """Tell whether the kernel holds the worker to its memory, to what is allowed now."""
+        try:
+            return bool(self._group and self._group.limit(self.settings.limits.memory_mb))
+        except OSError as error:
+            log.warning("cgroup.failed", goal=self.goal_id, epoch=self.epoch, reason=str(error))
+            return False
+
+    def _by_memory(self, ended: Ended) -> Ended:
+        """Name what the kernel has ended for want of memory as such: it looks like any other SIGKILL."""
+        if ended.kind != "crash" or not (self._group and self._group.out_of_memory()):
+            return ended
+        allowed = f"{self.settings.limits.memory_mb} MB allowed"
+        detail = f"ended by the kernel for want of memory, {allowed}"
+        return replace(ended, reason="memory", detail=detail)
 
     async def _spent(self) -> None:
         """Notice a budget of time that runs out while nobody proposes anything."""
@@ -511,6 +540,8 @@ class Session:
         for part in (self._cell, self._executor):
             if part is not None:
                 await (part.kill() if isinstance(part, Cell) else part.end())
+        if self._group:  # a cell that was never heard of is in it, too
+            await self._group.end()
         current = asyncio.current_task()
         tasks = [t for t in self._tasks if t is not current]
         await asyncio.sleep(0)  # the drain sees the end of its pipe
@@ -561,6 +592,13 @@ class Session:
             return
         log.error("daemon.bug", goal=self.goal_id, error=repr(error), exc_info=error)
         self._finish(Ended("crash", "internal", repr(error)))
+
+    def _leaf(self, spec: CellSpec) -> Leaf | None:
+        """Make the control group of a new cell, in the worker's."""
+        if self._group is None:
+            return None
+        self._limited()
+        return self._group.cell(spec.kind, spec.limits)
 
     def _hide(self) -> tuple[str, ...]:
         states = self._d.book.states().values()

@@ -101,6 +101,7 @@ class CellSpec(_Message):
     limits: CellLimits = CellLimits()
     umask: int = 0o077
     isolation: Literal["auto", "guard"] = "auto"
+    cgroup: str = ""  # the folder of the control group that its first process enters; "": none
     executor: ExecutorOptions = ExecutorOptions()
     options: dict[str, Any] = {}
 

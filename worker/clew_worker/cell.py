@@ -90,6 +90,7 @@ def start(spec: CellSpec, wiring: Wiring) -> NoReturn:
     """Be the process in between: fork the guard and end, so that the daemon inherits it."""
 
     def steps() -> int:
+        _enter_group(spec.cgroup)
         if uses_pidns(spec, wiring.sandbox):
             netns = _uses_netns(spec, wiring.sandbox)
             namespaces.enter(userns=wiring.sandbox.userns, netns=netns)
@@ -98,6 +99,16 @@ def start(spec: CellSpec, wiring: Wiring) -> NoReturn:
         return 0
 
     _guarded(wiring.report, steps)
+
+
+def _enter_group(cgroup: str) -> None:
+    """Enter the control group of this cell, and with it all that it will ever start."""
+    if cgroup:
+        try:
+            Path(cgroup, "cgroup.procs").write_text("0")
+        except OSError as error:
+            message = f"cannot enter the control group {cgroup}: {error.strerror}"
+            raise SpawnError("spawn", message) from error
 
 
 class _Ended(Exception):  # noqa: N818 - no error: the daemon is gone, or asked for the end
