@@ -1,0 +1,188 @@
+"""The daemon in a control group that is delegated to it: each worker has one of its own, and ends with it."""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from harness import children
+
+from clew_daemon import cgroup_tree as tree
+
+DEADLINE_S = 60
+ENTER = 'echo $$ > "$0"/cgroup.procs && exec "$@"'
+GUARDED = """
+import sys
+from functools import partial
+from clew_daemon import cells, cli
+cells.CellSpec = partial(cells.CellSpec, isolation="guard")
+sys.argv[1:4] = []
+cli.main()
+"""
+"""A daemon that may not have PID namespaces; its own arguments come after `-m clew_daemon`."""
+
+GOAL = """
+# A goal
+## Steps
+- [ ] One
+  ```sh
+  {command}
+  ```
+"""
+ESCAPE = "(setsid sh -c 'setsid sleep 12345 & echo $! > escaped' >/dev/null 2>&1 &)"
+WAIT = "touch begun; until test -e go; do sleep 0.02; done"
+
+
+def mounted():
+    lines = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    return next((Path(words[1]) for words in lines if words[2] == "cgroup2"), None)
+
+
+@pytest.fixture
+def own():
+    """A control group that is delegated as systemd does it; it must be empty in the end."""
+    root = mounted()
+    if root is None or not os.access(root, os.W_OK) or os.geteuid() != 0:
+        pytest.skip("a control group can be made by root alone, and where cgroup2 is mounted")
+    group = root / f"clew-test-{os.getpid()}"
+    group.mkdir()
+    if not (group / "cgroup.kill").exists():
+        group.rmdir()
+        pytest.skip("this kernel has no cgroup.kill")
+    os.setxattr(group, "user.delegate", b"1")
+    yield group
+    tree.kill(group)
+    deadline = time.monotonic() + DEADLINE_S
+    while not tree.remove(group):
+        assert time.monotonic() < deadline, tree.members(group)
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def start(clew, own):
+    """Start the daemon in the delegated group; guarded: without PID namespaces."""
+
+    def starting(*, guarded=False):
+        under = ["sh", "-c", ENTER, str(own)]
+        if guarded:
+            script = clew.folder / "guarded.py"
+            script.write_text(GUARDED)
+            under += [sys.executable, str(script)]
+        return clew.start(under=tuple(under))
+
+    return starting
+
+
+def groups(own):
+    """Every group beneath, with its processes."""
+    return {
+        str(folder.relative_to(own)): (folder / "cgroup.procs").read_text().split()
+        for folder in own.rglob("*/")
+        if folder.is_dir()
+    }
+
+
+def begun(clew, goal):
+    clew.until((clew.workspace(goal) / "begun").exists, "the action")
+
+
+def test_each_worker_has_a_group_and_the_daemon_a_leaf(clew, own, start):
+    start()
+    goal = clew.submit(GOAL.format(command=WAIT))
+    begun(clew, goal)
+    (base,) = [path for path in own.iterdir() if path.is_dir()]
+    found = groups(base)
+    assert str(clew.daemon.pid) in found["daemon"]
+    worker = f"worker-{goal}-1"
+    assert str(clew.agent_pid(goal)) in found[f"{worker}/agent-1"]
+    assert str(clew.executor_pid(goal)) in found[f"{worker}/executor-2"]
+    assert found[worker] == []
+    assert not (own / "cgroup.procs").read_text()
+    assert clew.ask("ping")["cgroup"]["path"] == str(base)
+    (clew.workspace(goal) / "go").touch()
+    clew.wait("goal.completed", goal=goal)
+    clew.until(lambda: set(groups(base)) == {"daemon"}, "the end of its group")
+
+
+def test_what_is_left_of_an_epoch_ends_with_its_group(clew, own, start):
+    start(guarded=True)
+    goal = clew.submit(GOAL.format(command=f"{ESCAPE}; {WAIT}"))
+    begun(clew, goal)
+    escaped = clew.until(lambda: clew.lines(goal, "escaped"), "the child that gets away")
+    fd = os.pidfd_open(int(escaped[0]))
+    try:
+        clew.kill_agent(goal)
+        clew.wait("worker.restarting", goal=goal)
+        with pytest.raises(ProcessLookupError):
+            signal.pidfd_send_signal(fd, 0)
+    finally:
+        os.close(fd)
+
+
+def test_a_child_that_lost_guard_and_daemon_at_once_is_ended_at_the_next_start(clew, own, start):
+    start(guarded=True)
+    goal = clew.submit(GOAL.format(command=f"{ESCAPE}; {WAIT}"))
+    begun(clew, goal)
+    escaped = int(clew.until(lambda: clew.lines(goal, "escaped"), "the child that gets away")[0])
+    (leaf,) = own.rglob("executor-*")
+    assert escaped in tree.members(leaf)
+    payloads = {clew.agent_pid(goal), clew.executor_pid(goal)}
+    guards = set(children(clew.daemon.pid))  # and the nursery
+    clew.daemon.send_signal(signal.SIGSTOP)  # it sees nothing of what follows
+    for pid in guards:
+        os.kill(pid, signal.SIGKILL)
+    clew.daemon.kill()
+    clew.daemon.wait(DEADLINE_S)
+    clew.until(lambda: not (payloads | guards) & set(tree.members(own)), "the end of the others")
+    assert escaped in tree.members(own)
+    start()
+    assert escaped in clew.wait("worker.leftover")["pids"]
+    assert escaped not in tree.members(own)
+    (clew.workspace(goal) / "go").touch()
+    clew.wait("goal.completed", goal=goal)
+
+
+def test_a_worker_cannot_leave_its_group(clew, own, start):
+    clew.configure({"sandbox.mode": "enforce"})
+    start()
+    command = f"""for f in $(find {own} -name cgroup.procs); do echo $$ > $f && echo $f >> out; done
+  mkdir {own}/new && echo new >> out; cat /proc/self/cgroup > seen; true"""
+    goal = clew.submit(GOAL.format(command=command))
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "out") == []
+    assert clew.lines(goal, "seen")[-1].endswith(f"worker-{goal}-1/executor-2")
+
+
+def test_a_daemon_that_stops_leaves_the_group_as_it_was(clew, own, start):
+    start()
+    goal = clew.submit(GOAL.format(command="true"))
+    clew.wait("goal.completed", goal=goal)
+    assert clew.stop() == 0
+    assert groups(own) == {}
+
+
+def test_the_groups_of_a_killed_daemon_are_taken_over_by_the_next(clew, own, start):
+    start()
+    goal = clew.submit(GOAL.format(command=WAIT))
+    begun(clew, goal)
+    clew.kill()
+    (clew.workspace(goal) / "go").touch()
+    start()
+    clew.wait("goal.completed", goal=goal)
+    assert clew.stop() == 0
+    assert groups(own) == {}
+
+
+def test_a_group_that_nobody_delegated_is_left_alone(clew, own, start):
+    os.removexattr(own, "user.delegate")
+    start()
+    said = clew.ask("ping")["cgroup"]
+    assert said["path"] is None
+    assert "not delegated" in said["why_not"]
+    goal = clew.submit(GOAL.format(command="true"))
+    clew.wait("goal.completed", goal=goal)
+    assert groups(own) == {}
+    assert json.loads(clew.clew("status", "--json"))["daemon"]["cgroup"] == said
