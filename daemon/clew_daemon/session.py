@@ -143,9 +143,7 @@ class Session:
             if self._executor is None or not self._executor.alive:
                 try:
                     spec = self._executor_spec()
-                    self._executor = await Executor.start(
-                        self._d.nursery, spec, self._leaf(spec)
-                    )
+                    self._executor = await Executor.start(self._d.nursery, spec, self._leaf(spec))
                 except (SpawnError, OSError) as error:
                     raise ExecutorDied(str(error)) from error
             return self._executor

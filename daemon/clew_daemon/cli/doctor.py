@@ -33,6 +33,10 @@ FREE_MB_MIN = 200
 PYTHON_MIN = (3, 11)
 NOTIFY_RELOAD_SINCE = 253
 _PROBE = "from clew_worker.sandbox import probe; print(probe().model_dump_json())"
+CGROUP_MEND = (
+    "workers are ended one process at a time, and their memory is watched, not held: run clew as a "
+    "service (clew service install), or systemd-run --user --scope -p Delegate=yes clew run"
+)
 Level = Literal["ok", "warn", "fail"]
 
 
@@ -59,6 +63,7 @@ def examine(where: Where) -> list[Finding]:
         _ledger,
         _daemon,
         _sandbox,
+        _cgroup,
         _systemd,
         _endpoints,
     )
@@ -212,6 +217,29 @@ def _probed() -> dict[str, Any] | str:
     if done.returncode:
         return f"the probe failed: {(done.stderr.strip().splitlines() or ['no word'])[-1]}"
     return dict(json.loads(done.stdout))
+
+
+def _cgroup(where: Where) -> Iterator[Finding]:
+    """Ask the daemon what it has; without one, see what one started from here would have."""
+    from clew_daemon import cgroup_tree
+    from clew_daemon.cgroups import CONTROLLERS
+    from clew_daemon.cli.client import NoDaemon, call
+
+    try:
+        said = call(where.socket, "ping").get("cgroup", {})
+    except NoDaemon:
+        own, why_not = cgroup_tree.own_group()
+        why_not = cgroup_tree.why_not_delegated(own) if own else why_not
+        said = {"path": None if why_not else str(own), "why_not": why_not}
+    if not said.get("path"):
+        found = f"none for each worker: {said.get('why_not') or 'the daemon does not say'}"
+        yield Finding("control groups", "warn", found, CGROUP_MEND)
+        return
+    missing = [name for name in CONTROLLERS if name not in said.get("controllers", CONTROLLERS)]
+    found = f"one for each worker in {said['path']}" + (
+        f"; without {', '.join(missing)}" if missing else ""
+    )
+    yield Finding("control groups", "ok", found)
 
 
 def _systemd(where: Where) -> Iterator[Finding]:
