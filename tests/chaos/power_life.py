@@ -29,7 +29,7 @@ WAL_PAGES_MAX = 12
 DUMP = (
     "SELECT seq, goal, kind, body FROM events ORDER BY seq",
     "SELECT seq, data FROM outputs ORDER BY seq",
-    "SELECT goal, seq, state FROM snapshots ORDER BY goal",
+    "SELECT goal, seq, substr(state, 34) FROM snapshots ORDER BY goal",
 )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 from hashlib import sha256
 
+_SEALED = b""
 _NUMBERS = struct.Struct(">6Q")
 
 
@@ -26,6 +27,24 @@ def genesis(goal: str) -> bytes:
 def digest_of(output: bytes | None) -> bytes:
     """Give the output's SHA-256, or b"" where there is none."""
     return b"" if output is None else sha256(output).digest()
+
+
+def sealed(goal: str, seq: int, version: int, state: bytes) -> bytes:
+    """Give a snapshot as it is kept: one byte that says so, its SHA-256, the state."""
+    return _SEALED + _seal(goal, seq, version, state) + state
+
+
+def unsealed(goal: str, seq: int, version: int, kept: bytes) -> bytes | None:
+    """Give the state of a snapshot, None where it was changed; one without a seal is older than seals."""
+    if kept.startswith(b"{"):
+        return kept
+    state = kept[1 + 32 :]
+    fits = kept.startswith(_SEALED + _seal(goal, seq, version, state))
+    return state if fits else None
+
+
+def _seal(goal: str, seq: int, version: int, state: bytes) -> bytes:
+    return sha256(f"clew:{seq}:{version}:{goal}:".encode() + state).digest()
 
 
 def link(prev: bytes, seq: int, n: int, goal: str, kind: str, body: bytes, digest: bytes) -> bytes:

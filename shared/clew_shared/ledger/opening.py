@@ -14,6 +14,7 @@ import apsw
 
 from clew_shared.ledger import schema
 from clew_shared.ledger.errors import LedgerError, LedgerTooNew, corrupt
+from clew_shared.ledger.wal import lost_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 CHECKED_BYTES_MAX = 1 << 30  # a larger ledger would hold up the start; `clew verify` checks it
 _FULL = 2  # PRAGMA synchronous
+_HEADER_BYTES = 512  # the smallest page
 
 
 @contextmanager
@@ -28,7 +30,7 @@ def explained(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into the ledger's own: damaged, or cannot be read."""
     try:
         yield
-    except (apsw.CorruptError, apsw.NotADBError) as error:
+    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
         raise corrupt(path, f"damaged: {error}") from error
     except (apsw.Error, OSError) as error:
         hint = "check that the file is there, that you may read it, and that the disk is well"
@@ -43,6 +45,7 @@ def open_writing(
     Raises LedgerCorrupt, LedgerTooNew, or LedgerError when WAL or `synchronous` do not hold.
     """
     with explained(path):
+        refuse_remains(path)
         _make_private(path)
         con = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
         try:
@@ -58,6 +61,8 @@ def _prepare(con: apsw.Connection, path: Path, migrations: Sequence[str]) -> Non
     con.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     con.set_busy_timeout(schema.TIME_OUT_MS)
     version = check_kind(con, path, len(migrations))
+    if gone := lost_commits(path, page_size(con)):
+        raise corrupt(path, f"damaged: {path.name}-wal: {gone}")
     _make_durable(con, path)
     if version < len(migrations):
         _migrate(con, migrations)
@@ -74,6 +79,32 @@ def _check_health(con: apsw.Connection, path: Path) -> None:
     found = str(con.execute("PRAGMA quick_check(1)").get)
     if found != "ok":
         raise corrupt(path, f"damaged: {' '.join(found.split())}")
+
+
+def page_size(con: apsw.Connection) -> int:
+    """Give the bytes of a page."""
+    size: int = con.pragma("page_size")
+    return size
+
+
+def refuse_remains(path: Path) -> None:
+    """Refuse what SQLite would take for no database at all, and write over, though something was there.
+
+    A log whose database is empty or gone is such a case: SQLite would remove it, with all it holds.
+    """
+    log = path.with_name(path.name + "-wal")
+    size, waiting = _size(path), _size(log)
+    if 0 < size < _HEADER_BYTES:
+        raise corrupt(path, f"is cut off: {size} bytes are left")
+    if waiting and not size:
+        raise corrupt(path, f"is empty or gone, and its {log.name} of {waiting} bytes is there")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _make_private(path: Path) -> None:

@@ -6,14 +6,21 @@ keeps the writer from using its WAL again. An append-only record looks the same 
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from clew_shared.ledger import schema
-from clew_shared.ledger.chain import genesis, link
+from clew_shared.ledger.chain import digest_of, genesis, link, unsealed
 from clew_shared.ledger.errors import LedgerEmpty, corrupt
-from clew_shared.ledger.opening import check_kind, explained, needs_immutable, open_reading
+from clew_shared.ledger.opening import (
+    check_kind,
+    explained,
+    needs_immutable,
+    open_reading,
+    refuse_remains,
+)
 from clew_shared.ledger.records import Row
 
 if TYPE_CHECKING:
@@ -53,6 +60,14 @@ class Reading:
         with self.connection() as con:
             return con.execute(sql, bindings).fetchall()
 
+    @contextmanager
+    def _decoding(self, what: str) -> Iterator[None]:
+        """Take a value of another type than was ever written for damage."""
+        try:
+            yield
+        except (TypeError, AttributeError, ValueError, struct.error) as error:
+            raise corrupt(self.path, f"damaged: {what} cannot be read: {error}") from error
+
     def goals(self) -> list[str]:
         """List the goals that have events, sorted; the daemon's own ("") is not among them."""
         return [goal for (goal,) in self._rows(schema.GOALS)]
@@ -78,15 +93,22 @@ class Reading:
         left, tip = limit, self._tip_before(goal, after)
         while left is None or left > 0:
             size = _PAGE_ROWS if left is None else min(left, _PAGE_ROWS)
+            head = self._head(goal)  # before the events: up to here they must be there
             page = self._rows(schema.EVENTS_OF_GOAL, goal, after, size)
             for *columns, digest in page:
                 row = Row(*columns)
                 tip = self._linked(tip, row, digest)
                 yield row
+            after = page[-1][0] if page else after
             if len(page) < size:
+                if after < head and self._head(goal):  # it was not purged meanwhile
+                    raise corrupt(self.path, f"damaged: event {head} of {goal} is not found")
                 return
-            after = page[-1][0]
             left = None if left is None else left - size
+
+    def _head(self, goal: str) -> int:
+        rows = self._rows(schema.HEAD, goal)
+        return rows[0][0] if rows else 0
 
     def _tip_before(self, goal: str, seq: int) -> tuple[int, bytes]:
         rows = self._rows(schema.TIP_BEFORE, goal, seq)
@@ -95,8 +117,10 @@ class Reading:
     def _linked(self, tip: tuple[int, bytes], row: Row, digest: bytes) -> tuple[int, bytes]:
         """Hold an event against the one before it; gives the tip that it makes."""
         n, before = tip
-        fits = link(before, row.seq, row.n, row.goal, row.kind, row.body, digest) == row.hash
-        if row.n != n + 1 or not fits:
+        with self._decoding(f"event {row.seq}"):
+            hashed = link(before, row.seq, row.n, row.goal, row.kind, row.body, digest)
+            follows = row.n == n + 1 and hashed == row.hash
+        if not follows:
             what = f"event {row.seq} of {row.goal or 'the daemon'} does not fit the one before it"
             raise corrupt(self.path, f"damaged: {what}, or was changed")
         return row.n, row.hash
@@ -108,14 +132,33 @@ class Reading:
             after = page[-1][0]
 
     def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None:
-        """Give the seq and the state of the goal's snapshot, if there is one of this version."""
+        """Give the seq and the state of the goal's snapshot, if there is one of this version.
+
+        Raises LedgerCorrupt where it is not as it was kept.
+        """
         rows = self._rows(schema.SNAPSHOT, goal, version)
-        return (rows[0][0], rows[0][1]) if rows else None
+        if not rows:
+            return None
+        seq, sealed = rows[0]
+        with self._decoding(f"the snapshot of {goal}"):
+            state = unsealed(goal, seq, version, sealed)
+        if state is None:
+            raise corrupt(self.path, f"damaged: the snapshot of {goal} (event {seq}) was changed")
+        return seq, state
 
     def output(self, seq: int) -> bytes | None:
-        """Give the output that was kept with the event `seq`."""
+        """Give the output that was kept with the event `seq`; LedgerCorrupt where it is another."""
         rows = self._rows(schema.OUTPUT, seq)
-        return rows[0][0] if rows else None
+        if not rows:
+            if seq > self.last_seq() or self._rows(schema.WAS_PURGED, seq):
+                return None
+            raise corrupt(self.path, f"damaged: event {seq} is not found")
+        data, digest = rows[0]
+        with self._decoding(f"the output of event {seq}"):
+            found = digest_of(data)
+        if found != digest:
+            raise corrupt(self.path, f"damaged: the output of event {seq} was changed or is gone")
+        return bytes(data) if data is not None else None
 
     def last_seq(self) -> int:
         """Give the highest durable seq, 0 for an empty ledger."""
@@ -134,6 +177,7 @@ class Reader(Reading):
     def open(cls, path: Path) -> Self:
         """Open an existing ledger; raises LedgerError, LedgerEmpty, LedgerTooNew or LedgerCorrupt."""
         with explained(path):
+            refuse_remains(path)
             reader = cls(path, immutable=needs_immutable(path))
         with reader.connection() as con:
             version = check_kind(con, path)

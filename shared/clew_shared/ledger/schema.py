@@ -52,6 +52,7 @@ APPEND = "INSERT INTO appending VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 KEEP_SNAPSHOT = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)"
 
 TIPS = "SELECT goal, seq, n, hash FROM purged UNION ALL SELECT goal, seq, n, hash FROM heads"
+HEAD = "SELECT CAST(seq AS INTEGER) FROM heads WHERE goal = ?"
 HEADS = "SELECT goal, seq, n, hash FROM heads ORDER BY goal"
 # A head without its event, or an event after the last head.
 LOST_HEAD = """
@@ -79,8 +80,11 @@ SELECT n, hash FROM (
  ORDER BY seq DESC LIMIT 1
 """
 EVENTS = "SELECT seq, goal, n, kind, body, hash FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
+SNAPSHOTS = "SELECT goal, seq, version, state FROM snapshots ORDER BY goal"
 SNAPSHOT = "SELECT seq, state FROM snapshots WHERE goal = ? AND version = ?"
-OUTPUT = "SELECT data FROM outputs WHERE seq = ?"
+OUTPUT = """
+SELECT o.data, e.digest FROM events AS e LEFT JOIN outputs AS o ON o.seq = e.seq WHERE e.seq = ?
+"""
 
 EVENTS_WITH_OUTPUTS = """
 SELECT e.seq, e.goal, e.n, e.kind, e.body, e.digest, e.hash, o.data
@@ -88,8 +92,9 @@ SELECT e.seq, e.goal, e.n, e.kind, e.body, e.digest, e.hash, o.data
 """
 PURGED = "SELECT goal, seq, n, hash FROM purged"
 PURGED_RANGES = "SELECT first, last FROM purged_ranges ORDER BY first"
+WAS_PURGED = "SELECT 1 FROM purged_ranges WHERE ? BETWEEN first AND last"
 PURGED_COUNTS = """
-SELECT p.goal, p.count, ifnull(sum(r.last - r.first + 1), 0)
+SELECT p.goal, p.count, p.seq, ifnull(sum(r.last - r.first + 1), 0), ifnull(max(r.last), 0)
   FROM purged AS p LEFT JOIN purged_ranges AS r ON r.goal = p.goal GROUP BY p.goal
 """
 STRAY_OUTPUT = "SELECT seq FROM outputs WHERE seq NOT IN (SELECT seq FROM events) LIMIT 1"

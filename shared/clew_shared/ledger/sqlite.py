@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Self
 
 from clew_shared.ledger import schema
+from clew_shared.ledger.chain import sealed
 from clew_shared.ledger.opening import explained, open_writing
 from clew_shared.ledger.reader import Reader, Reading
 from clew_shared.ledger.tips import Tips
@@ -86,7 +87,8 @@ class Ledger(Reading):
 
     async def snapshot(self, goal: str, seq: int, version: int, state: bytes) -> None:
         """Keep the goal's folded state as of `seq`, in the place of an earlier one."""
-        await self._write(schema.KEEP_SNAPSHOT, (goal, seq, version, state), size=len(state))
+        kept = sealed(goal, seq, version, state)
+        await self._write(schema.KEEP_SNAPSHOT, (goal, seq, version, kept), size=len(kept))
 
     async def purge(self, goal: str) -> None:
         """Remove an ended goal's events, outputs and snapshot; what `verify` needs of it stays."""

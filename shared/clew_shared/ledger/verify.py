@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from clew_shared.ledger import schema
-from clew_shared.ledger.chain import digest_of, genesis, link
+from clew_shared.ledger.chain import digest_of, genesis, link, unsealed
 from clew_shared.ledger.errors import LedgerError
+from clew_shared.ledger.opening import page_size
 from clew_shared.ledger.reader import Reader
+from clew_shared.ledger.wal import lost_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +62,7 @@ def verify(path: Path) -> Report:
     try:
         with Reader.open(path) as reader, reader.connection() as con:
             con.execute("BEGIN")  # one view of the whole, whatever a daemon writes meanwhile
-            fault = next(_faults(con, walk), None)
+            fault = next(_faults(path, con, walk), None)
             con.execute("ROLLBACK")
     except Exception as error:  # noqa: BLE001 - a damaged file can decode to anything
         fault = _unreadable(error, walk)
@@ -74,9 +76,11 @@ def _unreadable(error: Exception, walk: _Walk) -> Fault:
     return Fault(walk.seq + 1, None, f"cannot be read after seq {walk.seq}: {what}")
 
 
-def _faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
+def _faults(path: Path, con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
     """Give the faults in order: an event's own first, because it says where."""
     damage = _damage(con)
+    if lost := lost_commits(path, page_size(con)):
+        yield Fault(None, None, f"{path.name}-wal: {lost}")
     try:
         walk.gaps = {row[0]: row[1] for row in con.execute(schema.PURGED_RANGES)}
         walk.purged = {goal: (seq, n, tip) for goal, seq, n, tip in con.execute(schema.PURGED)}
@@ -91,7 +95,7 @@ def _faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
 def _damage(con: apsw.Connection) -> str:
     """Give what SQLite itself finds wrong, "" for nothing."""
     try:
-        found = str(con.execute("PRAGMA quick_check(1)").get)
+        found = str(con.execute("PRAGMA integrity_check(1)").get)
     except apsw.Error as error:
         return str(error)
     return "" if found == "ok" else " ".join(found.split())
@@ -137,8 +141,12 @@ def _end_faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
             yield Fault(seq, goal, "the goal's events do not end where its head says")
     if walk.gaps:
         yield Fault(min(walk.gaps), None, "what is said to be purged here does not fit the rest")
-    for goal, count, ranges in con.execute(schema.PURGED_COUNTS):
-        if count != ranges:
-            yield Fault(None, goal, f"{count} events were purged, the record says which {ranges}")
+    for goal, count, seq, ranges, last in con.execute(schema.PURGED_COUNTS):
+        if (count, seq) != (ranges, last):
+            what = f"{count} events were purged up to seq {seq}"
+            yield Fault(None, goal, f"{what}, the record says which {ranges} up to {last}")
+    for goal, seq, version, kept in con.execute(schema.SNAPSHOTS):
+        if unsealed(goal, seq, version, kept) is None:
+            yield Fault(seq, goal, "its snapshot was changed")
     for (seq,) in con.execute(schema.STRAY_OUTPUT):
         yield Fault(seq, None, "an output without its event")

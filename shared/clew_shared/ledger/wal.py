@@ -1,0 +1,113 @@
+"""Tells whether anything is lost in SQLite's log that was once durable.
+
+SQLite reads its log (the -wal file) up to the first frame whose checksum does not fit, and takes
+the rest for the remains of a power cut. So it is, where the rest is one transaction that was being
+written. But a later transaction is begun only when the one before it was synced: where the
+rest holds a commit with frames behind it, it was durable, and the disk has damaged it since.
+Damage in the very last transaction looks as a power cut does, and cannot be told from one.
+
+It reads files only, and changes nothing. Formats: https://sqlite.org/walformat.html
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+_HEADER, _FRAME = 32, 24  # bytes, before all and before each page
+_INDEX = 48  # bytes of the index's header
+_LOOKS_MAX = 5
+_Sums = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class _Log:
+    """The log as it is in the file; frames count from 1, as in SQLite."""
+
+    data: bytes
+    page: int  # bytes
+
+    @property
+    def frames(self) -> int:
+        return max(0, len(self.data) - _HEADER) // (_FRAME + self.page)
+
+    @property
+    def order(self) -> str:
+        return ">" if self.data[3] & 1 else "<"
+
+    @property
+    def salts(self) -> bytes:
+        return self.data[16:24]
+
+    def at(self, frame: int) -> int:
+        return _HEADER + (frame - 1) * (_FRAME + self.page)
+
+    def is_ours(self, frame: int) -> bool:
+        at = self.at(frame)
+        return self.data[at + 8 : at + 16] == self.salts
+
+    def is_commit(self, frame: int) -> bool:
+        at = self.at(frame)
+        return self.data[at + 4 : at + 8] != bytes(4)
+
+    def sums(self, frame: int) -> _Sums:
+        """Give the checksum that stands in a frame; of frame 0 the header's."""
+        at = self.at(frame) + 16 if frame else 24
+        first, second = struct.unpack_from(">2I", self.data, at)
+        return first, second
+
+    def follows(self, frame: int) -> bool:
+        """Tell whether a frame's checksum goes on from the one before it."""
+        at = self.at(frame)
+        head, page = self.data[at : at + 8], self.data[at + _FRAME : at + _FRAME + self.page]
+        return _sums(head + page, self.order, self.sums(frame - 1)) == self.sums(frame)
+
+    def has_sound_header(self) -> bool:
+        return _sums(self.data[:24], self.order, (0, 0)) == self.sums(0)
+
+
+def lost_commits(ledger: Path, page_bytes: int) -> str:
+    """Say what the log of an opened ledger has lost, "" for nothing.
+
+    Whoever writes meanwhile is waited for: what is behind the valid part counts only if that has
+    not moved while it was looked at.
+    """
+    log_path, index_path = (Path(f"{ledger}{suffix}") for suffix in ("-wal", "-shm"))
+    for _ in range(_LOOKS_MAX):
+        try:
+            index = index_path.read_bytes()[:_INDEX]
+            log = _Log(log_path.read_bytes(), page_bytes)
+            again = index_path.read_bytes()[:_INDEX]
+        except FileNotFoundError:
+            return ""
+        if index == again and len(index) == _INDEX:
+            return _lost(log, index)
+    return ""  # it is written to all the time, so it is in use, and what it has is read from it
+
+
+def _lost(log: _Log, index: bytes) -> str:
+    if not log.frames:
+        return ""
+    if not log.has_sound_header():
+        behind = any(log.follows(frame) for frame in range(1, log.frames + 1))
+        behind = behind or log.is_ours(1)
+        return "its header is damaged, and frames follow it" if behind else ""
+    if index[32:40] != log.salts:
+        return ""  # all of it is in the database, and it is about to be used anew
+    valid: int = struct.unpack_from("=I", index, 16)[0]
+    for frame in range(valid + 1, log.frames):
+        ours = log.is_ours(frame) and log.is_ours(frame + 1)
+        if ours and log.is_commit(frame) and log.follows(frame + 1):
+            return f"frame {valid + 1} (byte {log.at(valid + 1)}) is damaged, and commits follow it"
+    return ""
+
+
+def _sums(data: bytes, order: str, start: _Sums) -> _Sums:
+    """Give SQLite's checksum of the log: two sums, each of which takes in the other."""
+    first, second = start
+    words = struct.unpack(f"{order}{len(data) // 4}I", data)
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        first = (first + even + second) & 0xFFFFFFFF
+        second = (second + odd + first) & 0xFFFFFFFF
+    return first, second
