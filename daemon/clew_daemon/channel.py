@@ -6,7 +6,6 @@ It frames and times; what a message means is the session's.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +18,16 @@ WRITE_TIMEOUT_S = 30.0
 
 
 class Channel:
-    """A connected stream to one agent; `heard_at` is monotonic, of the last byte that came."""
+    """A connected stream to one agent.
+
+    `heard_at` is monotonic, of the last byte that came; `unread` says that it left an answer unread too long.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         self.heard_at = time.monotonic()
+        self.unread = False
 
     @classmethod
     async def over(cls, sock: socket.socket) -> Channel:
@@ -60,11 +63,13 @@ class Channel:
                 return True  # the usual case: the socket took it
             async with asyncio.timeout(WRITE_TIMEOUT_S):
                 await self._writer.drain()
-        except (OSError, TimeoutError):
+        except TimeoutError:  # an OSError, too
+            self.unread = True
+            return False
+        except OSError:
             return False
         return True
 
     def close(self) -> None:
-        """End the connection."""
-        with contextlib.suppress(OSError):
-            self._writer.close()
+        """End the connection; what the other side has not read is dropped."""
+        self._writer.transport.abort()

@@ -52,7 +52,11 @@ class Executor:
             raise
         reader, writer = await asyncio.open_connection(sock=ours, limit=2 * cellwire.LINE_BYTES_MAX)
         executor = cls(cell, reader, writer)
-        await executor._read(READY_TIMEOUT_S)
+        try:
+            await executor._read(READY_TIMEOUT_S)
+        except asyncio.CancelledError:
+            await executor.end()
+            raise
         return executor
 
     @property

@@ -123,6 +123,7 @@ class Methods:
         await self._s.ready.wait()
         if p.tool == "finish":
             return await self._act_finish(p)
+        await self._s.look_past_claims()
         verdict = await self._judge(p)
         if not verdict.allowed:
             return _refused(verdict)

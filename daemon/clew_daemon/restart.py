@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+IDLE_MAX = 50
+"""So many workers in a row that crash without having done anything, and no more are tried, however rarely they die."""
+
+
 class Numbers(Protocol):
     """The `[restart]` table as far as it is needed here."""
 
@@ -37,20 +41,30 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """It crashed too often; a person must look."""
+    """It crashed too often; a person must look. `window_s` is None where the time does not matter."""
 
     crashes: int
-    window_s: float
+    window_s: float | None
+
+    def __str__(self) -> str:
+        if self.window_s is None:
+            return f"{self.crashes} workers in a row crashed without having done anything"
+        return f"the worker crashed {self.crashes} times in {self.window_s:g} s"
 
 
 @dataclass(slots=True)
 class Crashes:
-    """The crashes of one goal's workers that still count, as monotonic times."""
+    """The crashes of one goal's workers that still count, as monotonic times.
+
+    `idle` counts the workers in a row that crashed without having done anything, however long they lived.
+    """
 
     times: list[float]
+    idle: int = 0
 
-    def add(self, now: float, lived_s: float, numbers: Numbers) -> None:
+    def add(self, now: float, lived_s: float, numbers: Numbers, *, idle: bool = False) -> None:
         """Take in a crash; a worker that was healthy before it starts the count anew."""
+        self.idle = self.idle + 1 if idle else 0
         if lived_s >= numbers.healthy_after_s:
             self.times.clear()
         self.times = [t for t in self.times if now - t < numbers.window_s] + [now]
@@ -61,6 +75,8 @@ def decide(crashes: Crashes, numbers: Numbers, jitter: Callable[[], float]) -> A
     count = len(crashes.times)
     if count > numbers.max_restarts:
         return GiveUp(count, numbers.window_s)
+    if crashes.idle >= IDLE_MAX:
+        return GiveUp(crashes.idle, None)
     if count <= 1:
         return Again(0.0)
     ceiling = min(numbers.backoff_max_s, numbers.backoff_initial_s * 2.0 ** min(count - 2, 60))

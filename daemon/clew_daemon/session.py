@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import structlog
 
 from clew_daemon import cells, vitals
-from clew_daemon.channel import Channel
+from clew_daemon.channel import WRITE_TIMEOUT_S, Channel
 from clew_daemon.executor import Executor, ExecutorDied
 from clew_daemon.hello import thresholds
 from clew_daemon.methods import Methods
@@ -50,6 +50,7 @@ EXIT_TEMPORARY, EXIT_CONFIGURATION = 75, 78
 FINISHED_GRACE_S = 5.0
 MEMORY_EVERY_S = 0.5
 LAST_WORDS_S = 1.0
+STARTING_WAIT_S = 5.0
 OWED_REPLAN_MAX = 100
 """So many messages without the replan that was asked for, and the goal goes to a person."""
 
@@ -97,6 +98,7 @@ class Session:
         self._acted_at = time.monotonic()
         self._tail = ""
         self.stopping = False
+        self._ending = False
 
     # -- what methods use --------------------------------------------------------------------------
 
@@ -140,6 +142,8 @@ class Session:
     async def executor(self) -> Executor:
         """Give the executor, a new one where the last has ended; raises ExecutorDied."""
         async with self._executor_lock:
+            if self._ending:
+                raise ExecutorDied("the worker is at its end")
             if self._executor is None or not self._executor.alive:
                 try:
                     spec = self._executor_spec()
@@ -168,6 +172,21 @@ class Session:
         world = await self.digest()
         with self.entering() as core:
             core.see_world(world, time.time())
+
+    async def look_past_claims(self) -> None:
+        """Go by the disk where only an agent that cannot write has claimed a change.
+
+        What its executor may do is not to depend on what it says: a lie would lead out of every block.
+        """
+        if self._own_tools or not self.core.goes_by_a_claim:
+            return
+        world = await self.digest()
+        with self.entering() as core:
+            core.drop_claim(world, time.time())
+
+    @property
+    def _own_tools(self) -> bool:
+        return isinstance(self.agent, CommandAgent) and self.agent.own_tools
 
     async def workspace_gone(self) -> bool:
         """Tell whether the workspace has vanished; if so, the goal is handed to a person."""
@@ -307,6 +326,8 @@ class Session:
         assert self._channel is not None  # noqa: S101 - started
         try:
             while (message := await self._channel.receive()) is not None:
+                if self._end.done():
+                    return
                 if message.get("method") == "heartbeat" and "id" not in message:
                     continue
                 await self._attend(self._channel, message)
@@ -344,6 +365,8 @@ class Session:
             return
         if "id" in message and self._channel:  # an id that is none is answered with null
             await self._channel.send(answer)
+            if self._channel.unread:
+                self._finish(Ended("crash", "deaf", f"took no answer for {WRITE_TIMEOUT_S:.0f} s"))
 
     def _after(self) -> None:
         """See what the last message means for the worker: it may be over, or need a person."""
@@ -534,10 +557,14 @@ class Session:
 
     async def _tear_down(self) -> None:
         """End every process of the worker and every task of the session."""
-        self.stopping = True
-        for part in (self._cell, self._executor):
-            if part is not None:
-                await (part.kill() if isinstance(part, Cell) else part.end())
+        self.stopping = self._ending = True
+        if self._cell is not None:
+            await self._cell.kill()
+        with contextlib.suppress(TimeoutError):  # one that is just being started is ended, too
+            async with asyncio.timeout(STARTING_WAIT_S), self._executor_lock:
+                pass
+        if self._executor is not None:
+            await self._executor.end()
         if self._group:  # a cell that was never heard of is in it, too
             await self._group.end()
         current = asyncio.current_task()

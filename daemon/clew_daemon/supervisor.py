@@ -175,8 +175,9 @@ class Supervisor:
         self._d.publisher.open(goal)
         crashes = self._crashes.setdefault(goal, restart.Crashes([]))
         while core.state.goal.status == GoalStatus.IN_PROGRESS and not self._stopping:
+            before = _deeds(core)
             ended = await self._work(goal)
-            after_s = await self._decide(core, ended, crashes)
+            after_s = await self._decide(core, ended, crashes, idle=_deeds(core) == before)
             if after_s is None:
                 break
             await asyncio.sleep(after_s)
@@ -221,7 +222,9 @@ class Supervisor:
             self._d.children.sweep()
         return ended
 
-    async def _decide(self, core: Core, ended: Ended, crashes: restart.Crashes) -> float | None:
+    async def _decide(
+        self, core: Core, ended: Ended, crashes: restart.Crashes, *, idle: bool
+    ) -> float | None:
         """See to how a worker ended; gives the seconds until the next one, None for no next one."""
         goal, numbers = core.state.goal_id, self._d.settings.restart
         if core.state.goal.status != GoalStatus.IN_PROGRESS:
@@ -241,6 +244,7 @@ class Supervisor:
                 await self._block(core, what, f"Mend it ({what}), then `clew resume {goal}`.")
                 return None
             case "crash":
+                crashes.add(time.monotonic(), ended.lived_s, numbers, idle=idle)
                 return await self._crashed(core, ended, crashes)
 
     async def _crashed(self, core: Core, ended: Ended, crashes: restart.Crashes) -> float | None:
@@ -249,14 +253,13 @@ class Supervisor:
             log.warning("worker.hung", goal=goal, epoch=core.state.epoch, detail=ended.detail)
         log.warning(
             "worker.killed"
-            if ended.reason in ("hung", "stalled", "memory", "protocol")
+            if ended.reason in ("hung", "deaf", "stalled", "memory", "protocol")
             else "worker.crashed",
             goal=goal,
             epoch=core.state.epoch,
             reason=ended.reason,
             detail=ended.detail[-400:],
         )
-        crashes.add(time.monotonic(), ended.lived_s, numbers)
         match restart.decide(crashes, numbers, random.random):
             case restart.Again(after_s):
                 log.info(
@@ -267,12 +270,12 @@ class Supervisor:
                 )
                 self.last_restart = f"{goal} ({ended.reason})"
                 return after_s
-            case restart.GiveUp(count, window_s):
-                log.error("worker.gave_up", goal=goal, crashes=count, window_s=window_s)
+            case restart.GiveUp() as up:
+                log.error("worker.gave_up", goal=goal, crashes=up.crashes, window_s=up.window_s)
                 said = f" Its last words: {ended.detail[-400:]}" if ended.detail else ""
                 await self._block(
                     core,
-                    f"the worker crashed {count} times in {window_s:g} s, the last time: {ended.reason}",
+                    f"{up}, the last time: {ended.reason}",
                     f"Why does it crash ({ended.reason})?{said} Mend it, then `clew resume {goal}`.",
                 )
                 return None
@@ -322,3 +325,9 @@ class Supervisor:
         if core.state.ended and goal not in self._runs:
             for folder in cells.private(self._d.places, goal):  # kept while the goal lives
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _deeds(core: Core) -> tuple[int, int, int]:
+    """Count what a worker can get done: actions, turns, and what is still open."""
+    state = core.state
+    return state.actions_total, state.iteration, len(state.open_subtasks())

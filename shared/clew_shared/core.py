@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from clew_shared import events as ev
 from clew_shared.escalation import escalation
 from clew_shared.fold import apply
-from clew_shared.fold_deeds import makes_progress, told_by, world_after, world_before
+from clew_shared.fold_deeds import CLAIMED, makes_progress, told_by, world_after, world_before
 from clew_shared.gate import (
     PROTOCOL,
     Calls,
@@ -213,6 +213,16 @@ class Core:
         if world and world not in (before, self.state.measured):
             self.emit(ev.WorldSeen(at=at, world=world))
         return self.state.world != before
+
+    @property
+    def goes_by_a_claim(self) -> bool:
+        """The world is one that an agent claimed, and nothing has measured since."""
+        return self.state.world.startswith(CLAIMED)
+
+    def drop_claim(self, world: str, at: float) -> None:
+        """Put a fresh digest of the workspace in the place of a claimed world."""
+        if world and self.goes_by_a_claim:
+            self.emit(ev.WorldSeen(at=at, world=world, instead=True))
 
     def _proposal(self, tool: str, args: dict[str, Any]) -> Proposal:
         return Proposal(tool, args, self._signature(tool, args), calls=self.calls)

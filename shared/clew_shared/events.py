@@ -272,10 +272,14 @@ class ActionInterrupted(Event, frozen=True):
 
 
 class WorldSeen(Event, frozen=True):
-    """The workspace was found to differ from what the last action left."""
+    """The workspace was found to differ from what the last action left.
+
+    With `instead` it takes the place of a world that was only claimed.
+    """
 
     kind: Literal["world_seen"] = "world_seen"
     world: str
+    instead: bool = False
 
 
 class LoopDetected(Event, frozen=True):

@@ -238,7 +238,7 @@ def _streak(streaks: dict[str, Streak], key: str, what: str) -> None:
 
 
 def world_seen(state: State, e: ev.WorldSeen, _seq: int) -> None:
-    if world_before(state, e.world) != e.world:
+    if e.instead or world_before(state, e.world) != e.world:
         state.scope.worlds.setdefault(e.world, 1)
         state.world = e.world
     state.measured = e.world

@@ -82,6 +82,30 @@ def test_a_claimed_change_that_leads_nowhere_new_is_a_loop_all_the_same(clew):
     assert reason in ("repetition", "cycle", "alternation")
 
 
+def test_a_claim_of_a_sandboxed_agent_leads_its_executor_out_of_no_block(clew):
+    clew.agent(
+        "feigner",
+        """
+        hello()
+        for i in range(8):
+            answer = run("echo went >> ran.txt; git commit --no-such-option")
+            call("record", tool="mend", args={"what": i}, result="success", changed=True)
+            if answer["verdict"] == "blocked":
+                say(answer["reason"])
+                break
+        again = run("echo went >> ran.txt; git commit --no-such-option")
+        say(again.get("reason"))
+        call("finish", success=False)
+        """,
+    )
+    goal = clew.configure({"loops.ignore": [".git", "ran.txt"]}) or clew.start().submit(
+        by("feigner")
+    )
+    clew.wait("goal.failed", goal=goal)
+    assert clew.said(goal, count=2) == ["repetition", "blocked_action"]
+    assert len(clew.lines(goal, "ran.txt")) == 2
+
+
 def test_record_stores_what_was_done_and_says_when_it_was_a_loop(clew):
     clew.agent(
         "recorder",

@@ -122,6 +122,16 @@ def a_block_holds_in_the_world_on_the_disk(
 
 
 @invariant
+def no_claim_moves_the_hands(
+    signature: str, disk: str, held: Mapping[str, set[str]], agent: str
+) -> str:
+    """What was blocked is not carried out while the files are those of then, whatever a sandboxed agent claims."""
+    if agent != "own" and disk in held.get(signature, set()):
+        return f"{signature} is carried out for {agent}; the files are those it was blocked with"
+    return ""
+
+
+@invariant
 def only_a_goal_at_work_acts(event: ev.ActionAllowed, state: State) -> str:
     """An action is allowed only to the living epoch of a goal that is in progress and waits for no replan."""
     if state.goal.status != "in_progress" or not state.working or state.replan_required:

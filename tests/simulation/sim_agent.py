@@ -19,6 +19,7 @@ CHARACTERS: dict[str, dict[str, float]] = {
     "pacing": {"alternate": 14, "work": 3, "reflect": 2, "read": 1},
     "musing": {"think": 12, "reflect": 8, "work": 3, "act": 1},
     "lying": {"lie": 8, "work": 8, "act": 4, "reflect": 3, "forge": 3},
+    "feigning": {"repeat": 10, "forge": 6, "work": 2, "act": 1},
     "fragile": {"work": 10, "die": 3, "boom": 2, "hang": 1, "leave": 1, "act": 2},
     "crashing": {"die": 10, "leave": 3, "work": 2},
     "flooding": {"flood": 6, "work": 4, "act": 3, "garbage": 1},

@@ -122,7 +122,7 @@ class SimChannel:
         self._wake = asyncio.Event()
         self._arrives = 0.0
         self._closed = False
-        self.deaf = False
+        self.deaf = self.unread = False
         self.heard_at = self._loop.time()
         self.outgoing: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
@@ -144,6 +144,7 @@ class SimChannel:
             return False
         if self.deaf:
             await asyncio.sleep(30.0)
+            self.unread = True
             return False
         message = json.loads(line)
         self._world.watch.heard(self._goal, self._epoch, message)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from clew_shared.ledger import Row
 
 REFUSALS_MAX = 2_500
+DEADLY = "deadly"
+"""Beside the worlds of a block: the worker died of it, so no person's word lifts it."""
+
 VERDICTS = (ev.ActionAllowed, ev.ActionBlocked)
 
 
@@ -35,10 +38,10 @@ class Goal:
     max_actions: int
     blocks: dict[str, set[str]] = field(default_factory=dict)
     blocked_at: dict[str, set[str]] = field(default_factory=dict)
-    inherited: tuple[dict[str, set[str]], dict[str, set[str]]] = field(default=({}, {}))
+    held: dict[str, set[str]] = field(default_factory=dict)
+    inherited: tuple[dict[str, set[str]], ...] = field(default=({}, {}, {}))
     began: set[int] = field(default_factory=set)
     ended: set[int] = field(default_factory=set)
-    deadly: set[str] = field(default_factory=set)
     refused: int = 0
 
     def take(self, seq: int, event: ev.Event, disk: str) -> None:
@@ -78,38 +81,41 @@ class Goal:
             where = EVERYWHERE if event.everywhere else self.state.world
             self.blocks.setdefault(event.signature, set()).add(where)
             if event.makes_block == "crash":
-                self.deadly.add(event.signature)
+                self.blocks[event.signature].add(DEADLY)
             if disk and where == disk:
                 self.blocked_at.setdefault(event.signature, set()).add(disk)
+                self.held.setdefault(event.signature, set()).add(disk)
 
     def _lift(self, event: ev.Event) -> None:
         """End blocks with their scope, or by a person's word."""
         match event:
             case ev.Planned() if event.replan:
-                self.inherited = (_copy(self.blocks), _copy(self.blocked_at))
+                self.inherited = (_copy(self.blocks), _copy(self.blocked_at), _copy(self.held))
             case ev.SubtaskStarted() if event.scope == "new":
-                self.blocks, self.blocked_at = {}, {}
+                self.blocks, self.blocked_at, self.held = {}, {}, {}
             case ev.SubtaskStarted() if event.scope == "inherit":
-                self.blocks, self.blocked_at = map(_copy, self.inherited)
+                self.blocks, self.blocked_at, self.held = map(_copy, self.inherited)
             case ev.FeedbackGiven():
                 self._by_a_person()
             case ev.GoalRequeued() if event.reopen:
                 self._by_a_person()
             case ev.Unblocked():
-                for blocks in (self.blocks, self.blocked_at, *self.inherited):
+                for blocks in (self.blocks, self.blocked_at, self.held, *self.inherited):
                     blocks.pop(event.signature, None)
-                self.deadly.discard(event.signature)
 
     def _by_a_person(self) -> None:
         """Lift all blocks but those that hold everywhere because the worker died of them."""
-        keep = self.deadly
-        self.blocks = {s: {EVERYWHERE} for s in self.blocks if s in keep}
-        held = {s: {EVERYWHERE} for s in self.inherited[0] if s in keep}
-        self.blocked_at, self.inherited = {}, (held, {})
+        self.blocks = _deadly(self.blocks)
+        self.inherited = (_deadly(self.inherited[0]), {}, {})
+        self.blocked_at, self.held = {}, {}
 
 
 def _copy(blocks: dict[str, set[str]]) -> dict[str, set[str]]:
     return {signature: set(worlds) for signature, worlds in blocks.items()}
+
+
+def _deadly(blocks: dict[str, set[str]]) -> dict[str, set[str]]:
+    return {signature: {EVERYWHERE, DEADLY} for signature, w in blocks.items() if DEADLY in w}
 
 
 class Watch:
@@ -248,6 +254,9 @@ class Watch:
         rule = hold.an_action_runs_only_when_its_permission_is_recorded
         self._hold(rule, goal, epoch, seq, event)
         self._hold(hold.an_allowed_action_runs_at_most_once, goal, seq, self._acted)
+        if isinstance(event, ev.ActionAllowed) and (known := self.goals.get(goal)):
+            disk, agent = self._disks.get(seq, ""), known.state.spec.agent
+            self._hold(hold.no_claim_moves_the_hands, event.signature, disk, known.held, agent)
         self._acted.add(seq)
         self.counts["acts"] += 1
 

@@ -29,7 +29,7 @@ def test_a_seed_lives_the_same_life_again():
 
 
 def test_lives_have_all_that_a_life_can_have():
-    lives = [live(seed) for seed in range(60)]
+    lives = [live(seed) for seed in range(120)]
     ends = {status for lived in lives for status in lived.statuses}
     assert {"completed", "failed", "blocked", "cancelled"} <= ends
     assert sum(lived.restarts for lived in lives) > 20

@@ -40,6 +40,13 @@ def _looks_at_no_disk_before_it_refuses(monkeypatch):
     monkeypatch.setattr(core.Core, "see_world", lambda *_: False)
 
 
+def _believes_every_claim(monkeypatch):
+    async def nothing(_session):
+        pass
+
+    monkeypatch.setattr(session.Session, "look_past_claims", nothing)
+
+
 def _answers_before_the_commit(monkeypatch):
     monkeypatch.setattr(book.Book, "commit", _heard_at_once)
 
@@ -144,6 +151,7 @@ def _takes_a_failed_ledger_for_a_bug(monkeypatch):
 
 CASTS = {
     _looks_at_no_disk_before_it_refuses: ("looping", "stubborn", "pacing"),
+    _believes_every_claim: ("feigning",),
     _restarts_for_ever: ("crashing",),
     _forgives_crashes_at_a_wait: ("crashing",),
     _waits_for_replans_for_ever: ("stubborn",),
@@ -154,6 +162,7 @@ BROKEN = {
     _forgets_blocks_at_restart: "a_snapshot_and_its_tail_are_the_whole_fold",
     _allows_what_is_blocked: "a_blocked_action_is_not_allowed",
     _looks_at_no_disk_before_it_refuses: "a_block_holds_in_the_world_on_the_disk",
+    _believes_every_claim: "no_claim_moves_the_hands",
     _answers_before_the_commit: "nothing_is_heard_that_is_not_recorded",
     _carries_out_twice: "an_allowed_action_runs_at_most_once",
     _restarts_for_ever: "restart_intensity_holds",

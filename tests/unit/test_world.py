@@ -9,7 +9,7 @@ import pytest
 from clew_worker.executor import world as world_module
 from clew_worker.executor.world import WorldWatch
 
-IGNORE = (".git", "__pycache__", "*.pyc", ".agent_context", "build/out")
+IGNORE = (".git", "__pycache__", "*.pyc", "build/out")
 
 
 @pytest.fixture

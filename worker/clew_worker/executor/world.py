@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from clew_shared import contextdir
 from clew_shared.cellwire import World
 
 from .git import GitState
@@ -55,7 +56,7 @@ class WorldWatch:
 
     def __init__(self, root: str, ignore: tuple[str, ...]) -> None:
         self._root = root
-        self._ignored = Ignored(ignore)
+        self._ignored = Ignored((*ignore, contextdir.FOLDER))  # clew's own is never the work
         self._git = GitState(Path(root))
         self._known: dict[_Stamp, bytes] = {}
 
