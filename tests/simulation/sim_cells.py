@@ -175,7 +175,7 @@ class SimExecutor:
         self.cell = cell(world, goal, "executor")
 
     @classmethod
-    async def start(cls, _nursery: Any, spec: tuple[World, str, int]) -> SimExecutor:
+    async def start(cls, _nursery: Any, spec: tuple[World, str, int], _leaf: None) -> SimExecutor:
         world, goal, epoch = spec
         await asyncio.sleep(world.rng.uniform(0.001, 0.05))
         if fault := world.spawn_fault():

@@ -21,6 +21,7 @@ from sim_ledger import SimLedger
 from clew_daemon import book as book_module
 from clew_daemon import eventlog, report, reviewer, schedule, session, supervisor, vitals
 from clew_daemon.book import Book
+from clew_daemon.cgroups import Cgroups
 from clew_daemon.context import Daemon
 from clew_daemon.control import ControlError
 from clew_daemon.keys import Keys
@@ -140,6 +141,7 @@ class SimDaemon:
             nursery=None,  # type: ignore[arg-type]
             slots=Slots(lambda: None),
             publisher=SimPublisher(),  # type: ignore[arg-type]
+            cgroups=Cgroups(None),
         )
         world.watch.begins(book)
         book.listeners.append(world.watch.listened)
