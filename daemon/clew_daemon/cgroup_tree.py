@@ -12,10 +12,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _DELEGATED = ("user.delegate", "trusted.delegate")
-"""systemd sets the first since 251, and the second, which only root can read, since 236."""
+"""The system's systemd sets the first since 251, and the second, which only root can read, since 236."""
 
 
 def own_group() -> tuple[Path | None, str]:
@@ -42,16 +42,18 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)
 
 
-def why_not_delegated(group: Path) -> str:
+def why_not_delegated(group: Path, manager: Callable[[Path], bool]) -> str:
     """Say why a group is not this process's to divide, "" where it is.
 
-    It is where systemd has marked it, where it is the root of a container's own view, or where it
-    belongs to this user and what is above it does not. That it is writable says nothing: root may
-    write everywhere, and a user's manager owns every group of the session.
+    It is where systemd has marked it, where it is the root of a container's own view, where it
+    belongs to this user and what is above it does not, or where the user's `manager` says so: that
+    of systemd 252 marks nothing. That it is writable says nothing: root may write everywhere, and
+    a user's manager owns every group of the session.
     """
     if not (group / "cgroup.kill").exists():  # the kernel's own root has none, either
         return f"{group} is the root of the machine's control groups, or Linux is older than 5.14"
-    if not (_marked(group) or _is_view_root(group) or _is_handed_over(group)):
+    signs = (_marked, _is_view_root, _is_handed_over, manager)
+    if not any(sign(group) for sign in signs):
         return f"{group} is not delegated to this process"
     for name in ("", "cgroup.procs", "cgroup.subtree_control"):
         if not os.access(group / name, os.W_OK):

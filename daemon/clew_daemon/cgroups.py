@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from clew_daemon import cgroup_tree as tree
+from clew_daemon import units
 
 if TYPE_CHECKING:
     from clew_shared.cellwire import CellLimits
@@ -113,7 +114,7 @@ class Cgroups:
         record = run / RECORD
         own, why_not = tree.own_group()
         _end_recorded(record, name, own)
-        if own is None or (why_not := tree.why_not_delegated(own)):
+        if own is None or (why_not := tree.why_not_delegated(own, units.is_delegated)):
             record.unlink(missing_ok=True)
             return cls(None, why_not)
         groups = cls(own / name)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import structlog
 from structlog.dev import ConsoleRenderer, plain_traceback
 
+from clew_daemon.log_journal import Journal, is_journal
 from clew_daemon.log_sinks import RotatedFile, Stream
 from clew_shared.redact import REDACTED, redact
 
@@ -68,7 +69,7 @@ class _Output:
         self.level = _LEVELS["info"]
         self.secrets: tuple[str, ...] = ()
         self.console: ConsoleRenderer | None = None
-        self.stream: Stream | None = None
+        self.stream: Stream | Journal | None = None
         self.file: RotatedFile | None = None
         self.lost = 0
         self._unsaid: dict[int, int] = {}
@@ -84,7 +85,7 @@ class _Output:
 
     debug = info = warning = warn = error = exception = critical = fatal = log
 
-    def _write(self, sink: Stream | RotatedFile, line: bytes) -> None:
+    def _write(self, sink: Stream | Journal | RotatedFile, line: bytes) -> None:
         unsaid = self._unsaid.pop(id(sink), 0)
         if unsaid and not sink.write(_json_line(_dropped(unsaid))):
             self._unsaid[id(sink)] = unsaid
@@ -97,7 +98,7 @@ class _Output:
         shown = {_printable(key): _shown(key, value) for key, value in line.items()}
         return f"{self.console(None, '', shown)}\n".encode("utf-8", "backslashreplace")
 
-    def change(self, stream: Stream, file: RotatedFile | None) -> None:
+    def change(self, stream: Stream | Journal, file: RotatedFile | None) -> None:
         with self.lock:
             for old in (self.stream, self.file):
                 if old is not None:
@@ -121,7 +122,10 @@ def configure(settings: LogSettings, *, stdout_fd: int = 1, secrets: Sequence[st
         file = RotatedFile(path, max_bytes=settings.max_bytes, backups=settings.backups)
     stream = Stream(stdout_fd)
     console = settings.format == "console" or (settings.format == "auto" and stream.is_terminal)
-    _output.change(stream, file)
+    native = not console and is_journal(stdout_fd, os.environ)
+    if native:
+        stream.close()
+    _output.change(Journal() if native else stream, file)
     _output.level = _LEVELS[settings.level]
     _output.secrets = tuple(secrets)
     _output.console = _renderer(colours=stream.is_terminal) if console else None

@@ -168,6 +168,19 @@ def uninstall(*, env: Mapping[str, str] | None = None) -> Installed:
     return Installed(tuple(messages), ok=not fault)
 
 
+def is_delegated(group: Path) -> bool:
+    """Ask the user's manager whether this control group is of a unit with `Delegate=yes`."""
+    if group.suffix not in (".service", ".scope"):
+        return False
+    try:
+        said = _run(os.environ, "--user", "show", "-p", "Delegate,ControlGroup", "--", group.name)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    found = dict(line.partition("=")[::2] for line in said.stdout.splitlines())
+    here = found.get("ControlGroup", "")
+    return found.get("Delegate") == "yes" and here != "" and str(group).endswith(here)
+
+
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.tmp")

@@ -14,11 +14,19 @@ MANAGER = Path("/lib/systemd/systemd")
 
 pytestmark = pytest.mark.systemd
 
+PLAYER = Path(__file__).parent / "agents" / "player.py"
+
 CONFIG = """\
 [daemon]
 settle_s = 0.05
+[restart]
+stop_grace_s = 60
 [sandbox]
 mode = "best_effort"
+[agents.thorough]
+kind = "command"
+own_tools = true
+command = ["PYTHON", "-I", "-B", "PLAYER", "THOROUGH"]
 """
 
 GOAL = """\
@@ -30,46 +38,125 @@ GOAL = """\
   ```
 """
 
-CONVERSATION = """\
+THOROUGH_GOAL = """\
+---
+agent: thorough
+---
+# Tidy up when told to stop
+"""
+
+THOROUGH = """\
+import os, signal
+signal.signal(signal.SIGTERM, lambda *_: Path("sigterm").touch())
+hello()
+Path("begun").touch()
+notice("stop")
+Path("told").touch()
+while Path("stay").exists():
+    threading.Event().wait(0.05)
+Path("tidied").touch()
+"""
+
+WORDS = """\
 set -eu
 unit=clew.service
+journal() { journalctl --user-unit $unit --no-pager -q "$@"; }
 show() { systemctl --user show -p "$1" --value $unit; }
+failed() { echo "$1"; journal -o cat | tail -40; exit 1; }
 until_is() { for _ in $(seq 600); do case "$(show "$1")" in $2) return;; esac; sleep 0.1; done
-  echo "$1 is $(show "$1"), not $2"; journalctl --user-unit $unit --no-pager -o cat | tail -40; exit 1; }
-until_there() { for _ in $(seq 600); do test -e $1 && return; sleep 0.1; done
-  echo "no $1"; journalctl --user-unit $unit --no-pager -o cat | tail -40; exit 1; }
+  failed "$1 is $(show "$1"), not $2"; }
+until_there() { for _ in $(seq 600); do test -e $1 && return; sleep 0.1; done; failed "no $1"; }
+start() { systemctl --user start $unit; }
+places() { ws=~/.local/share/clew/workspaces/$1; group=$(CLEW status --json | python3 -c \
+  'import json, sys; print(json.load(sys.stdin)["daemon"]["cgroup"]["path"])')
+  test -d $group || failed "no control groups"; }
 mkdir -p ~/.config/clew ~/.config/systemd/user/$unit.d
 cp CONFIG ~/.config/clew/config.toml
 CLEW service install
+"""
+
+LIFE = """\
 printf '[Service]\\nWatchdogSec=3\\n' > ~/.config/systemd/user/$unit.d/quick.conf
 systemctl --user daemon-reload
-systemctl --user start $unit
+start
 until_is StatusText "0 goals running*"
 goal=$(CLEW submit GOAL)
-ws=~/.local/share/clew/workspaces/$goal
+places $goal
 until_there $ws/begun
 until_is StatusText "1 goals running*"
+
+case "$group" in *$(show ControlGroup)/clew-*) ;; *) failed "no groups: $group";; esac
+grep -qx "$(show MainPID)" $group/daemon/cgroup.procs
+test -n "$(cat $group/worker-$goal-1/executor-2/cgroup.procs)"
+CLEW doctor | grep "one for each worker" || failed "the doctor sees no groups"
+
 printf '[loops]\\nrepeat_limit = 5\\n' >> ~/.config/clew/config.toml
 systemctl --user reload $unit
 until_is StatusText "*reloaded, 1 keys changed*"
+echo nonsense >> ~/.config/clew/config.toml
+systemctl --user reload $unit
+until_is StatusText "*reload refused*"
 test "$(show ActiveState)" = active
+sed -i '$ d' ~/.config/clew/config.toml
+
 rm $ws/begun
 kill -STOP "$(show MainPID)"
 until_is NRestarts 1
 until_there $ws/begun
 test ! -e $ws/done
-touch $ws/go
-until_there ~/.local/share/clew/outbox/$goal.md
-grep "status: .*completed" ~/.local/share/clew/outbox/$goal.md
+test ! -e $group/worker-$goal-1
 kill -KILL "$(show MainPID)"
 until_is NRestarts 2
 until_is ActiveState active
+touch $ws/go
+until_there ~/.local/share/clew/outbox/$goal.md
+grep "status: .*completed" ~/.local/share/clew/outbox/$goal.md
 systemctl --user stop $unit
 until_is ActiveState inactive
 [ "$(show Result)" = success ]
+test ! -e $group
 CLEW verify
-journalctl --user-unit $unit --no-pager -o cat > LOG
+journal -o cat > LOG
 grep -i "watchdog timeout" LOG
+journal -p err -t clew -o cat | grep config.rejected || failed "an error has no priority"
+journal CLEW_GOAL=$goal CLEW_EVENT=goal.completed -o json | grep -c '"CLEW_SEQ"'
+echo "all of it"
+"""
+
+STOPPING = """\
+echo nonsense >> ~/.config/clew/config.toml
+start || true
+until_is ActiveState failed
+test "$(show ExecMainStatus)" = 78
+test "$(show NRestarts)" = 0
+sed -i '$ d' ~/.config/clew/config.toml
+systemctl --user reset-failed $unit
+
+start
+goal=$(CLEW submit THOROUGH_GOAL)
+places $goal
+until_there $ws/begun
+systemctl --user stop $unit
+test "$(show Result)" = success
+test -e $ws/told -a -e $ws/tidied -a ! -e $ws/sigterm
+
+touch $ws/stay
+rm $ws/begun $ws/tidied
+printf '[Service]\\nTimeoutStopSec=2\\n' > ~/.config/systemd/user/$unit.d/quick.conf
+systemctl --user daemon-reload
+start
+until_there $ws/begun
+systemctl --user stop $unit
+test "$(show Result)" = timeout
+test ! -e $group
+test ! -e $ws/tidied
+rm $ws/begun $ws/stay
+systemctl --user reset-failed $unit
+start
+until_there $ws/begun
+systemctl --user stop $unit
+test "$(show Result)" = success
+CLEW verify
 echo "all of it"
 """
 
@@ -109,22 +196,39 @@ def in_user_manager():
     return run
 
 
-def test_the_real_daemon_lives_under_systemd(in_user_manager, tmp_path):
-    (tmp_path / "config.toml").write_text(CONFIG)
-    (tmp_path / "goal.md").write_text(GOAL)
+@pytest.fixture
+def say(in_user_manager, tmp_path):
+    """A function that runs a conversation with a manager that knows clew's unit; gives the output."""
     words = {
         "CLEW": Path(sys.executable).with_name("clew"),
-        "CONFIG": tmp_path / "config.toml",
-        "GOAL": tmp_path / "goal.md",
+        "PYTHON": sys.executable,
+        "PLAYER": PLAYER,
         "LOG": tmp_path / "journal",
+        **{name: tmp_path / name.lower() for name in ("CONFIG", "THOROUGH")},
+        **{name: tmp_path / f"{name.lower()}.md" for name in ("GOAL", "THOROUGH_GOAL")},
     }
-    script = re.sub(r"\b(CLEW|CONFIG|GOAL|LOG)\b", lambda m: str(words[m[0]]), CONVERSATION)
-    said = in_user_manager(script)
+
+    def with_paths(text: str) -> str:
+        return re.sub(rf"\b({'|'.join(words)})\b(?!=)", lambda found: str(words[found[0]]), text)
+
+    words["CONFIG"].write_text(with_paths(CONFIG))
+    words["THOROUGH"].write_text(THOROUGH)
+    words["GOAL"].write_text(GOAL)
+    words["THOROUGH_GOAL"].write_text(THOROUGH_GOAL)
+    return lambda script: in_user_manager(with_paths(WORDS + script))
+
+
+def test_the_real_daemon_lives_under_systemd(say, tmp_path):
+    said = say(LIFE)
     assert "enabled; start it now with" in said
     assert said.rstrip().endswith("all of it")
     lines = (tmp_path / "journal").read_text().splitlines()
     events = [json.loads(line)["event"] for line in lines if line.startswith("{")]
     assert events.count("daemon.ready") == 3
-    assert events.count("daemon.recovered") == 1
+    assert events.count("daemon.recovered") == 2
     assert events.count("goal.completed") == 1
     assert events[-1] == "daemon.stopped"
+
+
+def test_systemd_gives_agents_their_grace_and_ends_what_overstays_it(say):
+    assert say(STOPPING).rstrip().endswith("all of it")

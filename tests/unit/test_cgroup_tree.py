@@ -24,6 +24,11 @@ def group(tmp_path):
     return group
 
 
+def unasked(group):
+    """A user's manager that knows nothing of the group."""
+    return False
+
+
 @pytest.mark.parametrize(
     ("mountinfo", "found"),
     [
@@ -38,29 +43,33 @@ def test_mounts_of_cgroup2_are_found_among_all_others(mountinfo, found):
 
 
 def test_a_writable_group_of_the_session_is_not_taken_for_delegated(group):
-    assert "not delegated" in tree.why_not_delegated(group)
+    assert "not delegated" in tree.why_not_delegated(group, unasked)
+
+
+def test_a_group_that_the_users_manager_calls_delegated_is(group):
+    assert tree.why_not_delegated(group, lambda asked: asked == group) == ""
 
 
 def test_a_group_that_systemd_has_marked_is_delegated(group, monkeypatch):
     monkeypatch.setattr(os, "getxattr", lambda path, name: b"1")
-    assert tree.why_not_delegated(group) == ""
+    assert tree.why_not_delegated(group, unasked) == ""
 
 
 def test_the_root_of_a_containers_view_is_delegated(group):
     (group.parent / "cgroup.procs").unlink()
-    assert tree.why_not_delegated(group) == ""
+    assert tree.why_not_delegated(group, unasked) == ""
 
 
 def test_the_root_of_the_machine_is_not(group):
     (group.parent / "cgroup.procs").unlink()
     (group / "cgroup.kill").unlink()
-    assert "root of the machine" in tree.why_not_delegated(group)
+    assert "root of the machine" in tree.why_not_delegated(group, unasked)
 
 
 def test_a_group_that_is_delegated_but_read_only_cannot_be_used(group, monkeypatch):
     (group.parent / "cgroup.procs").unlink()
     monkeypatch.setattr(os, "access", lambda path, mode: path.name != "cgroup.procs")
-    assert tree.why_not_delegated(group) == f"{group / 'cgroup.procs'} is not writable"
+    assert tree.why_not_delegated(group, unasked) == f"{group / 'cgroup.procs'} is not writable"
 
 
 def test_counts_of_events_are_read_by_name(tmp_path):

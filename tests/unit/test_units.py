@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.units import Installed, install, uninstall, unit_path, unit_text
+from clew_daemon.units import Installed, install, is_delegated, uninstall, unit_path, unit_text
 
 CHECKED_IN = Path(__file__).parents[2] / "systemd" / "clew.service"
 SYSTEMCTL = """#!/bin/sh
 if [ "$1" = --version ]; then echo "systemd ${VERSION:-257} (257.1)"; exit; fi
 echo "$@" >> "$CALLS"
 if [ -n "$NO_MANAGER" ]; then echo "Failed to connect to bus: No medium found" >&2; exit 1; fi
+"""
+
+
+SHOWN = """#!/bin/sh
+echo Delegate=$DELEGATE
+echo ControlGroup=/user.slice/app.slice/clew.service
 """
 
 
@@ -179,3 +185,22 @@ def test_the_unit_lies_in_the_users_config_folder():
         "/c/systemd/user/clew.service"
     )
     assert unit_path({"HOME": "/h", "XDG_CONFIG_HOME": "not/absolute"}).is_relative_to("/h/.config")
+
+
+@pytest.mark.parametrize(
+    ("group", "delegate", "expected"),
+    [
+        ("/sys/fs/cgroup/user.slice/app.slice/clew.service", "yes", True),
+        ("/sys/fs/cgroup/user.slice/app.slice/clew.service", "no", False),
+        ("/sys/fs/cgroup/elsewhere/clew.service", "yes", False),
+        ("/sys/fs/cgroup/user.slice/app.slice", "yes", False),
+    ],
+)
+def test_the_manager_says_whether_a_control_group_is_delegated(
+    env, monkeypatch, group, delegate, expected
+):
+    systemctl = Path(env["PATH"].split(":")[0]) / "systemctl"
+    systemctl.write_text(SHOWN)
+    monkeypatch.setenv("PATH", env["PATH"])
+    monkeypatch.setenv("DELEGATE", delegate)
+    assert is_delegated(Path(group)) is expected

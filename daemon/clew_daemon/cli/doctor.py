@@ -221,7 +221,7 @@ def _probed() -> dict[str, Any] | str:
 
 def _cgroup(where: Where) -> Iterator[Finding]:
     """Ask the daemon what it has; without one, see what one started from here would have."""
-    from clew_daemon import cgroup_tree
+    from clew_daemon import cgroup_tree, units
     from clew_daemon.cgroups import CONTROLLERS
     from clew_daemon.cli.client import NoDaemon, call
 
@@ -229,7 +229,8 @@ def _cgroup(where: Where) -> Iterator[Finding]:
         said = call(where.socket, "ping").get("cgroup", {})
     except NoDaemon:
         own, why_not = cgroup_tree.own_group()
-        why_not = cgroup_tree.why_not_delegated(own) if own else why_not
+        if own:
+            why_not = cgroup_tree.why_not_delegated(own, units.is_delegated)
         said = {"path": None if why_not else str(own), "why_not": why_not}
     if not said.get("path"):
         found = f"none for each worker: {said.get('why_not') or 'the daemon does not say'}"
