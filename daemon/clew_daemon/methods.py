@@ -138,7 +138,7 @@ class Methods:
             await self._s.look()  # else the next action would be taken for what this one did
         await self._s.commit()
         if report and report.result == "error":
-            await self._s.workspace_gone()
+            await self._s.hand_over_if_lost()
         changed = self._changed(verdict.seq)
         outcome: dict[str, Any] = {
             "result": report.result if report else "interrupted",
@@ -207,6 +207,9 @@ class Methods:
         """Run an allowed action; None where its effect is unknown."""
         if p.tool == "recall":
             return self._recall(p.args)
+        if lost := await self._s.ground_lost():
+            text = f"{lost.detail} Nothing can be done there: a person is asked."
+            return Report("error", text, changed=False)
         limits = self._s.settings.limits
         began = time.monotonic()
         try:
@@ -316,8 +319,8 @@ class Methods:
             await self._s.commit()
             return {"accepted": True, "failing_checks": [], "open_subtasks": state.open_subtasks()}
         self._s.core.need_no_replan()
-        if await self._s.workspace_gone():
-            raise WrongState("the workspace is gone; the goal waits for a person")
+        if lost := await self._s.hand_over_if_lost():
+            raise WrongState(f"{lost.reason}; the goal waits for a person")
         failing = await self._run_checks()
         open_subtasks = state.open_subtasks() if not state.spec.checks else []
         if not failing and not open_subtasks:

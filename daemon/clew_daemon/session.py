@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import structlog
 
-from clew_daemon import cells, vitals
+from clew_daemon import cells, ground, vitals
 from clew_daemon.channel import WRITE_TIMEOUT_S, Channel
 from clew_daemon.executor import Executor, ExecutorDied
 from clew_daemon.hello import thresholds
@@ -87,6 +87,7 @@ class Session:
         self._group = daemon.cgroups.worker(goal_id, self.epoch)
         self._executor: Executor | None = None
         self._executor_lock = asyncio.Lock()
+        self._ground = ground.Ground(self.core.state.spec.workspace)
         self._silence = asyncio.Event()
         self._busy = False
         self._greeted = False
@@ -142,9 +143,13 @@ class Session:
     async def executor(self) -> Executor:
         """Give the executor, a new one where the last has ended; raises ExecutorDied."""
         async with self._executor_lock:
+            replaced = await asyncio.to_thread(self._ground.replaced)
+            if replaced and self._executor:
+                await self._executor.end()  # it stands on the folder that was there before
             if self._ending:
                 raise ExecutorDied("the worker is at its end")
             if self._executor is None or not self._executor.alive:
+                self._ground.take()
                 try:
                     spec = self._executor_spec()
                     self._executor = await Executor.start(self._d.nursery, spec, self._leaf(spec))
@@ -188,20 +193,18 @@ class Session:
     def _own_tools(self) -> bool:
         return isinstance(self.agent, CommandAgent) and self.agent.own_tools
 
-    async def workspace_gone(self) -> bool:
-        """Tell whether the workspace has vanished; if so, the goal is handed to a person."""
-        state = self.core.state
-        if await asyncio.to_thread(os.path.isdir, state.spec.workspace):
-            return False
-        with self._d.book.entering(self.core):
-            self.core.block_goal(
-                "the workspace is gone",
-                time.time(),
-                question=f"{state.spec.workspace} was removed or renamed while the goal worked in it. Put it "
-                f"back, or let it be made anew: `clew resume {self.goal_id}`.",
-            )
-        await self.commit()
-        return True
+    async def ground_lost(self) -> ground.Lost | None:
+        """Say what is wrong with the workspace, None where it is as it should be."""
+        return await asyncio.to_thread(ground.lost, self.core.state.spec.workspace)
+
+    async def hand_over_if_lost(self) -> ground.Lost | None:
+        """Hand the goal to a person where its workspace is lost; says what is wrong with it."""
+        if lost := await self.ground_lost():
+            with self._d.book.entering(self.core):
+                question = lost.question(self.goal_id)
+                self.core.block_goal(lost.reason, time.time(), question=question)
+            await self.commit()
+        return lost
 
     def knows_action(self, seq: int) -> bool:
         """Tell whether an action of that number was ever allowed; for outcomes that are told twice."""
@@ -574,6 +577,7 @@ class Session:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._methods.release()
+        self._ground.let_go()
         if self._channel:
             self._channel.close()
 

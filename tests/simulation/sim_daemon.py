@@ -19,7 +19,7 @@ from sim_cells import Children, SimChannel, SimExecutor, cell
 from sim_ledger import SimLedger
 
 from clew_daemon import book as book_module
-from clew_daemon import eventlog, report, reviewer, schedule, session, supervisor, vitals
+from clew_daemon import eventlog, ground, report, reviewer, schedule, session, supervisor, vitals
 from clew_daemon.book import Book
 from clew_daemon.cgroups import Cgroups
 from clew_daemon.context import Daemon
@@ -304,7 +304,7 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
     replace(supervisor, "cells", SimpleNamespace(private=lambda *_: ()))
     replace(report, "write", lambda *_: None)
     replace(session, "Executor", SimExecutor)
-    replace(session, "os", SimpleNamespace(path=SimpleNamespace(isdir=world.is_there)))
+    replace(ground, "lost", world.lost)
     replace(vitals, "created", lambda _: 0.0)
     replace(book_module, "SNAPSHOT_EVERY", world.snapshot_every)
     try:

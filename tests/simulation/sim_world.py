@@ -15,6 +15,7 @@ from sim_ledger import Disk
 from sim_loop import Clock
 from sim_watch import Watch
 
+from clew_daemon.ground import Lost
 from clew_shared import events as ev
 from clew_shared.settings import Settings, load
 
@@ -35,6 +36,10 @@ command = ["simulated"]
 """
 VERSIONS_KEPT = 8
 KINDS = ("llm", "llm", "own", "plain", "runbook")
+
+
+LOOKS = 4
+"""So often, about, is a workspace looked at where it may have been lost once."""
 
 
 @dataclass(slots=True)
@@ -250,11 +255,13 @@ class World:
                 versions.pop(next(iter(versions)))
         return digest
 
-    def is_there(self, workspace: str) -> bool:
+    def lost(self, workspace: str) -> Lost | None:
+        """Say what is wrong with a workspace, None where it is there."""
         files = self._files.setdefault(str(workspace), Files())
-        if not self.calm and self.rng.random() < self.chaos.workspace_lost:
+        chance = self.chaos.workspace_lost / LOOKS
+        if chance and not self.calm and self.rng.random() < chance:
             files.there, files.contents = False, {}
-        return files.there
+        return None if files.there else Lost("the workspace is gone", f"{workspace} was removed.")
 
     def make(self, workspace: Path | str) -> None:
         """Make a folder; OSError where the disk does not let it."""

@@ -31,7 +31,7 @@ class LocalPublished:
     """Writes the files of the goal that is open behind its ledger."""
 
     def __init__(self, folder: Path, records: TurnLedger) -> None:
-        self._files = ContextDir(str(folder))
+        self._files = ContextDir(str(folder.resolve()))
         self._records = records
         self._history: HistoryFold | None = None  # None: the files are to be built anew
         self._state_written = 0.0
