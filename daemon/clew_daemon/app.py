@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import sys
 import time
@@ -45,6 +44,7 @@ from clew_daemon.supervisor import Supervisor
 from clew_shared.ledger import Ledger, LedgerError, LedgerState
 from clew_shared.playbook.deltas import VERDICTS_MIN
 from clew_shared.publish import goal_detail, status_view
+from clew_shared.removal import remove_tree
 from clew_shared.settings import LlmAgent, SettingsError
 
 if TYPE_CHECKING:
@@ -372,7 +372,8 @@ class App:
                 ):
                     await self._daemon.book.forget(goal)
                     folder = self._places.state / "goals" / goal
-                    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+                    with contextlib.suppress(OSError):
+                        await asyncio.to_thread(remove_tree, folder)
                     log.info("goal.forgotten", goal=goal)
             await asyncio.sleep(DAY_S / 24)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import shutil
 import time
 from functools import partial
 from pathlib import Path
@@ -17,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clew_daemon import cells, report, restart, schedule
+from clew_daemon import cells, ground, report, restart, schedule
 from clew_daemon.keys import KeyFileError
 from clew_daemon.session import Ended, Session
 from clew_daemon.store import history
 from clew_shared import events as ev
 from clew_shared.ledger import LedgerError
 from clew_shared.model import GoalStatus
+from clew_shared.removal import remove_tree
 
 if TYPE_CHECKING:
     from clew_daemon.context import Daemon
@@ -163,13 +163,14 @@ class Supervisor:
         core, now = self._d.book.cores[goal], time.time()
         if not schedule.ready(core.state, self._d.book.states(), now):
             return  # a person was quicker: paused or cancelled since it was due
+        fresh = core.state.epoch == 0 or core.state.goal.status == GoalStatus.QUEUED
         if core.state.goal.status == GoalStatus.QUEUED:  # a wait between two crashes forgives none
             self._crashes[goal] = restart.Crashes([])
         if core.state.goal.status != GoalStatus.IN_PROGRESS:
             await self._d.book.emit(core, ev.GoalStarted(at=now))
         if core.state.goal.status != GoalStatus.IN_PROGRESS:
             return
-        if fault := self._unfit(core):
+        if fault := self._unfit(core) or self._unmakable(core, fresh=fresh) or _lost(core):
             await self._block(core, *fault)
             return
         self._d.publisher.open(goal)
@@ -181,12 +182,14 @@ class Supervisor:
             if after_s is None:
                 break
             await asyncio.sleep(after_s)
+            if fault := _lost(core):
+                await self._block(core, *fault)
         if core.state.ended:
             self._crashes.pop(goal, None)
             self._waited.pop(goal, None)
 
     def _unfit(self, core: Core) -> tuple[str, str] | None:
-        """Say why a goal cannot even begin: no agent, no key, no workspace, no sandbox."""
+        """Say why a goal cannot even begin: no agent, no key."""
         state, settings = core.state, self._d.settings
         name = state.spec.agent or None
         fault = settings.agents.fault(name)
@@ -195,11 +198,14 @@ class Supervisor:
             fault = self._d.keys.fault(agent)
         if fault:
             return fault, f"Mend the config, restart clew, and `clew resume {state.goal_id}`."
+        return None
+
+    def _unmakable(self, core: Core, *, fresh: bool) -> tuple[str, str] | None:
+        """Make a goal's folders, the workspace only where it begins or a person lets it go on; say why that fails."""
+        state = core.state
+        workspace = (Path(state.spec.workspace),) if fresh else ()
         try:
-            for folder in (
-                Path(state.spec.workspace),
-                *cells.private(self._d.places, state.goal_id),
-            ):
+            for folder in (*workspace, *cells.private(self._d.places, state.goal_id)):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             return (
@@ -324,10 +330,17 @@ class Supervisor:
         await self._d.book.emit(core, ev.Reported(at=time.time()))
         if core.state.ended and goal not in self._runs:
             for folder in cells.private(self._d.places, goal):  # kept while the goal lives
-                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    await asyncio.to_thread(remove_tree, folder)
 
 
 def _deeds(core: Core) -> tuple[int, int, int]:
     """Count what a worker can get done: actions, turns, and what is still open."""
     state = core.state
     return state.actions_total, state.iteration, len(state.open_subtasks())
+
+
+def _lost(core: Core) -> tuple[str, str] | None:
+    """Say what is wrong with the place where a goal works: it is never made anew behind its back."""
+    lost = ground.lost(core.state.spec.workspace)
+    return (lost.reason, lost.question(core.state.goal_id)) if lost else None

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import stat
 from typing import Any, Self
+
+from clew_shared.removal import remove_tree
 
 FOLDER = ".agent_context"
 STATE, HISTORY, LOOPS = "state.json", "history.jsonl", "loops.json"
@@ -77,7 +78,7 @@ class _Fd(int):
 
     def __new__(cls, workspace: str) -> Self:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-        root = os.open(workspace, flags)
+        root = os.open(workspace, flags | os.O_NOFOLLOW)  # a link put in its place leads elsewhere
         try:
             for _ in range(3):
                 with contextlib.suppress(FileExistsError):
@@ -110,7 +111,7 @@ def _replace(folder: int, name: str, data: bytes) -> None:
     try:
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except IsADirectoryError:
-        shutil.rmtree(name, dir_fd=folder)
+        remove_tree(name, folder)
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
