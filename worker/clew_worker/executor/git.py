@@ -5,12 +5,16 @@ plain refresh of the index must not look like a change.
 Source: gitformat-index(5), gitrepository-layout(5).
 """
 
+import errno
 import hashlib
+import os
+import stat
 import struct
 from pathlib import Path
 
 _REF_DEPTH_MAX = 5
 _INDEX_BYTES_MAX = 256 * 1024 * 1024
+_TEXT_BYTES_MAX = 16 * 1024 * 1024  # packed-refs of a large repository; the others are a line
 _ENTRY = struct.Struct(">10I20sH")
 _EXTENDED = 0x4000
 _STAGE = 0x3000
@@ -41,7 +45,7 @@ class GitState:
             if self._index is None or self._index[0] != stamp:
                 if info.st_size > _INDEX_BYTES_MAX:
                     return repr(stamp).encode()
-                self._index = (stamp, _index_digest(path.read_bytes()))
+                self._index = (stamp, _index_digest(_read(path, _INDEX_BYTES_MAX)))
         except OSError:
             return b""
         return self._index[1]
@@ -53,20 +57,20 @@ def _git_folder(root: Path) -> Path | None:
     try:
         if dot_git.is_dir():
             return dot_git
-        text = dot_git.read_text(errors="surrogateescape")
-    except (OSError, ValueError):
+        text = _text(dot_git)
+    except OSError:
         return None
     if not text.startswith("gitdir:"):
         return None
     folder = root / text.removeprefix("gitdir:").strip()
-    return folder if folder.is_dir() else None
+    return folder if os.path.isdir(folder) else None  # noqa: PTH112 - any text may stand there
 
 
 def _common_folder(folder: Path) -> Path:
     """Find where a linked work tree keeps its branches."""
     try:
-        return folder / (folder / "commondir").read_text().strip()
-    except (OSError, ValueError):
+        return folder / _text(folder / "commondir").strip().replace("\0", "")
+    except OSError:
         return folder
 
 
@@ -85,11 +89,11 @@ def _resolve(folder: Path, common: Path, name: str) -> bytes:
 def _ref(folder: Path, common: Path, name: str) -> str:
     for place in (folder, common):
         try:
-            return (place / name).read_text(errors="surrogateescape").strip()
+            return _text(place / name).strip()
         except (OSError, ValueError):
             continue
     try:
-        packed = (common / "packed-refs").read_text(errors="surrogateescape")
+        packed = _text(common / "packed-refs")
     except OSError:
         return ""
     for line in packed.splitlines():
@@ -97,6 +101,19 @@ def _ref(folder: Path, common: Path, name: str) -> str:
         if ref == name:
             return commit
     return ""
+
+
+def _text(path: Path) -> str:
+    return _read(path, _TEXT_BYTES_MAX).decode(errors="surrogateescape")
+
+
+def _read(path: Path, most: int) -> bytes:
+    """Read a regular file of git's, as much as it may have; OSError for a FIFO or a device in its place."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with open(fd, "rb") as file:  # noqa: PTH123 - by descriptor
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "no regular file", str(path))
+        return file.read(most)
 
 
 def _index_digest(data: bytes) -> bytes:

@@ -67,7 +67,7 @@ class WorldWatch:
         seen: dict[_Stamp, bytes] = {}
         entries = 0
         partial = False
-        for path, entry in self._walk(self._root, ""):
+        for path, entry in self._walk():
             if entries >= ENTRIES_MAX:
                 partial = True
                 break
@@ -79,19 +79,21 @@ class WorldWatch:
         whole.update(self._git.digest())
         return World(digest=whole.hexdigest(), entries=entries, partial=partial)
 
-    def _walk(self, folder: str, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        try:
-            with os.scandir(folder) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name)
-        except OSError:
-            return
-        for entry in entries:
+    def _walk(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """Give all that is part of the world, in order; without recursion, as folders may be very deep."""
+        left = [("", _listed(self._root))]
+        while left:
+            prefix, entries = left[-1]
+            entry = next(entries, None)
+            if entry is None:
+                left.pop()
+                continue
             path = prefix + entry.name
             if self._ignored.covers(entry.name, path):
                 continue
             yield path, entry
             if entry.is_dir(follow_symlinks=False):
-                yield from self._walk(entry.path, path + "/")
+                left.append((path + "/", _listed(entry.path)))
 
     def _entry(
         self, entry: os.DirEntry[str], seen: dict[_Stamp, bytes], fresh_from_ns: int
@@ -115,6 +117,15 @@ class WorldWatch:
         if max(info.st_ctime_ns, info.st_mtime_ns) < fresh_from_ns:
             seen[stamp] = content
         return executable + content
+
+
+def _listed(folder: str) -> Iterator[os.DirEntry[str]]:
+    """List a folder in order; one that is gone, closed, or at the end of a path too long, is empty."""
+    try:
+        with os.scandir(folder) as listing:
+            return iter(sorted(listing, key=lambda entry: entry.name))
+    except OSError:
+        return iter(())
 
 
 def _content(path: str, info: os.stat_result) -> bytes | None:

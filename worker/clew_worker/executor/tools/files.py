@@ -6,9 +6,11 @@ from typing import IO, Any
 from clew_worker.executor.output import clean
 from clew_worker.executor.workspace import MissingError, TooLargeError, Workspace
 
+from .alarm import TimeUpError, time_limit
 from .outcome import Context, Outcome
 
 _SNIFF_BYTES = 8192
+_READ_S = 10.0
 WHOLE_BYTES_MAX = 16 * 1024 * 1024
 
 
@@ -35,7 +37,13 @@ def read_file(args: dict[str, Any], context: Context) -> Outcome:
             hint = "look at it with run_cmd, for example with `file` or `xxd`"
             return Outcome("error", f"{path} is no text ({info.st_size} bytes); {hint}")
         file.seek(0)
-        return _read_lines(file, args, context.output_bytes)
+        limit_s = min(_READ_S, context.timeout_s)
+        try:
+            with time_limit(limit_s):
+                return _read_lines(file, args, context.output_bytes)
+        except TimeUpError:
+            text = f"[stopped after {limit_s:g} s: {path} is too large to count its lines; use run_cmd]"
+            return Outcome("timeout", text, changed=False)
 
 
 def _read_lines(file: IO[bytes], args: dict[str, Any], limit: int) -> Outcome:

@@ -2,15 +2,14 @@
 
 import os
 import re
-import signal
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from clew_worker.executor.output import clean, cut
 from clew_worker.executor.workspace import PathError, Workspace
 
+from .alarm import TimeUpError, time_limit
 from .files import is_binary
 from .outcome import Context, Outcome
 
@@ -76,26 +75,6 @@ def list_files(args: dict[str, Any], context: Context) -> Outcome:
     return Outcome("success", cut(text, context.output_bytes) or "(empty)", changed=False)
 
 
-class _TimeUpError(Exception):
-    pass
-
-
-@contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Raise _TimeUpError after `seconds`, also inside a regular expression."""
-
-    def ring(_signum: int, _frame: object) -> None:
-        raise _TimeUpError
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def _pattern(text: str) -> tuple[re.Pattern[str], str]:
     """Compile a pattern; one that is no regular expression is taken literally, with a note."""
     try:
@@ -143,14 +122,14 @@ def search(args: dict[str, Any], context: Context) -> Outcome:
     lines = [note] if note else []
     found = 0
     try:
-        with _time_limit(min(_SEARCH_S, context.timeout_s)):
+        with time_limit(min(_SEARCH_S, context.timeout_s)):
             for match in _all_matches(workspace, path, pattern):
                 if found >= most:
                     lines.append(f"[more than {most} matches: narrow the pattern or the path]")
                     break
                 lines.append(match)
                 found += 1
-    except _TimeUpError:
+    except TimeUpError:
         lines.append(f"[stopped after {_SEARCH_S:g} s: narrow the pattern or the path]")
         return Outcome("timeout", cut("\n".join(lines), context.output_bytes), changed=False)
     if not found:
