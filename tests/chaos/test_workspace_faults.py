@@ -1,0 +1,170 @@
+"""The workspace goes wrong under a running goal: gone, replaced, read-only, full of odd things."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from surroundings import bystander, foreign, runbook, sound, unharmed
+
+GO = "until test -e go; do sleep 0.02; done"
+
+
+@pytest.fixture
+def place(clew):
+    """A workspace that is not clew's own."""
+    return clew.folder / "ws"
+
+
+def answering(clew, *acts):
+    """Make an agent that does the acts, one a feedback, and says what came of each."""
+    clew.agent(
+        "worker",
+        f"""
+        hello()
+        say("ready")
+        for tool, args in {acts!r}:
+            notice("feedback")
+            answer = act(tool, **args)
+            outcome = answer.get("outcome") or answer
+            say([outcome.get("result"), (outcome.get("output") or "")[:200]])
+        done()
+        """,
+    )
+
+
+def told(clew, goal, count):
+    clew.ask("feedback", goal=goal, text="go on")
+    return clew.said(goal, count=count + 1)[count]
+
+
+def test_a_workspace_made_anew_under_a_goal_is_worked_in(clew, place):
+    answering(
+        clew, ("run_cmd", {"cmd": "echo 1 >> trace"}), ("run_cmd", {"cmd": "echo 2 >> trace"})
+    )
+    goal = clew.start().submit(foreign("worker", workspace=place))
+    other = bystander(clew)
+    clew.said(goal)
+    assert told(clew, goal, 1) == ["success", ""]
+    shutil.rmtree(place)
+    place.mkdir()
+    assert told(clew, goal, 2) == ["success", ""]
+    clew.wait("goal.completed", goal=goal)
+    assert (place / "trace").read_text() == "2\n"
+    unharmed(clew, other)
+    sound(clew, goal)
+
+
+@pytest.mark.parametrize("instead", ["file", "link"])
+def test_something_else_in_the_place_of_the_workspace_is_left_to_a_person(clew, place, instead):
+    elsewhere = clew.folder / "elsewhere"
+    elsewhere.mkdir()
+    answering(
+        clew, ("run_cmd", {"cmd": "echo 1 >> trace"}), ("run_cmd", {"cmd": "echo 2 >> trace"})
+    )
+    goal = clew.start().submit(foreign("worker", workspace=place))
+    other = bystander(clew)
+    clew.said(goal)
+    told(clew, goal, 1)
+    place.rename(clew.folder / "away")
+    place.write_text("mine") if instead == "file" else place.symlink_to(elsewhere)
+    clew.ask("feedback", goal=goal, text="go on")
+    blocked = clew.wait("goal.blocked", goal=goal)
+    assert str(place) in blocked["question"]
+    assert "clew resume" in clew.report(goal)
+    unharmed(clew, other)
+    clew.ask("resume", goal=goal)  # nothing was mended
+    clew.wait("goal.blocked", goal=goal, count=2)
+    assert not list(elsewhere.iterdir())  # neither the goal's files nor clew's own
+    place.unlink()
+    (clew.folder / "away").rename(place)
+    since = clew.now()
+    clew.ask("resume", goal=goal)
+    clew.wait("worker.ready", goal=goal, since=since)
+    clew.ask("cancel", goal=goal)
+    sound(clew, goal)
+
+
+def test_a_workspace_that_is_gone_between_two_epochs_is_left_to_a_person(clew, place):
+    goal = clew.start().submit(runbook("echo 1 >> trace", GO, "echo 2 >> trace", workspace=place))
+    clew.wait("action.allowed", goal=goal, count=2)
+    clew.kill()
+    shutil.rmtree(place)
+    clew.start()
+    other = bystander(clew)
+    assert "gone" in clew.wait("goal.blocked", goal=goal)["reason"]
+    assert not place.exists()
+    unharmed(clew, other)
+    sound(clew, goal)
+
+
+ODD = """
+import os, socket
+os.mkfifo("fifo"); os.mkdir("repo"); os.mkfifo(".git")
+socket.socket(socket.AF_UNIX).bind("socket")
+if os.geteuid() == 0:
+    os.mknod("zeros", 0o20666, os.makedev(1, 5))
+os.mkdir("closed"); open("closed/file", "w").close(); os.chmod("closed", 0)
+open(b"\\xff not utf-8", "w").close()
+open("new\\nline \\x1b[31mred", "w").close()
+os.truncate(os.open("sparse", os.O_CREAT | os.O_RDWR), 8 << 30)
+with open("long", "wb") as file:
+    file.write(b"no zero in the head\\n" * 1000)
+    file.truncate(64 << 30)
+for _ in range(1500):
+    os.mkdir("d"); os.chdir("d")
+"""
+
+
+def test_a_workspace_full_of_odd_things_is_worked_in_like_any_other(clew, place):
+    acts = [
+        ("run_cmd", {"cmd": "echo 1 >> trace"}),
+        ("list_files", {}),
+        ("search", {"pattern": "zero"}),
+        ("read_file", {"path": "fifo"}),
+        ("read_file", {"path": "socket"}),
+        ("read_file", {"path": "sparse"}),
+        ("read_file", {"path": "long"}),
+        ("read_file", {"path": "long", "start_line": 5000}),
+        ("write_file", {"path": "fifo", "content": "x"}),
+        ("edit_file", {"path": "sparse", "old": "a", "new": "b"}),
+        ("run_cmd", {"cmd": "echo 2 >> trace"}),
+    ]
+    answering(clew, *acts)
+    goal = clew.start().submit(foreign("worker", workspace=place))
+    other = bystander(clew)
+    clew.said(goal)
+    subprocess.run([sys.executable, "-c", ODD], cwd=place, check=True)
+    said = [told(clew, goal, number) for number in range(1, len(acts) + 1)]
+    results = [result for result, _ in said]
+    assert results == ["success"] * 3 + ["error"] * 3 + [
+        "success",
+        "timeout",
+        "error",
+        "error",
+        "success",
+    ]
+    assert "no regular file" in said[3][1]
+    clew.wait("goal.completed", goal=goal)
+    assert not clew.seen("executor.died")
+    unharmed(clew, other)
+    sound(clew)
+    shutil.rmtree(place / "closed", ignore_errors=True)
+    subprocess.run(["rm", "-rf", place], check=True)  # deeper than shutil goes
+
+
+DEEP = (
+    "import os; os.chdir(os.environ['TMPDIR']); "
+    "[(os.mkdir('d'), os.chdir('d')) for _ in range(1500)]"
+)
+
+
+def test_odd_things_in_the_private_folders_of_a_goal_are_cleared_away(clew):
+    goal = clew.start().submit(runbook(f'python3 -c "{DEEP}"'))
+    clew.wait("goal.completed", goal=goal)
+    private = clew.home / "state" / "goals" / goal / "tmp"
+    clew.until(lambda: not private.exists(), "the private folder's end")
+    other = bystander(clew)
+    unharmed(clew, other)
+    assert "completed" in clew.report(other)
+    sound(clew)
