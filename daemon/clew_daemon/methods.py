@@ -190,16 +190,22 @@ class Methods:
 
     async def _judge(self, p: protocol.Act) -> Verdict:
         """Judge a proposal; before a refusal, look whether the workspace is still what it was."""
-        if self._s.stopping:
-            message = "The worker is being stopped; nothing more is carried out."
-            return Verdict(
-                allowed=False, seq=self._s.core.state.seq, reason="stopped", message=message
-            )
         args = redacted(p.args)
+        if self._s.stopping:
+            return await self._turn_away(p.tool, args)
         if self._s.core.refuses(p.tool, args):
             await self._s.look()
         with self._s.entering() as core:
             verdict = core.propose(p.tool, args, time.time(), redact(p.rationale))
+        await self._s.commit()
+        return verdict
+
+    async def _turn_away(self, tool: str, args: dict[str, Any]) -> Verdict:
+        """Refuse what a worker that is being stopped still asks for; on record as any other refusal."""
+        with self._s.book.entering(self._s.core):
+            verdict = self._s.core.turn_away(
+                tool, args, time.time(), "The worker is being stopped; nothing more is carried out."
+            )
         await self._s.commit()
         return verdict
 

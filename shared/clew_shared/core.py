@@ -255,7 +255,7 @@ class Core:
             )
         if state.goal.status != GoalStatus.IN_PROGRESS:
             message = f"The goal is {state.goal.status}; nothing more is carried out."
-            return self._refuse(proposal, Refusal("stopped", message, loop=False), at, done=done)
+            return self._stopped(proposal, message, at, done)
         if len(state.in_flight) >= IN_FLIGHT_MAX:
             raise WrongState(f"{IN_FLIGHT_MAX} actions are in flight; report their outcomes first")
         if spent := self.budget_spent(at):
@@ -264,6 +264,13 @@ class Core:
             self.out_of_budget(spent, at)
             return Verdict(False, verdict.seq, "budget", verdict.message, escalated_to="person")
         return None
+
+    def turn_away(self, tool: str, args: dict[str, Any], at: float, message: str) -> Verdict:
+        """Refuse a proposal because nothing more is carried out; `message` says why. No rule is asked."""
+        return self._stopped(self._proposal(tool, args), message, at, None)
+
+    def _stopped(self, proposal: Proposal, message: str, at: float, done: Report | None) -> Verdict:
+        return self._refuse(proposal, Refusal("stopped", message, loop=False), at, done=done)
 
     def budget_spent(self, at: float) -> str:
         """Say which budget is used up, "" where none is; a budget is not a loop."""

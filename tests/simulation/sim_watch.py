@@ -222,7 +222,7 @@ class Watch:
             return
         if "transcript" in said.get("state", {}):
             self._hold(hold.a_transcript_read_back_is_valid, said["state"])
-        if (verdict := said.get("verdict")) and said.get("reason") != "stopped":
+        if verdict := said.get("verdict"):
             self._verdict(goal, said, verdict)
         for word in (said.get("escalated_to"), (said.get("intervention") or {}).get("message")):
             if word:
