@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -31,6 +32,7 @@ from clew_daemon.inbox import Dropped, Inbox
 from clew_daemon.inbox import Verdict as Dropping
 from clew_daemon.keys import Keys, scrubbed, take_environment
 from clew_daemon.lock import LockHeld, acquire
+from clew_daemon.lost_record import lost
 from clew_daemon.nursery import Nursery, SpawnError
 from clew_daemon.people import People
 from clew_daemon.playbook import Playbook
@@ -41,7 +43,8 @@ from clew_daemon.service import Notifier, without_notify
 from clew_daemon.slots import Slots
 from clew_daemon.strategies import Strategies
 from clew_daemon.supervisor import Supervisor
-from clew_shared.ledger import Ledger, LedgerError, LedgerState
+from clew_shared.ledger import Ledger, LedgerError, LedgerFailed, LedgerState, LedgerUnwell
+from clew_shared.ledger.writer import SLOW_S
 from clew_shared.playbook.deltas import VERDICTS_MIN
 from clew_shared.publish import goal_detail, status_view
 from clew_shared.removal import remove_tree
@@ -53,9 +56,13 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG = 0, 1, 78
+PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""What another start may not meet: the manager is to try again."""
+
 LOG_FILE = "clew.log"
 LEDGER_CLOSE_S = 10.0
 STATUS_EVERY_S = 1.0
+SLOW_EVERY_S = 60.0
 DAY_S = 86_400.0
 LLM_MODULES = ("clew_worker.agent.llm", "openai")
 NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG")
@@ -72,13 +79,16 @@ def run(places: Places, loaded: Loaded) -> int:
     except LockHeld as held:
         return _failed(str(held), EXIT_FAILED)
     except OSError as error:
-        return _failed(f"clew cannot use its folders: {error}", EXIT_CONFIG)
+        code = EXIT_FAILED if error.errno in PASSING else EXIT_CONFIG
+        return _failed(f"clew cannot use its folders: {error}", code)
     with lock:
         try:
             return uvloop.run(App(places, loaded.settings, keys).run())
         except LedgerError as error:
-            log.critical("daemon.stopped", reason=str(error))
-            return _failed(str(error), EXIT_CONFIG)
+            passing = isinstance(error, LedgerFailed | LedgerUnwell)
+            code = EXIT_FAILED if passing else EXIT_CONFIG
+            log.critical("daemon.stopped", reason=str(error), code=code)
+            return _failed(str(error), code)
         finally:
             logging.close()
 
@@ -95,7 +105,7 @@ class App:
         self._hangup = asyncio.Event()
         self._interrupts = 0
         self._ready = False
-        self._code = EXIT_OK
+        self._slow_again = 0.0
         self._trouble = ""
         self._verdict = ""
         self._settings = settings
@@ -111,14 +121,19 @@ class App:
             state=str(self._places.state),
         )
         become_subreaper()
+        if gone := lost(self._ledger_path(), self._places.state):
+            raise gone
         ledger = Ledger.open(self._ledger_path(), on_state=self._ledger_state)
         try:
             await self._serve(ledger)
         finally:
+            failure = ledger.failure
             with contextlib.suppress(LedgerError):
                 await ledger.close(LEDGER_CLOSE_S)
-        log.info("daemon.stopped", code=self._code)
-        return self._code
+        if failure:
+            raise failure
+        log.info("daemon.stopped", code=EXIT_OK)
+        return EXIT_OK
 
     async def _serve(self, ledger: Ledger) -> None:
         book = Book(ledger, self._settings)
@@ -400,19 +415,23 @@ class App:
                 )
                 log.critical("ledger.full", path=str(self._ledger_path()))
             case LedgerState.SLOW:
-                log.warning("ledger.slow")
+                self._say_slow()
             case LedgerState.FAILED:
-                self._code = EXIT_FAILED
-                log.critical(
-                    "ledger.failed",
-                    reason="writing failed; the next start goes on from what is recorded",
-                )
+                self._trouble = "the ledger cannot be written: the daemon stops"
+                log.critical("ledger.failed", reason=str(self._daemon.book.ledger.failure))
                 self._stop.set()
             case _:
                 if self._trouble:
                     log.info("ledger.recovered")
                 self._trouble = ""
         self._notifier.status(self._status_text() if self._ready else "starting")
+
+    def _say_slow(self) -> None:
+        """Say that the disk is slow, at most once in a while: it may be so now and then for hours."""
+        now = time.monotonic()
+        if now >= self._slow_again:
+            self._slow_again = now + SLOW_EVERY_S
+            log.warning("ledger.slow", path=str(self._ledger_path()), longer_than_s=SLOW_S)
 
     # -- small things ----------------------------------------------------------------------------------
 

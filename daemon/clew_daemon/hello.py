@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cells import agent_options
 from clew_daemon.fitting import fitted
-from clew_daemon.store import text
+from clew_daemon.store import output_text
 from clew_shared import events as ev
 from clew_shared import transcript
 from clew_shared.publish import state_view
@@ -152,7 +152,7 @@ class Remembered:
         key = (state.subtask_seq, max_tokens)
         if key != self._key:
             self._key, self._seq = key, state.subtask_seq
-            self._fold = transcript.Transcript(lambda seq: text(ledger.output(seq)), max_tokens)
+            self._fold = transcript.Transcript(lambda seq: output_text(ledger, seq), max_tokens)
         self._seq = _read_into(self._fold, state.goal_id, ledger, self._seq)
         return self._fold
 
@@ -178,6 +178,6 @@ def remembered(
         return {"transcript": told, "folded": folded, "idea": fold.idea}
     actions = state.subtask.actions if state.subtask else []
     since = max(state.subtask_seq, actions[0].seq - 1 if actions else 0)
-    fold = transcript.Transcript(lambda seq: text(ledger.output(seq)), max_tokens)
+    fold = transcript.Transcript(lambda seq: output_text(ledger, seq), max_tokens)
     _read_into(fold, state.goal_id, ledger, since)
     return {"transcript": transcript.told(fold.entries, 0), "folded": 0, "idea": fold.idea}

@@ -7,6 +7,7 @@ events only once they are durable.
 from __future__ import annotations
 
 import asyncio
+import errno
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import structlog
 from clew_daemon.store import replay_history, text
 from clew_shared import events as ev
 from clew_shared.contextdir import ContextDir
+from clew_shared.ledger import LedgerCorrupt
 from clew_shared.publish import HistoryFold, history_view, state_view
 
 if TYPE_CHECKING:
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 EVERY_S = 0.25
+AGAIN_S = 5.0
 BACKLOG_MAX = 20_000
+PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _AT_ONCE = (ev.SubtaskEnded, ev.Escalated, ev.WorkerExited, ev.GoalEnded, ev.GoalBlocked)
 
 
@@ -115,14 +119,16 @@ class Publisher:
         task.add_done_callback(self._tasks.discard)
 
     async def _write(self, goal: str, kept: _Goal) -> None:
+        passing = False
         try:
             await self._write_once(goal, kept)
             kept.said = ""
-        except OSError as error:
+        except (OSError, LedgerCorrupt) as error:
             kept.fold = None
             if str(error) != kept.said:
                 kept.said = str(error)
                 log.warning("context.unwritable", goal=goal, error=str(error))
+            passing = isinstance(error, OSError) and error.errno in PASSING
         finally:
             kept.writing = False
             if kept.again and not kept.said:
@@ -130,6 +136,8 @@ class Publisher:
                 self._soon(goal, EVERY_S)
             else:
                 kept.idle.set()
+                if passing and goal in self._goals:
+                    self._soon(goal, AGAIN_S)
 
     async def _write_once(self, goal: str, kept: _Goal) -> None:
         loop = asyncio.get_running_loop()

@@ -73,7 +73,16 @@ def write(outbox: Path, state: State, text: str) -> Path:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+    _sync(outbox)  # that it was written is about to be recorded, so its name must last as well
     return path
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _facts(state: State) -> str:

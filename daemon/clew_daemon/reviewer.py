@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.store import text
+from clew_daemon.store import output_text
 from clew_shared import events as ev
 from clew_shared.ledger import LedgerError
 from clew_shared.playbook.review import Rest, Runs
@@ -87,7 +87,7 @@ def _ended(task: asyncio.Task[None]) -> None:
 
 def rests_of(ledger: Readable, state: State) -> list[Rest]:
     """Read the rests of a goal that were not yet looked back on."""
-    runs = Runs(state.spec, lambda seq: text(ledger.output(seq)))
+    runs = Runs(state.spec, lambda seq: output_text(ledger, seq))
     rows = ledger.read(state.goal_id, state.reviewed_seq)
     taken = (runs.take(row.seq, ev.decode(row.body)) for row in rows if row.kind in _OF_RUNS)
     return [rest for rest in taken if rest]

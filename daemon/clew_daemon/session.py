@@ -26,7 +26,7 @@ from clew_daemon.nursery import Cell, SpawnError
 from clew_shared import events as ev
 from clew_shared import protocol
 from clew_shared.core import WrongState
-from clew_shared.ledger import LedgerError
+from clew_shared.ledger import LedgerCorrupt, LedgerError
 from clew_shared.model import GoalStatus
 from clew_shared.playbook.selection import CHARS_MAX
 from clew_shared.prompt import playbook_chars
@@ -337,7 +337,7 @@ class Session:
         except protocol.ProtocolError as error:
             self._finish(Ended("crash", "protocol", str(error)))
         except LedgerError as error:
-            self._finish(Ended("stopped", "ledger", str(error)))
+            self._finish(_ledger_fault(error))
         finally:
             self._silence.set()
 
@@ -617,7 +617,7 @@ class Session:
         if task.cancelled() or (error := task.exception()) is None:
             return
         if isinstance(error, LedgerError):  # no bug: the daemon is about to stop
-            self._finish(Ended("stopped", "ledger", str(error)))
+            self._finish(_ledger_fault(error))
             return
         log.error("daemon.bug", goal=self.goal_id, error=repr(error), exc_info=error)
         self._finish(Ended("crash", "internal", repr(error)))
@@ -648,3 +648,10 @@ class Session:
         return cells.executor_spec(
             self._d.places, self.settings, self.core.state, self._hide(), self._d.keys.env
         )
+
+
+def _ledger_fault(error: LedgerError) -> Ended:
+    """Hand a record that cannot be read to a person; with one that cannot be written the daemon stops."""
+    if isinstance(error, LedgerCorrupt):
+        return Ended("unable", "ledger", f"the goal's record is damaged: {error.what}")
+    return Ended("stopped", "ledger", str(error))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from clew_shared import events as ev
 from clew_shared.fold import apply
+from clew_shared.ledger import LedgerCorrupt
 from clew_shared.publish import HistoryFold, history_view
 from clew_shared.state import STATE_VERSION, State, load
 
@@ -23,6 +24,9 @@ SNAPSHOT_EVERY = 500
 
 FOLLOWING_MAX = 500
 """So many events of a goal after an action are searched for its outcome."""
+
+
+DAMAGED = "[what was put out here is damaged in the ledger, and is not shown; see `clew verify`]"
 
 
 class Readable(Protocol):
@@ -62,7 +66,7 @@ def replay_history(ledger: Readable, goal: str) -> tuple[list[dict[str, Any]], H
         seq = row.seq
         if row.kind in _OF_HISTORY and (ended := fold.take(row.seq, ev.decode(row.body))):
             action, of = ended
-            lines.append(history_view(action, text(ledger.output(of))))
+            lines.append(history_view(action, output_text(ledger, of)))
     return lines, fold, seq
 
 
@@ -72,8 +76,16 @@ def output_of(ledger: Readable, goal: str, action: int) -> str | None:
         if row.kind == "action_finished":
             event = ev.decode(row.body)
             if isinstance(event, ev.ActionFinished) and event.of == action:
-                return text(ledger.output(row.seq))
+                return output_text(ledger, row.seq)
     return None
+
+
+def output_text(ledger: Readable, seq: int) -> str:
+    """Give the output that was kept with an event; where it is damaged, a word that says so."""
+    try:
+        return text(ledger.output(seq))
+    except LedgerCorrupt:
+        return DAMAGED
 
 
 def text(output: bytes | None) -> str:

@@ -21,7 +21,7 @@ from clew_daemon.keys import KeyFileError
 from clew_daemon.session import Ended, Session
 from clew_daemon.store import history
 from clew_shared import events as ev
-from clew_shared.ledger import LedgerError
+from clew_shared.ledger import LedgerCorrupt, LedgerError
 from clew_shared.model import GoalStatus
 from clew_shared.removal import remove_tree
 
@@ -34,6 +34,7 @@ log = structlog.get_logger()
 IDLE_S = 60.0
 """So long at the most after the wall clock was set, or the machine slept, a goal begins whose time has come."""
 REPORT_WAIT_S = 30.0
+REPORT_AGAIN_S = 5.0
 REST = (ev.GoalEnded, ev.GoalBlocked)
 
 
@@ -48,6 +49,7 @@ class Supervisor:
         self._loop_task: asyncio.Task[None] | None = None
         self._reports: asyncio.Queue[str] = asyncio.Queue()
         self._report_task: asyncio.Task[None] | None = None
+        self._unwritten: set[str] = set()
         self._stopping = False
         self._waited: dict[str, tuple[int, int]] = {}
         self._crashes: dict[str, restart.Crashes] = {}
@@ -313,15 +315,27 @@ class Supervisor:
             goal = await self._reports.get()
             try:
                 await self._report(goal)
+                self._unwritten.discard(goal)
             except OSError as error:
-                log.warning("report.unwritable", goal=goal, error=str(error))
+                self._report_again(goal, error)
+            except LedgerCorrupt as error:  # the next start tries it again
+                log.error("report.unwritable", goal=goal, error=str(error))  # noqa: TRY400 - a reason, no bug
             finally:
                 self._reports.task_done()
+
+    def _report_again(self, goal: str, error: OSError) -> None:
+        """Write a report later, when the disk may have room; say so once."""
+        if goal not in self._unwritten:
+            self._unwritten.add(goal)
+            log.warning("report.unwritable", goal=goal, error=str(error), again_s=REPORT_AGAIN_S)
+        asyncio.get_running_loop().call_later(REPORT_AGAIN_S, self._reports.put_nowait, goal)
 
     async def _report(self, goal: str) -> None:
         if run := self._runs.get(goal):
             await asyncio.wait([run], timeout=REPORT_WAIT_S)  # it tells of the worker's end, too
-        core = self._d.book.cores[goal]
+        core = self._d.book.cores.get(goal)
+        if core is None:
+            return  # let go of meanwhile
         actions, loops = await asyncio.to_thread(history, self._d.book.ledger, goal)
         kept, ids = self._d.playbook.kept, core.state.strategies
         shown = [f"[{i}] {bullet.content}" for i in ids if (bullet := kept.get_bullet(i))]

@@ -315,7 +315,7 @@ async def test_a_migration_that_fails_changes_nothing(path):
 def test_a_file_that_is_no_database_is_refused_and_left_alone(path):
     path.write_bytes(b"Dear diary, " * 1000)
 
-    with pytest.raises(LedgerCorrupt, match=r"not a database.*restore it"):
+    with pytest.raises(LedgerCorrupt, match=r"not a database.*restore a backup"):
         Ledger.open(path)
     assert "not a database" in verify(path).fault.message
     assert path.read_bytes() == b"Dear diary, " * 1000

@@ -31,7 +31,8 @@ def verify(context: typer.Context, as_json: Json = False) -> None:
     from clew_daemon.cli.printable import clean
     from clew_daemon.cli.replay import checked
 
-    report = checked(here(context).ledger)
+    where = here(context)
+    report = checked(where.ledger, where.places.state)
     if as_json:
         print_json(report)
     elif (fault := report["fault"]) is None:

@@ -157,8 +157,9 @@ def _existing(path: Path) -> Path:
 
 
 def _ledger(where: Where) -> Iterator[Finding]:
-    from clew_daemon.cli.record import goal_ids
+    from clew_daemon.cli.record import goal_ids, refuse_lost
 
+    refuse_lost(where)
     if not where.ledger.exists():
         yield Finding("ledger", "ok", f"{where.ledger} (made at the first start)")
         return

@@ -26,6 +26,7 @@ def opened(where: Where) -> Iterator[Reader | None]:
     """Open the ledger to read; None where there is none yet."""
     from clew_shared.ledger import LedgerEmpty, LedgerError, Reader
 
+    refuse_lost(where)
     if not where.ledger.exists():
         yield None
         return
@@ -39,6 +40,14 @@ def opened(where: Where) -> Iterator[Reader | None]:
     except ValueError as error:  # an event that cannot be read, or of a later clew
         what = str(error).splitlines()[0]
         raise CliError(f"the ledger cannot be read: {what}; `clew verify` says where") from None
+
+
+def refuse_lost(where: Where) -> None:
+    """Raise CliError where there was a ledger once: nothing is not what it says."""
+    from clew_daemon.lost_record import lost
+
+    if gone := lost(where.ledger, where.places.state):
+        raise CliError(str(gone))
 
 
 def goal_ids(where: Where) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from clew_daemon.lost_record import lost
 from clew_shared import events as ev
 from clew_shared.fold import apply
 from clew_shared.ledger import Fault, LedgerError, Reader
@@ -21,8 +22,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def checked(path: Path) -> dict[str, Any]:
-    """Check the ledger at `path`: {ok, events, goals, fault}; none yet is a sound, empty one."""
+def checked(path: Path, state: Path | None = None) -> dict[str, Any]:
+    """Check the ledger at `path`: {ok, events, goals, fault}; none yet is a sound, empty one.
+
+    That it was once there is seen in the folder `state`.
+    """
+    if state and (gone := lost(path, state)):
+        missing = Fault(None, None, f"the ledger {gone.what}")
+        return {"ok": False, "events": 0, "goals": 0, "fault": asdict(missing)}
     if not path.exists():
         return {"ok": True, "events": 0, "goals": 0, "fault": None}
     report = verify_record(path)

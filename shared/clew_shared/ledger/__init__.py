@@ -11,6 +11,7 @@ from clew_shared.ledger.errors import (
     LedgerError,
     LedgerFailed,
     LedgerTooNew,
+    LedgerUnwell,
 )
 from clew_shared.ledger.records import Entry, LedgerState, Row
 from clew_shared.ledger.sqlite import Ledger, Reader
@@ -27,6 +28,7 @@ __all__ = [
     "LedgerFailed",
     "LedgerState",
     "LedgerTooNew",
+    "LedgerUnwell",
     "Reader",
     "Report",
     "Row",

@@ -26,6 +26,10 @@ class LedgerEmpty(LedgerError):  # noqa: N818 - says what happened, as its base 
     """Nothing was ever recorded in the file: a first start has made it, and is not ready yet."""
 
 
+class LedgerUnwell(LedgerError):  # noqa: N818 - says what happened, as its base says that it is an error
+    """The disk is full or failing, or another program holds the file: a later start may succeed."""
+
+
 class LedgerTooNew(LedgerError):  # noqa: N818 - says what happened, as its base says that it is an error
     """The ledger was written by a newer clew than this one."""
 
@@ -37,7 +41,8 @@ class LedgerCorrupt(LedgerError):  # noqa: N818 - says what happened, as its bas
 def corrupt(path: Path, what: str) -> LedgerCorrupt:
     """Give the error for a damaged file, with the same advice everywhere."""
     hint = (
-        "nothing was changed; `clew verify` says where it is damaged: restore it from a backup, "
-        "or move it away together with its -wal and -shm files to start with an empty one"
+        "nothing was changed; `clew verify` says where it is damaged: restore a backup "
+        "(`clew restore FILE`), or, to begin with an empty one, move it away together with its "
+        "-wal and -shm files and the folder of accepted goals"
     )
     return LedgerCorrupt(path, what, hint)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import apsw
 
 from clew_shared.ledger import schema
-from clew_shared.ledger.errors import LedgerError, LedgerTooNew, corrupt
+from clew_shared.ledger.errors import LedgerError, LedgerTooNew, LedgerUnwell, corrupt
 from clew_shared.ledger.wal import lost_commits
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
         raise corrupt(path, f"damaged: {error}") from error
+    except (apsw.IOError, apsw.FullError, apsw.BusyError) as error:
+        hint = "make room, mend the disk, or end the program that holds it, and start again"
+        raise LedgerUnwell(path, f"cannot be used: {error}", hint) from error
     except (apsw.Error, OSError) as error:
         hint = "check that the file is there, that you may read it, and that the disk is well"
         raise LedgerError(path, f"cannot be used: {error}", hint) from error
@@ -61,8 +64,6 @@ def _prepare(con: apsw.Connection, path: Path, migrations: Sequence[str]) -> Non
     con.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     con.set_busy_timeout(schema.TIME_OUT_MS)
     version = check_kind(con, path, len(migrations))
-    if gone := lost_commits(path, page_size(con)):
-        raise corrupt(path, f"damaged: {path.name}-wal: {gone}")
     _make_durable(con, path)
     if version < len(migrations):
         _migrate(con, migrations)
@@ -103,7 +104,7 @@ def refuse_remains(path: Path) -> None:
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return 0
 
 
@@ -125,6 +126,8 @@ def check_kind(con: apsw.Connection, path: Path, known: int = len(schema.MIGRATI
     """Give the schema version (0 for an empty file), or refuse a file that is not for us."""
     application = con.pragma("application_id")
     version: int = con.pragma("user_version")
+    if gone := lost_commits(path, page_size(con)):
+        raise corrupt(path, f"damaged: {path.name}-wal: {gone}")
     empty = con.pragma("page_count") == 0 or (
         version == 0 and con.execute("SELECT count(*) FROM sqlite_schema").get == 0
     )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import apsw
 
+    from clew_shared.ledger.errors import LedgerFailed
     from clew_shared.ledger.records import Entry, LedgerState
 
 __all__ = ["Ledger", "Reader"]
@@ -65,6 +66,11 @@ class Ledger(Reading):
     def pending(self) -> int:
         """How many records wait to become durable."""
         return self._writer.pending
+
+    @property
+    def failure(self) -> LedgerFailed | None:
+        """Why nothing more can be written, None while it can."""
+        return self._writer.error
 
     @property
     def state(self) -> LedgerState:

@@ -13,9 +13,7 @@ import apsw
 from clew_shared.ledger import schema
 from clew_shared.ledger.chain import digest_of, genesis, link, unsealed
 from clew_shared.ledger.errors import LedgerError
-from clew_shared.ledger.opening import page_size
 from clew_shared.ledger.reader import Reader
-from clew_shared.ledger.wal import lost_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +60,7 @@ def verify(path: Path) -> Report:
     try:
         with Reader.open(path) as reader, reader.connection() as con:
             con.execute("BEGIN")  # one view of the whole, whatever a daemon writes meanwhile
-            fault = next(_faults(path, con, walk), None)
+            fault = next(_faults(con, walk), None)
             con.execute("ROLLBACK")
     except Exception as error:  # noqa: BLE001 - a damaged file can decode to anything
         fault = _unreadable(error, walk)
@@ -76,11 +74,9 @@ def _unreadable(error: Exception, walk: _Walk) -> Fault:
     return Fault(walk.seq + 1, None, f"cannot be read after seq {walk.seq}: {what}")
 
 
-def _faults(path: Path, con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
+def _faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
     """Give the faults in order: an event's own first, because it says where."""
     damage = _damage(con)
-    if lost := lost_commits(path, page_size(con)):
-        yield Fault(None, None, f"{path.name}-wal: {lost}")
     try:
         walk.gaps = {row[0]: row[1] for row in con.execute(schema.PURGED_RANGES)}
         walk.purged = {goal: (seq, n, tip) for goal, seq, n, tip in con.execute(schema.PURGED)}

@@ -1,0 +1,156 @@
+"""A daemon and the command line on a damaged ledger: what a person sees, and that nothing is touched."""
+
+import json
+import shutil
+from pathlib import Path
+
+import apsw
+import pytest
+
+GOAL = """
+    # Say a word
+    ## Only this
+    - [ ] Say it
+      ```sh
+      echo the word is amaranth
+      ```
+    - [ ] Say more
+      ```sh
+      seq 2000
+      ```
+"""
+
+
+@pytest.fixture
+def ended(clew):
+    """A home with a completed goal, whose daemon has stopped; all is in the ledger's file."""
+    clew.start()
+    goal = clew.submit(GOAL)
+    clew.wait("goal.completed", goal=goal)
+    clew.report(goal)
+    assert clew.stop() == 0
+    return clew, goal
+
+
+def ledger_of(clew) -> Path:
+    return clew.home / "state" / "ledger.db"
+
+
+def edit(path: Path, sql: str) -> None:
+    con = apsw.Connection(str(path))
+    con.execute(sql)
+    assert con.changes() == 1
+    con.close()
+
+
+def overwrite(path: Path, old: bytes, new: bytes) -> None:
+    """Change bytes where they stand, as a disk does that forgets."""
+    data = path.read_bytes()
+    assert old in data
+    path.write_bytes(data.replace(old, new))
+
+
+def files(clew) -> dict[str, bytes]:
+    state = clew.home / "state"
+    return {path.name: path.read_bytes() for path in state.glob("ledger.db*") if path.is_file()}
+
+
+def refused(clew, *words: str, code: int = 78) -> None:
+    """The daemon does not start, says why in a line or two, and leaves the files as they are."""
+    before = files(clew)
+    said = clew.clew("run", code=code)
+    message = [line for line in said.splitlines() if line.startswith("clew: ")]
+    assert len(message) == 1, said
+    assert all(word in message[0] for word in words), message
+    assert "Traceback" not in said
+    now = files(clew)
+    assert {name: now.get(name) for name in before if "-shm" not in name} == {
+        name: data for name, data in before.items() if "-shm" not in name
+    }
+
+
+def says(clew, *args: str, words: tuple = (), code: int = 1) -> str:
+    said = clew.clew(*args, code=code)
+    assert "Traceback" not in said
+    assert all(word in said for word in words), said
+    return said
+
+
+def test_an_event_that_was_changed_stops_the_start_and_is_named(ended):
+    clew, goal = ended
+    edit(
+        ledger_of(clew),
+        "UPDATE events SET body = CAST(body || ' ' AS BLOB) WHERE kind = 'goal_ended'",
+    )
+
+    refused(clew, "damaged", f"of {goal} does not fit", "clew restore FILE")
+    says(clew, "verify", words=("fault", goal, "was changed"))
+    says(clew, "status", words=("damaged", "clew verify"))
+    says(clew, "history", goal, words=("damaged",))
+
+
+def test_a_ledger_that_is_gone_or_empty_is_not_begun_anew_where_goals_were_accepted(ended):
+    clew, goal = ended
+    ledger, kept = ledger_of(clew), clew.home / "kept.db"
+    shutil.move(ledger, kept)
+
+    refused(clew, "is gone, but 1 goals were accepted", goal, "clew restore FILE", "goals away")
+    assert not ledger.exists()
+    ledger.touch()
+    refused(clew, "is empty, but 1 goals were accepted", goal)
+    assert ledger.stat().st_size == 0
+    says(clew, "verify", words=("is empty", goal))
+    says(clew, "status", words=("is empty", goal))
+
+    shutil.move(kept, ledger)
+    clew.start()
+    assert clew.goal(goal)["status"] == "completed"
+    clew.stop()
+
+    ledger.unlink()
+    shutil.move(clew.home / "state" / "goals", clew.home / "old goals")  # as the message says
+    clew.start()
+    assert clew.goals() == {}
+    clew.stop()
+
+
+def test_an_output_that_was_changed_is_named_and_shown_as_damaged(ended):
+    clew, goal = ended
+    overwrite(ledger_of(clew), b"amaranth\n", b"amarynth\n")
+
+    says(clew, "verify", words=("output was changed", goal))
+    history = json.loads(says(clew, "history", goal, "--json", code=0))["actions"]
+    assert "amarynth" not in json.dumps([line["output"] for line in history])
+    assert sum("damaged" in line["output"] for line in history) == 1
+    assert sum(line["output"].startswith("1\n2\n") for line in history) == 1
+
+
+@pytest.mark.long
+def test_a_broken_page_stops_the_start(ended):
+    clew, _ = ended
+    path = ledger_of(clew)
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 4096):
+        path.write_bytes(whole[:at] + b"\xff" * 64 + whole[at + 64 :])
+        refused(clew, "ledger")
+        says(clew, "verify", words=("fault",))
+
+
+@pytest.mark.long
+def test_a_broken_log_stops_the_start(make_clew):
+    clew = make_clew().start()
+    goal = clew.submit(GOAL)
+    clew.report(goal)
+    clew.kill()
+    log = Path(f"{ledger_of(clew)}-wal")
+    data = bytearray(log.read_bytes())
+    assert len(data) > 100_000
+    data[32 + 24 + 500] ^= 1
+    log.write_bytes(data)
+
+    refused(clew, "ledger.db-wal", "frame 1", "commits follow it")
+    says(clew, "verify", words=("ledger.db-wal", "frame 1"))
+    says(clew, "status", words=("ledger.db-wal",))
+    log.unlink()
+    refused(clew, "is empty, but 1 goals were accepted")
+    says(clew, "doctor", words=("fail ledger", "is empty"))
