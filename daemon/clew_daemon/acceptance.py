@@ -12,14 +12,17 @@ import structlog
 from clew_daemon.inbox import Accepted, Already, Dropped, Later, Rejected, Verdict
 from clew_shared import events as ev
 from clew_shared.goalfile import GoalFileError, goal_id, parse, workspace_fault
+from clew_shared.hidden import names_hidden
 from clew_shared.ledger import LedgerState
 from clew_shared.places import expanded
+from clew_shared.redact import redact
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from clew_daemon.context import Daemon
     from clew_shared.goalfile_model import GoalFile
+    from clew_shared.places import Places
 
 log = structlog.get_logger()
 
@@ -38,13 +41,13 @@ async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
     try:
         found = await asyncio.to_thread(parse, dropped.raw, dropped.name, agents.names)
     except GoalFileError as error:
-        return Rejected(str(error))
+        return Rejected(redact(str(error)))
     if identity in daemon.book.identities:  # somebody else parsed the same drop meanwhile
         return Already()
     goal = _free_id(daemon, found.description)
     workspace = workspace_of(daemon, found, goal)
-    if fault := workspace_fault(workspace, daemon.places):
-        return Rejected(f"{dropped.name} cannot be used:\nworkspace: {fault}")
+    if fault := key_fault(dropped.raw) or _workspace_fault(workspace, daemon.places):
+        return Rejected(f"{dropped.name} cannot be used:\n{fault}")
     event = ev.GoalAccepted(
         at=time.time(),
         goal_id=goal,
@@ -55,6 +58,23 @@ async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
     await daemon.book.accept(event, dropped.raw)
     await asyncio.to_thread(_keep_copy, daemon, goal, dropped.raw)
     return Accepted(goal)
+
+
+def _workspace_fault(workspace: Path, places: Places) -> str:
+    fault = workspace_fault(workspace, places)
+    return f"workspace: {fault}" if fault else ""
+
+
+def key_fault(raw: bytes) -> str:
+    """Say where a goal file holds a key that clew uses, "" where it holds none: what is accepted is recorded."""
+    lines = raw.decode("utf-8", "replace").splitlines()
+    found = next((n for n, line in enumerate(lines, start=1) if names_hidden(line)), None)
+    if found is None:
+        return ""
+    return (
+        f"line {found}: here stands a key of one of the agents, and a goal file is kept on record as it came; "
+        "take the key out, and give commands what they need of the environment by `[sandbox] env`"
+    )
 
 
 def _keep_copy(daemon: Daemon, goal: str, raw: bytes) -> None:

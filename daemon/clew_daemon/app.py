@@ -71,7 +71,7 @@ NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCES
 def run(places: Places, loaded: Loaded) -> int:
     """Run the daemon in the foreground until it is told to stop; gives the exit code."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
-    keys = take_environment(os.environ, loaded.settings)
+    keys = take_environment(os.environ, loaded.settings, places.config.parent)
     try:
         _make_folders(places)
         lock = acquire(places.run)
@@ -475,7 +475,8 @@ def _configure_log(places: Places, settings: Settings, keys: Keys) -> None:
     table = settings.log
     if table.file is None:
         table = table.model_copy(update={"file": str(places.state / LOG_FILE)})
-    logging.configure(table, secrets=keys.secrets(settings))
+    keys.hide(settings)
+    logging.configure(table)
 
 
 def _failed(message: str, code: int) -> int:

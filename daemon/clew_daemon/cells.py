@@ -36,9 +36,9 @@ def private(places: Places, goal: str) -> tuple[Path, Path]:
 
 
 def hidden(
-    places: Places, settings: Settings, state: State, others: Iterable[State]
+    places: Places, keys: Iterable[Path], state: State, others: Iterable[State]
 ) -> tuple[str, ...]:
-    """Name what no cell of this goal may see, whatever else allows it."""
+    """Name what no cell of this goal may see, whatever else allows it; `keys` are the key files."""
     own = state.spec.workspace
     folders = [
         places.config,
@@ -48,15 +48,10 @@ def hidden(
         places.run,
         places.workspaces,
     ]
-    keys = [
-        agent.api_key_file
-        for agent in settings.agents.named.values()
-        if isinstance(agent, LlmAgent) and agent.api_key_file
-    ]
     workspaces = [
         s.spec.workspace for s in others if not s.ended and not overlap(s.spec.workspace, own)
     ]
-    return tuple(dict.fromkeys([*map(str, folders), *keys, *workspaces]))
+    return tuple(dict.fromkeys([*map(str, [*folders, *keys]), *workspaces]))
 
 
 def executor_spec(

@@ -17,6 +17,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clew_shared.places import expanded
+from clew_shared.redact import hide, redact
 from clew_shared.settings import CommandAgent, LlmAgent, RunbookAgent, Settings
 
 if TYPE_CHECKING:
@@ -24,29 +26,57 @@ if TYPE_CHECKING:
 
 MEMFD = "CLEW_ENV_FD"
 KEY_BYTES_MAX = 65536
+CREDENTIALS = "CREDENTIALS_DIRECTORY"
+_CREDENTIAL = re.compile(r"\$(?:CREDENTIALS_DIRECTORY|\{CREDENTIALS_DIRECTORY\})/")
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
-_HARMLESS = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY", "CREDENTIALS_DIRECTORY", "GPG_AGENT_INFO"})
+_HARMLESS = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY", CREDENTIALS, "GPG_AGENT_INFO"})
+_MEMORY_FILE = "/memfd:clew-env"
+
+Agent = LlmAgent | RunbookAgent | CommandAgent
 
 
 class KeyFileError(Exception):
-    """A key file that cannot or must not be used; the message says why and how to mend it."""
+    """A key that cannot or must not be used; the message says why and how to mend it, and never the key."""
 
 
 class Keys:
-    """The environment at the start, by name, and the keys that agents need."""
+    """The environment at the start, by name, and the keys that agents need.
 
-    def __init__(self, env: Mapping[str, str]) -> None:
+    `folder` is where a relative `api_key_file` starts: the config's. Every key that is handed out is hidden
+    from then on, wherever text is redacted.
+    """
+
+    def __init__(self, env: Mapping[str, str], folder: Path = Path()) -> None:
         self.env = dict(env)
+        self._folder = folder
 
-    def of(self, agent: LlmAgent | RunbookAgent | CommandAgent) -> str | None:
-        """Give an LLM agent's key, None where it has none; raises KeyFileError."""
+    def of(self, agent: Agent) -> str | None:
+        """Give an LLM agent's key, None where it has none; read anew each time. Raises KeyFileError."""
         if not isinstance(agent, LlmAgent):
             return None
-        if agent.api_key_env:
-            return self.env.get(agent.api_key_env)
-        return read_key(Path(agent.api_key_file).expanduser()) if agent.api_key_file else None
+        key = self._from_env(agent.api_key_env) if agent.api_key_env else self._from_file(agent)
+        if key:
+            hide([key])
+        return key
 
-    def fault(self, agent: LlmAgent | RunbookAgent | CommandAgent) -> str:
+    def path(self, agent: Agent) -> Path | None:
+        """Say where an agent's key file is, None where it has none; raises KeyFileError."""
+        if not isinstance(agent, LlmAgent) or not agent.api_key_file:
+            return None
+        named = agent.api_key_file
+        credential = _CREDENTIAL.match(named)
+        if not credential:
+            return self._folder / expanded(named, self.env)
+        folder = self.env.get(CREDENTIALS)
+        if not folder:
+            name = named[credential.end() :]
+            raise KeyFileError(
+                f"{named}: systemd sets ${CREDENTIALS} only for a unit that has a credential: "
+                f"start clew as its unit, with LoadCredential={name}:/path/of/the/key"
+            )
+        return Path(folder) / named[credential.end() :]
+
+    def fault(self, agent: Agent) -> str:
         """Say why an agent's key cannot be had, "" where nothing is wrong."""
         try:
             key = self.of(agent)
@@ -56,31 +86,80 @@ class Keys:
             return f"the environment variable {agent.api_key_env} (api_key_env) is not set for the daemon"
         return ""
 
-    def secrets(self, settings: Settings) -> list[str]:
-        """List the keys of all agents, so that none of them is ever logged."""
-        found = []
+    def paths(self, settings: Settings) -> list[Path]:
+        """List the key files of all agents and the folder of credentials, which no worker may see."""
+        found: list[Path | None] = (
+            [Path(self.env[CREDENTIALS])] if self.env.get(CREDENTIALS) else []
+        )
         for agent in settings.agents.named.values():
-            try:
-                found.append(self.of(agent))
-            except KeyFileError:
-                continue
-        return [key for key in found if key]
+            with contextlib.suppress(KeyFileError):
+                found.append(self.path(agent))
+        return [path for path in found if path]
+
+    def hide(self, settings: Settings) -> None:
+        """Read the keys of all agents, so that none of them is ever written, also before it is used."""
+        for agent in settings.agents.named.values():
+            with contextlib.suppress(KeyFileError):
+                self.of(agent)
+
+    def _from_env(self, name: str) -> str | None:
+        key = self.env.get(name, "").strip()
+        return _checked(key, f"the environment variable {name}") if key else None
+
+    def _from_file(self, agent: LlmAgent) -> str | None:
+        path = self.path(agent)
+        if path is None:
+            return None
+        folder = self.env.get(CREDENTIALS)
+        return read_key(path, credential=bool(folder) and path.is_relative_to(folder or ""))
 
 
-def read_key(path: Path) -> str:
-    """Read a key file; refused where others can read it."""
+def read_key(path: Path, *, credential: bool = False) -> str:
+    """Read a key file; refused where others can read or write it, judged by the file that was opened.
+
+    A credential is systemd's: there the group's bits may only be the mask of the access list by which this
+    user reads it. Source: systemd.exec(5), LoadCredential=.
+    """
     try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if stat.S_IMODE(mode) & 0o077:
-                raise KeyFileError(f"{path} can be read by others: chmod 600 {path}")
-            return file.read(KEY_BYTES_MAX).decode().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise KeyFileError(f"the key file {path} cannot be read: {error}") from None
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            fault = _file_fault(os.fstat(fd), credential=credential)
+            raw = b"" if fault else os.read(fd, KEY_BYTES_MAX + 1)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise KeyFileError(f"the key file {path} cannot be read: {error.strerror}") from None
+    if fault:
+        raise KeyFileError(f"the key file {path} {fault.format(path=path)}")
+    if len(raw) > KEY_BYTES_MAX:
+        raise KeyFileError(f"the key file {path} has over {KEY_BYTES_MAX} bytes: that is no key")
+    return _checked(raw.decode("ascii", "replace").strip(), f"the key file {path}")
+
+
+def _file_fault(found: os.stat_result, *, credential: bool) -> str:
+    if not stat.S_ISREG(found.st_mode):
+        return "is no file"
+    if found.st_uid not in (os.getuid(), 0):
+        return f"belongs to user {found.st_uid}, who can change it: chown {os.getuid()} {{path}}"
+    others = 0o027 if credential else 0o077
+    if stat.S_IMODE(found.st_mode) & others:
+        return "can be read or written by others: chmod 600 {path}"
+    return ""
+
+
+def _checked(key: str, source: str) -> str:
+    """Refuse what no HTTP header can carry, before a library quotes it in an error."""
+    if not key:
+        raise KeyFileError(f"{source} is empty: put the key there, on one line")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise KeyFileError(
+            f"{source} must be one line of letters, digits and signs, without spaces"
+        )
+    return key
 
 
 def scrubbed(env: Mapping[str, str], settings: Settings) -> dict[str, str]:
-    """Give the environment without keys and what looks like secrets."""
+    """Give the environment without keys and what looks like secrets, by its name or by its value."""
     named = {
         agent.api_key_env
         for agent in settings.agents.named.values()
@@ -89,18 +168,28 @@ def scrubbed(env: Mapping[str, str], settings: Settings) -> dict[str, str]:
     return {
         name: value
         for name, value in env.items()
-        if name in _HARMLESS or not (name in named or _SECRET.search(name))
+        if name in _HARMLESS
+        or not (name in named or _SECRET.search(name) or redact(value) != value)
     }
 
 
-def take_environment(env: Mapping[str, str], settings: Settings) -> Keys:
+def take_environment(env: Mapping[str, str], settings: Settings, folder: Path) -> Keys:
     """Give the whole environment, after starting this program anew without its secrets where needed."""
-    if MEMFD in env:
-        return Keys(_with_user(_restored(int(env[MEMFD]))))
+    if (fd := _handed_over(env)) is not None:
+        return Keys(_with_user(_restored(fd)), folder)
     clean = scrubbed(env, settings)
     if len(clean) != len(env) and sys.orig_argv:
         _start_anew(env, clean)
-    return Keys(_with_user(env))
+    return Keys(_with_user(env), folder)
+
+
+def _handed_over(env: Mapping[str, str]) -> int | None:
+    """Find the memory file that this program left itself; a number that somebody else set is none."""
+    named = env.get(MEMFD, "")
+    with contextlib.suppress(OSError):
+        if named.isdecimal() and os.readlink(f"/proc/self/fd/{named}").startswith(_MEMORY_FILE):  # noqa: PTH115 - no path
+            return int(named)
+    return None
 
 
 def _with_user(env: Mapping[str, str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ import logging
 import math
 import os
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -67,7 +67,6 @@ class _Output:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.level = _LEVELS["info"]
-        self.secrets: tuple[str, ...] = ()
         self.console: ConsoleRenderer | None = None
         self.stream: Stream | Journal | None = None
         self.file: RotatedFile | None = None
@@ -110,11 +109,10 @@ class _Output:
 _output = _Output()
 
 
-def configure(settings: LogSettings, *, stdout_fd: int = 1, secrets: Sequence[str] = ()) -> None:
+def configure(settings: LogSettings, *, stdout_fd: int = 1) -> None:
     """Log as `settings` say from now on, all loggers included; legal at any time, as on SIGHUP.
 
-    `secrets` are keys that never appear, whatever they look like. Raises OSError when the file
-    cannot be opened; then nothing has changed.
+    Raises OSError when the file cannot be opened; then nothing has changed.
     """
     file = None
     if settings.file is not None:
@@ -127,7 +125,6 @@ def configure(settings: LogSettings, *, stdout_fd: int = 1, secrets: Sequence[st
         stream.close()
     _output.change(Journal() if native else stream, file)
     _output.level = _LEVELS[settings.level]
-    _output.secrets = tuple(secrets)
     _output.console = _renderer(colours=stream.is_terminal) if console else None
     structlog.configure(
         processors=[
@@ -217,7 +214,7 @@ def _text_of(value: object) -> str:
 
 def _clean_text(text: str) -> str:
     # Redacted before it is cut: half a key is still half a key.
-    clean = redact(text[: 2 * MAX_CHARS], _output.secrets)
+    clean = redact(text[: 2 * MAX_CHARS])
     return clean if len(clean) <= MAX_CHARS else clean[: MAX_CHARS - 1] + "…"
 
 

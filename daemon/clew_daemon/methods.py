@@ -65,14 +65,14 @@ class Methods:
                 protocol.INVALID_PARAMS,
             )
         await self._s.ready.wait()
-        await self._s.greeted(p.agent)
+        await self._s.greeted(redact(p.agent))
         return hello_view(self._s, self._remembered)
 
     async def _heartbeat(self, _: protocol.Heartbeat) -> dict[str, Any]:
         return {}
 
     async def _leave(self, p: protocol.Leave) -> dict[str, Any]:
-        self._s.leave = p
+        self._s.leave = p.model_copy(update={"reason": redact(p.reason)})
         return {}
 
     async def _llm_slot(self, p: protocol.LlmSlot) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class Methods:
         await self._s.ready.wait()
         report = await self._reported(p)
         with self._s.entering() as core:
-            verdict = core.record(p.tool, redacted(p.args), report, time.time())
+            verdict = core.record(redact(p.tool), redacted(p.args), report, time.time())
         await self._s.commit()
         answer: dict[str, Any] = {
             "allowed": verdict.allowed,
@@ -190,13 +190,13 @@ class Methods:
 
     async def _judge(self, p: protocol.Act) -> Verdict:
         """Judge a proposal; before a refusal, look whether the workspace is still what it was."""
-        args = redacted(p.args)
+        tool, args = redact(p.tool), redacted(p.args)
         if self._s.stopping:
-            return await self._turn_away(p.tool, args)
-        if self._s.core.refuses(p.tool, args):
+            return await self._turn_away(tool, args)
+        if self._s.core.refuses(tool, args):
             await self._s.look()
         with self._s.entering() as core:
-            verdict = core.propose(p.tool, args, time.time(), redact(p.rationale))
+            verdict = core.propose(tool, args, time.time(), redact(p.rationale))
         await self._s.commit()
         return verdict
 
@@ -378,7 +378,7 @@ class Methods:
                     output += f"\n(no end within {limits.check_timeout_s:g} s)"
             except ExecutorDied as error:
                 await self._s.executor_died(str(error))
-                passed, output = False, f"the check could not be run to its end: {error}"
+                passed, output = False, redact(f"the check could not be run to its end: {error}")
             output = _cut(output, CHECK_OUTPUT_CHARS)
             with self._s.entering() as core:
                 core.emit(ev.CheckFinished(at=time.time(), name=name, passed=passed, output=output))
@@ -443,12 +443,12 @@ def _count(value: Any) -> int:
 
 
 def _short(record: dict[str, Any]) -> dict[str, Any]:
-    """Bound a record: raw outputs to 1,000 characters, texts redacted."""
-    for call in record.get("tool_calls", []):
+    """Bound a record: texts redacted, then raw outputs cut to 1,000 characters; half a key is still one."""
+    cleaned: dict[str, Any] = redacted(record)
+    for call in cleaned.get("tool_calls", []):
         raw = call.get("raw_output", call.get("result"))
         if isinstance(raw, str):
             call["raw_output" if "raw_output" in call else "result"] = raw[:1000]
-    cleaned: dict[str, Any] = redacted(record)
     return cleaned
 
 

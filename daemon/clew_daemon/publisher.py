@@ -19,6 +19,7 @@ from clew_shared import events as ev
 from clew_shared.contextdir import ContextDir
 from clew_shared.ledger import LedgerCorrupt
 from clew_shared.publish import HistoryFold, history_view, state_view
+from clew_shared.redact import redacted
 
 if TYPE_CHECKING:
     from clew_daemon.book import Book
@@ -141,7 +142,7 @@ class Publisher:
 
     async def _write_once(self, goal: str, kept: _Goal) -> None:
         loop = asyncio.get_running_loop()
-        state = state_view(self._book.cores[goal].state)
+        state = redacted(state_view(self._book.cores[goal].state))  # a goal file is kept as it came
         if kept.fold is None:
             kept.lines.clear()
             fold, seq = await loop.run_in_executor(self._pool, self._rebuild, goal, kept, state)

@@ -23,6 +23,7 @@ from clew_daemon.executor import Executor, ExecutorDied
 from clew_daemon.hello import thresholds
 from clew_daemon.methods import Methods
 from clew_daemon.nursery import Cell, SpawnError
+from clew_daemon.printed import Printed
 from clew_shared import events as ev
 from clew_shared import protocol
 from clew_shared.core import WrongState
@@ -30,6 +31,7 @@ from clew_shared.ledger import LedgerCorrupt, LedgerError
 from clew_shared.model import GoalStatus
 from clew_shared.playbook.selection import CHARS_MAX
 from clew_shared.prompt import playbook_chars
+from clew_shared.redact import redact
 from clew_shared.settings import CommandAgent, LlmAgent, RunbookAgent
 
 if TYPE_CHECKING:
@@ -44,8 +46,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-OUTPUT_LINES_MAX = 200
-OUTPUT_TAIL_CHARS = 2_000
 EXIT_TEMPORARY, EXIT_CONFIGURATION = 75, 78
 FINISHED_GRACE_S = 5.0
 MEMORY_EVERY_S = 0.5
@@ -97,7 +97,7 @@ class Session:
         self._tasks: list[asyncio.Task[Any]] = []
         self._began = time.monotonic()
         self._acted_at = time.monotonic()
-        self._tail = ""
+        self._printed = Printed(self._log_printed)
         self.stopping = False
         self._ending = False
 
@@ -335,7 +335,7 @@ class Session:
                     continue
                 await self._attend(self._channel, message)
         except protocol.ProtocolError as error:
-            self._finish(Ended("crash", "protocol", str(error)))
+            self._finish(Ended("crash", "protocol", redact(str(error))))
         except LedgerError as error:
             self._finish(_ledger_fault(error))
         finally:
@@ -437,11 +437,11 @@ class Session:
             self._hand_over("the agent left instead of replanning")
             return Ended("stopped", "left_instead_of_replanning", code=code)
         reason = vitals.exit_words(code) if code else "exited_unfinished"
-        return Ended("crash", reason, self._tail.strip(), code)
+        return Ended("crash", reason, self._printed.tail, code)
 
     def _left(self, code: int) -> Ended:
         """Say what 75 (try me later) and 78 (mend the configuration) mean, by the agent's own words."""
-        detail, leave = self._tail.strip(), self.leave
+        detail, leave = self._printed.tail, self.leave
         if code == EXIT_TEMPORARY:
             reason = leave.reason if leave else "the agent asked to be tried later"
             after_s = leave.retry_after_s if leave else None
@@ -538,19 +538,15 @@ class Session:
         transport, _ = await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(fd, "rb", 0)
         )
-        lines = 0
         try:
             while data := await reader.read(1 << 14):
-                text = data.decode("utf-8", "replace")
-                self._tail = (self._tail + text)[-OUTPUT_TAIL_CHARS:]
-                for line in text.splitlines():
-                    lines += 1
-                    if lines <= OUTPUT_LINES_MAX and line.strip():
-                        log.info(
-                            "worker.output", goal=self.goal_id, epoch=self.epoch, line=line[:500]
-                        )
+                self._printed.take(data)
         finally:
+            self._printed.end()
             transport.close()
+
+    def _log_printed(self, line: str) -> None:
+        log.info("worker.output", goal=self.goal_id, epoch=self.epoch, line=line)
 
     # -- the end -------------------------------------------------------------------------------------
 
@@ -631,7 +627,8 @@ class Session:
 
     def _hide(self) -> tuple[str, ...]:
         states = self._d.book.states().values()
-        return cells.hidden(self._d.places, self.settings, self.core.state, states)
+        keys = self._d.keys.paths(self.settings)
+        return cells.hidden(self._d.places, keys, self.core.state, states)
 
     def _agent_spec(self) -> Any:
         return cells.agent_spec(

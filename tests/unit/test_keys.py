@@ -1,13 +1,24 @@
-"""Where LLM keys come from, and what is kept out of the environment."""
+"""Where LLM keys come from, which key files are refused, and what is kept out of the environment."""
+
+import os
+from pathlib import Path
 
 import pytest
 
-from clew_daemon.keys import KeyFileError, Keys, read_key, scrubbed
+from clew_daemon import keys as keys_module
+from clew_daemon.keys import KEY_BYTES_MAX, KeyFileError, Keys, read_key, scrubbed
+from clew_shared.redact import redact
 from clew_shared.settings import LlmAgent, RunbookAgent, Settings
 
 
 def settings(agent):
     return Settings.model_validate({"agents": {"default": "one", "named": {"one": agent}}})
+
+
+def file_with(path, text="secret\n", mode=0o600):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    path.chmod(mode)
+    return path
 
 
 LLM = {"kind": "llm", "model": "m", "api_key_env": "MY_LLM"}
@@ -31,20 +42,85 @@ def test_an_agent_without_a_key_needs_none():
 
 
 def test_a_key_file_is_read_without_its_last_newline(tmp_path):
-    path = tmp_path / "key"
-    path.write_text("secret\n")
-    path.chmod(0o600)
+    path = file_with(tmp_path / "key")
     assert read_key(path) == "secret"
     assert Keys({}).of(LlmAgent(model="m", api_key_file=str(path))) == "secret"
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
-def test_a_key_file_that_others_can_read_is_refused_with_what_mends_it(tmp_path, mode):
-    path = tmp_path / "key"
-    path.write_text("secret")
-    path.chmod(mode)
+def test_a_relative_key_file_starts_at_the_configs_folder_and_a_tilde_at_home(tmp_path):
+    file_with(tmp_path / "key")
+    for named, env, folder in [
+        ("key", {}, tmp_path),
+        ("~/key", {"HOME": str(tmp_path)}, Path("/nowhere")),
+    ]:
+        assert Keys(env, folder).of(LlmAgent(model="m", api_key_file=named)) == "secret"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620, 0o602, 0o610])
+def test_a_key_file_that_others_can_read_or_write_is_refused_with_what_mends_it(tmp_path, mode):
+    with pytest.raises(KeyFileError, match=f"chmod 600 {tmp_path}/key"):
+        read_key(file_with(tmp_path / "key", mode=mode))
+
+
+def test_a_link_is_judged_by_the_file_behind_it(tmp_path):
+    (tmp_path / "link").symlink_to(file_with(tmp_path / "key", mode=0o644))
     with pytest.raises(KeyFileError, match="chmod 600"):
+        read_key(tmp_path / "link")
+
+
+def test_the_file_that_was_opened_is_judged_and_no_other_one(tmp_path, monkeypatch):
+    good, bad = (
+        file_with(tmp_path / "good"),
+        file_with(tmp_path / "bad", "another\n", mode=0o644),
+    )
+    real = os.fstat
+
+    def swapped(fd):
+        if bad.exists():
+            bad.replace(good)  # somebody puts another file there between the opening and the look
+        return real(fd)
+
+    monkeypatch.setattr(keys_module.os, "fstat", swapped)
+    assert read_key(good) == "secret"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_key_file_of_another_user_is_refused(tmp_path):
+    path = file_with(tmp_path / "key")
+    os.chown(path, 12345, 12345)
+    with pytest.raises(KeyFileError, match="belongs to user 12345.*chown"):
         read_key(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("", "is empty"),
+        ("  \n", "is empty"),
+        ("sk-one\nsk-two\n", "one line"),
+        ("sk one", "one line"),
+        ("sk-\x1b[2J", "one line"),
+        (b"sk-\xff\xfe", "one line"),
+        ("k" * (KEY_BYTES_MAX + 1), "over"),
+    ],
+)
+def test_what_is_no_key_is_refused_and_never_quoted(tmp_path, text, word):
+    with pytest.raises(KeyFileError, match=word) as told:
+        read_key(file_with(tmp_path / "key", text))
+    assert "sk-" not in str(told.value)
+
+
+def test_a_key_of_the_environment_that_no_header_can_carry_is_a_fault_that_does_not_quote_it():
+    fault = Keys({"MY_LLM": "sk-one\nsk-two"}).fault(LlmAgent(model="m", api_key_env="MY_LLM"))
+    assert "MY_LLM" in fault
+    assert "sk-" not in fault
+
+
+def test_a_fifo_and_a_folder_are_no_key_files_and_hold_nobody_up(tmp_path):
+    os.mkfifo(tmp_path / "fifo", 0o600)
+    for path in (tmp_path / "fifo", tmp_path):
+        with pytest.raises(KeyFileError, match="is no file"):
+            read_key(path)
 
 
 def test_a_key_file_that_is_not_there_is_a_fault(tmp_path):
@@ -52,11 +128,45 @@ def test_a_key_file_that_is_not_there_is_a_fault(tmp_path):
     assert "cannot be read" in Keys({}).fault(agent)
 
 
+@pytest.mark.parametrize("named", ["$CREDENTIALS_DIRECTORY/llm", "${CREDENTIALS_DIRECTORY}/llm"])
+@pytest.mark.parametrize("mode", [0o400, 0o440])
+def test_a_credential_of_systemd_is_found_by_its_name(tmp_path, named, mode):
+    file_with(tmp_path / "llm", mode=mode)  # 440: the mask of the access list of a system service
+    env = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
+    agent = LlmAgent(model="m", api_key_file=named)
+    assert Keys(env).of(agent) == "secret"
+    given = settings({"kind": "llm", "model": "m", "api_key_file": named})
+    assert Keys(env).paths(given) == [tmp_path, tmp_path / "llm"]
+
+
+def test_a_credential_that_all_can_read_is_refused(tmp_path):
+    file_with(tmp_path / "llm", mode=0o444)
+    agent = LlmAgent(model="m", api_key_file="$CREDENTIALS_DIRECTORY/llm")
+    assert "others" in Keys({"CREDENTIALS_DIRECTORY": str(tmp_path)}).fault(agent)
+
+
+def test_a_credential_where_systemd_gave_none_says_how_to_give_it():
+    agent = LlmAgent(model="m", api_key_file="$CREDENTIALS_DIRECTORY/llm")
+    assert "LoadCredential=llm:" in Keys({}).fault(agent)
+
+
+def test_a_key_that_was_changed_is_taken_anew_and_hidden_at_once(tmp_path):
+    path = file_with(tmp_path / "key", "First-key-of-two")
+    keys, agent = Keys({}), LlmAgent(model="m", api_key_file=str(path))
+    assert keys.of(agent) == "First-key-of-two"
+    path.write_text("Second-key-of-2\n")
+    assert keys.of(agent) == "Second-key-of-2"
+    assert redact("First-key-of-two Second-key-of-2") == "[redacted] [redacted]"
+
+
 def test_what_looks_like_a_secret_leaves_the_environment_and_the_rest_stays():
     env = {"PATH": "/bin", "MY_LLM": "k", "GH_TOKEN": "t", "AWS_SECRET_ACCESS_KEY": "s",
-           "DB_PASSWORD": "p", "SSH_AUTH_SOCK": "/run/x", "HOME": "/h"}  # fmt: skip
-    assert set(scrubbed(env, settings(LLM))) == {"PATH", "SSH_AUTH_SOCK", "HOME"}
+           "DB_PASSWORD": "p", "SSH_AUTH_SOCK": "/run/x", "HOME": "/h",
+           "DATABASE_URL": "postgres://me:s3cret@host/db", "PLAIN_URL": "http://host/"}  # fmt: skip
+    left = {"PATH", "SSH_AUTH_SOCK", "HOME", "PLAIN_URL"}
+    assert set(scrubbed(env, settings(LLM))) == left
 
 
-def test_all_keys_are_known_to_the_log():
-    assert Keys({"MY_LLM": "k"}).secrets(settings(LLM)) == ["k"]
+def test_all_keys_are_hidden_before_they_are_used():
+    Keys({"MY_LLM": "A-key-nobody-used"}).hide(settings(LLM))
+    assert redact("it is A-key-nobody-used") == "it is [redacted]"

@@ -17,6 +17,7 @@ import pytest
 import structlog
 
 from clew_daemon import log
+from clew_shared.redact import hide
 
 
 @dataclass
@@ -90,12 +91,13 @@ def test_lines_below_the_level_are_dropped_and_a_reload_reaches_bound_loggers(ou
 
 def test_no_value_holds_a_key(out):
     fd, lines = out
-    log.configure(Settings(), stdout_fd=fd, secrets=["open-sesame"])
+    log.configure(Settings(), stdout_fd=fd)
+    hide(["open-Sesame-1"])
     structlog.get_logger().error(
         "worker.exited",
         error=ValueError("Bearer abc123def456"),
         api_key="short",
-        nested={"headers": [{"Authorization": "x"}], "text": "say open-sesame"},
+        nested={"headers": [{"Authorization": "x"}], "text": "say open-Sesame-1"},
         digest="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     )
     (line,) = lines()

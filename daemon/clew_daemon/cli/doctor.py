@@ -12,11 +12,18 @@ import stat
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import (
+    HTTPRedirectHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
 
 from clew_daemon.cli.errors import CliError
 
@@ -314,43 +321,52 @@ def _endpoints(where: Where) -> Iterator[Finding]:
 
 def _endpoint(name: str, agent: LlmAgent, where: Where) -> Finding:
     """Ask the endpoint for its models; any answer in HTTP proves that something is there."""
+    from clew_daemon.keys import CREDENTIALS, Keys
+    from clew_shared.redact import redact
+
+    keys = Keys(where.env, where.config.parent)
+    if fault := keys.fault(agent):
+        of_the_unit = CREDENTIALS in (agent.api_key_file or "") and CREDENTIALS not in where.env
+        level: Level = "warn" if of_the_unit else "fail"
+        mend = "`clew status` tells whether the service has it" if of_the_unit else "set it"
+        return Finding(name, level, f"no key: {fault}", mend)
     url = f"{agent.base_url}/models"
-    key = _key(agent, where)
-    if key is None:
-        source = agent.api_key_env or agent.api_key_file
-        return Finding(name, "fail", f"no key: {source} is not set or not readable", "set it")
+    key = keys.of(agent)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        with urlopen(Request(url, headers=headers), timeout=LLM_S) as answer:  # noqa: S310 - http(s) by the settings
+        with _opener().open(Request(url, headers=headers), timeout=LLM_S) as answer:  # noqa: S310 - http(s) by the settings
             models = _models(answer.read(1 << 20))
     except HTTPError as error:
         error.close()
         mend = "check the key" if error.code in (401, 403) else "check base_url"
-        return Finding(name, "fail", f"{url} answers {error.code}", mend)
-    except (URLError, OSError, ValueError) as error:
+        return Finding(name, "fail", redact(f"{url} answers {error.code}"), mend)
+    except (URLError, OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
-        where_to = urlsplit(agent.base_url).netloc
-        return Finding(
-            name, "fail", f"{url}: {reason}", f"start the server at {where_to}, or set base_url"
-        )
+        mend = f"start the server at {_place(agent.base_url)}, or set base_url"
+        return Finding(name, "fail", redact(f"{url}: {reason}"), mend)
     if models and agent.model and agent.model not in models:
+        there = redact(", ".join(models[:8]))
         return Finding(
-            name, "warn", f"{url} has no model {agent.model!r}", f"it has: {', '.join(models[:8])}"
+            name, "warn", redact(f"{url} has no model {agent.model!r}"), f"it has: {there}"
         )
-    return Finding(name, "ok", f"{agent.model or 'no model set'} at {agent.base_url}")
+    return Finding(name, "ok", redact(f"{agent.model or 'no model set'} at {agent.base_url}"))
 
 
-def _key(agent: LlmAgent, where: Where) -> str | None:
-    """Return the key, "" where none is asked for, None where it is not to be had."""
-    if agent.api_key_env:
-        return where.env.get(agent.api_key_env) or None
-    if not agent.api_key_file:
-        return ""
-    try:
-        text = Path(agent.api_key_file).expanduser().read_text(encoding="utf-8")
-        return text.strip() or None
-    except (OSError, ValueError):
+def _place(url: str) -> str:
+    """Give the host and port of an address, without the name and password that may stand there."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """Follows no redirect: urllib would send the key along, to whoever is named."""
+
+    def redirect_request(self, *_: Any) -> None:
         return None
+
+
+def _opener() -> OpenerDirector:
+    """Ask as the agents do: no proxy of the environment, no redirect."""
+    return build_opener(_NoRedirect, ProxyHandler({}))
 
 
 def _models(raw: bytes) -> list[str]:

@@ -13,6 +13,7 @@ from clew_shared.prompt import merged, tools_chars
 from clew_shared.prompt_tools import REFLECT, schema_of
 from clew_shared.prompt_transcript import chars
 from clew_shared.prompt_view import Mode, View
+from clew_shared.redact import hide
 from clew_shared.tools import Tool
 
 from . import json_mode, reflecting
@@ -78,7 +79,9 @@ class LlmAgent:
         hello = self._memory.hello
         agent = (hello.get("options") or self._options).get("agent") or {}
         self._auto = agent.get("mode", "auto") == "auto"
-        self._llm = llm = LlmClient(agent, hello.get("credential"), slot=self._slot)
+        key = hello.get("credential")
+        hide([key] if key else [])
+        self._llm = llm = LlmClient(agent, key, slot=self._slot)
         if ((hello.get("options") or {}).get("playbook") or {}).get("llm_reflection"):
             self._turns.on_completed = self._learn_strategies
         try:

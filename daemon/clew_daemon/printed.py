@@ -1,0 +1,60 @@
+"""What an agent prints: whole lines of it for the log, and the end of it for a person; both without keys.
+
+Pure text: it knows no descriptor and no log. Keys are looked for in whole lines, several at a time, because a key
+that came in two pieces would be recognised in neither.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clew_shared.redact import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LINES_MAX = 200
+LINE_CHARS = 500
+LINE_BYTES_MAX = 1 << 16
+TAIL_CHARS = 2_000
+
+
+class Printed:
+    """Takes bytes as they come; gives each of the first LINES_MAX lines to `say`, drops the others."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._said = 0
+        self._rest = b""
+        self._tail = ""
+
+    def take(self, data: bytes) -> None:
+        """Take the next piece; a line is said when it is whole, or longer than any line should be."""
+        whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
+        if len(self._rest) > LINE_BYTES_MAX:
+            whole, newline, self._rest = whole + newline + self._rest, b"\n", b""
+        self._take_lines(whole + newline)
+
+    def end(self) -> None:
+        """Say the last line, which had no end."""
+        rest, self._rest = self._rest, b""
+        self._take_lines(rest)
+
+    @property
+    def tail(self) -> str:
+        """The end of all that was printed."""
+        return (self._tail + _text(self._rest))[-TAIL_CHARS:].strip()
+
+    def _take_lines(self, data: bytes) -> None:
+        text = _text(data)
+        self._tail = (self._tail + text)[-TAIL_CHARS:]
+        for line in text.splitlines():
+            if self._said >= LINES_MAX:
+                return
+            if line.strip():
+                self._said += 1
+                self._say(line[:LINE_CHARS])
+
+
+def _text(data: bytes) -> str:
+    return redact(data.decode("utf-8", "replace"))
