@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import resource
 import signal
 import sys
 import time
@@ -28,6 +29,7 @@ from clew_daemon.cgroups import Cgroups
 from clew_daemon.children import Children, become_subreaper
 from clew_daemon.context import Daemon
 from clew_daemon.control import Control, ControlError
+from clew_daemon.folders import FolderError, make
 from clew_daemon.inbox import Dropped, Inbox
 from clew_daemon.inbox import Verdict as Dropping
 from clew_daemon.keys import Keys, scrubbed, take_environment
@@ -71,24 +73,34 @@ NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCES
 def run(places: Places, loaded: Loaded) -> int:
     """Run the daemon in the foreground until it is told to stop; gives the exit code."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
+    resource.setrlimit(
+        resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1])
+    )  # keys
     keys = take_environment(os.environ, loaded.settings, places.config.parent)
     try:
-        _make_folders(places)
+        make(places)
         lock = acquire(places.run)
         _configure_log(places, loaded.settings, keys)
     except LockHeld as held:
         return _failed(str(held), EXIT_FAILED)
+    except FolderError as error:
+        return _failed(str(error), EXIT_CONFIG)
     except OSError as error:
         code = EXIT_FAILED if error.errno in PASSING else EXIT_CONFIG
         return _failed(f"clew cannot use its folders: {error}", code)
     with lock:
         try:
             return uvloop.run(App(places, loaded.settings, keys).run())
-        except LedgerError as error:
+        except (LedgerError, FolderError) as error:
             passing = isinstance(error, LedgerFailed | LedgerUnwell)
             code = EXIT_FAILED if passing else EXIT_CONFIG
             log.critical("daemon.stopped", reason=str(error), code=code)
             return _failed(str(error), code)
+        except Exception as error:  # by the log, which takes keys out of it
+            log.critical("daemon.bug", error=repr(error), exc_info=True)
+            return _failed(
+                f"stopped by a bug: {type(error).__name__}; the log has the rest", EXIT_FAILED
+            )
         finally:
             logging.close()
 
@@ -460,14 +472,6 @@ def _unexpected(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log what no one caught: a bug, and never silent."""
     error = context.get("exception")
     log.error("daemon.bug", message=context.get("message"), error=repr(error), exc_info=error)
-
-
-def _make_folders(places: Places) -> None:
-    for folder in (places.state, places.run):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.chmod(0o700)
-    for folder in (places.inbox, places.outbox, places.workspaces):
-        folder.mkdir(parents=True, exist_ok=True)
 
 
 def _configure_log(places: Places, settings: Settings, keys: Keys) -> None:

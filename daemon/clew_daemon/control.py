@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
+import select
 import socket
+import stat
 import struct
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import structlog
 
+from clew_daemon.folders import FolderError
 from clew_shared import protocol
 
 if TYPE_CHECKING:
@@ -27,6 +32,7 @@ log = structlog.get_logger()
 SOCKET = "control.sock"
 CLIENTS_MAX = 32
 IDLE_TIMEOUT_S = 60.0
+SO_PEERPIDFD = 77  # asm-generic/socket.h
 _UCRED = struct.Struct("3i")
 
 Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -44,19 +50,31 @@ class Control:
         self._handlers = handlers
         self._server: asyncio.Server | None = None
         self._clients: set[asyncio.Task[None]] = set()
+        self._refused = 0
+        self._told_at = float("-inf")
 
     async def start(self) -> None:
-        """Listen; a socket that a dead daemon left is replaced (the lock says that none lives)."""
+        """Listen; a socket that a dead daemon left is replaced (the lock says that none lives).
+
+        Raises FolderError where something else lies in its place.
+        """
         if self._server:
             return
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
+        self._remove_stale()
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         _bind(sock, self._path)
         self._path.chmod(0o600)
         self._server = await asyncio.start_unix_server(
             self._connected, sock=sock, limit=protocol.LINE_BYTES_MAX
         )
+
+    def _remove_stale(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISSOCK(self._path.lstat().st_mode):
+                raise FolderError(
+                    f"{self._path} is in the place of the control socket: move it away"
+                )
+            self._path.unlink()
 
     async def stop(self) -> None:
         """Listen no more, and end what is connected."""
@@ -77,25 +95,38 @@ class Control:
         try:
             refusal = _refusal(writer.get_extra_info("socket"), len(self._clients))
             if refusal:
-                log.warning("control.refused", reason=refusal)
+                self._tell(refusal)
                 writer.write(protocol.error(None, protocol.INVALID_REQUEST, refusal))
             else:
                 await self._serve(reader, writer)
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # a client that goes away or floods is its own loss
+        except (OSError, TimeoutError):
+            pass  # a client that goes away is its own loss
         finally:
             self._clients.discard(task)
             writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
-            async with asyncio.timeout(IDLE_TIMEOUT_S):
-                line = await reader.readline()
-            if not line:
+            try:
+                async with asyncio.timeout(IDLE_TIMEOUT_S):
+                    line = await reader.readuntil(b"\n")
+            except asyncio.IncompleteReadError:
+                return
+            except asyncio.LimitOverrunError:
+                message = f"a line of over {protocol.LINE_BYTES_MAX} bytes"
+                writer.write(protocol.error(None, protocol.PARSE_ERROR, message))
                 return
             writer.write(await self._answer(line))
             async with asyncio.timeout(IDLE_TIMEOUT_S):
                 await writer.drain()
+
+    def _tell(self, refusal: str) -> None:
+        """Log a refusal, one a second at the most: who is refused may come again and again."""
+        self._refused += 1
+        now = time.monotonic()
+        if now >= self._told_at + 1:
+            log.warning("control.refused", reason=refusal, times=self._refused)
+            self._refused, self._told_at = 0, now
 
     def _handler(self, method: str, params: Any) -> Handler:
         handler = self._handlers.get(method)
@@ -140,9 +171,26 @@ def _refusal(sock: Any, clients: int) -> str:
     pid, uid, _ = _UCRED.unpack(credentials)
     if uid not in (os.getuid(), 0):
         return f"user {uid} is not the daemon's user"
-    if pid == 0 or _descends(pid):
+    if pid == 0 or _descends(pid) or _gone(sock):
         return "workers may not use the control socket"
     return ""
+
+
+def _gone(sock: Any) -> bool:
+    """Tell whether who connected has ended: then its number may by now be somebody else's.
+
+    Asked after the number was looked up. Kernels before 6.5 cannot say; there it counts as alive.
+    """
+    try:
+        pidfd = sock.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD)
+    except OSError as error:
+        return error.errno == errno.ESRCH
+    try:
+        ended = select.poll()
+        ended.register(pidfd, select.POLLIN)
+        return bool(ended.poll(0))
+    finally:
+        os.close(pidfd)
 
 
 def _descends(pid: int) -> bool:

@@ -9,6 +9,8 @@ import fcntl
 import os
 from typing import TYPE_CHECKING, Self
 
+from clew_daemon.folders import make_private
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -53,11 +55,9 @@ class Lock:
 def acquire(run: Path) -> Lock:
     """Lock the folder `run`, which is made (mode 0700) if absent, for this daemon.
 
-    Raises LockHeld when another process has it, OSError when the folder cannot be used.
+    Raises LockHeld when another process has it, FolderError or OSError when the folder cannot be used.
     """
-    run.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if run.stat().st_mode & 0o077:
-        run.chmod(0o700)
+    make_private(run)
     path = run / PID_FILE
     for _ in range(MAX_ATTEMPTS):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -88,7 +88,7 @@ def test_the_file_that_was_opened_is_judged_and_no_other_one(tmp_path, monkeypat
 def test_a_key_file_of_another_user_is_refused(tmp_path):
     path = file_with(tmp_path / "key")
     os.chown(path, 12345, 12345)
-    with pytest.raises(KeyFileError, match="belongs to user 12345.*chown"):
+    with pytest.raises(KeyFileError, match=r"belongs to user 12345.*chown"):
         read_key(path)
 
 

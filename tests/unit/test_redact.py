@@ -72,8 +72,7 @@ GONE = [
         "[redacted]",
     ),
     (
-        "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n"
-        f"{BODY}\n-----END RSA PRIVATE KEY-----",
+        f"-----BEGIN RSA PRIVATE KEY-----\nDEK-Info: A-B,00\n\n{BODY}\n-----END RSA PRIVATE KEY-----",
         "[redacted]",
     ),
     (f"-----BEGIN PRIVATE KEY-----\n{BODY}\n{BODY}", "[redacted]"),
@@ -244,15 +243,12 @@ def test_a_key_in_use_is_nowhere_in_any_text(before, after, seed):
         assert key not in redact(text)
 
 
-PIECES = st.lists(
-    st.sampled_from(
-        ["sk-", "eyJ", ".", "a", "aaaaaaaa", "1", "_", "-", "api_key", "=", ":", "'", '"', "\\", " "]
-        + ["://", "@", "-----BEGIN ", "PRIVATE KEY-----", "-----END ", "bearer ", "authorization", "\n"]
-        + ["machine ", "login ", "password ", "cookie:", "ghp_", "AKIA", "xoxb-", KEY[:20], KEY[12:40]]
-    ),
-    min_size=1,
-    max_size=6,
-)  # fmt: skip
+PARTS = (
+    *("sk-", "eyJ", ".", "a", "aaaaaaaa", "1", "_", "-", "api_key", "=", ":", "'", '"', "\\", " "),
+    *("://", "@", "-----BEGIN ", "PRIVATE KEY-----", "-----END ", "bearer ", "authorization", "\n"),
+    *("machine ", "login ", "password ", "cookie:", "ghp_", "AKIA", "xoxb-", KEY[:20], KEY[12:40]),
+)
+PIECES = st.lists(st.sampled_from(PARTS), min_size=1, max_size=6)
 
 
 @settings(deadline=None, max_examples=30)

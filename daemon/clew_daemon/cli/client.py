@@ -17,6 +17,7 @@ from clew_daemon.cli.errors import EXIT_NO_DAEMON, CliError
 if TYPE_CHECKING:
     from pathlib import Path
 
+QUEUE_FULL_S = 0.01
 CONNECT_S = 2.0
 ANSWER_S = 30.0
 ANSWER_BYTES_MAX = 64 << 20
@@ -80,7 +81,7 @@ def _connected(path: Path) -> socket.socket:
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     channel.settimeout(CONNECT_S)
     try:
-        _connect(channel, path)
+        _connect_in_turn(channel, path)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         channel.close()
         raise NoDaemon from None
@@ -93,16 +94,26 @@ def _connected(path: Path) -> socket.socket:
     return channel
 
 
-def _connect(channel: socket.socket, path: Path) -> None:
-    """Connect, also where the path is longer than a socket address takes: by its folder."""
-    if len(os.fsencode(path)) <= ADDRESS_BYTES_MAX:
-        channel.connect(str(path))
-        return
+def _connect_in_turn(channel: socket.socket, path: Path) -> None:
+    """Connect, again and again where so many wait to be accepted that the kernel takes no more."""
+    deadline = time.monotonic() + CONNECT_S
+    while not _connect(channel, path):
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(QUEUE_FULL_S)
+
+
+def _connect(channel: socket.socket, path: Path) -> bool:
+    """Connect, also where the path is longer than a socket address takes: by its folder; False to try again."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        channel.connect(f"/proc/self/fd/{folder}/{path.name}")
+        short = len(os.fsencode(path)) <= ADDRESS_BYTES_MAX
+        channel.connect(str(path) if short else f"/proc/self/fd/{folder}/{path.name}")
+    except BlockingIOError:
+        return False
     finally:
         os.close(folder)
+    return True
 
 
 def _line(channel: socket.socket, deadline: float) -> bytes:

@@ -1,0 +1,233 @@
+"""Who may speak to the daemon, where its socket may lie, and what nonsense on it costs."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from harness import DEADLINE_S
+
+from clew_daemon.folders import FolderError, make_private
+
+OTHER_UID = 12345
+LINE_BYTES_MAX = 1 << 20
+
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be somebody else")
+
+ASK = """
+import os, socket, sys
+os.setgroups([]); os.setgid({uid}); os.setuid({uid})
+sock = socket.socket(socket.AF_UNIX)
+sock.connect(sys.argv[1])
+sock.sendall(b'{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{}}}}\\n')
+print(sock.makefile().readline())
+"""
+
+
+def socket_of(clew):
+    return clew.home / "run" / "control.sock"
+
+
+def connect(clew):
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect(str(socket_of(clew)))  # waits its turn, where one with a deadline would be refused
+    sock.settimeout(DEADLINE_S)
+    return sock
+
+
+def answer(sock):
+    with sock.makefile("rb") as lines:
+        return json.loads(lines.readline())
+
+
+def open_to_all(clew):
+    """Undo what keeps others out by mode, so that only the question of who calls is left."""
+    socket_of(clew).chmod(0o666)
+    for folder in socket_of(clew).parents:
+        with contextlib.suppress(OSError):
+            if not folder.stat().st_mode & 0o001:
+                folder.chmod(folder.stat().st_mode | 0o011)
+
+
+def test_socket_and_folders_are_the_users_alone(clew):
+    clew.start()
+    assert socket_of(clew).stat().st_mode & 0o777 == 0o600
+    for name in ("run", "state"):
+        assert (clew.home / name).stat().st_mode & 0o777 == 0o700
+
+
+@root_only
+def test_another_user_is_refused_even_where_the_modes_would_let_them_in(clew):
+    clew.start()
+    open_to_all(clew)
+    done = subprocess.run(
+        [sys.executable, "-c", ASK.format(uid=OTHER_UID), str(socket_of(clew))],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+        cwd="/",
+    )
+    assert f"user {OTHER_UID} is not the daemon's user" in done.stdout, done.stderr
+    assert clew.wait("control.refused")["times"] == 1
+    assert clew.answers()
+
+
+def test_a_worker_is_refused_also_when_it_has_left_its_process_behind(clew):
+    connects = f"""
+        hello()
+        def ask():
+            sock = socket.socket(socket.AF_UNIX)
+            sock.connect({str(socket_of(clew))!r})
+            try:
+                sock.sendall(b'{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{}}}}\\n')
+            except BrokenPipeError:
+                pass  # refused already
+            return sock
+        ours, theirs = socket.socketpair()
+        if os.fork() == 0:
+            asked = ask()
+            socket.send_fds(theirs, [b"x"], [asked.fileno()])
+            os._exit(0)
+        _, (fd,), _, _ = socket.recv_fds(ours, 1, 1)
+        os.wait()
+        say([ask().makefile().readline(), socket.socket(fileno=fd).makefile().readline()])
+        done()
+    """
+    clew.configure({"sandbox.mode": "off"})  # nothing but the socket's own question stands between
+    agent = clew.agent("caller", connects, own_tools=True)
+    goal = clew.start().submit(f"---\nagent: {agent}\n---\nCall\n")
+    (heard,) = clew.said(goal)
+    assert all("workers may not use the control socket" in line for line in heard)
+
+
+# -- where it may lie
+
+
+def test_a_folder_that_others_may_write_is_refused_with_what_to_do(tmp_path):
+    folder = tmp_path / "run"
+    for mode in (0o770, 0o702):
+        folder.mkdir(exist_ok=True)
+        folder.chmod(mode)
+        with pytest.raises(FolderError, match="chmod 700"):
+            make_private(folder)
+
+
+@root_only
+def test_a_folder_or_a_link_of_another_user_is_refused(tmp_path):
+    (tmp_path / "theirs").mkdir(mode=0o700)
+    os.chown(tmp_path / "theirs", OTHER_UID, OTHER_UID)
+    (tmp_path / "mine").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    os.chown(tmp_path / "link", OTHER_UID, OTHER_UID, follow_symlinks=False)
+    for name in ("theirs", "link"):
+        with pytest.raises(FolderError, match=f"user {OTHER_UID}"):
+            make_private(tmp_path / name)
+
+
+def test_a_link_of_ones_own_is_followed_and_what_is_behind_it_is_closed(tmp_path):
+    (tmp_path / "disk").mkdir(mode=0o755)
+    (tmp_path / "run").symlink_to(tmp_path / "disk")
+    make_private(tmp_path / "run")
+    assert (tmp_path / "disk").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_link_to_nowhere_and_a_file_are_no_folders(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    for name in ("link", "file"):
+        with pytest.raises(OSError, match=name):
+            make_private(tmp_path / name)
+
+
+def test_a_daemon_says_in_a_line_why_it_does_not_use_its_run_folder(clew):
+    (clew.home / "run").mkdir()
+    (clew.home / "run").chmod(0o777)
+    clew.start(ready=False)
+    assert clew.daemon.wait(DEADLINE_S) == 78
+    said = clew.log.read_text()
+    assert "can be written by others" in said
+    assert "Traceback" not in said
+
+
+def test_a_stale_socket_is_replaced_and_what_is_none_is_named(clew):
+    (clew.home / "run").mkdir(mode=0o700)
+    stale = socket.socket(socket.AF_UNIX)
+    stale.bind(str(socket_of(clew)))
+    stale.close()
+    clew.start()
+    assert clew.answers()
+    clew.stop()
+    socket_of(clew).mkdir()
+    clew.start(ready=False)
+    assert clew.daemon.wait(DEADLINE_S) == 78
+    assert "in the place of the control socket" in clew.log.read_text()
+
+
+def test_a_link_in_the_place_of_the_socket_is_not_followed(clew):
+    (clew.home / "run").mkdir(mode=0o700)
+    precious = clew.folder / "precious"
+    precious.write_text("mine")
+    socket_of(clew).symlink_to(precious)
+    clew.start(ready=False)
+    assert clew.daemon.wait(DEADLINE_S) == 78
+    assert precious.read_text() == "mine"
+
+
+# -- what comes over it
+
+
+def memory_kb(pid):
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0])
+
+
+def test_huge_lines_half_lines_and_many_clients_cost_little_and_the_daemon_answers(clew):
+    clew.start()
+    before_kb = memory_kb(clew.daemon.pid)
+    with contextlib.ExitStack() as stack:
+        for _ in range(20):  # half lines that stay open
+            sock = stack.enter_context(connect(clew))
+            sock.sendall(b'{"jsonrpc": "2.0", "id": 1, ' + b" " * 200_000)
+        for _ in range(5):  # lines without an end
+            sock = stack.enter_context(connect(clew))
+            with contextlib.suppress(OSError):
+                for _ in range(64):
+                    sock.sendall(b"x" * LINE_BYTES_MAX)
+            with contextlib.suppress(OSError):
+                assert "over" in answer(sock)["error"]["message"]
+        assert clew.answers()
+    for _ in range(2000):
+        connect(clew).close()
+    clew.until(clew.answers, "an answer after two thousand clients")
+    assert memory_kb(clew.daemon.pid) - before_kb < 100_000
+
+
+def test_more_clients_than_are_served_are_told_so_and_the_log_of_it_is_no_flood(clew):
+    clew.start()
+    began = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(connect(clew)) for _ in range(32)]
+        for sock in held:  # served: each has had an answer
+            sock.sendall(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{}}\n')
+            assert answer(sock)["result"]["ready"]
+        for _ in range(300):
+            with connect(clew) as one_more:
+                assert "too many clients" in answer(one_more)["error"]["message"]
+    clew.until(clew.answers, "an answer when they are gone")
+    assert 1 <= len(clew.seen("control.refused")) <= time.monotonic() - began + 1
+
+
+def test_a_line_of_exactly_the_limit_is_answered_and_one_byte_more_is_not(clew):
+    clew.start()
+    head, tail = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"pad":"', b'"}}\n'
+    for more, word in ((0, "result"), (1, "error")):
+        with connect(clew) as sock:
+            pad = LINE_BYTES_MAX - len(head) - len(tail) + more
+            sock.sendall(head + b"x" * pad + tail)
+            assert word in answer(sock)
