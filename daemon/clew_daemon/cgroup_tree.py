@@ -46,8 +46,8 @@ def why_not_delegated(group: Path, manager: Callable[[Path], bool]) -> str:
     """Say why a group is not this process's to divide, "" where it is.
 
     It is where systemd has marked it, where it is the root of a container's own view, where it
-    belongs to this user and what is above it does not, or where the user's `manager` says so: that
-    of systemd 252 marks nothing. That it is writable says nothing: root may write everywhere, and
+    belongs to this user and what is above it does not, or where the user's `manager` says so: it
+    marks nothing itself (252 and 257). That it is writable says nothing: root may write everywhere, and
     a user's manager owns every group of the session.
     """
     if not (group / "cgroup.kill").exists():  # the kernel's own root has none, either

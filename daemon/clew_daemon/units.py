@@ -50,12 +50,20 @@ Delegate=yes
 OOMPolicy=continue
 
 # What holds in a user unit without a user namespace, and leaves the workers' own sandboxes alone:
-# those need Landlock, seccomp and namespaces, so no SystemCallFilter= and no RestrictNamespaces=.
-# ProtectSystem=, ProtectHome=, PrivateTmp= and UMask= are not here: agents work in the home, and
-# their files are the user's.
+# those make user, PID, mount and network namespaces, and system calls of @mount and @sandbox.
+# The rest (Protect*=, Private*=, MemoryDenyWriteExecute=, ...) is not here: docs/operations.md says why.
 NoNewPrivileges=yes
 LockPersonality=yes
 RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictNamespaces=user pid mnt net
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+SystemCallArchitectures=native
+SystemCallFilter=~@clock @cpu-emulation @keyring @module @obsolete @raw-io @reboot @swap
+SystemCallErrorNumber=EPERM
+KeyringMode=private
+# A core of the daemon would hold the keys.
+LimitCORE=0
 
 [Install]
 WantedBy=default.target

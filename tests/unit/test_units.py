@@ -66,6 +66,18 @@ def test_the_unit_keeps_the_promises_of_the_contract():
     assert "ExecReload" not in unit
 
 
+def test_the_unit_leaves_the_workers_what_their_sandboxes_are_made_of():
+    unit = values(unit_text())
+    assert unit["NoNewPrivileges"] == "yes"
+    assert unit["RestrictNamespaces"].split() == ["user", "pid", "mnt", "net"]
+    refused = unit["SystemCallFilter"]
+    assert refused.startswith("~")
+    assert not {"@mount", "@sandbox", "@privileged", "@resources"} & set(refused[1:].split())
+    assert unit["SystemCallErrorNumber"] == "EPERM"  # a refused call ends no program
+    for name in ("MemoryDenyWriteExecute", "ProtectControlGroups", "PrivateUsers"):
+        assert name not in unit
+
+
 def test_managers_that_know_notify_reload_get_it_and_the_others_notify():
     lines = unit_text().splitlines()
     at = lines.index("Type=notify")
