@@ -303,7 +303,7 @@ class App:
         states, running = self._daemon.book.states(), self._supervisor.running
         now = time.time()
         if params.get("goal"):
-            state = self._people.find(params).state
+            state = (await self._people.whole(params)).state
             waits = schedule.waits_for(state, states, running, now)
             detail = goal_detail(state)
             return {"daemon": self._view(), "goal": detail | ({"reason": waits} if waits else {})}
@@ -383,10 +383,14 @@ class App:
             await asyncio.sleep(interval_s)
 
     async def _sweep(self) -> None:
-        """Reap and end what cells leave behind, as a second line."""
+        """Reap what cells leave behind, as a second line; set down goals that nobody works on any more."""
         while True:
             await asyncio.sleep(self._settings.daemon.sweep_s)
             self._daemon.children.sweep()
+            for goal in list(self._daemon.book.cores):
+                if not self._supervisor.uses(goal) and not self._daemon.publisher.keeps(goal):
+                    self._daemon.book.set_down(goal)
+                    await asyncio.sleep(0)  # many may have ended: others come between
 
     async def _retain(self) -> None:
         """Let goals go that ended more than `keep_days` ago."""

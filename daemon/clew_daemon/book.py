@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon import eventlog
-from clew_daemon.store import SNAPSHOT_EVERY, load_states
+from clew_daemon.store import SNAPSHOT_EVERY, load_state, load_states
 from clew_shared import events as ev
 from clew_shared.core import Core, Recorded
 from clew_shared.ledger import Entry, Ledger
 from clew_shared.settings import RunbookAgent
-from clew_shared.state import STATE_VERSION, State, dump
+from clew_shared.state import STATE_VERSION, State, outline, pack
 
 if TYPE_CHECKING:
     from clew_shared.settings import Settings
@@ -38,14 +38,39 @@ class Book:
         self._heard: deque[tuple[str, list[Recorded]]] = deque()
         self._last = ledger.last_seq()
         self._since_snapshot: dict[str, int] = {}
+        self.outlined: set[str] = set()  # settled goals, of which only the outline is in memory
         self.cores: dict[str, Core] = {
-            goal: self._core(state) for goal, state in load_states(ledger).items()
+            goal: self._core(state) for goal, state in load_states(ledger, self._kept).items()
         }
         self.identities = {c.state.identity for c in self.cores.values() if c.state.identity}
 
     def states(self) -> dict[str, State]:
         """Give the states of all goals, in the order of their acceptance."""
         return {goal: core.state for goal, core in self.cores.items()}
+
+    def set_down(self, goal: str) -> None:
+        """Keep only the outline of a settled goal in memory, and a snapshot of all of it."""
+        core = self.cores[goal]
+        if core.state.settled and goal not in self.outlined and goal not in self._commits:
+            if self._since_snapshot.get(goal, 1):
+                self._keep(core)
+            self._since_snapshot[goal] = 0
+            core.state = self._kept(core.state)
+
+    async def whole(self, goal: str) -> Core:
+        """Give a goal's core with all of its state, read again where only the outline was kept."""
+        if goal in self.outlined:
+            state = await asyncio.to_thread(load_state, self.ledger, goal)
+            if goal in self.outlined:  # nobody else was quicker
+                self.outlined.discard(goal)
+                self.cores[goal].state = state
+        return self.cores[goal]
+
+    def _kept(self, state: State) -> State:
+        if not state.settled:
+            return state
+        self.outlined.add(state.goal_id)
+        return outline(state)
 
     def adopt(self, settings: Settings) -> None:
         """Go by other thresholds from now on."""
@@ -100,6 +125,8 @@ class Book:
         """Let go of an ended goal; the ledger keeps what `verify` needs of it."""
         core = self.cores.pop(goal)
         self.identities.discard(core.state.identity)
+        self.outlined.discard(goal)
+        self._since_snapshot.pop(goal, None)
         await self.ledger.purge(goal)
 
     async def emit_own(self, events: list[ev.Event]) -> None:
@@ -138,6 +165,8 @@ class Book:
         if not records:
             return
         goal = core.state.goal_id
+        if goal in self.outlined:
+            raise AssertionError(f"{goal} was set down, and is no fold to go on from")
         entries = [Entry("", r.event.kind, ev.encode(r.event)) for r in own]
         entries += [Entry(goal, r.event.kind, ev.encode(r.event), r.output) for r in records]
         seqs, done = self.ledger.append(entries)
@@ -169,19 +198,23 @@ class Book:
                 listener(goal, records)
 
     def _snapshot(self, core: Core, events: int) -> None:
-        """Keep a snapshot now and then, and when a goal rests; behind the events, awaited by nobody."""
+        """Keep a snapshot now and then; behind the events, awaited by nobody."""
         goal = core.state.goal_id
         since = self._since_snapshot.get(goal, 0) + events
         if since >= SNAPSHOT_EVERY:
             since = 0
-            task = asyncio.ensure_future(
-                self.ledger.snapshot(goal, core.state.seq, STATE_VERSION, dump(core.state))
-            )
-            self._tasks.add(task)
-            task.add_done_callback(self._kept)
+            self._keep(core)
         self._since_snapshot[goal] = since
 
-    def _kept(self, task: asyncio.Future[Any]) -> None:
+    def _keep(self, core: Core) -> None:
+        state = core.state
+        task = asyncio.ensure_future(
+            self.ledger.snapshot(state.goal_id, state.seq, STATE_VERSION, pack(state))
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._written)
+
+    def _written(self, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # a failed ledger is told by `on_state`; a snapshot may be missing

@@ -42,9 +42,13 @@ class People:
         hint = closest(name, list(cores))
         raise ControlError(f"no goal {name!r}" + (f"; did you mean {hint}?" if hint else ""))
 
+    async def whole(self, params: dict[str, Any]) -> Core:
+        """Find a goal, with all of its state; raises ControlError."""
+        return await self._d.book.whole(self.find(params).state.goal_id)
+
     async def feedback(self, params: dict[str, Any]) -> dict[str, Any]:
         """Record a correction; the agent is shown it, and a blocked goal goes on."""
-        core, text = self.find(params), params.get("text")
+        core, text = await self.whole(params), params.get("text")
         if not isinstance(text, str) or not text.strip():
             raise ControlError("the feedback is empty")
         if len(text) > FEEDBACK_CHARS_MAX:
@@ -69,7 +73,7 @@ class People:
 
     async def unblock(self, params: dict[str, Any]) -> dict[str, Any]:
         """Lift the blocks of a signature."""
-        core, signature = self.find(params), params.get("signature")
+        core, signature = await self.whole(params), params.get("signature")
         blocked = core.state.blocked_actions
         if signature not in blocked:
             there = "; ".join(blocked[:10]) or "none"
@@ -79,7 +83,7 @@ class People:
 
     async def pause(self, params: dict[str, Any]) -> dict[str, Any]:
         """Stop a goal's worker until `resume`."""
-        core = self.find(params)
+        core = await self.whole(params)
         rests = core.state.ended or core.state.goal.status == GoalStatus.BLOCKED
         if rests or core.state.paused:
             raise ControlError(f"{core.state.goal_id} is {_status(core)}; nothing to pause")
@@ -88,7 +92,7 @@ class People:
 
     async def resume(self, params: dict[str, Any]) -> dict[str, Any]:
         """Let a paused, waiting or blocked goal go on."""
-        core = self.find(params)
+        core = await self.whole(params)
         status = core.state.goal.status
         if status not in (GoalStatus.WAITING, GoalStatus.BLOCKED):
             raise ControlError(f"{core.state.goal_id} is {status}; nothing to resume")
@@ -98,7 +102,7 @@ class People:
 
     async def cancel(self, params: dict[str, Any]) -> dict[str, Any]:
         """End a goal, and its worker."""
-        core = self.find(params)
+        core = await self.whole(params)
         if core.state.ended:
             raise ControlError(f"{core.state.goal_id} is already {core.state.goal.status}")
         ended = ev.GoalEnded(at=time.time(), status="cancelled", reason="cancelled by a person")
@@ -107,7 +111,7 @@ class People:
 
     async def retry(self, params: dict[str, Any]) -> dict[str, Any]:
         """Take up a goal that failed, was cancelled or is blocked, from where it was."""
-        core = self.find(params)
+        core = await self.whole(params)
         if core.state.goal.status not in RETRIED:
             raise ControlError(f"{core.state.goal_id} is {_status(core)}; nothing to retry")
         await self._requeue(core, "retry", reopen=True)

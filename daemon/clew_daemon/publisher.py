@@ -44,6 +44,7 @@ class _Goal:
     timer: asyncio.Handle | None = None
     due: float = 0.0
     idle: asyncio.Event = field(default_factory=asyncio.Event)
+    last: bool = False  # nothing more is to come: let go once it is written
     writing: bool = False
     again: bool = False
     said: str = ""
@@ -71,6 +72,8 @@ class Publisher:
         if kept is None:
             return
         kept.backlog += records
+        state = self._book.cores[goal].state
+        kept.last = state.settled and records[-1].seq == state.seq
         if kept.fold:
             _digest(kept, after=0)
         elif len(kept.backlog) > BACKLOG_MAX:
@@ -80,6 +83,10 @@ class Publisher:
             isinstance(r.event, ev.ActionBlocked) for r in records
         )
         self._soon(goal, 0.0 if urgent else EVERY_S)
+
+    def keeps(self, goal: str) -> bool:
+        """Tell whether a goal's files are being kept."""
+        return goal in self._goals
 
     async def settle(self, goal: str) -> None:
         """Wait until what is known has been written, as far as it can be."""
@@ -139,6 +146,8 @@ class Publisher:
                 kept.idle.set()
                 if passing and goal in self._goals:
                     self._soon(goal, AGAIN_S)
+                elif kept.last and kept.timer is None:
+                    self._goals.pop(goal, None)
 
     async def _write_once(self, goal: str, kept: _Goal) -> None:
         loop = asyncio.get_running_loop()

@@ -11,10 +11,10 @@ from clew_shared import events as ev
 from clew_shared.fold import apply
 from clew_shared.ledger import LedgerCorrupt
 from clew_shared.publish import HistoryFold, history_view
-from clew_shared.state import STATE_VERSION, State, load
+from clew_shared.state import STATE_VERSION, State, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from clew_shared.ledger import Row
 
@@ -41,15 +41,17 @@ class Readable(Protocol):
 def load_state(ledger: Readable, goal: str) -> State:
     """Give a goal's state as of its last recorded event."""
     found = ledger.latest_snapshot(goal, STATE_VERSION)
-    state, after = (load(found[1]), found[0]) if found else (State(goal_id=goal), 0)
+    state, after = (unpack(found[1]), found[0]) if found else (State(goal_id=goal), 0)
     for row in ledger.read(goal, after):
         apply(state, ev.decode(row.body), row.seq)
     return state
 
 
-def load_states(ledger: Readable) -> dict[str, State]:
-    """Give the states of all goals, in the order of their acceptance."""
-    states = [load_state(ledger, goal) for goal in ledger.goals() if goal]
+def load_states(
+    ledger: Readable, kept: Callable[[State], State] = lambda state: state
+) -> dict[str, State]:
+    """Give what is `kept` of the states of all goals, in the order of their acceptance."""
+    states = [kept(load_state(ledger, goal)) for goal in ledger.goals() if goal]
     return {s.goal_id: s for s in sorted(states, key=lambda s: s.accepted_seq)}
 
 

@@ -101,6 +101,10 @@ class Supervisor:
         """The goals that have a worker, or are about to."""
         return list(self._runs)
 
+    def uses(self, goal: str) -> bool:
+        """Tell whether the goal has a worker, or is about to."""
+        return goal in self._runs
+
     def session(self, goal: str) -> Session | None:
         """Give a goal's live session."""
         return self._sessions.get(goal)

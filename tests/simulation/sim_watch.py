@@ -10,7 +10,7 @@ import invariants as hold
 
 from clew_shared import events as ev
 from clew_shared.fold import apply
-from clew_shared.state import EVERYWHERE, State, dump
+from clew_shared.state import EVERYWHERE, State, dump, outline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -153,9 +153,10 @@ class Watch:
         self._hold(_same_goals, sorted(book.cores), sorted(g for g in rows if g))
         for goal, core in book.cores.items():
             self.goals[goal] = self._replayed(goal, rows[goal])
-            whole = dump(self.goals[goal].state)
+            whole = self.goals[goal].state
+            told = dump(outline(whole) if goal in book.outlined else whole)
             self._hold(
-                hold.a_snapshot_and_its_tail_are_the_whole_fold, goal, dump(core.state), whole
+                hold.a_snapshot_and_its_tail_are_the_whole_fold, goal, dump(core.state), told
             )
 
     def _replayed(self, goal: str, rows: Iterable[Row]) -> Goal:

@@ -16,8 +16,8 @@ async def _heard_at_once(_book, _core):
 def _forgets_blocks_at_restart(monkeypatch):
     loaded = book.load_states
 
-    def load(ledger):
-        states = loaded(ledger)
+    def load(ledger, kept):
+        states = loaded(ledger, kept)
         for state in states.values():
             state.scope.blocks.clear()
         return states

@@ -16,7 +16,7 @@ from clew_shared.ledger import Fault, LedgerError, Reader
 from clew_shared.ledger import verify as verify_record
 from clew_shared.playbook import record
 from clew_shared.playbook.playbook import Playbook
-from clew_shared.state import STATE_VERSION, State, as_dict, load
+from clew_shared.state import STATE_VERSION, State, as_dict, unpack
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +80,7 @@ def _goal_fault(reader: Reader, goal: str) -> Fault | None:
 
 def _differs(state: State, snapshot: bytes) -> str:
     try:
-        kept = as_dict(load(snapshot))
+        kept = as_dict(unpack(snapshot))
     except ValueError:
         return "the snapshot cannot be read"
     folded = as_dict(state)
