@@ -155,6 +155,7 @@ def _notes(found: GoalFile) -> str:
 
 
 def _free_id(daemon: Daemon, description: str) -> str:
-    while (goal := goal_id(description, secrets.token_hex(TOKEN_BYTES))) in daemon.book.cores:
+    taken = daemon.book.cores.keys() | daemon.book.gone
+    while (goal := goal_id(description, secrets.token_hex(TOKEN_BYTES))) in taken:
         pass
     return goal

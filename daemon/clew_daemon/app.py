@@ -40,6 +40,7 @@ from clew_daemon.people import People
 from clew_daemon.playbook import Playbook
 from clew_daemon.publisher import Publisher
 from clew_daemon.reload import reload
+from clew_daemon.retention import Retention
 from clew_daemon.reviewer import PRUNE_EVERY_S, Reviewer
 from clew_daemon.service import Notifier, without_notify
 from clew_daemon.slots import Slots
@@ -49,7 +50,6 @@ from clew_shared.ledger import Ledger, LedgerError, LedgerFailed, LedgerState, L
 from clew_shared.ledger.writer import SLOW_S
 from clew_shared.playbook.deltas import VERDICTS_MIN
 from clew_shared.publish import goal_detail, status_view
-from clew_shared.removal import remove_tree
 from clew_shared.settings import LlmAgent, SettingsError
 
 if TYPE_CHECKING:
@@ -65,7 +65,6 @@ LOG_FILE = "clew.log"
 LEDGER_CLOSE_S = 10.0
 STATUS_EVERY_S = 1.0
 SLOW_EVERY_S = 60.0
-DAY_S = 86_400.0
 LLM_MODULES = ("clew_worker.agent.llm", "openai")
 NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG")
 
@@ -165,6 +164,7 @@ class App:
         daemon.playbook.load()
         self._supervisor = Supervisor(daemon)
         self._reviewer = Reviewer(daemon)
+        self._retention = Retention(daemon, self._supervisor)
         people = People(daemon, self._supervisor)
         self._people = people
         control = Control(self._places.run, self._handlers(people))
@@ -200,7 +200,7 @@ class App:
             self._reloads(),
             self._tell(),
             self._sweep(),
-            self._retain(),
+            self._retention.run(),
             self._prune(),
         ):
             self._tasks.append(asyncio.ensure_future(coroutine))
@@ -387,26 +387,7 @@ class App:
         while True:
             await asyncio.sleep(self._settings.daemon.sweep_s)
             self._daemon.children.sweep()
-            for goal in list(self._daemon.book.cores):
-                if not self._supervisor.uses(goal) and not self._daemon.publisher.keeps(goal):
-                    self._daemon.book.set_down(goal)
-                    await asyncio.sleep(0)  # many may have ended: others come between
-
-    async def _retain(self) -> None:
-        """Let goals go that ended more than `keep_days` ago."""
-        while True:
-            oldest = time.time() - self._daemon.settings.ledger.keep_days * DAY_S
-            for goal, core in list(self._daemon.book.cores.items()):
-                if (
-                    core.state.goal.status in ("completed", "failed", "cancelled")
-                    and core.state.updated_at < oldest
-                ):
-                    await self._daemon.book.forget(goal)
-                    folder = self._places.state / "goals" / goal
-                    with contextlib.suppress(OSError):
-                        await asyncio.to_thread(remove_tree, folder)
-                    log.info("goal.forgotten", goal=goal)
-            await asyncio.sleep(DAY_S / 24)
+            await self._retention.set_down()
 
     async def _prune(self) -> None:
         """Archive strategies that have proved harmful, now and every hour."""

@@ -42,6 +42,7 @@ class Book:
         self.cores: dict[str, Core] = {
             goal: self._core(state) for goal, state in load_states(ledger, self._kept).items()
         }
+        self.gone = set(ledger.purged())
         self.identities = {c.state.identity for c in self.cores.values() if c.state.identity}
 
     def states(self) -> dict[str, State]:
@@ -127,6 +128,7 @@ class Book:
         self.identities.discard(core.state.identity)
         self.outlined.discard(goal)
         self._since_snapshot.pop(goal, None)
+        self.gone.add(goal)
         await self.ledger.purge(goal)
 
     async def emit_own(self, events: list[ev.Event]) -> None:

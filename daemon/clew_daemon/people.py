@@ -39,6 +39,10 @@ class People:
             return cores[found[0]]
         if found:
             raise ControlError(f"{name!r} could be any of: {', '.join(found[:10])}")
+        if name in self._d.book.gone:
+            raise ControlError(
+                f"{name} was let go: it had ended more than `[ledger] keep_days` before"
+            )
         hint = closest(name, list(cores))
         raise ControlError(f"no goal {name!r}" + (f"; did you mean {hint}?" if hint else ""))
 

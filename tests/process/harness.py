@@ -6,6 +6,7 @@ process is made a subreaper, so that whatever outlives a daemon becomes its chil
 
 import contextlib
 import ctypes
+import io
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from clew_daemon import cli
 from clew_daemon.cli.client import NoDaemon, call
 
 DEADLINE_S = 60.0
@@ -239,6 +241,14 @@ class Clew:
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout if code == 0 else done.stdout + done.stderr
+
+    def cli(self, *args: str, code: int = 0) -> str:
+        """Run the command line within this process, which saves a start of Python; all it printed."""
+        said = io.StringIO()
+        said.reconfigure = lambda **_: None
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            assert cli.run(["--home", str(self.home), *args]) == code, said.getvalue()
+        return said.getvalue()
 
     def verified(self) -> bool:
         return bool(json.loads(self.clew("verify", "--json"))["ok"])

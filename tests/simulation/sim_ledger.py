@@ -166,6 +166,9 @@ class SimLedger:
         found = [row for row in rows if row.seq > after] if after else list(rows)
         return iter(found if limit is None else found[:limit])
 
+    def purged(self) -> list[str]:
+        return []
+
     def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None:
         found = self._disk.snapshots.get(goal)
         return (found[0], found[2]) if found and found[1] == version else None

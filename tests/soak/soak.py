@@ -35,10 +35,11 @@ CONFIG = {
 class Soak:
     """One run: `run` it, then look at `samples`, `deaths` and `ended`."""
 
-    def __init__(self, clew, *, seed: int, actions: int, goals: int) -> None:
+    def __init__(self, clew, *, seed: int, actions: int, goals: int, kill_every=KILL_EVERY) -> None:
         self.clew = clew
         self.chance = random.Random(seed)
         self.goals = goals
+        self.kill_every = kill_every
         self.each = actions / goals
         self.samples = []
         self.deaths = dict.fromkeys(VICTIMS, 0)
@@ -60,9 +61,8 @@ class Soak:
             self._hear()
             self._drop()
             self._look()
-            if self.actions >= self._kill_at:
-                self._kill()
-                self._kill_at = self.actions + self.chance.randint(*KILL_EVERY)
+            if self.actions >= self._kill_at and self._kill():
+                self._kill_at = self.actions + self.chance.randint(*self.kill_every)
             time.sleep(0.02)
 
     def _start(self) -> None:
@@ -106,14 +106,15 @@ class Soak:
 
     # -- deaths
 
-    def _kill(self) -> None:
+    def _kill(self) -> bool:
         victim = self.chance.choices(list(VICTIMS), VICTIMS.values())[0]
         if victim == "daemon":
             early = self._dropped - OUTSTANDING < self.goals * DAEMON_DEATHS_UNTIL
             if not early or self.deaths["daemon"] >= DAEMON_DEATHS:
                 victim = "agent"
-        if getattr(self, f"_kill_{victim}")():
-            self.deaths[victim] += 1
+        hit = bool(getattr(self, f"_kill_{victim}")())
+        self.deaths[victim] += hit
+        return hit
 
     def _kill_daemon(self) -> bool:
         self.clew.kill()

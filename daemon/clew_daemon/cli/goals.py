@@ -110,11 +110,11 @@ def context(
     from clew_daemon.cli.output import print_json, print_lines
     from clew_daemon.cli.printable import clean
     from clew_daemon.cli.prompted import prompted
-    from clew_daemon.cli.record import found, goal_ids, state
+    from clew_daemon.cli.record import named, state
     from clew_shared.compact import compact_context
 
     where = here(context)
-    name = found(goal, goal_ids(where))
+    name = named(where, goal)
     limit = max_chars or where.settings.context.max_chars
     text = compact_context(state(where, name), limit)
     if compact and not as_json:
@@ -142,9 +142,9 @@ def _all(where: Where) -> dict[str, Any]:
 
 def _one(where: Where, goal: str) -> dict[str, Any]:
     from clew_daemon.cli.client import ask
-    from clew_daemon.cli.record import found, goal_ids, state
+    from clew_daemon.cli.record import named, state
 
-    name = found(goal, goal_ids(where))
+    name = named(where, goal)
     answer = ask(where.socket, "status", goal=name)
     if answer is not None:
         return dict(answer)
@@ -155,9 +155,9 @@ def _one(where: Where, goal: str) -> dict[str, Any]:
 
 def _recorded(where: Where, goal: str) -> tuple[str, list[dict[str, Any]], list[dict[str, Any]]]:
     """Return a goal's full name, its actions and its loops."""
-    from clew_daemon.cli.record import found, goal_ids, opened
+    from clew_daemon.cli.record import named, opened
 
-    name = found(goal, goal_ids(where))
+    name = named(where, goal)
     with opened(where) as reader:
         if reader is None:
             return name, [], []
@@ -203,11 +203,11 @@ def _prompt_lines(shown: dict[str, Any]) -> list[Line]:
 
 def _reflected(where: Where, goal: str) -> tuple[str, list[dict[str, Any]]]:
     """Return a goal's full name and its iteration records."""
-    from clew_daemon.cli.record import found, goal_ids, opened
+    from clew_daemon.cli.record import named, opened
     from clew_shared import events as ev
     from clew_shared.iterations import KINDS, records_of
 
-    name = found(goal, goal_ids(where))
+    name = named(where, goal)
     with opened(where) as reader:
         rows = () if reader is None else reader.read(name)
         return name, records_of(ev.decode(row.body) for row in rows if row.kind in KINDS)

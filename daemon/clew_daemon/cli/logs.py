@@ -125,9 +125,9 @@ def _opened(path: Path) -> Any:
 
 
 def _named(context: typer.Context, goal: str) -> str:
-    from clew_daemon.cli.record import found, goal_ids
+    from clew_daemon.cli.record import named
 
-    return found(goal, goal_ids(here(context)))
+    return named(here(context), goal)
 
 
 def _wanted(lines: Iterable[bytes], goal: str | None) -> list[dict[str, Any]]:

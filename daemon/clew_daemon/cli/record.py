@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from clew_shared.state import State
 
 CANDIDATES_SHOWN = 8
+LET_GO = (
+    "was let go: it had ended more than `[ledger] keep_days` before; "
+    "what is left of it is its report in the outbox and its workspace"
+)
 
 
 @contextmanager
@@ -54,6 +58,16 @@ def goal_ids(where: Where) -> list[str]:
     """List the ids of all goals on record, sorted."""
     with opened(where) as reader:
         return [] if reader is None else [goal for goal in reader.goals() if goal]
+
+
+def named(where: Where, name: str) -> str:
+    """Return the id of the goal that is meant; CliError with what is near, or that it was let go."""
+    with opened(where) as reader:
+        ids = [] if reader is None else reader.goals()
+        gone = [] if reader is None else reader.purged()
+    if name in gone and name not in ids:
+        raise CliError(f"{name} {LET_GO}")
+    return found(name, ids)
 
 
 def found(name: str, ids: list[str]) -> str:

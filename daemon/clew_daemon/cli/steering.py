@@ -90,11 +90,11 @@ def _told(answer: dict[str, Any]) -> None:
 def _resolved(context: typer.Context, goal: str) -> str:
     """Return the goal's whole id; without a daemon that comes before a wrong name."""
     from clew_daemon.cli.client import call
-    from clew_daemon.cli.record import found, goal_ids
+    from clew_daemon.cli.record import named
 
     where = here(context)
     call(where.socket, "ping")
-    return found(goal, goal_ids(where))
+    return named(where, goal)
 
 
 def _meant(signature: str, blocked: list[str]) -> str:

@@ -140,6 +140,7 @@ def check_kind(con: apsw.Connection, path: Path, known: int = len(schema.MIGRATI
 
 
 def _make_durable(con: apsw.Connection, path: Path) -> None:
+    con.pragma("auto_vacuum", schema.AUTO_VACUUM)  # heeded by a file that is still empty
     con.pragma("journal_mode", "wal")
     con.pragma("synchronous", "full")
     con.wal_autocheckpoint(0)  # the writer checkpoints between commits, not within one

@@ -165,6 +165,11 @@ class Reading:
         last: int = self._rows(schema.LAST_SEQ)[0][0]
         return last
 
+    def free_pages(self) -> int:
+        """Give how many pages of the file hold nothing."""
+        free: int = self._rows(schema.FREE_PAGES)[0][0]
+        return free
+
     def _close_readers(self) -> None:
         while self._idle:
             self._idle.pop().close()

@@ -6,6 +6,7 @@ A new version is one more script at the end of MIGRATIONS; scripts that were rel
 from __future__ import annotations
 
 APPLICATION_ID = 0x636C6577  # "clew", in the SQLite header
+AUTO_VACUUM = 2  # incremental: the file can give room back piece by piece
 TIME_OUT_MS = 5_000  # how long a statement waits for another process's lock
 
 _VERSION_1 = """
@@ -49,7 +50,11 @@ END;
 MIGRATIONS: tuple[str, ...] = (_VERSION_1,)
 
 APPEND = "INSERT INTO appending VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-KEEP_SNAPSHOT = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)"
+# Not of a goal that was purged while its snapshot waited to be written.
+KEEP_SNAPSHOT = """
+INSERT OR REPLACE INTO snapshots
+SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM heads WHERE goal = ?1)
+"""
 
 TIPS = "SELECT goal, seq, n, hash FROM purged UNION ALL SELECT goal, seq, n, hash FROM heads"
 HEAD = "SELECT CAST(seq AS INTEGER) FROM heads WHERE goal = ?"
@@ -97,6 +102,8 @@ PURGED_COUNTS = """
 SELECT p.goal, p.count, p.seq, ifnull(sum(r.last - r.first + 1), 0), ifnull(max(r.last), 0)
   FROM purged AS p LEFT JOIN purged_ranges AS r ON r.goal = p.goal GROUP BY p.goal
 """
+FREE_PAGES = "PRAGMA freelist_count"
+SHRINK = "PRAGMA incremental_vacuum(256)"  # 1 MB: what is moved in one transaction
 STRAY_OUTPUT = "SELECT seq FROM outputs WHERE seq NOT IN (SELECT seq FROM events) LIMIT 1"
 
 # What is left of a purged goal is enough to check all others, and to go on with its own chain.

@@ -103,6 +103,17 @@ class Ledger(Reading):
         self._writer.put(Job([(sql, [(goal,)]) for sql in schema.PURGE], done, 1))
         await done
 
+    async def shrink(self) -> bool:
+        """Give a little of the room of what was purged back to the disk; tells whether there is more.
+
+        A ledger that was made before this could be done only uses its room again (`compact` changes that).
+        """
+        before = self.free_pages()
+        if not before:
+            return False
+        await self._write(schema.SHRINK, (), size=0)
+        return 0 < self.free_pages() < before
+
     async def sync(self, timeout_s: float) -> bool:
         """Tell whether all that was queued so far became durable within `timeout_s`."""
         loop = self._writer.admit(0, 0)

@@ -220,11 +220,12 @@ class Writer:
         statements = [statement for job in batch for statement in job.statements]
         if len(statements) == 1 and len(statements[0][1]) == 1:
             sql, rows = statements[0]
-            self._cursor.execute(sql, rows[0])  # autocommit: a transaction of its own
+            # autocommit: a transaction of its own; some statements work only while rows are taken
+            self._cursor.execute(sql, rows[0]).fetchall()
         elif statements:
             self._cursor.execute("BEGIN IMMEDIATE")
             for sql, rows in statements:
-                self._cursor.executemany(sql, rows)
+                self._cursor.executemany(sql, rows).fetchall()
             self._cursor.execute("COMMIT")
 
     def _roll_back(self) -> None:

@@ -1,7 +1,5 @@
 """A backup of a ledger that is being written, and a home that goes on from one."""
 
-import contextlib
-import io
 import json
 import signal
 import subprocess
@@ -10,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon import cli
 from clew_daemon.cli.replay import checked
 
 STEPS = "".join(f"- [ ] Step {i}\n  ```sh\n  echo {i} >> trace\n  ```\n" for i in range(6))
@@ -23,21 +20,12 @@ while True:
 """
 
 
-def clew_cli(clew, *args: str, code: int = 0) -> str:
-    """Run the command line in this process; what it printed."""
-    out, err = io.StringIO(), io.StringIO()
-    out.reconfigure = err.reconfigure = lambda **_: None
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        assert cli.run(["--home", str(clew.home), *args]) == code, out.getvalue() + err.getvalue()
-    return out.getvalue() + err.getvalue()
-
-
 def backed_up(clew, name="copy.db", *options) -> dict:
-    return json.loads(clew_cli(clew, "backup", str(clew.folder / name), "--json", *options))
+    return json.loads(clew.cli("backup", str(clew.folder / name), "--json", *options))
 
 
 def restored(clew, name="copy.db") -> dict:
-    return json.loads(clew_cli(clew, "restore", str(clew.folder / name), "--json"))
+    return json.loads(clew.cli("restore", str(clew.folder / name), "--json"))
 
 
 def verified(clew) -> bool:
@@ -76,13 +64,13 @@ def test_a_backup_overwrites_nothing_unless_it_is_told_to(clew):
     clew.start()
     clew.stop()
     (clew.folder / "copy.db").write_text("mine")
-    said = clew_cli(clew, "backup", str(clew.folder / "copy.db"), code=1)
+    said = clew.cli("backup", str(clew.folder / "copy.db"), code=1)
     assert "is there already" in said
     assert (clew.folder / "copy.db").read_text() == "mine"
     assert backed_up(clew, "copy.db", "--force")["goals"] == 0
     ledger = clew.home / "state" / "ledger.db"
     for name in ("ledger.db", "ledger.db-wal"):
-        said = clew_cli(clew, "backup", str(ledger.with_name(name)), "--force", code=1)
+        said = clew.cli("backup", str(ledger.with_name(name)), "--force", code=1)
         assert "is the ledger itself" in said
     assert verified(clew)
 
@@ -98,9 +86,7 @@ def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):
     clew.wait("goal.completed", goal=goal)
     lost = clew.submit(f"# Lost\n\n## S\n{STEPS}", "lost.md")
     clew.wait("goal.completed", goal=lost)
-    assert "another clew daemon runs" in clew_cli(
-        clew, "restore", str(clew.folder / "copy.db"), code=1
-    )
+    assert "another clew daemon runs" in clew.cli("restore", str(clew.folder / "copy.db"), code=1)
     clew.stop()
     assert clew.state(goal)["goal"]["status"] == "completed"
 
@@ -127,6 +113,7 @@ def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):
     assert verified(clew)
 
 
+@pytest.mark.long
 def test_a_home_that_is_lost_altogether_is_made_again_from_a_backup(make_clew):
     old, new = make_clew(name="old"), make_clew(name="new")
     old.start()
@@ -134,7 +121,7 @@ def test_a_home_that_is_lost_altogether_is_made_again_from_a_backup(make_clew):
     old.wait("goal.completed", goal=goal)
     old.stop()
     backed_up(old)
-    told = json.loads(clew_cli(new, "restore", str(old.folder / "copy.db"), "--json"))
+    told = json.loads(new.cli("restore", str(old.folder / "copy.db"), "--json"))
     assert told["aside"] is None
     assert (new.home / "state").stat().st_mode & 0o777 == 0o700
     new.start()
@@ -154,7 +141,7 @@ def test_what_is_no_sound_backup_is_refused_and_the_ledger_stays(clew):
 
     def refused(name: str, data: bytes) -> str:
         (clew.folder / name).write_bytes(data)
-        said = clew_cli(clew, "restore", str(clew.folder / name), code=1)
+        said = clew.cli("restore", str(clew.folder / name), code=1)
         assert (clew.home / "state" / "ledger.db").read_bytes() == before
         assert not list((clew.home / "state").glob("*.part*"))
         return said
@@ -165,11 +152,12 @@ def test_what_is_no_sound_backup_is_refused_and_the_ledger_stays(clew):
     assert "another program" in refused("other.db", whole[:68] + b"abcd" + whole[72:])
     newer = whole[:60] + (99).to_bytes(4, "big") + whole[64:]
     assert "version 99" in refused("newer.db", newer)
-    assert "no ledger" in clew_cli(clew, "restore", str(clew.folder / "absent.db"), code=1)
-    assert "itself" in clew_cli(clew, "restore", str(clew.home / "state" / "ledger.db"), code=1)
+    assert "no ledger" in clew.cli("restore", str(clew.folder / "absent.db"), code=1)
+    assert "itself" in clew.cli("restore", str(clew.home / "state" / "ledger.db"), code=1)
     assert verified(clew)
 
 
+@pytest.mark.long
 def test_a_damaged_ledger_is_replaced_by_a_backup_and_kept(clew):
     clew.start()
     goal = clew.submit(f"# Go\n\n## S\n{STEPS}")
@@ -187,6 +175,7 @@ def test_a_damaged_ledger_is_replaced_by_a_backup_and_kept(clew):
     assert clew.goal(goal)["status"] == "completed"
 
 
+@pytest.mark.long
 def test_a_disk_that_is_full_half_way_leaves_nothing_of_the_backup(clew):
     """A limit on the size of files stands for the full disk: SQLite sees its write fail."""
     clew.agent("writer", WRITER)

@@ -1,0 +1,90 @@
+"""Lets go of what is over, so that a daemon that runs for months stays as small and as quick as it was.
+
+A settled goal keeps its outline in memory; one that ended more than `keep_days` ago leaves the ledger, its folder goes,
+and the ledger's file gives back the room, a little at a time. What is a person's (workspaces, reports in the outbox,
+rejected files) is never touched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import structlog
+
+from clew_shared.removal import remove_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from clew_daemon.context import Daemon
+    from clew_daemon.supervisor import Supervisor
+    from clew_shared.state import State
+
+log = structlog.get_logger()
+
+DAY_S = 86_400.0
+EVERY_S = 3_600.0
+PAUSE_S = 0.05  # between two pieces of work, so that judging has the ledger in between
+
+
+def over(states: Iterable[State], oldest: float) -> list[str]:
+    """Name the goals to let go: settled, ended before `oldest`, and awaited by no other goal."""
+    states = list(states)
+    awaited = {goal for s in states if not s.ended for goal in s.spec.depends_on}
+    return [
+        s.goal_id
+        for s in states
+        if s.settled and s.updated_at < oldest and s.goal_id not in awaited
+    ]
+
+
+class Retention:
+    """Its two loops run until they are cancelled."""
+
+    def __init__(self, daemon: Daemon, supervisor: Supervisor) -> None:
+        self._d = daemon
+        self._supervisor = supervisor
+
+    async def set_down(self) -> None:
+        """Keep only the outline of goals that nobody works on any more."""
+        for goal in list(self._d.book.cores):
+            if not self._supervisor.uses(goal) and not self._d.publisher.keeps(goal):
+                self._d.book.set_down(goal)
+                await asyncio.sleep(0)  # many may have ended: others come between
+
+    async def run(self) -> None:
+        """Let goals go that ended more than `keep_days` ago, now and every hour."""
+        while True:
+            await self.let_go(time.time() - self._d.settings.ledger.keep_days * DAY_S)
+            await asyncio.sleep(EVERY_S)
+
+    async def let_go(self, oldest: float) -> None:
+        """Let go of all that ended before `oldest`, in seconds since 1970."""
+        for goal in over(self._d.book.states().values(), oldest):
+            if self._supervisor.uses(goal):
+                continue
+            await self._d.book.forget(goal)
+            log.info("goal.forgotten", goal=goal)
+            await asyncio.sleep(PAUSE_S)
+        await asyncio.to_thread(
+            _remove_folders, self._d.places.state / "goals", self._known, oldest
+        )
+        more = True
+        while more:
+            more = await self._d.book.ledger.shrink()
+            await asyncio.sleep(PAUSE_S)
+
+    def _known(self, goal: str) -> bool:
+        return goal in self._d.book.cores
+
+
+def _remove_folders(goals: Path, known: Callable[[str], bool], oldest: float) -> None:
+    """Remove folders of goals that are not on record: let go, or lost when a backup was restored."""
+    for folder in goals.iterdir() if goals.is_dir() else ():
+        if not known(folder.name) and folder.stat().st_mtime < oldest:
+            with suppress(OSError):
+                remove_tree(folder)

@@ -1,0 +1,93 @@
+"""Goals that are let go after `keep_days`: what stays, what says so, and a daemon that dies on the way."""
+
+import sys
+
+import pytest
+
+GOAL = "# Goal {0}\n\n## Do\n- [ ] It\n  ```sh\n  head -c 60000 /dev/urandom | base64 -w0\n  ```\n"
+SOON = 1e-9  # days
+DYING = """
+import os, runpy, signal, sys
+import clew_daemon.{module} as module
+def die(*_): os.kill(os.getpid(), signal.SIGKILL)
+{where} = die
+sys.argv = sys.argv[3:]
+runpy.run_module("clew_daemon", run_name="__main__")
+"""
+
+
+def dies(clew, module: str, where: str) -> None:
+    """Live a daemon's life up to where that function is called."""
+    starter = clew.folder / "starter.py"
+    starter.write_text(DYING.format(module=module, where=where))
+    clew.start(ready=False, under=(sys.executable, str(starter)))
+    clew.daemon.wait(60)
+    clew.assert_alone()
+
+
+def ended(clew, count: int) -> list[str]:
+    """Let some goals end, and their reports be written."""
+    goals = [clew.submit(GOAL.format(n), f"{n}.md") for n in range(count)]
+    for goal in goals:
+        clew.wait("goal.completed", goal=goal)
+        clew.report(goal)
+    return goals
+
+
+def folders(clew) -> set[str]:
+    return {path.name for path in (clew.home / "state" / "goals").iterdir()}
+
+
+def test_goals_are_let_go_when_their_time_is_over_and_all_says_so(clew):
+    first, second = ended(clew.start(), 2)
+    waiting = clew.submit(
+        f"---\ndepends_on: [{second}]\nnot_before: 2126-01-01T00:00:00Z\n---\n# Later\n", "later.md"
+    )
+    strategies = clew.folder / "strategies.md"
+    strategies.write_text("## Learned Strategies\n### Tests\n- Run the tests (helpful=3)\n")
+    clew.cli("playbook", "import", str(strategies))
+    assert clew.stop() == 0
+    before = (clew.home / "state" / "ledger.db").stat().st_size
+    clew.configure({"ledger.keep_days": SOON})
+    clew.start()
+    clew.wait("goal.forgotten", goal=first)
+    assert set(clew.goals()) == {second, waiting}  # the other is awaited
+    for command in ("status", "history", "retry"):
+        assert "was let go" in clew.cli(command, first, code=1)
+    assert "Run the tests" in clew.cli("playbook", "list")
+    assert clew.report(first)
+    clew.until(lambda: first not in folders(clew), "the folder goes")
+    assert clew.stop() == 0
+    assert (clew.home / "state" / "ledger.db").stat().st_size < before
+    assert clew.verified()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "where", ["module._remove_folders", "module.Ledger.shrink", "module.Ledger.purge"]
+)
+def test_a_daemon_killed_while_it_lets_go_is_followed_by_one_that_goes_on(clew, where):
+    ended(clew.start(), 2)
+    clew.stop()
+    clew.configure({"ledger.keep_days": SOON})
+    dies(clew, "retention" if "_folders" in where else "app", where)
+    assert clew.verified()
+    clew.start()
+    clew.until(lambda: not folders(clew), "the folders go")
+    assert clew.goals() == {}
+    clew.stop()
+    assert clew.verified()
+
+
+def test_a_goal_that_died_unreported_is_reported_before_it_is_let_go(clew):
+    """It was forgotten while its report was due: the report failed, and no other one was written any more."""
+    starter_goal = "# First\n\n## Do\n- [ ] It\n  ```sh\n  true\n  ```\n"
+    clew.drop(starter_goal, "first.md")
+    dies(clew, "report", "module.write")
+    first = clew.seen("goal.completed")[0]["goal"]
+    assert not (clew.home / "outbox" / f"{first}.md").exists()
+    clew.configure({"ledger.keep_days": SOON})
+    clew.start()
+    clew.report(first)
+    second = clew.submit("# Second\n\n## Do\n- [ ] It\n  ```sh\n  true\n  ```\n", "second.md")
+    clew.report(second)

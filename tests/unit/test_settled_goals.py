@@ -1,0 +1,161 @@
+"""A goal that is over: its outline in memory, all of it in the ledger, and nothing of it after its time."""
+
+import asyncio
+
+import pytest
+
+from clew_daemon.book import Book
+from clew_daemon.retention import over
+from clew_daemon.store import load_state, load_states
+from clew_shared import events as ev
+from clew_shared.core import Report
+from clew_shared.ledger import Ledger, verify
+from clew_shared.model import Goal
+from clew_shared.publish import status_view
+from clew_shared.settings import Settings
+from clew_shared.state import STATE_VERSION, State, dump, outline, pack, unpack
+
+AT = 1_790_000_000.0
+
+
+async def ended(book, goal="a", *, reviewed=True):
+    """Record a goal from its file to its report."""
+    spec = ev.Spec(
+        description="Do", notes="long " * 100, workspace=f"/w/{goal}", checks={"c": "true"}
+    )
+    parts = tuple(ev.PlannedSubtask(description=f"Part {n}") for n in range(3))
+    tasks = (ev.PlannedTask(description="All", subtasks=parts),)
+    accepted = ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, tasks=tasks, identity=(goal,))
+    await book.accept(accepted, b"file")
+    core = book.cores[goal]
+    with book.entering(core):
+        core.emit(ev.GoalStarted(at=AT))
+        core.emit(ev.WorkerStarted(at=AT, epoch=1, agent="x", pid=1))
+        core.start(AT)
+        for n in range(30):
+            core.record("write_file", {"path": f"{n}", "content": "x" * 500}, Report("success"), AT)
+        core.emit(ev.GoalEnded(at=AT, status="failed", reason="no"))
+        core.emit(ev.WorkerExited(at=AT, epoch=1, reason="finished"))
+        core.emit(ev.Reported(at=AT))
+        if reviewed:
+            core.emit(ev.Reviewed(at=AT, of=core.state.rested_seq))
+    await book.commit(core)
+    return core
+
+
+@pytest.fixture
+async def ledger(tmp_path):
+    made = Ledger.open(tmp_path / "ledger.db")
+    yield made
+    await made.close(10)
+
+
+@pytest.fixture
+def book(ledger):
+    made = Book(ledger, Settings())
+    made.listeners.clear()
+    return made
+
+
+async def test_a_settled_goal_keeps_its_place_in_lists_and_a_tenth_of_its_size(book):
+    core = await ended(book)
+    view, size = status_view(core.state), len(dump(core.state))
+    book.set_down("a")
+    assert status_view(core.state) == view
+    assert len(dump(core.state)) < size / 10
+
+
+async def test_a_goal_that_was_set_down_is_read_again_whole(book):
+    core = await ended(book)
+    before = dump(core.state)
+    book.set_down("a")
+    assert (await book.whole("a")) is core
+    assert dump(core.state) == before
+    await book.emit(core, ev.GoalRequeued(at=AT, by="retry", reopen=True))
+    book.set_down("a")  # it is at work again
+    assert dump(core.state) == dump(load_state(book.ledger, "a"))
+
+
+async def test_nothing_is_recorded_of_an_outline(book):
+    core = await ended(book)
+    book.set_down("a")
+    with pytest.raises(AssertionError, match="was set down"):
+        await book.emit(core, ev.GoalRequeued(at=AT, by="retry", reopen=True))
+
+
+async def test_a_goal_that_waits_for_its_review_is_not_set_down(book):
+    core = await ended(book, reviewed=False)
+    before = dump(core.state)
+    book.set_down("a")
+    assert dump(core.state) == before
+
+
+async def test_the_next_daemon_has_the_outline_and_starts_from_the_snapshot(book, ledger):
+    core = await ended(book)
+    whole = dump(core.state)
+    book.set_down("a")
+    await written(ledger)
+    seq, snapshot = ledger.latest_snapshot("a", STATE_VERSION)
+    assert (seq, dump(unpack(snapshot))) == (core.state.seq, whole)
+    assert len(snapshot) < len(whole) / 5
+    again = Book(ledger, Settings())
+    assert dump(again.cores["a"].state) == dump(core.state)
+    assert again.outlined == {"a"}
+
+
+async def test_a_purged_goal_leaves_no_snapshot_that_waited_to_be_written(book, ledger):
+    await ended(book)
+    book.set_down("a")
+    await book.forget("a")
+    await written(ledger)
+    assert ledger.latest_snapshot("a", STATE_VERSION) is None
+    assert (ledger.purged(), load_states(ledger)) == (["a"], {})
+    assert verify(ledger.path).ok
+
+
+async def test_what_was_purged_is_given_back_to_the_disk_piece_by_piece(book, ledger):
+    for n in range(20):
+        await ended(book, f"g{n:02}")
+    full = pages(ledger)
+    for n in range(18):
+        await book.forget(f"g{n:02}")
+    while await ledger.shrink():
+        pass
+    assert pages(ledger) < full / 2
+    await ledger.close(10)
+    assert verify(ledger.path).ok
+
+
+async def written(ledger):
+    await asyncio.sleep(0)  # a snapshot is queued by a task of its own
+    assert await ledger.sync(60)
+
+
+def pages(ledger):
+    with ledger.connection() as con:
+        return con.pragma("page_count")
+
+
+def settled(goal, at, **keys):
+    state = State(goal_id=goal, goal=Goal("x", status="completed"), updated_at=at, **keys)
+    state.rested_seq, state.reported_seq, state.reviewed_seq = 1, 2, 1
+    return state
+
+
+def test_a_goal_goes_when_its_time_is_over_and_it_was_reported_and_nobody_awaits_it():
+    waiting = State(goal_id="waiting", spec=ev.Spec(description="x", depends_on=("needed",)))
+    unreported = settled("unreported", 1.0)
+    unreported.reported_seq = 0
+    states = [settled("old", 1.0), settled("new", 9.0), settled("needed", 1.0), unreported, waiting]
+    assert over(states, 5.0) == ["old"]
+
+
+def test_an_outline_of_a_completed_goal_is_still_complete():
+    state = settled("a", 1.0)
+    assert outline(state).goal.progress() == 1.0
+
+
+def test_a_snapshot_that_is_none_is_a_value_error():
+    assert dump(unpack(pack(State(goal_id="a")))) == dump(State(goal_id="a"))
+    with pytest.raises(ValueError, match=r".+"):
+        unpack(b'{"goal_id": "a"}')
