@@ -17,7 +17,7 @@ import structlog
 from clew_daemon.store import replay_history, text
 from clew_shared import events as ev
 from clew_shared.contextdir import ContextDir
-from clew_shared.ledger import LedgerCorrupt
+from clew_shared.ledger import LedgerCorrupt, LedgerUnwell
 from clew_shared.publish import HistoryFold, history_view, state_view
 from clew_shared.redact import redacted
 
@@ -131,12 +131,12 @@ class Publisher:
         try:
             await self._write_once(goal, kept)
             kept.said = ""
-        except (OSError, LedgerCorrupt) as error:
+        except (OSError, LedgerCorrupt, LedgerUnwell) as error:
             kept.fold = None
             if str(error) != kept.said:
                 kept.said = str(error)
                 log.warning("context.unwritable", goal=goal, error=str(error))
-            passing = isinstance(error, OSError) and error.errno in PASSING
+            passing = isinstance(error, LedgerUnwell) or getattr(error, "errno", 0) in PASSING
         finally:
             kept.writing = False
             if kept.again and not kept.said:

@@ -27,7 +27,7 @@ from clew_daemon.printed import Printed
 from clew_shared import events as ev
 from clew_shared import protocol
 from clew_shared.core import WrongState
-from clew_shared.ledger import LedgerCorrupt, LedgerError
+from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerUnwell
 from clew_shared.model import GoalStatus
 from clew_shared.playbook.selection import CHARS_MAX
 from clew_shared.prompt import playbook_chars
@@ -651,4 +651,6 @@ def _ledger_fault(error: LedgerError) -> Ended:
     """Hand a record that cannot be read to a person; with one that cannot be written the daemon stops."""
     if isinstance(error, LedgerCorrupt):
         return Ended("unable", "ledger", f"the goal's record is damaged: {error.what}")
+    if isinstance(error, LedgerUnwell):
+        return Ended("crash", "ledger", str(error))  # with back-off: the disk may be well again
     return Ended("stopped", "ledger", str(error))

@@ -21,7 +21,7 @@ from clew_daemon.keys import KeyFileError
 from clew_daemon.session import Ended, Session
 from clew_daemon.store import history
 from clew_shared import events as ev
-from clew_shared.ledger import LedgerCorrupt, LedgerError
+from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerUnwell
 from clew_shared.model import GoalStatus
 from clew_shared.removal import remove_tree
 
@@ -320,14 +320,14 @@ class Supervisor:
             try:
                 await self._report(goal)
                 self._unwritten.discard(goal)
-            except OSError as error:
+            except (OSError, LedgerUnwell) as error:
                 self._report_again(goal, error)
             except LedgerCorrupt as error:  # the next start tries it again
                 log.error("report.unwritable", goal=goal, error=str(error))  # noqa: TRY400 - a reason, no bug
             finally:
                 self._reports.task_done()
 
-    def _report_again(self, goal: str, error: OSError) -> None:
+    def _report_again(self, goal: str, error: Exception) -> None:
         """Write a report later, when the disk may have room; say so once."""
         if goal not in self._unwritten:
             self._unwritten.add(goal)

@@ -1,0 +1,235 @@
+"""The daemon's disk is full, slow or failing, in earnest: nothing is lost, and a person is told."""
+
+import re
+from contextlib import ExitStack
+
+import aftermath
+import pytest
+from bad_disk import fill, injected, small
+
+GATED = """
+    # Write words
+    ## Words
+    - [ ] One
+      ```sh
+      echo one >> words
+      ```
+    - [ ] Wait for a word
+      ```sh
+      until test -e go; do sleep 0.02; done
+      ```
+    - [ ] Two
+      ```sh
+      echo two >> words
+      ```
+    - [ ] Three
+      ```sh
+      echo three >> words
+      ```
+"""
+
+
+@pytest.fixture
+def gated(clew):
+    """A daemon with a goal that waits for the file `go` of its workspace."""
+    clew.start()
+    goal = clew.submit(GATED)
+    clew.until(lambda: "until test" in _last_allowed(clew, goal), "the step that waits")
+    return clew, goal
+
+
+def _last_allowed(clew, goal):
+    allowed = clew.seen("action.allowed", goal=goal)
+    return allowed[-1]["signature"] if allowed else ""
+
+
+def go(clew, goal) -> None:
+    (clew.workspace(goal) / "go").touch()
+
+
+def is_whole(clew, *goals: str) -> None:
+    """All that must hold after a fault; the daemon has stopped."""
+    told = aftermath.record(clew)
+    for goal in goals:
+        assert told[goal].state.goal.status == "completed"
+        aftermath.goal_is_whole(clew, told[goal])
+
+
+def fails_and_goes_on(gated, rule: str, says: str) -> str:
+    """Let a call of the ledger fail: the daemon says so, stops, and the next one goes on; the notes of it."""
+    clew, goal = gated
+    notes = clew.folder / "strace.txt"
+    with injected(clew.daemon.pid, notes, rule):
+        go(clew, goal)
+        assert clew.daemon.wait(60) == 1, "an exit after which a manager starts it again"
+    clew.assert_alone()
+    failed = clew.seen("ledger.failed")
+    assert len(failed) == 1
+    assert says in failed[0]["reason"]
+    assert "start again" in failed[0]["reason"]
+    assert clew.seen("daemon.stopped", code=1)
+    last_word = [line for line in clew.log.read_text().splitlines() if line.startswith("clew: ")]
+    assert len(last_word) == 1
+    assert says in last_word[0]
+
+    since = clew.now()
+    clew.start()
+    clew.wait("goal.completed", goal=goal, since=since)
+    clew.report(goal)
+    assert clew.stop() == 0
+    is_whole(clew, goal)
+    return notes.read_text()
+
+
+def test_a_failed_fsync_is_never_retried_and_the_next_start_goes_on(gated):
+    notes = fails_and_goes_on(gated, "fdatasync:error=EIO:when=1", "disk I/O error")
+
+    calls = re.findall(r"^.*fdatasync\(.*$", notes, re.MULTILINE)
+    assert len(calls) == 1, calls
+    assert "EIO" in calls[0]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("nth", [2, 3, 5])
+def test_a_later_failed_fsync_is_never_retried_either(gated, nth):
+    notes = fails_and_goes_on(gated, f"fdatasync:error=EIO:when={nth}", "disk I/O error")
+
+    calls = re.findall(r"^.*fdatasync\(.*$", notes, re.MULTILINE)
+    assert "EIO" in calls[-1], calls
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("nth", [1, 2, 7])
+def test_a_write_that_fails_stops_the_daemon_and_the_next_goes_on(gated, nth):
+    fails_and_goes_on(gated, f"pwrite64:error=EIO:when={nth}", "disk I/O error")
+
+
+def test_a_slow_disk_is_told_once_and_holds_up_only(gated):
+    clew, goal = gated
+    with injected(
+        clew.daemon.pid, clew.folder / "strace.txt", "fdatasync:delay_enter=1200000:when=1..3"
+    ):
+        go(clew, goal)
+        clew.wait("goal.completed", goal=goal)
+    slow = clew.seen("ledger.slow")
+    assert len(slow) == 1
+    assert not clew.seen("ledger.failed")
+    clew.report(goal)
+    assert clew.stop() == 0
+    is_whole(clew, goal)
+
+
+def test_writes_that_find_no_room_are_tried_until_there_is_some(gated):
+    clew, goal = gated
+    with injected(clew.daemon.pid, clew.folder / "strace.txt", "pwrite64:error=ENOSPC:when=1..3"):
+        go(clew, goal)
+        clew.wait("ledger.full")
+        clew.wait("ledger.recovered")
+        clew.wait("goal.completed", goal=goal)
+    assert len(clew.seen("ledger.full")) == 1
+    clew.report(goal)
+    assert clew.stop() == 0
+    is_whole(clew, goal)
+
+
+TALKS = """
+    # Talk much
+    ## Talk
+""" + "\n".join(
+    f"""
+    - [ ] Talk {number}
+      ```sh
+      head -c 40000 /dev/urandom | base64 -w 0; echo {number}
+      ```"""
+    for number in range(80)
+)
+
+SMALL_GOAL = """
+# Say a word
+## Only this
+- [ ] Say it
+  ```sh
+  echo hello
+  ```
+"""
+
+
+def test_on_a_full_disk_nothing_is_judged_until_there_is_room(clew):
+    with small(clew.home, "24m") as disk:
+        clew.configure({})
+        clew.start()
+        inbox = disk / "inbox"
+        (inbox / ".late.md.part").write_text(SMALL_GOAL)
+        goal = clew.submit(TALKS)
+        clew.wait("action.finished", goal=goal)
+        ballast = fill(disk)
+        clew.wait("ledger.full")
+        (inbox / ".late.md.part").rename(inbox / "late.md")
+
+        said = clew.until(lambda: _full(clew), "a status that says that the disk is full")
+        judged = len(clew.seen("action.allowed"))
+        assert "until there is room" in said
+        assert "disk is full" in clew.clew("status")
+        assert not clew.seen("goal.accepted", file="late.md")
+        assert len(clew.seen("action.allowed")) == judged
+        assert len(clew.seen("ledger.full")) == 1
+
+        ballast.unlink()
+        clew.wait("ledger.recovered")
+        late = clew.wait("goal.accepted", file="late.md")["goal"]
+        for one in (goal, late):
+            clew.wait("goal.completed", goal=one)
+            clew.report(one)
+        assert clew.stop() == 0
+        is_whole(clew, goal, late)
+        aftermath.each_drop_was_taken_once(clew, aftermath.record(clew), "goal.md", "late.md")
+
+
+def _full(clew) -> str:
+    said = clew.ask("ping")["status"]
+    return said if "disk is full" in said else ""
+
+
+def test_a_start_on_a_full_disk_says_so_and_a_later_one_goes_on(clew):
+    with small(clew.home, "8m") as disk:
+        clew.configure({})
+        clew.start()
+        goal = clew.submit(SMALL_GOAL)
+        clew.report(goal)
+        assert clew.stop() == 0
+        ballast = fill(disk)
+        said = clew.clew("run", code=1)
+        assert "No space left" in said or "disk is full" in said
+        assert "Traceback" not in said
+        ballast.unlink()
+        clew.start()
+        assert clew.goal(goal)["status"] == "completed"
+        assert clew.stop() == 0
+        is_whole(clew, goal)
+
+
+def test_reports_and_published_files_that_found_no_room_are_written_when_there_is_some(clew):
+    clew.start()
+    with ExitStack() as disks:
+        outbox = disks.enter_context(small(clew.home / "outbox", "64k"))
+        workspace = disks.enter_context(small(clew.folder / "workspace", "256k"))
+        goal = clew.submit(
+            f"---\nworkspace: {workspace}\n---\n"
+            + SMALL_GOAL.replace("echo hello", "until test -e go; do sleep 0.02; done; seq 400")
+        )
+        clew.wait("action.allowed", goal=goal)
+        clew.until((workspace / ".agent_context" / "history.jsonl").exists, "the published files")
+        (workspace / "go").touch()
+        ballasts = [fill(outbox), fill(workspace)]
+        clew.wait("report.unwritable", goal=goal)
+        clew.wait("context.unwritable", goal=goal)
+        assert not list(outbox.glob("*.md"))
+        for ballast in ballasts:
+            ballast.unlink()
+        clew.report(goal)
+        history = workspace / ".agent_context" / "history.jsonl"
+        clew.until(lambda: history.read_text().count("\n") == 1, "the published history")
+        assert len(clew.seen("report.unwritable")) == 1
+        assert clew.stop() == 0
+        told = aftermath.record(clew)[goal]
+        aftermath.goal_is_whole(clew, told)
