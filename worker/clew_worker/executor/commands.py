@@ -117,13 +117,13 @@ class Commands:
                 if left_s <= 0:
                     return True
                 ready = self._wire.wait(fds, left_s)
+                if pidfd in ready:  # asked first: what it left behind may print for ever
+                    break
                 if read_fd in ready:
                     data = os.read(read_fd, _CHUNK)
                     capture.add(data)
                     if not data:
                         fds = (pidfd,)
-                elif pidfd in ready:
-                    break
             return False
         finally:
             os.close(pidfd)
