@@ -118,6 +118,9 @@ def closing_lines(detail: Detail) -> list[Line]:
     status = detail["status"]
     if detail.get("reason") and status not in ("completed", "in_progress"):
         lines.append([("reason: ", "bold"), (short(detail["reason"], 300), "")])
+    if detail.get("wait_until") and status == "waiting":
+        again = f"{detail['wait_until']}, or now: clew resume {detail['id']}"
+        lines.append([("tried again at: ", "dim"), (clean(again), "dim")])
     if detail.get("summary") and detail["summary"] != detail.get("reason"):
         lines.append([("summary: ", "bold"), (short(detail["summary"], 300), "")])
     if detail.get("question") and status == "blocked":

@@ -20,6 +20,10 @@ TRIES = 4
 PAUSE_FIRST_S = 0.5
 PAUSE_IN_PLACE_MAX_S = 20.0
 ANSWER_BYTES_MAX = 8 << 20
+ERROR_BYTES_MAX = 64 << 10
+RETRY_AFTER_MAX_S = 30 * 86_400.0
+"""A server that names a later time is not believed: the usual back-off goes on."""
+
 TEXT_CHARS_MAX = 200_000
 CALLS_MAX = 20
 _ERROR_CHARS = 500
@@ -82,7 +86,12 @@ class Completion:
 
 
 class LlmError(Exception):
-    """What went wrong at the endpoint, in a sentence."""
+    """What went wrong at the endpoint, in a sentence that can be shown anywhere."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in reason)
+        )
 
 
 class Temporary(LlmError):  # noqa: N818 - named for what to do about it
@@ -127,10 +136,8 @@ class LlmClient:
         self._slot = slot
         self._pause = pause
         plain = self.base_url.startswith("http://")
-        self._http = (
-            openai.DefaultAsyncHttpxClient(  # no TLS context, and no way to https, for http
-                verify=not plain, follow_redirects=False, timeout=self._timeout_s, trust_env=False
-            )
+        self._http = _BoundedHttp(  # no TLS context, and no way to https, for http
+            verify=not plain, follow_redirects=False, timeout=self._timeout_s, trust_env=False
         )
         self._api = openai.AsyncOpenAI(
             base_url=self.base_url,
@@ -212,7 +219,8 @@ class LlmClient:
             raise self._status_fault(error) from None
         except openai.APIConnectionError as error:
             cause = error.__cause__ or error
-            raise Temporary(f"cannot reach {self.base_url}: {cause}") from None
+            what = str(cause) or type(cause).__name__
+            raise Temporary(f"cannot reach {self.base_url}: {what}") from None
         except (openai.OpenAIError, OSError) as error:
             raise Temporary(f"{self.base_url}: {type(error).__name__}: {error}") from None
         except Exception as error:  # noqa: BLE001 - below us: HTTP that no library foresaw
@@ -222,7 +230,7 @@ class LlmClient:
     async def _post(self, body: dict[str, Any]) -> bytes:
         request = self._api.chat.completions.with_streaming_response.create(**body)
         async with request as response:
-            return await _bounded(response.iter_bytes())
+            return await _bounded(response.iter_bytes(), ANSWER_BYTES_MAX)
 
     def _status_fault(self, error: openai.APIStatusError) -> LlmError:
         """Say which fault an error status is; the server's own words are kept."""
@@ -268,13 +276,29 @@ class LlmClient:
             raise Temporary(reason) from None
 
 
-async def _bounded(chunks: AsyncIterator[bytes]) -> bytes:
+async def _bounded(chunks: AsyncIterator[bytes], most: int) -> bytes:
     taken = bytearray()
     async for chunk in chunks:
         taken += chunk
-        if len(taken) > ANSWER_BYTES_MAX:
+        if len(taken) > most:
             break  # no answer of a model: what is cut here cannot be read as one
-    return bytes(taken)
+    return bytes(taken[: most + 1])
+
+
+class _BoundedHttp(openai.DefaultAsyncHttpxClient):
+    """Reads no more of an error's body than has room: openai's client would read all of it, were it endless."""
+
+    async def send(self, request: Any, **options: Any) -> Any:
+        response = await super().send(request, **options)
+        if response.status_code < 300:
+            return response
+        head = await _bounded(response.aiter_bytes(), ERROR_BYTES_MAX)
+        await response.aclose()
+        kept = {name: value for name, value in response.headers.items() if name in _HEADERS_KEPT}
+        return type(response)(response.status_code, headers=kept, content=head, request=request)
+
+
+_HEADERS_KEPT = ("content-type", "retry-after", "retry-after-ms")
 
 
 def _native(raw: Any) -> NativeCall | None:
@@ -330,10 +354,10 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         pass
     try:
-        return max(parsedate_to_datetime(str(value)).timestamp() - time.time(), 0.0)
+        return _seconds(parsedate_to_datetime(str(value)).timestamp() - time.time())
     except (ValueError, TypeError, OverflowError):
         return None
 
 
 def _seconds(value: float) -> float | None:
-    return max(value, 0.0) if math.isfinite(value) else None
+    return max(value, 0.0) if math.isfinite(value) and value <= RETRY_AFTER_MAX_S else None
