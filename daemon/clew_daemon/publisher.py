@@ -62,6 +62,10 @@ class Publisher:
 
     def open(self, goal: str) -> None:
         """Build a goal's files from the ledger, and keep them from now on."""
+        before = self._goals.get(goal)
+        if before and before.timer:  # else two would write, and a line stand there twice
+            before.timer.cancel()
+            before.idle.set()
         workspace = self._book.cores[goal].state.spec.workspace
         self._goals[goal] = _Goal(ContextDir(workspace))
         self._soon(goal, 0.0)

@@ -71,8 +71,12 @@ class Supervisor:
                 if core.state.working:
                     core.emit(ev.WorkerExited(at=at, epoch=core.state.epoch, reason="daemon_died"))
             await self._d.book.commit(core)
-            if core.state.rested_seq > core.state.reported_seq:
+            unreported = core.state.rested_seq > core.state.reported_seq
+            if unreported:
                 self._reports.put_nowait(goal)
+            at_work = core.state.goal.status == GoalStatus.IN_PROGRESS  # its run opens them
+            if core.state.epoch and not at_work and (unreported or not core.state.ended):
+                self._d.publisher.open(goal)
 
     async def stop(self) -> None:
         """Start nothing more, stop every worker, and write what reports are due."""
@@ -337,6 +341,9 @@ class Supervisor:
     async def _report(self, goal: str) -> None:
         if run := self._runs.get(goal):
             await asyncio.wait([run], timeout=REPORT_WAIT_S)  # it tells of the worker's end, too
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(REPORT_WAIT_S):
+                await self._d.publisher.settle(goal)  # reported says: published, too
         core = self._d.book.cores.get(goal)
         if core is None:
             return  # let go of meanwhile
