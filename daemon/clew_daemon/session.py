@@ -459,7 +459,11 @@ class Session:
         """Look now and then whether the worker lives, gets on, and stays within its limits."""
         weighed_at = 0.0
         while not self._end.done():
-            await asyncio.sleep(min(self.settings.heartbeat.interval_s, 0.5) / 2)
+            pause_s = min(self.settings.heartbeat.interval_s, 0.5) / 2
+            due = time.monotonic() + pause_s
+            await asyncio.sleep(pause_s)
+            if (late_s := time.monotonic() - due) > pause_s:
+                self._forgive(late_s)
             if self.stopping:
                 continue
             found = self._silent() or self._stalled()
@@ -470,6 +474,16 @@ class Session:
                 self._finish(found)
                 return
             await self._spent()
+
+    def _forgive(self, late_s: float) -> None:
+        """Hold nothing against the worker for a time in which the daemon was stopped, or starved, itself.
+
+        What the worker said meanwhile still waits to be read.
+        """
+        now = time.monotonic()
+        self._acted_at = min(now, self._acted_at + late_s)
+        if self._channel:
+            self._channel.heard_at = min(now, self._channel.heard_at + late_s)
 
     def _silent(self) -> Ended | None:
         """Hung: not heard from, while it does not wait for our answer."""
