@@ -29,6 +29,8 @@ FINISHES_MAX = 3
 """So many refused finishes in an unchanged world are a failure of the subtask."""
 
 CHECK_OUTPUT_CHARS = 4_000
+CHECK_TRIES = 2
+"""A check changes nothing that counts: where the executor dies, it may be run again."""
 
 
 class Methods:
@@ -365,20 +367,9 @@ class Methods:
 
     async def _run_checks(self) -> list[dict[str, str]]:
         """Run the goal's checks one after the other; gives those that fail, with their output."""
-        limits = self._s.settings.limits
         failing = []
         for name, cmd in self._s.core.state.spec.checks.items():
-            try:
-                executor = await self._s.executor()
-                done = await executor.check(
-                    name, cmd, timeout_s=limits.check_timeout_s, output_bytes=limits.output_bytes
-                )
-                passed, output = done.result == "success", redact(done.output)
-                if done.result == "timeout":
-                    output += f"\n(no end within {limits.check_timeout_s:g} s)"
-            except ExecutorDied as error:
-                await self._s.executor_died(str(error))
-                passed, output = False, redact(f"the check could not be run to its end: {error}")
+            passed, output = await self._check(name, cmd)
             output = _cut(output, CHECK_OUTPUT_CHARS)
             with self._s.entering() as core:
                 core.emit(ev.CheckFinished(at=time.time(), name=name, passed=passed, output=output))
@@ -386,6 +377,26 @@ class Methods:
                 failing.append({"name": name, "output": output})
         await self._s.commit()
         return failing
+
+    async def _check(self, name: str, cmd: str) -> tuple[bool, str]:
+        """Run a check; once more where the executor died of something else, or of it."""
+        limits = self._s.settings.limits
+        said = ""
+        for _ in range(CHECK_TRIES):
+            try:
+                executor = await self._s.executor()
+                done = await executor.check(
+                    name, cmd, timeout_s=limits.check_timeout_s, output_bytes=limits.output_bytes
+                )
+            except ExecutorDied as error:
+                await self._s.executor_died(str(error))
+                said = redact(f"the check could not be run to its end: {error}")
+                continue
+            output = redact(done.output)
+            if done.result == "timeout":
+                output += f"\n(no end within {limits.check_timeout_s:g} s)"
+            return done.result == "success", output
+        return False, said
 
     async def _refuse_finish(self) -> Any:
         """Count refused finishes in an unchanged world: asking again and again is no way forward."""

@@ -66,15 +66,19 @@ class Runbook:
         if at < len(steps):
             self._ask_about_interruption(steps[at], transcript)
         calls: list[dict[str, Any]] = []
-        failure = ""
+        failure, interrupted = "", False
         for step in steps[at:]:
             answer = await self._daemon.call("act", tool=step["tool"], args=step["args"])
             if answer.get("reason") in _CANNOT_GO_ON:
                 return False
             calls.append(_record(step, answer))
-            if failure := _failure(step, answer):
+            interrupted = _result(answer) == "interrupted"
+            failure = "" if interrupted else _failure(step, answer)
+            if interrupted or failure:
                 break
         await self._daemon.call("reflect", mode="fast", tool_calls=calls)
+        if interrupted:
+            return True  # no failure of the step: the next round proposes it again, or asks
         return await self._complete(failure, len(steps))
 
     async def _complete(self, failure: str, count: int) -> bool:
@@ -149,6 +153,10 @@ def _walk(names: Sequence[str], acted: Sequence[tuple[str, bool]], start: int) -
             return None
         at += succeeded
     return at
+
+
+def _result(answer: Mapping[str, Any]) -> str:
+    return str((answer.get("outcome") or {}).get("result", ""))
 
 
 def _failure(step: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
