@@ -1,0 +1,59 @@
+"""Starts the daemon, or its nursery, with the labelled points of `points.py` put around its functions.
+
+`pointed.py PYTHON -m clew_daemon …` is the daemon, and what is to be struck stands in `CHAOS_ORDER` as
+JSON; the daemon's nursery is then started by this script too. Nothing in clew knows of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import points
+
+ORDER = "CHAOS_ORDER"
+
+
+def encoded(order: points.Order) -> str:
+    return json.dumps({**vars(order), "counts": str(order.counts), "signum": int(order.signum)})
+
+
+def decoded(text: str) -> points.Order:
+    fields = json.loads(text)
+    fields |= {"counts": Path(fields["counts"]), "hits": tuple(fields["hits"])}
+    return points.Order(**fields)
+
+
+def daemon(order: str, argv: list[str]) -> None:
+    """Be `python -m clew_daemon`, whose nursery is started by this script."""
+    from clew_daemon import nursery
+    from clew_daemon.cli import main
+
+    start = nursery.subprocess.Popen
+
+    def popen(command: list[str], **named: Any) -> Any:
+        assert command[1:3] == ["-m", "clew_worker.nursery"], command
+        return start([sys.executable, __file__, "nursery", order, *command[3:]], **named)
+
+    nursery.subprocess = SimpleNamespace(**vars(nursery.subprocess) | {"Popen": popen})
+    points.arm(decoded(order), points.DAEMON | points.RETENTION)
+    sys.argv = ["clew", *argv]
+    main()
+
+
+def nursery(order: str, argv: list[str]) -> int:
+    """Be `python -m clew_worker.nursery`."""
+    from clew_worker import nursery as real
+
+    points.arm(decoded(order), points.WORKER)
+    return real.main(["nursery", *argv])
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "nursery":
+        sys.exit(nursery(sys.argv[2], sys.argv[3:]))
+    daemon(os.environ[ORDER], sys.argv[4:])

@@ -1,0 +1,233 @@
+"""The labelled points at which a process of clew may die or be stopped, and what a hit does.
+
+A point is a moment just before or just after a function that touches disk, process or socket. Its name
+is `LABEL.before` or `LABEL.after`. Hits are counted in one file that all processes of a home map, so
+that they count on over restarts, in sandboxes, and in processes that write no file.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import mmap
+import os
+import signal
+import struct
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DAEMON = {
+    # the ledger, on its own thread and on the loop's
+    "ledger.open": "clew_shared.ledger.sqlite:Ledger.open",
+    "ledger.append": "clew_shared.ledger.sqlite:Ledger.append",
+    "ledger.commit": "clew_shared.ledger.writer:Writer._transact",
+    "ledger.deliver": "clew_shared.ledger.writer:Writer._deliver",
+    "ledger.checkpoint": "clew_shared.ledger.writer:Writer._checkpoint",
+    "ledger.snapshot": "clew_shared.ledger.sqlite:Ledger.snapshot",
+    "ledger.close": "clew_shared.ledger.writer:Writer._close",
+    "book.accept": "clew_daemon.book:Book.accept",
+    "book.tell": "clew_daemon.book:Book._tell",
+    "log.events": "clew_daemon.eventlog:log_events",
+    # start and stop
+    "lock": "clew_daemon.app:acquire",
+    "recover": "clew_daemon.supervisor:Supervisor.recover",
+    "leftovers": "clew_daemon.app:App._end_leftovers",
+    "ready": "clew_daemon.service:Notifier.ready",
+    "shut_down": "clew_daemon.app:App._shut_down",
+    "supervisor.stop": "clew_daemon.supervisor:Supervisor.stop",
+    "reload.read": "clew_daemon.app:reload",
+    "reload.adopt": "clew_daemon.book:Book.adopt",
+    "control.start": "clew_daemon.control:Control.start",
+    "control.answer": "clew_daemon.control:Control._answer",
+    "control.stop": "clew_daemon.control:Control.stop",
+    # the inbox
+    "inbox.look": "clew_daemon.inbox_files:look_around",
+    "inbox.restore": "clew_daemon.inbox_files:restore",
+    "inbox.read": "clew_daemon.inbox_files:read",
+    "inbox.hide": "clew_daemon.inbox_files:_hide",
+    "inbox.remove": "clew_daemon.inbox_files:remove",
+    "inbox.reject": "clew_daemon.inbox_files:reject",
+    "inbox.reason": "clew_daemon.inbox_files:_write_error",
+    "inbox.rename_new": "clew_daemon.inbox_files:rename_new",
+    "goal.copy": "clew_daemon.acceptance:_keep_copy",
+    "goal.folders": "clew_daemon.supervisor:Supervisor._unfit",
+    # the worker, as the daemon sees it
+    "nursery.ensure": "clew_daemon.nursery:Nursery._ensure",
+    "nursery.send": "clew_daemon.nursery:_send",
+    "nursery.answer": "clew_daemon.nursery:Nursery._answer",
+    "nursery.stop": "clew_daemon.nursery:Nursery.stop",
+    "worker.connect": "clew_daemon.session:Session._connect",
+    "worker.record_start": "clew_daemon.session:Session._record_start",
+    "worker.start": "clew_daemon.session:Session._start",
+    "worker.tear_down": "clew_daemon.session:Session._tear_down",
+    "worker.close": "clew_daemon.session:Session._close",
+    "cell.kill": "clew_daemon.nursery:Cell.kill",
+    "children.sweep": "clew_daemon.children:Children.sweep",
+    "agent.receive": "clew_daemon.channel:Channel.receive",
+    "agent.attend": "clew_daemon.session:Session._attend",
+    "agent.judge": "clew_daemon.methods:Methods._judge",
+    "agent.plan": "clew_daemon.methods:Methods._plan",
+    "agent.send": "clew_daemon.channel:Channel.send",
+    "executor.start": "clew_daemon.executor:Executor.start",
+    "executor.ask": "clew_daemon.executor:Executor._ask",
+    "executor.read": "clew_daemon.executor:Executor._read",
+    "executor.check": "clew_daemon.executor:Executor.check",
+    "executor.end": "clew_daemon.executor:Executor.end",
+    # what people see
+    "publish.rebuild": "clew_shared.contextdir:ContextDir.rebuild",
+    "publish.update": "clew_shared.contextdir:ContextDir.update",
+    "publish.append": "clew_shared.contextdir:ContextDir._append",
+    "publish.replace": "clew_shared.contextdir:_replace",
+    "report.write": "clew_daemon.report:write",
+    "review": "clew_daemon.reviewer:Reviewer._review",
+    "playbook.learn": "clew_daemon.playbook:Playbook.learn",
+    # every change of a name, and every flush, whoever asks for it
+    "os.rename": "os:rename",
+    "os.replace": "os:replace",
+    "os.unlink": "os:unlink",
+    "os.fsync": "os:fsync",
+}
+"""Label → the function of the daemon that it names."""
+
+RETENTION = {
+    "ledger.purge": "clew_shared.ledger.sqlite:Ledger.purge",
+    "book.forget": "clew_daemon.book:Book.forget",
+    "os.rmdir": "os:rmdir",
+}
+"""The same, of what is done to goals that ended long ago."""
+
+WORKER = {
+    "nursery.serve_one": "clew_worker.nursery:_serve_one",
+    "nursery.spawn": "clew_worker.nursery:spawn",
+    "cell.start": "clew_worker.cell:start",
+    "cell.guard": "clew_worker.cell:_guard",
+    "cell.payload": "clew_worker.cell:_payload",
+    "cell.run": "clew_worker.cell:_run",
+    "runbook.call": "clew_worker.agent.client:AgentClient.call",
+    "runbook.send": "clew_worker.agent.client:AgentClient._send",
+    "executor.next": "clew_worker.executor.wire:Wire.next_request",
+    "executor.effect": "clew_worker.executor.tools:carry_out",
+    "executor.command": "clew_worker.executor.commands:Commands._start",
+    "executor.digest": "clew_worker.executor:Executor._digest",
+    "executor.send": "clew_worker.executor.wire:Wire.send",
+}
+"""Label → the function of the nursery, a cell, the runbook agent or the executor that it names."""
+
+NEVER_AFTER = {"cell.start"}
+"""These end their process: there is no after."""
+
+
+def names(labels: dict[str, str]) -> list[str]:
+    """Give the points of some labels."""
+    return [
+        f"{label}.{side}"
+        for label in labels
+        for side in ("before", "after")
+        if side == "before" or label not in NEVER_AFTER
+    ]
+
+
+ALL = [*names(DAEMON), *names(RETENTION), *names(WORKER)]
+_SLOT = struct.Struct("Q")
+
+
+@dataclass(frozen=True)
+class Order:
+    """Where to strike: at these hits of a point (1 is the first), by a signal; "" strikes nowhere."""
+
+    counts: Path
+    point: str = ""
+    hits: tuple[int, ...] = (1,)
+    signum: int = signal.SIGKILL
+    constants: dict[str, float] = field(default_factory=dict)
+    """Numbers of the program that are other ones in this life, by "module:NAME"."""
+
+
+class Counts:
+    """How often each point was hit; mapped, so that a forked and confined process counts too."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            path.write_bytes(bytes(_SLOT.size * len(ALL)))
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+        self._lock = threading.Lock()
+
+    def add(self, point: str) -> int:
+        at = ALL.index(point) * _SLOT.size
+        with self._lock:
+            count = _SLOT.unpack_from(self._map, at)[0] + 1
+            _SLOT.pack_into(self._map, at, count)
+        return count
+
+    def read(self) -> dict[str, int]:
+        return {
+            point: _SLOT.unpack_from(self._map, n * _SLOT.size)[0] for n, point in enumerate(ALL)
+        }
+
+
+def arm(order: Order, labels: dict[str, str]) -> None:
+    """Put the points around their functions in this process, and in those that it forks."""
+    counts = Counts(order.counts)
+
+    def hit(point: str) -> None:
+        if counts.add(point) in order.hits and point == order.point:
+            strike(order.signum)
+
+    for label, target in labels.items():
+        _wrap(target, label, hit)
+    for place, value in order.constants.items():
+        module, name = place.split(":")
+        if module in _parts(labels):
+            setattr(importlib.import_module(module), name, value)
+
+
+def strike(signum: int) -> None:
+    """Send this very process a signal."""
+    os.kill(os.getpid(), signum)
+    if signum == signal.SIGKILL:
+        os._exit(137)  # the init of a PID namespace does not hear its own signals
+
+
+def _parts(labels: dict[str, str]) -> set[str]:
+    return {target.split(":")[0] for target in labels.values()}
+
+
+def _wrap(target: str, label: str, hit: Any) -> None:
+    module, path = target.split(":")
+    owner: Any = importlib.import_module(module)
+    *outer, name = path.split(".")
+    for part in outer:
+        owner = getattr(owner, part)
+    found = inspect.getattr_static(owner, name)
+    bound = isinstance(found, classmethod | staticmethod)
+    wrapped = _around(found.__func__ if bound else found, label, hit)
+    setattr(owner, name, type(found)(wrapped) if bound else wrapped)
+
+
+def _around(function: Any, label: str, hit: Any) -> Any:
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def later(*args: Any, **named: Any) -> Any:
+            hit(f"{label}.before")
+            result = await function(*args, **named)
+            hit(f"{label}.after")
+            return result
+
+        return later
+
+    @functools.wraps(function)
+    def now(*args: Any, **named: Any) -> Any:
+        hit(f"{label}.before")
+        result = function(*args, **named)
+        if label not in NEVER_AFTER:
+            hit(f"{label}.after")
+        return result
+
+    return now
