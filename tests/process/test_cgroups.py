@@ -14,15 +14,19 @@ from clew_daemon import cgroup_tree as tree
 
 DEADLINE_S = 60
 ENTER = 'echo $$ > "$0"/cgroup.procs && exec "$@"'
-GUARDED = """
+STARTER = """
 import sys
 from functools import partial
-from clew_daemon import cells, cli
-cells.CellSpec = partial(cells.CellSpec, isolation="guard")
-sys.argv[1:4] = []
+from clew_daemon import cells, cgroup_tree, cli
+{patch}
+sys.argv[1:4] = []  # the interpreter's own, of the command that this one is put before
 cli.main()
 """
-"""A daemon that may not have PID namespaces; its own arguments come after `-m clew_daemon`."""
+GUARDED = 'cells.CellSpec = partial(cells.CellSpec, isolation="guard")'
+"""A daemon that may not have PID namespaces."""
+
+SHORT_OF_MEMORY = "cgroup_tree.counted = lambda events, name: 1"
+"""A kernel that says that it has killed a process: not every one that tests run on can be made to."""
 
 GOAL = """
 # A goal
@@ -63,13 +67,13 @@ def own():
 
 @pytest.fixture
 def start(clew, own):
-    """Start the daemon in the delegated group; guarded: without PID namespaces."""
+    """Start the daemon in the delegated group, perhaps with something of it patched."""
 
-    def starting(*, guarded=False):
+    def starting(patch=""):
         under = ["sh", "-c", ENTER, str(own)]
-        if guarded:
-            script = clew.folder / "guarded.py"
-            script.write_text(GUARDED)
+        if patch:
+            script = clew.folder / "starter.py"
+            script.write_text(STARTER.format(patch=patch))
             under += [sys.executable, str(script)]
         return clew.start(under=tuple(under))
 
@@ -108,7 +112,7 @@ def test_each_worker_has_a_group_and_the_daemon_a_leaf(clew, own, start):
 
 
 def test_what_is_left_of_an_epoch_ends_with_its_group(clew, own, start):
-    start(guarded=True)
+    start(GUARDED)
     goal = clew.submit(GOAL.format(command=f"{ESCAPE}; {WAIT}"))
     begun(clew, goal)
     escaped = clew.until(lambda: clew.lines(goal, "escaped"), "the child that gets away")
@@ -123,7 +127,7 @@ def test_what_is_left_of_an_epoch_ends_with_its_group(clew, own, start):
 
 
 def test_a_child_that_lost_guard_and_daemon_at_once_is_ended_at_the_next_start(clew, own, start):
-    start(guarded=True)
+    start(GUARDED)
     goal = clew.submit(GOAL.format(command=f"{ESCAPE}; {WAIT}"))
     begun(clew, goal)
     escaped = int(clew.until(lambda: clew.lines(goal, "escaped"), "the child that gets away")[0])
@@ -143,6 +147,15 @@ def test_a_child_that_lost_guard_and_daemon_at_once_is_ended_at_the_next_start(c
     assert escaped not in tree.members(own)
     (clew.workspace(goal) / "go").touch()
     clew.wait("goal.completed", goal=goal)
+
+
+def test_an_end_for_want_of_memory_is_named_as_such(clew, own, start):
+    start(SHORT_OF_MEMORY)
+    goal = clew.submit(GOAL.format(command=WAIT))
+    begun(clew, goal)
+    clew.kill_agent(goal)  # as the kernel does
+    assert "want of memory" in clew.wait("worker.killed", goal=goal, reason="memory")["detail"]
+    assert clew.wait("worker.exited", goal=goal)["reason"] == "memory"
 
 
 def test_a_worker_cannot_leave_its_group(clew, own, start):

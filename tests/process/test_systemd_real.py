@@ -88,6 +88,12 @@ until_is StatusText "1 goals running*"
 case "$group" in *$(show ControlGroup)/clew-*) ;; *) failed "no groups: $group";; esac
 grep -qx "$(show MainPID)" $group/daemon/cgroup.procs
 test -n "$(cat $group/worker-$goal-1/executor-2/cgroup.procs)"
+walls='import json, sys; said = json.load(sys.stdin); said = said.get("daemon", {}).get("sandbox", said)
+print(said["landlock_abi"], said["isolation"], said["messages"])'
+inside=$(CLEW status --json | PYTHON -c "$walls")
+outside=$(PYTHON -c "from clew_worker.sandbox import probe; print(probe().model_dump_json())" |
+  PYTHON -c "$walls")
+test "$inside" = "$outside" || failed "the unit weakens the sandbox: $inside, not $outside"
 CLEW doctor | grep "one for each worker" || failed "the doctor sees no groups"
 
 printf '[loops]\\nrepeat_limit = 5\\n' >> ~/.config/clew/config.toml

@@ -1,0 +1,53 @@
+"""What a worker's control group is told, and what is read from it; folders stand in for the kernel's."""
+
+import pytest
+
+from clew_daemon import cgroup_tree
+from clew_daemon.cgroups import Cgroups, WorkerGroup
+from clew_shared.cellwire import CellLimits
+
+
+@pytest.fixture
+def group(tmp_path):
+    return WorkerGroup(tmp_path, ("memory", "pids"))
+
+
+def test_the_kernel_is_told_the_memory_of_the_whole_worker_and_told_again_when_it_changes(
+    group, tmp_path
+):
+    assert group.limit(300)
+    assert (tmp_path / "memory.max").read_text() == str(300 << 20)
+    assert (tmp_path / "memory.oom.group").read_text() == "1"
+    (tmp_path / "memory.max").write_text("told once")
+    assert group.limit(300)
+    assert (tmp_path / "memory.max").read_text() == "told once"
+    assert group.limit(200)
+    assert (tmp_path / "memory.max").read_text() == str(200 << 20)
+
+
+def test_each_cell_has_a_group_with_a_number_of_processes(group):
+    first, second = (group.cell("executor", CellLimits(processes=40)) for _ in range(2))
+    assert first.path != second.path
+    assert (second.path / "pids.max").read_text() == "40"
+
+
+def test_without_controllers_nothing_is_limited_and_that_is_said(tmp_path):
+    group = WorkerGroup(tmp_path, ())
+    assert not group.limit(300)
+    assert list(group.cell("agent", CellLimits()).path.iterdir()) == []
+
+
+def test_an_end_for_want_of_memory_is_read_from_the_kernels_count(group, tmp_path):
+    assert not group.out_of_memory()
+    (tmp_path / "memory.events").write_text("max 12\noom 1\noom_kill 0\n")
+    assert not group.out_of_memory()
+    (tmp_path / "memory.events").write_text("max 12\noom 1\noom_kill 3\n")
+    assert group.out_of_memory()
+
+
+@pytest.mark.parametrize("goal", ["../../x", "a/b", "\0", "ä" * 300, ".", ""])
+def test_a_goals_name_cannot_lead_out_of_the_daemons_groups(goal, tmp_path, monkeypatch):
+    monkeypatch.setattr(cgroup_tree, "enable", lambda folder, wanted: ())
+    made = Cgroups(tmp_path).worker(goal, 1)
+    assert made is not None
+    assert made.path.parent == tmp_path
