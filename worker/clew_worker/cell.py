@@ -134,7 +134,7 @@ def _guard(spec: CellSpec, wiring: Wiring) -> int:
     if pidns:
         namespaces.furnish()
         if spec.sandbox.mode != "off":
-            namespaces.close_off(sandbox.kept_paths(spec), sandbox.writable_paths(spec))
+            namespaces.close_off(sandbox.view(spec))
         if _uses_netns(spec, wiring.sandbox):
             namespaces.raise_loopback()
     else:

@@ -49,19 +49,17 @@ def probe() -> SandboxReport:
     )
 
 
-def kept_paths(spec: CellSpec) -> list[str]:
-    """Name what must stay where it is when /run and /tmp are covered."""
+def view(spec: CellSpec) -> namespaces.View:
+    """Say what the mounts of a cell show, and what of it can be written."""
     box = spec.sandbox
-    paths = [box.workspace, spec.cwd, *box.private, *box.write, *grants.visible(spec)]
-    return [os.path.realpath(path) for path in paths]
-
-
-def writable_paths(spec: CellSpec) -> list[str]:
-    """Name what the cell may write; the rest of its mounts can be read-only."""
-    box = spec.sandbox
+    own = (box.workspace, spec.cwd, *box.private)
     acts = grants.may_write(spec)
-    paths = (box.workspace, *box.private, *box.write) if acts else ()
-    return [os.path.realpath(path) for path in paths]
+    return namespaces.View(
+        own=own,
+        keep=(*box.write, *grants.visible(spec)),
+        hide=box.hide,
+        writable=(box.workspace, *box.private, *box.write) if acts else (),
+    )
 
 
 def missing(spec: CellSpec, report: SandboxReport) -> list[str]:
@@ -85,19 +83,27 @@ def confine(spec: CellSpec, report: SandboxReport, *, pidns: bool, netns: bool) 
         raise SandboxError(f"{'; '.join(lacking)}. To allow it, {HINT}.")
     acts = grants.may_write(spec)
     if box.mode != "off" and report.landlock_abi:
-        _landlock(spec, private_shm=pidns)
+        _landlock(spec, pidns=pidns, network=_has_network(spec, netns=netns))
     if box.mode != "off" and privileges.is_root():
         privileges.keep_capabilities(privileges.ACTING if acts else privileges.THINKING)
     elif pidns and report.userns:
         privileges.keep_capabilities(())
     if box.mode != "off":
-        _seccomp(spec, acts=acts, netns=netns)
+        seccomp.confine(_walls(spec, pidns=pidns, network=_has_network(spec, netns=netns)))
     return lacking
 
 
-def _landlock(spec: CellSpec, *, private_shm: bool) -> None:
+def _has_network(spec: CellSpec, *, netns: bool) -> bool:
+    """Say whether sockets of the internet are let through; in a namespace they lead nowhere."""
+    return netns or (spec.sandbox.network and spec.agent != "runbook")
+
+
+def _landlock(spec: CellSpec, *, pidns: bool, network: bool) -> None:
+    refused = 0 if network else landlock.BIND_TCP | landlock.CONNECT_TCP
+    if not grants.may_write(spec):
+        refused |= landlock.BIND_TCP
     try:
-        rules = landlock.ruleset(grants.grants(spec, private_shm=private_shm))
+        rules = landlock.ruleset(grants.grants(spec, private_shm=pidns), refused)
     except grants.TooManyPathsError as error:
         raise SandboxError(str(error)) from error
     try:
@@ -106,8 +112,17 @@ def _landlock(spec: CellSpec, *, private_shm: bool) -> None:
         os.close(rules)
 
 
-def _seccomp(spec: CellSpec, *, acts: bool, netns: bool) -> None:
-    if not acts:
-        seccomp.confine_agent(may_exec=spec.kind == "command")
-    if not spec.sandbox.network and not netns:
-        seccomp.confine_network()
+def _walls(spec: CellSpec, *, pidns: bool, network: bool) -> seccomp.Walls:
+    """Say what this cell goes without.
+
+    Without a mount namespace the sockets of service managers and container engines are within
+    reach, and whoever speaks to one is out: `enforce` then allows no unix socket to anybody.
+    """
+    thinks = not grants.may_write(spec)
+    unix = pidns or spec.sandbox.mode != "enforce"
+    return seccomp.Walls(
+        families=seccomp.families(thinks=thinks, network=network, unix=unix),
+        thinks=thinks,
+        execs=spec.kind != "agent",
+        sees_others=not pidns,
+    )

@@ -13,7 +13,7 @@ from clew_shared import cellwire
 from . import interpreter
 from .landlock import DEVICE, READ, WRITE, Grant, Right
 
-_SYSTEM = (
+SYSTEM = (
     *("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/etc", "/opt"),
     *("/nix", "/gnu", "/snap", "/proc", "/sys", "/var/lib/ca-certificates"),
 )
@@ -69,7 +69,7 @@ def visible(spec: cellwire.CellSpec) -> list[str]:
     box = spec.sandbox
     links = [os.path.realpath(path) for path in _LINKED_FILES]
     command = interpreter.folders(spec.argv, spec.cwd, spec.env.get("PATH", os.defpath))
-    return [*_SYSTEM, *links, *python_folders(), *command, *box.read]
+    return [*SYSTEM, *links, *python_folders(), *command, *box.read]
 
 
 def may_write(spec: cellwire.CellSpec) -> bool:

@@ -20,6 +20,8 @@ _CREATE_RULESET_VERSION = 1
 _RULE_PATH_BENEATH = 1
 _SCOPES = 0b11  # abstract unix sockets, signals
 _SCOPES_ABI = 6
+_NETWORK_ABI = 4
+BIND_TCP, CONNECT_TCP = 1, 2
 
 
 class Right(IntFlag):
@@ -96,10 +98,10 @@ def handled_rights(version: int) -> Right:
     return rights
 
 
-def _create(version: int, rights: Right, scoped: int) -> int:
+def _create(version: int, rights: Right, scoped: int, network: int = 0) -> int:
     values = [int(rights)]
-    if version >= 4:
-        values.append(0)
+    if version >= _NETWORK_ABI:
+        values.append(network)
     if version >= _SCOPES_ABI:
         values.append(scoped)
     raw = struct.pack(f"{len(values)}Q", *values)
@@ -137,11 +139,14 @@ def _add(ruleset_fd: int, grant: Grant, handled: Right) -> None:
         os.close(fd)
 
 
-def ruleset(grants: list[Grant]) -> int:
-    """Make a ruleset that allows `grants` and nothing else, signals confined; returns its fd."""
+def ruleset(grants: list[Grant], network: int = 0) -> int:
+    """Make a ruleset that allows `grants` and nothing else, signals confined; returns its fd.
+
+    `network` is what is refused of TCP: BIND_TCP, CONNECT_TCP or both (from ABI 4 on).
+    """
     version = abi()
     handled = handled_rights(version)
-    fd = _create(version, handled, _SCOPES)
+    fd = _create(version, handled, _SCOPES, network)
     for grant in grants:
         _add(fd, grant, handled)
     return fd

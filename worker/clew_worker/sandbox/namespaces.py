@@ -1,4 +1,4 @@
-"""A PID and mount namespace for a cell: it sees and signals nobody, and dies with its init.
+"""A PID, mount and IPC namespace for a cell: it sees and signals nobody, and dies with its init.
 
 Root makes them directly, others by way of a user namespace where that is permitted. `enter` and
 `furnish` are called in processes that were forked for it, and change only those.
@@ -10,12 +10,13 @@ import os
 import socket
 import stat
 import struct
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import kernel
-from .grants import PRIVATE_SHM, is_within
+from .grants import PRIVATE_SHM, SYSTEM, is_within, python_folders
 
-_SHROUDED = ("/run", "/tmp")  # noqa: S108 - to be covered, not used: sockets of others lie there
+_FURNITURE = {"/proc", "/sys", "/dev"}
 _QUIET = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
@@ -25,6 +26,7 @@ def flags(*, userns: bool, netns: bool) -> int:
     return (
         kernel.CLONE_NEWPID
         | kernel.CLONE_NEWNS
+        | kernel.CLONE_NEWIPC
         | (kernel.CLONE_NEWUSER if userns else 0)
         | (kernel.CLONE_NEWNET if netns else 0)
     )
@@ -46,15 +48,36 @@ def furnish() -> None:
     kernel.mount("proc", "/proc", "proc", _QUIET)
 
 
-def close_off(keep: list[str], writable: list[str]) -> None:
-    """Show nothing of others in /run, /tmp, /dev/shm, and make all but `writable` read-only.
+@dataclass(frozen=True)
+class View:
+    """What a cell's mounts show; paths as they were given, links and all.
 
-    `keep` are the paths that must stay where they are. Read-only mounts stop what Landlock does
-    not: changing modes, owners and times. They need Linux 5.12; without them Landlock holds.
+    own: its workspace and private folders, shown wherever they lie. keep: what else it may read.
+    hide: covered, whatever shows it. writable: the rest is read-only.
     """
-    for folder in _SHROUDED:
-        _shroud(folder, [path for path in keep if is_within(path, folder)])
-    there = [path for path in writable if Path(path).exists()]
+
+    own: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    hide: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+
+
+def close_off(view: View) -> None:
+    """Show of the file system what the view keeps, and make all but its `writable` read-only.
+
+    What Landlock allows is kept, so this hides what Landlock does not know of: sockets, and that a
+    file is there at all. Read-only mounts stop changing modes, owners and times. They need
+    Linux 5.12; without them Landlock holds.
+    """
+    own = [os.path.realpath(path) for path in view.own]
+    keep = [*own, *(os.path.realpath(path) for path in view.keep)]
+    links = _links([*view.own, *view.keep])
+    for folder in _tops():
+        if not any(is_within(folder, path) for path in keep):
+            _shroud(folder, keep, links)
+    for path in sorted(os.path.realpath(path) for path in view.hide):
+        _cover(path, own, links)
+    there = [path for path in map(os.path.realpath, view.writable) if _there(path)]
     for path in there:
         kernel.mount(path, path, "", kernel.MS_BIND | kernel.MS_REC)
     with contextlib.suppress(OSError):
@@ -65,14 +88,42 @@ def close_off(keep: list[str], writable: list[str]) -> None:
         kernel.mount("shm", PRIVATE_SHM, "tmpfs", _QUIET, "mode=1777,size=256m")
 
 
-def _shroud(folder: str, keep: list[str]) -> None:
+def _tops() -> list[str]:
+    with os.scandir("/") as entries:
+        folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return sorted(set(folders) - _FURNITURE)
+
+
+def _links(paths: list[str]) -> dict[str, str]:
+    """Find every link on the way to these paths, and where it leads."""
+    found: dict[str, str] = {}
+    todo = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - `..` after a link counts
+    while todo:
+        at = "/"
+        for part in todo.pop().split("/"):
+            at = f"{os.path.realpath(at).rstrip('/')}/{part}"
+            if at not in found and os.path.islink(at):  # noqa: PTH114 - False where it cannot be seen
+                found[at] = os.readlink(at)  # noqa: PTH115 - as above
+                todo.append(str(Path(at).parent / found[at]))
+    return found
+
+
+def _cover(path: str, own: list[str], links: dict[str, str]) -> None:
+    """Cover what is hidden, but for what is the cell's own in it."""
+    if os.path.isdir(path):  # noqa: PTH112 - as `_there`
+        if not any(is_within(path, one) for one in own):
+            _shroud(path, own, links)
+    elif _there(path):
+        kernel.mount(os.devnull, path, "", kernel.MS_BIND)
+
+
+def _shroud(folder: str, keep: list[str], links: dict[str, str]) -> None:
     """Cover a folder with an empty one in which only the paths of `keep` are as they were."""
-    if not Path(folder).is_dir() or Path(folder).is_symlink() or folder in keep:
-        return
-    outer = [p for p in keep if not any(p != q and is_within(p, q) for q in keep)]
-    held = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in set(outer) if _there(path)}
+    inside = {path for path in keep if is_within(path, folder)}
+    outer = {p for p in inside if not any(p != q and is_within(p, q) for q in inside)}
+    held = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in outer if _there(path)}
     kernel.mount("none", folder, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=755,size=1m")
-    for path, fd in held.items():
+    for path, fd in sorted(held.items()):
         if stat.S_ISDIR(os.fstat(fd).st_mode):
             Path(path).mkdir(parents=True, exist_ok=True)
         else:
@@ -80,10 +131,14 @@ def _shroud(folder: str, keep: list[str]) -> None:
             Path(path).touch()
         kernel.mount(f"/proc/self/fd/{fd}", path, "", kernel.MS_BIND | kernel.MS_REC)
         os.close(fd)
+    for link, target in links.items():
+        if is_within(link, folder) and not os.path.lexists(link):
+            Path(link).parent.mkdir(parents=True, exist_ok=True)
+            Path(link).symlink_to(target)
 
 
 def _there(path: str) -> bool:
-    return Path(path).exists()
+    return os.path.exists(path)  # noqa: PTH110 - False also where it cannot be seen
 
 
 def raise_loopback() -> None:
@@ -112,7 +167,7 @@ def _try(*, userns: bool, netns: bool) -> int:
             code = 1
             try:
                 furnish()
-                close_off([], [])
+                close_off(View(keep=(*SYSTEM, *python_folders())))
                 if netns:
                     raise_loopback()
                 code = 0

@@ -9,12 +9,13 @@ from clew_shared.cellwire import CellLimits
 from . import kernel
 
 # The capabilities that root's tools and package managers need to act on files and drop rights;
-# without SYS_PTRACE and the others of the daemon, its /proc entries cannot be read.
-_CHOWN, _DAC_OVERRIDE, _DAC_READ_SEARCH, _FOWNER, _FSETID, _KILL = range(6)
+# without SYS_PTRACE and the others of the daemon, its /proc entries cannot be read. DAC_READ_SEARCH
+# is not among them: it opens files by handle, past every path, and OVERRIDE reads all the same.
+_CHOWN, _DAC_OVERRIDE, _, _FOWNER, _FSETID, _KILL = range(6)
 _SETGID, _SETUID, _BIND_SERVICE, _CHROOT = 6, 7, 10, 18
-THINKING = (_DAC_OVERRIDE, _DAC_READ_SEARCH)
+THINKING = (_DAC_OVERRIDE,)
 ACTING = (
-    *(_CHOWN, _DAC_OVERRIDE, _DAC_READ_SEARCH, _FOWNER, _FSETID, _KILL),
+    *(_CHOWN, _DAC_OVERRIDE, _FOWNER, _FSETID, _KILL),
     *(_SETGID, _SETUID, _BIND_SERVICE, _CHROOT),
 )
 _CAPABILITIES_MAX = 64

@@ -1,8 +1,8 @@
-"""Small BPF filters: which socket families and system calls a cell goes without.
+"""One BPF filter for each cell: which system calls and sockets it goes without.
 
-For what Landlock does not cover: path-named unix sockets, programs in memory (memfd), modes and
-times of files, networks where no network namespace can be had. It knows two machines; `available`
-says whether this is one of them.
+For what Landlock does not cover: unix sockets that have a path, programs in memory, modes and times
+of files, other processes' limits, keyrings, and doors of the kernel that no work needs. `available`
+says whether this machine is one that it knows.
 """
 
 import errno
@@ -10,86 +10,133 @@ import socket
 import struct
 from dataclasses import dataclass
 
-from . import kernel
+from . import calls, kernel
 
-_LOAD, _JUMP_EQ, _JUMP_GE, _RETURN = 0x20, 0x15, 0x35, 0x06
+_LOAD, _JUMP_EQ, _JUMP_GE, _JUMP_SET, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW = 0x7FFF_0000
 _ERRNO = 0x0005_0000
 _KILL = 0x8000_0000
-_OFFSET_NR, _OFFSET_ARCH, _OFFSET_ARG0 = 0, 4, 16
+_OFFSET_NR, _OFFSET_ARCH = 0, 4
 _X32_BIT = 0x4000_0000
-_AF_VSOCK = 40
+_NEW_NAMESPACES = 0x7E02_0080  # CLONE_NEWUSER and its kin
+_NEW_TIME = 0x80  # for clone it is part of the signal's number
+_KIND_OF_SOCKET = 0xF
+_BY_USER = (2, 3)  # PRIO_USER, IOPRIO_WHO_USER: everything of the caller's user
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # type into a terminal, as if a person did
+_NETLINK_ROUTE = 0  # the one that looking up an address needs
+
+_machine = calls.MACHINES.get(kernel.MACHINE)
+available = _machine is not None
 
 
 @dataclass(frozen=True)
-class _Machine:
-    audit_arch: int
-    socket: int
-    execve: int
-    execveat: int
-    memfd_create: int
-    marking: tuple[int, ...]  # chmod, chown, utime, setxattr, removexattr in all their forms
-    io_uring_setup: int = 425
+class Walls:
+    """What one cell goes without, beside what none may have.
+
+    families: socket families that it may use. thinks: it neither marks files nor traces nor makes
+    programs in memory. execs: it may start programs. sees_others: it has no PID and IPC namespace.
+    """
+
+    families: frozenset[int]
+    thinks: bool
+    execs: bool
+    sees_others: bool
 
 
-_MARKING_NEW = (452, 463, 466)  # fchmodat2, setxattrat, removexattrat: the same everywhere
-_MARKING_X86_64 = (
-    *(90, 91, 268, 92, 93, 94, 260),  # chmod, fchmod, fchmodat; chown, fchown, lchown, fchownat
-    *(132, 235, 261, 280),  # utime, utimes, futimesat, utimensat
-    *(188, 189, 190, 197, 198, 199, *_MARKING_NEW),  # set- and removexattr
-)
-_MARKING_AARCH64 = (52, 53, 54, 55, 88, 5, 6, 7, 14, 15, 16, *_MARKING_NEW)
-_MACHINES = {
-    "x86_64": _Machine(0xC000_003E, 41, 59, 322, 319, _MARKING_X86_64),
-    "aarch64": _Machine(0xC000_00B7, 198, 221, 281, 279, _MARKING_AARCH64),
-}
-_machine = _MACHINES.get(kernel.MACHINE)
-available = _machine is not None
+def families(*, thinks: bool, network: bool, unix: bool) -> frozenset[int]:
+    """Say which kinds of sockets a cell may open; a pair of its own it may have in any case."""
+    found = {socket.AF_INET, socket.AF_INET6} if network else set()
+    if unix and not thinks:
+        found.add(socket.AF_UNIX)
+    return frozenset({*map(int, found), int(socket.AF_NETLINK)})
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("HBBI", code, if_true, if_false, value)
 
 
-def _program(machine: _Machine, calls: list[int], families: list[int]) -> bytes:
-    """Refuse `calls` (ENOSYS; marking files: EPERM) and sockets of `families` (EAFNOSUPPORT), allow the rest."""
+def _argument(number: int) -> bytes:
+    """Load the low half of an argument: all that the kernel looks at in an int."""
+    return _step(_LOAD, 16 + 8 * number)
+
+
+def _refuse(code: int) -> bytes:
+    return _step(_RETURN, _ERRNO | code)
+
+
+_PASS = _step(_RETURN, _ALLOW)
+
+
+def _unless_zero(number: int) -> bytes:
+    return _argument(number) + _step(_JUMP_EQ, 0, 1, 0) + _refuse(errno.EPERM)
+
+
+def _if_any_of(mask: int) -> bytes:
+    return _argument(0) + _step(_JUMP_SET, mask, 0, 1) + _refuse(errno.EPERM)
+
+
+def _if_equal(number: int, *values: int) -> bytes:
+    tests = [_step(_JUMP_EQ, value, 0, 1) + _refuse(errno.EPERM) for value in values]
+    return _argument(number) + b"".join(tests)
+
+
+def _socket(allowed: frozenset[int]) -> bytes:
+    """Allow sockets of these families; of netlink only what asks for addresses and routes."""
+    refuse = _refuse(errno.EAFNOSUPPORT)
+    tests = [_step(_JUMP_EQ, one, 0, 1) + _PASS for one in sorted(allowed - {socket.AF_NETLINK})]
+    route = _argument(2) + _step(_JUMP_EQ, _NETLINK_ROUTE, 1, 0) + refuse
+    return _argument(0) + b"".join(tests) + _step(_JUMP_EQ, socket.AF_NETLINK, 1, 0) + refuse + route
+
+
+def _socketpair() -> bytes:
+    """Allow pairs that stay pairs: one end of a datagram pair can be sent to any other socket."""
+    kinds = (int(socket.SOCK_STREAM), int(socket.SOCK_SEQPACKET))
+    tests = [_step(_JUMP_EQ, kind, 0, 1) + _PASS for kind in kinds]
+    masked = _argument(1) + _step(_AND, _KIND_OF_SOCKET)
+    return masked + b"".join(tests) + _refuse(errno.EAFNOSUPPORT)
+
+
+def _rules(machine: calls.Calls, walls: Walls) -> dict[int, bytes]:
+    """Give for each call that is not simply allowed the steps that decide on it."""
+    eperm, enosys = _refuse(errno.EPERM), _refuse(errno.ENOSYS)
+    rules = dict.fromkeys((*machine.administration, *machine.prying), eperm)
+    rules |= dict.fromkeys((*machine.kernel_doors, *calls.IO_URING, calls.CLONE3), enosys)
+    rules[machine.socket] = _socket(walls.families)
+    rules[machine.clone] = _if_any_of(_NEW_NAMESPACES & ~_NEW_TIME)
+    rules[machine.unshare] = _if_any_of(_NEW_NAMESPACES)
+    rules[machine.ioctl] = _if_equal(1, _TIOCSTI, _TIOCLINUX)
+    if socket.AF_UNIX not in walls.families:
+        rules[machine.socketpair] = _socketpair()
+    if walls.thinks:
+        rules |= dict.fromkeys((*machine.marking, *machine.tracing), eperm)
+        rules |= dict.fromkeys(machine.memory_files, enosys)
+    if not walls.execs:
+        rules |= dict.fromkeys(machine.execution, enosys)
+    if walls.sees_others:
+        rules |= dict.fromkeys(machine.ipc, enosys)
+        rules |= dict.fromkeys(machine.of_a_process, _unless_zero(0))
+        for call, user in zip(machine.of_a_class, _BY_USER, strict=True):
+            rules[call] = _if_equal(0, user) + _unless_zero(1)
+    return rules
+
+
+def program(walls: Walls, machine: calls.Calls) -> bytes:
+    """Write the filter: another machine's calls end the process, x32's are unknown."""
     steps = [
         _step(_LOAD, _OFFSET_ARCH),
         _step(_JUMP_EQ, machine.audit_arch, 1, 0),
         _step(_RETURN, _KILL),
         _step(_LOAD, _OFFSET_NR),
         _step(_JUMP_GE, _X32_BIT, 0, 1),
-        _step(_RETURN, _ERRNO | errno.ENOSYS),
+        _refuse(errno.ENOSYS),
     ]
-    for call in calls:
-        code = errno.EPERM if call in machine.marking else errno.ENOSYS
-        steps += [_step(_JUMP_EQ, call, 0, 1), _step(_RETURN, _ERRNO | code)]
-    steps += [
-        _step(_JUMP_EQ, machine.socket, 1, 0),
-        _step(_RETURN, _ALLOW),
-        _step(_LOAD, _OFFSET_ARG0),
-    ]
-    for family in families:
-        steps += [_step(_JUMP_EQ, family, 0, 1), _step(_RETURN, _ERRNO | errno.EAFNOSUPPORT)]
-    return b"".join([*steps, _step(_RETURN, _ALLOW)])
+    for call, block in sorted(_rules(machine, walls).items()):
+        body = block + _PASS
+        steps += [_step(_JUMP_EQ, call, 0, len(body) // 8), body]
+    return b"".join([*steps, _PASS])
 
 
-def confine_agent(*, may_exec: bool) -> None:
-    """No new unix sockets, no program from memory and, unless `may_exec`, none at all.
-
-    Nor may it change modes, owners or times of files, which Landlock does not know.
-    """
-    if _machine is None:
-        return
-    calls = [_machine.io_uring_setup, _machine.memfd_create, *_machine.marking]
-    if not may_exec:
-        calls += [_machine.execve, _machine.execveat]
-    kernel.seccomp_filter(_program(_machine, calls, [socket.AF_UNIX, _AF_VSOCK]))
-
-
-def confine_network() -> None:
-    """No sockets of any network, for where there is no network namespace."""
-    if _machine is None:
-        return
-    families = [socket.AF_INET, socket.AF_INET6, socket.AF_PACKET, _AF_VSOCK]
-    kernel.seccomp_filter(_program(_machine, [_machine.io_uring_setup], families))
+def confine(walls: Walls) -> None:
+    """Put the filter up, for good; needs no_new_privs. Nothing where the machine is not known."""
+    if _machine is not None:
+        kernel.seccomp_filter(program(walls, _machine))
