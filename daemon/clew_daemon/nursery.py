@@ -167,7 +167,7 @@ class Nursery:
         ours.setblocking(False)
         with theirs:
             fd = theirs.fileno()
-            command = [sys.executable, "-m", "clew_worker.nursery", str(fd), *self._preload]
+            command = [sys.executable, "-P", "-m", "clew_worker.nursery", str(fd), *self._preload]
             self._process = subprocess.Popen(  # noqa: ASYNC220 - a vfork, of the main thread (PDEATHSIG)
                 command, pass_fds=[fd], env=self._env, stdin=subprocess.DEVNULL, cwd="/"
             )

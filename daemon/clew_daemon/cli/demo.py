@@ -192,7 +192,7 @@ def _daemon(where: Where) -> Iterator[None]:
     }
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "clew_daemon", "--home", str(home), "run"],
+            [sys.executable, "-P", "-m", "clew_daemon", "--home", str(home), "run"],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

@@ -219,7 +219,7 @@ def _sandbox_mode(where: Where) -> str:
 
 def _probed() -> dict[str, Any] | str:
     """Let a process of the worker's side try the sandbox; its report, or why there is none."""
-    done = _ran([sys.executable, "-c", _PROBE], SANDBOX_S)
+    done = _ran([sys.executable, "-P", "-c", _PROBE], SANDBOX_S)  # -P: not from the current folder
     if isinstance(done, str):
         return done
     if done.returncode:
