@@ -34,7 +34,9 @@ class Calls:
     prying: tuple[int, ...]  # comparing and taking descriptors of another process
     ipc: tuple[int, ...]  # System V and POSIX queues, shared memory, semaphores
     of_a_process: tuple[int, ...]  # act on the process of their first argument; 0 is the caller
-    of_a_class: tuple[int, ...]  # first argument: process, group or user; second: which; 0 the caller's
+    of_a_class: tuple[
+        int, ...
+    ]  # first argument: process, group or user; second: which; 0 the caller's
 
 
 _X86_64 = Calls(
@@ -62,7 +64,13 @@ _X86_64 = Calls(
     tracing=(101, 310, 311, _PROCESS_MADVISE),
     prying=(312, _PIDFD_GETFD),
     ipc=(*range(29, 32), *range(64, 72), 220, 240, 241),
-    of_a_process=(302, 203, 142, 144, 314),  # prlimit64, sched_setaffinity, -param, -scheduler, -attr
+    of_a_process=(
+        302,
+        203,
+        142,
+        144,
+        314,
+    ),  # prlimit64, sched_setaffinity, -param, -scheduler, -attr
     of_a_class=(141, 251),  # setpriority, ioprio_set
 )
 _AARCH64 = Calls(

@@ -85,7 +85,9 @@ def _socket(allowed: frozenset[int]) -> bytes:
     refuse = _refuse(errno.EAFNOSUPPORT)
     tests = [_step(_JUMP_EQ, one, 0, 1) + _PASS for one in sorted(allowed - {socket.AF_NETLINK})]
     route = _argument(2) + _step(_JUMP_EQ, _NETLINK_ROUTE, 1, 0) + refuse
-    return _argument(0) + b"".join(tests) + _step(_JUMP_EQ, socket.AF_NETLINK, 1, 0) + refuse + route
+    return (
+        _argument(0) + b"".join(tests) + _step(_JUMP_EQ, socket.AF_NETLINK, 1, 0) + refuse + route
+    )
 
 
 def _socketpair() -> bytes:
