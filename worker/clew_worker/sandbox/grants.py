@@ -4,6 +4,7 @@ Paths in, Landlock grants out; it looks at folders but restricts nothing.
 """
 
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ SYSTEM = (
     *("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/etc", "/opt"),
     *("/nix", "/gnu", "/snap", "/proc", "/sys", "/var/lib/ca-certificates"),
 )
+SETTINGS = "/etc"
+_FOR_ALL = stat.S_IROTH | stat.S_IXOTH
 _LINKED_FILES = ("/etc/resolv.conf", "/etc/localtime")  # may lead to /run
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 PRIVATE_SHM = "/dev/shm"  # noqa: S108 - only where the cell has a /dev/shm of its own
@@ -77,11 +80,35 @@ def may_write(spec: cellwire.CellSpec) -> bool:
     return spec.kind == "executor" or (spec.kind == "command" and spec.sandbox.own_tools)
 
 
+def private_to_root(folder: str) -> list[str]:
+    """Name the files and folders in `folder` that are not for everybody: host keys, passwords.
+
+    Root reads them whatever their mode says, so only not being granted keeps them from its cells.
+    """
+    found: list[str] = []
+    todo = [folder]
+    while todo:
+        try:
+            with os.scandir(todo.pop()) as entries:
+                here = [(e, e.stat(follow_symlinks=False)) for e in entries if not e.is_symlink()]
+        except OSError:
+            continue
+        for entry, info in here:
+            needed = _FOR_ALL if stat.S_ISDIR(info.st_mode) else stat.S_IROTH
+            if info.st_mode & needed != needed:
+                found.append(entry.path)
+            elif stat.S_ISDIR(info.st_mode):
+                todo.append(entry.path)
+    return found
+
+
 def grants(spec: cellwire.CellSpec, *, private_shm: bool) -> list[Grant]:
     """Say what the cell may do, as contract section 7 (Sandboxes) promises."""
     box = spec.sandbox
     acts = may_write(spec)
     hidden = sorted({os.path.realpath(path) for path in box.hide})
+    if os.geteuid() == 0:
+        hidden += private_to_root(SETTINGS)
     read = READ | Right.EXECUTE if acts else READ
     write = WRITE | Right.EXECUTE if acts else READ
     result = [Grant(device, DEVICE) for device in _DEVICES]

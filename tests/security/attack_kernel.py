@@ -1,0 +1,171 @@
+"""Attacks on the kernel's doors: what no work needs, and what only root may do to the machine.
+
+None of them does harm where it is not refused: each asks for something impossible, or for what is so already.
+"""
+
+import ctypes
+import fcntl
+import os
+import socket
+
+from attack import attack, syscall
+
+SECCOMP = "seccomp"
+ROOTS = "seccomp, no capability"
+
+
+def text(value):
+    return ctypes.c_char_p(value.encode())
+
+
+def zeros(size=256):
+    return ctypes.create_string_buffer(size)
+
+
+@attack("the kernel", thinks=SECCOMP, acts=SECCOMP, control=False)
+def io_uring(_):
+    """Do system calls behind the filter's back (io_uring)."""
+    return syscall(425, 425, 4, zeros())
+
+
+@attack("the kernel", thinks=SECCOMP, acts=SECCOMP, control=False)
+def load_a_kernel_program(_):
+    """Load a program into the kernel (bpf)."""
+    return syscall(321, 280, 0, zeros(), 72)
+
+
+@attack("the kernel", thinks=SECCOMP, acts=SECCOMP, control=False)
+def watch_others_by_counters(_):
+    """Watch other processes by performance counters (perf_event_open)."""
+    attributes = zeros(128)
+    attributes[4] = 128
+    return syscall(298, 241, attributes, 0, -1, -1, 0)
+
+
+@attack("the kernel", thinks=SECCOMP, acts=SECCOMP, control=False)
+def hold_the_kernel_up(_):
+    """Hold the kernel up in the middle of a copy (userfaultfd)."""
+    return syscall(323, 282, 1)
+
+
+@attack("the kernel", thinks=SECCOMP, acts=SECCOMP, control=False)
+def read_the_keyring(_):
+    """Look into the keyrings that were inherited (keyctl)."""
+    return syscall(250, 219, 0, -3, 0)  # KEYCTL_GET_KEYRING_ID of the session
+
+
+@attack("the kernel", thinks=SECCOMP, acts=SECCOMP, control=False)
+def add_to_the_keyring(_):
+    """Put a key into the inherited session's keyring (add_key)."""
+    return syscall(248, 217, text("user"), text("attacked"), text("x"), 1, -3)
+
+
+@attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
+def load_a_module(_):
+    """Load a kernel module."""
+    fd = os.open(os.devnull, os.O_RDONLY)
+    return syscall(313, 273, fd, text(""), 0)
+
+
+@attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
+def another_kernel(_):
+    """Load another kernel (kexec)."""
+    return syscall(246, 104, 0, 0, None, 4)
+
+
+@attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
+def restart_the_machine(_):
+    """Restart the machine (only asks whether Ctrl-Alt-Del might)."""
+    return syscall(169, 142, 0xFEE1DEAD, 672274793, 0, None)
+
+
+@attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
+def rename_the_machine(_):
+    """Set the host's name."""
+    name = socket.gethostname()
+    return syscall(170, 161, text(name), len(name))
+
+
+@attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
+def set_the_clock(_):
+    """Set the clock, for all leases and time limits."""
+    return syscall(
+        227, 112, 1, zeros()
+    )  # the monotonic one, which nobody can set: EINVAL if let through
+
+
+@attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
+def swap_on(_):
+    """Add swap space."""
+    return syscall(167, 224, text("/nowhere"), 0)
+
+
+@attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
+def mount_something(t):
+    """Mount a file system, by the old call and by the new ones."""
+    last = None
+    for call in (
+        lambda: syscall(165, 40, text("none"), text(t["workspace"]), text("tmpfs"), 0, None),
+        lambda: syscall(430, 430, text("tmpfs"), 0),
+        lambda: syscall(428, 428, -100, text(t["workspace"]), 1),
+        lambda: syscall(442, 442, -1, text("/"), 0, zeros(32), 32),
+    ):
+        try:
+            return call()
+        except OSError as error:
+            last = error
+    raise last
+
+
+@attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
+def unmount_something(_):
+    """Unmount what covers the folders of others."""
+    last = None
+    for folder in ("/tmp", "/run", "/home", "/proc", "/dev/shm"):
+        try:
+            return syscall(166, 39, text(folder), 2)
+        except OSError as error:
+            last = error
+    raise last
+
+
+@attack("the kernel", thinks=ROOTS, acts=ROOTS, control=False)
+def another_root(t):
+    """Change the root mount (pivot_root)."""
+    return syscall(155, 41, text(t["workspace"]), text(t["workspace"]))
+
+
+@attack("the kernel", thinks=SECCOMP, acts=SECCOMP, control=False)
+def read_the_kernels_log(_):
+    """Read the kernel's log (syslog), where addresses stand."""
+    return syscall(103, 116, 10, None, 0)
+
+
+@attack("the kernel", thinks="Landlock", acts="Landlock", control=False)
+def read_the_kernels_memory(_):
+    """Read the machine's memory (/dev/mem, /proc/kcore)."""
+    last = None
+    for path in ("/dev/mem", "/dev/kmem", "/dev/port", "/proc/kcore"):
+        try:
+            return os.read(os.open(path, os.O_RDONLY), 1)
+        except OSError as error:
+            last = error
+    raise last
+
+
+@attack("the kernel", thinks="seccomp", acts="seccomp", control=False)
+def type_into_a_terminal(_):
+    """Type into a terminal as if a person did (TIOCSTI)."""
+    return fcntl.ioctl(1, 0x5412, b"x")
+
+
+@attack("the kernel", thinks="Landlock, own session", acts="Landlock, own session", control=False)
+def open_the_terminal(_):
+    """Open the terminal that the daemon was started from."""
+    last = None
+    for path in ("/dev/tty", "/dev/console", "/dev/ptmx", "/dev/pts/0"):
+        try:
+            return os.open(path, os.O_RDWR | os.O_NOCTTY)
+        except OSError as error:
+            last = error
+    raise last
