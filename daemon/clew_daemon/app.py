@@ -64,6 +64,7 @@ PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, er
 LOG_FILE = "clew.log"
 LEDGER_CLOSE_S = 10.0
 STATUS_EVERY_S = 1.0
+DESCRIPTORS = 65_536
 SLOW_EVERY_S = 60.0
 LLM_MODULES = ("clew_worker.agent.llm", "openai")
 NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG")
@@ -72,9 +73,7 @@ NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCES
 def run(places: Places, loaded: Loaded) -> int:
     """Run the daemon in the foreground until it is told to stop; gives the exit code."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
-    resource.setrlimit(
-        resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1])
-    )  # keys
+    _limit()
     keys = take_environment(os.environ, loaded.settings, places.config.parent)
     try:
         make(places)
@@ -102,6 +101,19 @@ def run(places: Places, loaded: Loaded) -> int:
             )
         finally:
             logging.close()
+
+
+def _limit() -> None:
+    """No core dump, which would hold keys; and more descriptors than a worker may have.
+
+    Those that a worker sends and nobody takes count for the whole user: at a worker's own limit, which then
+    is below the daemon's, it can send no more, while the daemon can still start others.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class App:

@@ -157,7 +157,7 @@ def plant_a_service(t):
     return create(folder)
 
 
-@attack("the user's files", thinks=LANDLOCK, acts="Landlock, mount namespace")
+@attack("the user's files", thinks=BOTH, acts=BOTH)
 def write_in_the_shared_tmp(t):
     """Make a file in the machine's own /tmp, where other programs look."""
     return create(t["shared_tmp"])
@@ -220,13 +220,13 @@ def by_a_hard_link(t):
     return Path(path).read_text()
 
 
-@attack("ways out of the workspace", thinks=LANDLOCK, acts=BOTH)
+@attack("ways out of the workspace", thinks=BOTH, acts=BOTH)
 def by_renaming_into_it(t):
     """Move a folder of the user into the workspace."""
     os.rename(f"{t['home']}/movable", f"{mine(t)}/movable-{os.getpid()}")
 
 
-@attack("ways out of the workspace", thinks=LANDLOCK, acts=BOTH)
+@attack("ways out of the workspace", thinks=BOTH, acts=BOTH)
 def by_exchanging(t):
     """Exchange a folder of the workspace with one outside (renameat2)."""
     own = f"{mine(t)}/exchanged-{os.getpid()}"
@@ -235,7 +235,9 @@ def by_exchanging(t):
     return syscall(316, 276, -100, ctypes.c_char_p(own.encode()), -100, other, 2)
 
 
-@attack("ways out of the workspace", thinks=BOTH, acts=BOTH)
+@attack(
+    "ways out of the workspace", thinks="Landlock, PID namespace", acts="Landlock, PID namespace"
+)
 def by_proc_root(t):
     """Through /proc/PID/root, /proc/PID/cwd of every process."""
     last = OSError(2, "none")
@@ -284,7 +286,7 @@ def by_a_bind_mount(t):
 
 @attack("ways out of the workspace", thinks="Landlock, seccomp", acts="seccomp", control=False)
 def by_a_user_namespace(t):
-    """Become root in a user namespace and mount there."""
+    """Become root in a user namespace, to mount there."""
     syscall(272, 97, 0x1002_0000)
     return "unshared"
 
@@ -304,8 +306,8 @@ def by_cloning_a_namespace(_):
 
 @attack(
     "ways out of the workspace",
-    thinks="Landlock, seccomp",
-    acts="Landlock",
+    thinks="no capability",
+    acts="no capability",
     where="user",
     control=False,
 )
@@ -320,19 +322,29 @@ def by_making_a_device(t):
     os.mknod(f"{mine(t)}/disk-{os.getpid()}", stat.S_IFBLK | 0o600, os.makedev(254, 0))
 
 
-@attack("ways out of the workspace", thinks=BOTH, acts=BOTH, control=False)
+@attack("ways out of the workspace", thinks=LANDLOCK, acts=LANDLOCK, control=False)
 def by_the_raw_disk(t):
     """Read the disk's own device."""
     return os.read(os.open(t["disk"], os.O_RDONLY), 16)
 
 
-@attack("ways out of the workspace", thinks=BOTH, acts=BOTH, control=False)
+@attack(
+    "ways out of the workspace",
+    thinks="Landlock, read-only mounts",
+    acts="Landlock, read-only mounts",
+    control=False,
+)
 def by_the_kernels_settings(_):
     """Write core_pattern, to have a program started by the kernel."""
     Path("/proc/sys/kernel/core_pattern").write_text("|/attacked")
 
 
-@attack("ways out of the workspace", thinks=BOTH, acts=BOTH, control=False)
+@attack(
+    "ways out of the workspace",
+    thinks="Landlock, read-only mounts",
+    acts="Landlock, read-only mounts",
+    control=False,
+)
 def by_the_control_groups(_):
     """Make a control group, or leave one's own."""
     last = OSError(2, "no control groups")
@@ -350,13 +362,18 @@ def by_the_control_groups(_):
     raise last
 
 
-@attack("ways out of the workspace", thinks=BOTH, acts=BOTH, control=False)
+@attack(
+    "ways out of the workspace",
+    thinks="Landlock, read-only mounts",
+    acts="Landlock, read-only mounts",
+    control=False,
+)
 def by_preloading(_):
     """Write /etc/ld.so.preload."""
     Path("/etc/ld.so.preload").write_text("attacked")
 
 
-@attack("ways out of the workspace", thinks=LANDLOCK, acts=BOTH)
+@attack("ways out of the workspace", thinks=BOTH, acts=BOTH)
 def by_shared_memory(t):
     """Read a file of another program in /dev/shm."""
     return Path(t["shm_file"]).read_text()
@@ -374,7 +391,12 @@ def key_in_the_environment(t):
     return found
 
 
-@attack("keys", thinks=BOTH, acts=BOTH, control=False)
+@attack(
+    "keys",
+    thinks="scrubbed environment, Landlock",
+    acts="scrubbed environment, Landlock",
+    control=False,
+)
 def key_in_the_environments_of_all(t):
     """Look for the key in /proc/PID/environ of every process."""
     return _search(t, "environ")

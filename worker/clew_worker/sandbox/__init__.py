@@ -7,10 +7,7 @@ import os
 
 from clew_shared.cellwire import CellSpec, SandboxReport
 
-from . import grants, landlock, namespaces, privileges, seccomp
-
-HINT = 'set [sandbox] mode = "best_effort" to run without it, or "off" to run without a sandbox'
-_NO_LANDLOCK = "Landlock is not available (kernel 5.13 or newer, enabled with lsm=landlock,...)"
+from . import advice, grants, landlock, namespaces, privileges, seccomp
 
 
 class SandboxError(Exception):
@@ -23,20 +20,9 @@ def probe() -> SandboxReport:
     userns = not privileges.is_root()
     pidns = namespaces.possible(userns=userns, netns=False)
     netns = pidns and namespaces.possible(userns=userns, netns=True)
-    messages = []
-    if abi == 0:
-        messages.append(f"{_NO_LANDLOCK}: {HINT}")
-    elif not landlock.has_scopes(abi):
-        messages.append(
-            f"Landlock ABI {abi} does not confine signals and abstract sockets (kernel 6.12 does)"
-        )
-    if not pidns:
-        messages.append(
-            "no PID namespace: user namespaces are not permitted here; workers are guarded by a "
-            "process of clew instead, and sockets in /run and /tmp are within their reach"
-        )
-    if not seccomp.available:
-        messages.append("no seccomp filter for this machine: agents may open unix sockets")
+    messages = advice.of_landlock(abi)
+    messages += [] if pidns else [advice.of_namespaces()]
+    messages += [] if seccomp.available else [advice.of_seccomp()]
     fallback = "seccomp" if seccomp.available else "none"
     return SandboxReport(
         landlock_abi=abi,
@@ -66,7 +52,7 @@ def missing(spec: CellSpec, report: SandboxReport) -> list[str]:
     """Say what the spec asks for and cannot have; empty when all of it can be had."""
     if spec.sandbox.mode == "off":
         return []
-    found = [] if report.landlock_abi else [_NO_LANDLOCK]
+    found = [] if report.landlock_abi else [advice.NO_LANDLOCK]
     if not spec.sandbox.network and report.network_off == "none":
         found.append("network = false cannot be enforced (no network namespace, no seccomp)")
     return found
@@ -80,7 +66,7 @@ def confine(spec: CellSpec, report: SandboxReport, *, pidns: bool, netns: bool) 
     box = spec.sandbox
     lacking = missing(spec, report)
     if lacking and box.mode == "enforce":
-        raise SandboxError(f"{'; '.join(lacking)}. To allow it, {HINT}.")
+        raise SandboxError(f"{'; '.join(lacking)}. To allow it, {advice.HINT}.")
     acts = grants.may_write(spec)
     if box.mode != "off" and report.landlock_abi:
         _landlock(spec, pidns=pidns, network=_has_network(spec, netns=netns))

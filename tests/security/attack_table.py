@@ -1,0 +1,50 @@
+"""The attack table of docs/security.md, made from the register: `python attack_table.py` puts it in its place."""
+
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import attack
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
+BEGIN, END = "<!-- attacks -->\n", "<!-- end of attacks -->"
+
+
+def rendered():
+    """The table, a part for each group of attacks."""
+    attack.load()
+    parts = []
+    for group in dict.fromkeys(one.group for one in attack.ATTACKS.values()):
+        rows = [_row(one) for one in attack.ATTACKS.values() if one.group == group]
+        head = "| attack | agent | executor's command | own tools | test |\n| --- | --- | --- | --- | --- |"
+        parts.append(f"### {group[0].upper()}{group[1:]}\n\n{head}\n" + "\n".join(rows))
+    return "\n\n".join(parts)
+
+
+def _row(one):
+    cells = [_cell(one, role) for role in ("agent", "executor", "own_tools")]
+    return f"| {_circumstances(one)}{one.does} | {' | '.join(cells)} | `{one.name}` |"
+
+
+def _cell(one, role):
+    by = one.refused(role)
+    if by is None:
+        return "may do so"
+    only = one.acts_where if role != "agent" else ""
+    return f"{by}; without namespaces not refused" if only == "pidns" else by
+
+
+def _circumstances(one):
+    return {"pidns": "With namespaces: ", "root": "", "user": "", "offline": ""}.get(one.where, "")
+
+
+def in_place(text):
+    """A document's text with the table as it should be."""
+    table = f"{BEGIN}\n{rendered()}\n\n{END}"
+    return re.sub(f"{BEGIN}.*?{END}", lambda _: table, text, flags=re.DOTALL)
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(in_place(DOCUMENT.read_text()))

@@ -1,0 +1,72 @@
+"""In words, for `clew doctor`: what this kernel or this user cannot have, what follows, and how to get it.
+
+It reads the kernel's settings and changes nothing.
+"""
+
+from pathlib import Path
+
+HINT = 'set [sandbox] mode = "best_effort" to run without it, or "off" to run without a sandbox'
+NO_LANDLOCK = "Landlock is not available (kernel 5.13 or newer, enabled with lsm=landlock,...)"
+
+_LACKING = (  # from which ABI on, since which kernel, what is not covered before
+    (2, "5.19", "files cannot be renamed or linked from folder to folder in a worker"),
+    (
+        3,
+        "6.2",
+        "emptying a file (truncate) is not refused, where no mount namespace makes it read-only",
+    ),
+    (4, "6.7", "TCP is not refused by Landlock; network = false rests on the other means alone"),
+    (5, "6.10", "commands to devices (ioctl) are not refused"),
+    (
+        6,
+        "6.12",
+        "signals and abstract sockets are not confined, but by a PID and a network namespace",
+    ),
+)
+_SETTINGS = (
+    ("kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
+    ("user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=15000"),
+    (
+        "kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "an AppArmor profile with `userns` for clew's Python, or sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+)
+_ELSEWHERE = "in a container: let its seccomp and AppArmor profiles allow unshare and mount"
+_NO_NAMESPACES = (
+    "no PID, mount and IPC namespace: user namespaces are not permitted here. Workers are guarded by a process "
+    "of clew instead. In mode enforce they get no unix sockets and no shared memory; in best_effort the "
+    "sockets of the service manager and of container engines are within their reach. Executors may change "
+    "modes and times of the user's files. To get them: "
+)
+_NO_SECCOMP = (
+    "no seccomp filter for this machine (x86_64 and aarch64 have one): agents may open unix sockets, and where "
+    "there are no namespaces either, whoever reaches the service manager can start programs outside"
+)
+
+
+def of_landlock(abi: int) -> list[str]:
+    """Say what this ABI does not cover; nothing for the newest that matters."""
+    if abi == 0:
+        return [f"{NO_LANDLOCK}: {HINT}"]
+    return [
+        f"Landlock ABI {abi}: {what} (Linux {kernel} does)"
+        for since, kernel, what in _LACKING
+        if abi < since
+    ]
+
+
+def of_namespaces(sysctls: Path = Path("/proc/sys")) -> str:
+    """Say what it means that there are none, and which setting would allow them."""
+    for name, forbidding, mend in _SETTINGS:
+        try:
+            if (sysctls / name).read_text().strip() == forbidding:
+                return _NO_NAMESPACES + mend
+        except OSError:
+            continue
+    return _NO_NAMESPACES + _ELSEWHERE
+
+
+def of_seccomp() -> str:
+    """Say what it means that there is none."""
+    return _NO_SECCOMP
