@@ -38,6 +38,7 @@ class Book:
         self._heard: deque[tuple[str, list[Recorded]]] = deque()
         self._last = ledger.last_seq()
         self._since_snapshot: dict[str, int] = {}
+        self._snapshots = ledger.snapshots(STATE_VERSION)
         self.outlined: set[str] = set()  # settled goals, of which only the outline is in memory
         self.cores: dict[str, Core] = {
             goal: self._core(state) for goal, state in load_states(ledger, self._kept).items()
@@ -49,13 +50,17 @@ class Book:
         """Give the states of all goals, in the order of their acceptance."""
         return {goal: core.state for goal, core in self.cores.items()}
 
+    def may_set_down(self, goal: str) -> bool:
+        """Tell whether all of a goal is in memory and need not be."""
+        settled = self.cores[goal].state.settled
+        return settled and goal not in self.outlined and goal not in self._commits
+
     def set_down(self, goal: str) -> None:
         """Keep only the outline of a settled goal in memory, and a snapshot of all of it."""
         core = self.cores[goal]
-        if core.state.settled and goal not in self.outlined and goal not in self._commits:
-            if self._since_snapshot.get(goal, 1):
+        if self.may_set_down(goal):
+            if self._snapshots.get(goal) != core.state.seq:
                 self._keep(core)
-            self._since_snapshot[goal] = 0
             core.state = self._kept(core.state)
 
     async def whole(self, goal: str) -> Core:
@@ -68,8 +73,8 @@ class Book:
         return self.cores[goal]
 
     def _kept(self, state: State) -> State:
-        if not state.settled:
-            return state
+        if not state.settled or self._snapshots.get(state.goal_id) != state.seq:
+            return state  # without a snapshot of its end, each start would replay it
         self.outlined.add(state.goal_id)
         return outline(state)
 
@@ -128,7 +133,9 @@ class Book:
         self.identities.discard(core.state.identity)
         self.outlined.discard(goal)
         self._since_snapshot.pop(goal, None)
+        self._snapshots.pop(goal, None)
         self.gone.add(goal)
+        await asyncio.gather(*self._tasks, return_exceptions=True)  # no snapshot of it comes later
         await self.ledger.purge(goal)
 
     async def emit_own(self, events: list[ev.Event]) -> None:
@@ -210,6 +217,7 @@ class Book:
 
     def _keep(self, core: Core) -> None:
         state = core.state
+        self._snapshots[state.goal_id] = state.seq
         task = asyncio.ensure_future(
             self.ledger.snapshot(state.goal_id, state.seq, STATE_VERSION, pack(state))
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from clew_daemon import cells
 from clew_shared.removal import remove_tree
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.context import Daemon
     from clew_daemon.supervisor import Supervisor
+    from clew_shared.places import Places
     from clew_shared.state import State
 
 log = structlog.get_logger()
@@ -42,6 +44,17 @@ def over(states: Iterable[State], oldest: float) -> list[str]:
     ]
 
 
+async def clear(places: Places, goal: str) -> None:
+    """Remove a goal's own TMPDIR and HOME, which are kept while it lives; one that lives again makes new ones."""
+    for folder in cells.private(places, goal):
+        gone = folder.with_name(f".{folder.name}.gone")
+        with suppress(OSError):
+            if gone.exists():
+                await asyncio.to_thread(remove_tree, gone)
+            folder.rename(gone)  # at once: what is made under its name from now on is not touched
+            await asyncio.to_thread(remove_tree, gone)
+
+
 class Retention:
     """Its two loops run until they are cancelled."""
 
@@ -50,11 +63,18 @@ class Retention:
         self._supervisor = supervisor
 
     async def set_down(self) -> None:
-        """Keep only the outline of goals that nobody works on any more."""
-        for goal in list(self._d.book.cores):
-            if not self._supervisor.uses(goal) and not self._d.publisher.keeps(goal):
-                self._d.book.set_down(goal)
-                await asyncio.sleep(0)  # many may have ended: others come between
+        """Keep only the outline of goals that nobody works on any more, and their outputs compressed."""
+        book = self._d.book
+        for goal in list(book.cores):
+            if self._at_rest(goal):
+                await clear(self._d.places, goal)  # where a daemon died before it could
+                await book.ledger.pack(goal)
+            if self._at_rest(goal):  # still
+                book.set_down(goal)
+
+    def _at_rest(self, goal: str) -> bool:
+        busy = self._supervisor.uses(goal) or self._d.publisher.keeps(goal)
+        return not busy and goal in self._d.book.cores and self._d.book.may_set_down(goal)
 
     async def run(self) -> None:
         """Let goals go that ended more than `keep_days` ago, now and every hour."""

@@ -18,12 +18,12 @@ import structlog
 
 from clew_daemon import cells, ground, report, restart, schedule
 from clew_daemon.keys import KeyFileError
+from clew_daemon.retention import clear
 from clew_daemon.session import Ended, Session
 from clew_daemon.store import history
 from clew_shared import events as ev
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerUnwell
 from clew_shared.model import GoalStatus
-from clew_shared.removal import remove_tree
 
 if TYPE_CHECKING:
     from clew_daemon.context import Daemon
@@ -354,9 +354,7 @@ class Supervisor:
         await asyncio.to_thread(report.write, self._d.places.outbox, core.state, text)
         await self._d.book.emit(core, ev.Reported(at=time.time()))
         if core.state.ended and goal not in self._runs:
-            for folder in cells.private(self._d.places, goal):  # kept while the goal lives
-                with contextlib.suppress(OSError):
-                    await asyncio.to_thread(remove_tree, folder)
+            await clear(self._d.places, goal)
 
 
 def _deeds(core: Core) -> tuple[int, int, int]:

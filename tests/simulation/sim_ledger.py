@@ -166,6 +166,10 @@ class SimLedger:
         found = [row for row in rows if row.seq > after] if after else list(rows)
         return iter(found if limit is None else found[:limit])
 
+    def snapshots(self, version: int) -> dict[str, int]:
+        kept = self._disk.snapshots.items()
+        return {goal: found[0] for goal, found in kept if found[1] == version}
+
     def purged(self) -> list[str]:
         return []
 

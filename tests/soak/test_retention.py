@@ -79,6 +79,16 @@ def test_a_daemon_killed_while_it_lets_go_is_followed_by_one_that_goes_on(clew, 
     assert clew.verified()
 
 
+def test_folders_of_an_ended_goal_go_though_the_daemon_died_before_it_removed_them(clew):
+    clew.drop(GOAL.format(0), "first.md")
+    dies(clew, "supervisor", "module.clear")
+    goal = clew.seen("goal.completed")[0]["goal"]
+    folder = clew.home / "state" / "goals" / goal
+    assert (folder / "tmp").exists()
+    clew.start()
+    clew.until(lambda: {p.name for p in folder.iterdir()} == {"goal.md"}, "tmp and home go")
+
+
 def test_a_goal_that_died_unreported_is_reported_before_it_is_let_go(clew):
     """It was forgotten while its report was due: the report failed, and no other one was written any more."""
     starter_goal = "# First\n\n## Do\n- [ ] It\n  ```sh\n  true\n  ```\n"

@@ -294,7 +294,7 @@ async def test_an_older_version_is_brought_forward_and_keeps_its_events(path):
 
     newer = (*schema.MIGRATIONS, "CREATE TABLE extra (x)", "INSERT INTO extra VALUES (7)")
     con = opening.open_writing(path, newer)
-    assert con.pragma("user_version") == 3
+    assert con.pragma("user_version") == len(newer)
     assert con.execute("SELECT x FROM extra").get == 7
     assert con.execute("SELECT count(*) FROM events").get == 1
     con.close()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+REWRITTEN_BYTES_MAX = 256 << 20  # some seconds
 CHECKED_BYTES_MAX = 1 << 30  # a larger ledger would hold up the start; `clew verify` checks it
 _FULL = 2  # PRAGMA synchronous
 _HEADER_BYTES = 512  # the smallest page
@@ -71,6 +72,16 @@ def _prepare(con: apsw.Connection, path: Path, migrations: Sequence[str]) -> Non
     lost = con.execute(schema.LOST_HEAD).fetchone()
     if lost is not None:
         raise corrupt(path, f"damaged: the record ends wrongly at seq {lost[1]}, goal {lost[0]!r}")
+    _let_shrink(con, path)
+
+
+def _let_shrink(con: apsw.Connection, path: Path) -> None:
+    """Write a ledger anew, once, that was made before its file could give room back; not a very large one."""
+    if con.pragma("auto_vacuum") == schema.AUTO_VACUUM or path.stat().st_size > REWRITTEN_BYTES_MAX:
+        return
+    with suppress(apsw.FullError, apsw.BusyError):  # the next opening tries it again
+        con.pragma("auto_vacuum", schema.AUTO_VACUUM)
+        con.execute("VACUUM")
 
 
 def _check_health(con: apsw.Connection, path: Path) -> None:

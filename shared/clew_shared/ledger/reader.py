@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from clew_shared.ledger import schema
-from clew_shared.ledger.chain import digest_of, genesis, link, unsealed
+from clew_shared.ledger.chain import genesis, link, unsealed
 from clew_shared.ledger.errors import LedgerEmpty, corrupt
 from clew_shared.ledger.opening import (
     check_kind,
@@ -21,6 +21,7 @@ from clew_shared.ledger.opening import (
     open_reading,
     refuse_remains,
 )
+from clew_shared.ledger.packing import PACKED_BYTES_MIN, whole
 from clew_shared.ledger.records import Row
 
 if TYPE_CHECKING:
@@ -154,11 +155,21 @@ class Reading:
                 return None
             raise corrupt(self.path, f"damaged: event {seq} is not found")
         data, digest = rows[0]
+        if data is None and not digest:
+            return None
         with self._decoding(f"the output of event {seq}"):
-            found = digest_of(data)
-        if found != digest:
+            found = None if data is None else whole(data, digest)
+        if found is None:
             raise corrupt(self.path, f"damaged: the output of event {seq} was changed or is gone")
-        return bytes(data) if data is not None else None
+        return found
+
+    def outputs_to_pack(self, goal: str, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Give (seq, data) of a goal's larger outputs whose seq is greater than `after`."""
+        return self._rows(schema.LARGE_OUTPUTS, goal, after, PACKED_BYTES_MIN, limit)
+
+    def snapshots(self, version: int) -> dict[str, int]:
+        """Give the goals that have a snapshot of this version, and the seq that it is of."""
+        return dict(self._rows(schema.SNAPSHOT_SEQS, version))
 
     def last_seq(self) -> int:
         """Give the highest durable seq, 0 for an empty ledger."""

@@ -47,14 +47,13 @@ CREATE TRIGGER append INSTEAD OF INSERT ON appending BEGIN
 END;
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1,)
+# Outputs may be kept compressed: nothing in the schema changes, but version 1 would take them for damaged.
+_VERSION_2 = ""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2)
 
 APPEND = "INSERT INTO appending VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-# Not of a goal that was purged while its snapshot waited to be written.
-KEEP_SNAPSHOT = """
-INSERT OR REPLACE INTO snapshots
-SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM heads WHERE goal = ?1)
-"""
+KEEP_SNAPSHOT = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)"
 
 TIPS = "SELECT goal, seq, n, hash FROM purged UNION ALL SELECT goal, seq, n, hash FROM heads"
 HEAD = "SELECT CAST(seq AS INTEGER) FROM heads WHERE goal = ?"
@@ -95,6 +94,12 @@ EVENTS_WITH_OUTPUTS = """
 SELECT e.seq, e.goal, e.n, e.kind, e.body, e.digest, e.hash, o.data
   FROM events AS e LEFT JOIN outputs AS o ON o.seq = e.seq ORDER BY e.seq
 """
+LARGE_OUTPUTS = """
+SELECT o.seq, o.data FROM events AS e JOIN outputs AS o ON o.seq = e.seq
+ WHERE e.goal = ? AND e.seq > ? AND length(o.data) >= ? ORDER BY e.seq LIMIT ?
+"""
+PACK = "UPDATE outputs SET data = ? WHERE seq = ?"
+SNAPSHOT_SEQS = "SELECT goal, seq FROM snapshots WHERE version = ?"
 PURGED = "SELECT goal, seq, n, hash FROM purged"
 PURGED_RANGES = "SELECT first, last FROM purged_ranges ORDER BY first"
 WAS_PURGED = "SELECT 1 FROM purged_ranges WHERE ? BETWEEN first AND last"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from clew_shared.ledger import schema
 from clew_shared.ledger.chain import sealed
 from clew_shared.ledger.opening import explained, open_writing
+from clew_shared.ledger.packing import packed
 from clew_shared.ledger.reader import Reader, Reading
 from clew_shared.ledger.tips import Tips
 from clew_shared.ledger.writer import Job, Writer
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from clew_shared.ledger.errors import LedgerFailed
     from clew_shared.ledger.records import Entry, LedgerState
+
+PACK_ROWS = 16  # outputs, each of some 64 kB: what is written in one transaction
 
 __all__ = ["Ledger", "Reader"]
 
@@ -103,6 +106,18 @@ class Ledger(Reading):
         self._writer.put(Job([(sql, [(goal,)]) for sql in schema.PURGE], done, 1))
         await done
 
+    async def pack(self, goal: str) -> None:
+        """Compress the outputs of a goal that is over, some at a time; what is read of them stays the same."""
+        seq = 0
+        while found := await asyncio.to_thread(self.outputs_to_pack, goal, seq, PACK_ROWS):
+            small = await asyncio.to_thread(_packed, found)
+            if small:
+                loop = self._writer.admit(1, 0)
+                done: asyncio.Future[None] = loop.create_future()
+                self._writer.put(Job([(schema.PACK, small)], done, 1))
+                await done
+            seq = found[-1][0]
+
     async def shrink(self) -> bool:
         """Give a little of the room of what was purged back to the disk; tells whether there is more.
 
@@ -132,3 +147,8 @@ class Ledger(Reading):
         done: asyncio.Future[None] = loop.create_future()
         self._writer.put(Job([(sql, [row])], done, 1, size))
         await done
+
+
+def _packed(outputs: list[tuple[int, bytes]]) -> list[tuple[bytes, int]]:
+    """Give (data, seq) of those that become smaller; what was packed before does not."""
+    return [(small, seq) for seq, data in outputs if (small := packed(data)) is not None]

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from clew_shared.ledger import schema
-from clew_shared.ledger.chain import digest_of, genesis, link, unsealed
+from clew_shared.ledger.chain import genesis, link, unsealed
 from clew_shared.ledger.errors import LedgerError
+from clew_shared.ledger.packing import whole
 from clew_shared.ledger.reader import Reader
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _event_fault(row: tuple[Any, ...], walk: _Walk) -> str:
         return "its hash does not fit: it or the event before it was changed"
     if digest and output is None:
         return "its output is missing"
-    if digest_of(output) != digest:
+    if output is not None and whole(output, digest) is None:
         return "its output was changed"
     return ""
 
