@@ -6,12 +6,16 @@ import signal
 from dataclasses import dataclass
 from itertools import count
 
+import hypothesis
 import pytest
 
 from clew_shared import events as ev
 from clew_shared.core import Core, Report
 from clew_shared.settings import Loops
 from clew_shared.state import State, dump, load
+
+hypothesis.settings.register_profile("long", max_examples=2_000, deadline=None)
+"""`pytest --hypothesis-profile=long`: twenty times as deep, for tests that set no number of their own."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # what a shell starts in the background inherits this, and so would every child of a test

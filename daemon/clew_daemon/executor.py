@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew_shared import cellwire
-from clew_shared.cellwire import CellSpec, Checked, Digested, Done
+from clew_shared.cellwire import CellSpec, Check, Checked, Digest, Digested, Done, Run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from clew_daemon.cgroups import Leaf
     from clew_daemon.nursery import Cell, Nursery
+
+Answer = TypeVar("Answer", Done, Digested, Checked)
 
 READY_TIMEOUT_S = 60.0
 ANSWER_MARGIN_S = 30.0
@@ -53,7 +57,11 @@ class Executor:
         reader, writer = await asyncio.open_connection(sock=ours, limit=2 * cellwire.LINE_BYTES_MAX)
         executor = cls(cell, reader, writer)
         try:
-            await executor._read(READY_TIMEOUT_S)
+            async with asyncio.timeout(READY_TIMEOUT_S):
+                await executor._read()
+        except TimeoutError:
+            await executor.end()
+            raise ExecutorDied("no answer in time") from None
         except asyncio.CancelledError:
             await executor.end()
             raise
@@ -68,52 +76,65 @@ class Executor:
         self, seq: int, tool: str, args: dict[str, Any], *, timeout_s: float, output_bytes: int
     ) -> Done:
         """Carry out an allowed action; raises ExecutorDied where its effect is unknown."""
-        answer = await self._ask(
-            lambda number: cellwire.Run(
+
+        def request(number: int) -> Run:
+            return Run(
                 id=number,
                 seq=seq,
                 tool=tool,
                 args=args,
                 timeout_s=timeout_s,
                 output_bytes=output_bytes,
-            ),
-            max(timeout_s, _asked_s(args)) + ANSWER_MARGIN_S,
-        )
-        assert isinstance(answer, Done)  # noqa: S101 - the wire's promise
-        return answer
+            )
+
+        patience_s = max(timeout_s, _asked_s(args)) + ANSWER_MARGIN_S
+        try:
+            return await self._ask(Done, request, patience_s)
+        except cellwire.OversizedMessageError as error:  # nothing was begun
+            said = f"not carried out, the arguments are too long: {error}"
+            return Done(id=0, seq=seq, result="error", output=said, duration_s=0.0, changed=False)
 
     async def digest(self) -> str:
         """Give the digest of the world."""
-        answer = await self._ask(lambda number: cellwire.Digest(id=number), DIGEST_TIMEOUT_S)
-        assert isinstance(answer, Digested)  # noqa: S101 - the wire's promise
-        return answer.world.digest
+        found = await self._ask(Digested, lambda number: Digest(id=number), DIGEST_TIMEOUT_S)
+        return found.world.digest
 
     async def check(self, name: str, cmd: str, *, timeout_s: float, output_bytes: int) -> Checked:
         """Run a check of the goal."""
-        answer = await self._ask(
-            lambda number: cellwire.Check(
+
+        def request(number: int) -> Check:
+            return Check(
                 id=number, name=name, cmd=cmd, timeout_s=timeout_s, output_bytes=output_bytes
-            ),
-            timeout_s + ANSWER_MARGIN_S,
-        )
-        assert isinstance(answer, Checked)  # noqa: S101 - the wire's promise
-        return answer
+            )
+
+        try:
+            return await self._ask(Checked, request, timeout_s + ANSWER_MARGIN_S)
+        except cellwire.OversizedMessageError as error:
+            said = f"not run, the check is too long: {error}"
+            return Checked(
+                id=0, name=name, result="error", exit_code=None, output=said, duration_s=0.0
+            )
 
     async def end(self) -> None:
         """End the executor and everything that it started."""
         self._writer.close()
         await self.cell.kill()
 
-    async def _ask(self, request: Any, timeout_s: float) -> Any:
+    async def _ask(
+        self, kind: type[Answer], request: Callable[[int], Any], timeout_s: float
+    ) -> Answer:
+        """Send one request and wait for its answer; one of another kind is a broken executor."""
         async with self._lock:
             self._next += 1
+            line = cellwire.line(request(self._next))
             try:
-                self._writer.write(cellwire.line(request(self._next)))
-                await self._writer.drain()
-                while True:
-                    answer = await self._read(timeout_s)
-                    if getattr(answer, "id", None) == self._next:
-                        return answer
+                async with asyncio.timeout(timeout_s):
+                    self._writer.write(line)
+                    await self._writer.drain()
+                    while True:
+                        answer = await self._read()
+                        if isinstance(answer, kind) and answer.id == self._next:
+                            return answer
             except (OSError, TimeoutError) as error:
                 await self.end()
                 raise ExecutorDied(str(error) or "no answer in time") from None
@@ -122,17 +143,15 @@ class Executor:
                 self.cell.strike()
                 raise
 
-    async def _read(self, timeout_s: float) -> Any:
+    async def _read(self) -> Any:
         try:
-            async with asyncio.timeout(timeout_s):
-                line = await self._reader.readuntil(b"\n")
+            return cellwire.read_from_executor(await self._reader.readuntil(b"\n"))
         except (asyncio.IncompleteReadError, ConnectionError):
             await self.cell.kill()
             raise ExecutorDied(f"ended with code {self.cell.guard.ended.result()}") from None
-        except TimeoutError:
+        except (ValueError, asyncio.LimitOverrunError):
             await self.cell.kill()
-            raise ExecutorDied("no answer in time") from None
-        return cellwire.read_from_executor(line)
+            raise ExecutorDied("it said what is no message") from None
 
 
 def _asked_s(args: dict[str, Any]) -> float:

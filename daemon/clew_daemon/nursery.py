@@ -125,7 +125,7 @@ class Nursery:
         try:
             await _send(self._socket, request, fds)
             answer = await self._answer()
-        except (OSError, TimeoutError, EOFError) as error:
+        except (OSError, TimeoutError, EOFError, ValueError) as error:
             if self._child:
                 self._child.kill()
             self._drop()
@@ -175,7 +175,7 @@ class Nursery:
         self._child = self._children.watch(self._process.pid)
         try:
             hello = await self._receive(READY_TIMEOUT_S)
-        except (OSError, TimeoutError, EOFError) as error:
+        except (OSError, TimeoutError, EOFError, ValueError) as error:
             self._child.kill()
             self._drop()
             raise SpawnError("spawn", f"the nursery did not start: {error}") from None

@@ -33,7 +33,7 @@ def imported(text: str) -> list[Bullet]:
         return read(text)
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from None
     if isinstance(data, Mapping):
         return Playbook.from_dict(data).bullets()

@@ -1,0 +1,282 @@
+"""Whatever comes in from outside is taken, or refused in words: config, environment, playbooks, packets, records."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import pydantic
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from clew_daemon.acceptance import key_fault
+from clew_daemon.cli import run
+from clew_daemon.printed import LINE_CHARS, LINES_MAX, Printed
+from clew_shared import cellwire, protocol
+from clew_shared import events as ev
+from clew_shared.hidden import hide
+from clew_shared.playbook.exchange import imported
+from clew_shared.settings import Settings, SettingsError, load
+
+TEXT = st.text(max_size=20)
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), TEXT, st.just("\ud800"), st.just(10**400)
+)
+JSON = st.recursive(
+    ODD,
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXT, inner, max_size=4)),
+    max_leaves=12,
+)
+DEEP = "[" * 100_000
+
+# -- config and environment
+
+TABLES = sorted(Settings.model_fields)
+KEYS = sorted(
+    {
+        key
+        for table in Settings.model_fields.values()
+        for key in getattr(table.annotation, "model_fields", {})
+    }
+)
+NAMES = st.one_of(st.sampled_from(TABLES), st.sampled_from(KEYS), TEXT)
+VALUES = st.one_of(
+    st.sampled_from(["1", "-1", "1e999", "nan", "inf", "true", '""', '"x"', "[]", "[1]", "{}"]),
+    st.sampled_from(["{a=1}", "1979-05-27", "99999999999999999999", "'''", '"\\ud800"', '"\\u0000"']),
+    st.text(max_size=10),
+)  # fmt: skip
+LINES = st.one_of(
+    st.builds("[{}]".format, NAMES),
+    st.builds("[[{}]]".format, NAMES),
+    st.builds("[{}.{}]".format, NAMES, NAMES),
+    st.builds("{} = {}".format, NAMES, VALUES),
+    st.builds("{}.{} = {}".format, NAMES, NAMES, VALUES),
+)
+
+
+def loaded_or_refused(text, env):
+    try:
+        load(text, env, "config.toml")
+    except SettingsError as error:
+        faults = error.faults
+    else:
+        return
+    assert faults
+    assert all(fault.message and fault.place for fault in faults)
+
+
+@settings(deadline=None)
+@given(st.one_of(st.text(max_size=200), st.lists(LINES, max_size=12).map("\n".join)))
+@example("a = " + DEEP)
+@example("a." * 500 + "b = 1")
+def test_any_text_is_a_config_or_faults_with_their_places(text):
+    loaded_or_refused(text, {})
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(
+        st.builds("CLEW_{}__{}".format, NAMES, NAMES).map(str.upper), VALUES, max_size=6
+    )
+)
+@example({"CLEW_LOOPS__IGNORE": DEEP})
+@example({"CLEW_AGENTS__A__COMMAND": "[" * 2_000})
+def test_any_environment_is_a_config_or_faults_with_their_places(env):
+    loaded_or_refused(None, env)
+
+
+# -- playbooks
+
+BULLET_KEYS = st.sampled_from(
+    (
+        *("id", "section", "content", "helpful", "harmful", "neutral", "created_at", "updated_at"),
+        *("source_goal", "expires_at", "archived", "sources", "bullets", "version"),
+    )
+)
+BULLETS = st.lists(st.dictionaries(BULLET_KEYS, JSON, max_size=8), max_size=3)
+
+
+@settings(deadline=None)
+@given(
+    st.one_of(
+        st.text(max_size=200),
+        JSON.map(json.dumps),
+        BULLETS.map(json.dumps),
+        BULLETS.map(lambda some: json.dumps({"bullets": some, "version": 1})),
+    )
+)
+@example(DEEP)
+@example('{"a":' * 50_000)
+@example('[{"id": 7, "section": "s", "content": "c"}]')
+def test_any_text_is_a_playbook_or_a_fault_in_words(text):
+    try:
+        bullets = imported(text)
+    except ValueError as error:
+        fault = str(error)
+    else:
+        fault = "none"
+        assert all(isinstance(b.id, str) and b.content for b in bullets)
+    assert fault
+
+
+# -- packets between the daemon and its cells
+
+READERS = (cellwire.read_spawn, cellwire.read_from_nursery, cellwire.read_to_executor,
+           cellwire.read_from_executor)  # fmt: skip
+TYPES = st.sampled_from(
+    (
+        *("spawn", "spawned", "spawn_failed", "nursery_hello", "ready", "run", "done", "digest"),
+        *("digested", "check", "checked", "cancel", "killall", "killed"),
+    )
+)
+PACKETS = st.dictionaries(
+    st.sampled_from(
+        ["id", "seq", "tool", "args", "spec", "pid", "output", "result", "world", "sandbox"]
+    ),
+    JSON,
+    max_size=6,
+)
+
+
+@settings(deadline=None)
+@given(
+    st.one_of(
+        st.binary(max_size=200),
+        st.builds(lambda t, p: json.dumps({**p, "type": t}).encode(), TYPES, PACKETS),
+    )
+)
+@example(DEEP.encode())
+@example(b'{"type":"done","output":"\\ud800"}')
+def test_any_packet_is_a_message_or_a_validation_error(data):
+    for read in READERS:
+        try:
+            read(data)
+        except pydantic.ValidationError:
+            continue
+
+
+# -- what is recorded: events of a later version, or damaged ones
+
+
+@settings(deadline=None)
+@given(
+    st.one_of(
+        st.binary(max_size=200),
+        st.builds(
+            lambda kind, body: json.dumps({**body, "kind": kind}).encode(),
+            st.sampled_from(["goal_accepted", "action_allowed", "reflected", "from_the_future"]),
+            st.dictionaries(st.sampled_from(["at", "epoch", "tool", "args", "new_field"]), JSON),
+        ),
+    )
+)
+@example(DEEP.encode())
+def test_any_record_is_an_event_or_a_validation_error(body):
+    for decode in (ev.decode, ev.decode_playbook):
+        try:
+            decode(body)
+        except pydantic.ValidationError:
+            continue
+
+
+# -- what agents print
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=3_000), st.lists(st.integers(1, 700), min_size=1, max_size=20))
+def test_what_an_agent_prints_is_the_same_lines_however_it_comes(data, sizes):
+    def lines(pieces):
+        said = []
+        printed = Printed(said.append)
+        for piece in pieces:
+            printed.take(piece)
+        printed.end()
+        return said, printed.tail
+
+    pieces, rest = [], data
+    for size in sizes:
+        pieces, rest = [*pieces, rest[:size]], rest[size:]
+    said, tail = lines([*pieces, rest])
+    assert (said, tail) == lines([data])
+    assert len(said) <= LINES_MAX
+    assert all(len(line) <= LINE_CHARS for line in said)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_a_key_that_an_agent_prints_in_pieces_is_in_no_line(first, second):
+    key = "Piecewise/4fT9bQ2mW8sLcVnR5yH1dKj0aG3pE6uIoXzB7iUeMq"
+    hide([key])
+    said = []
+    printed = Printed(said.append)
+    for piece in (key[:first], key[first:second], key[max(first, second) :], "\n" + key):
+        printed.take(piece.encode())
+    if first <= second:
+        assert key not in printed.tail
+    printed.end()
+    assert key not in "".join(said) + printed.tail
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=300))
+def test_any_goal_file_is_looked_through_for_keys(raw):
+    assert key_fault(raw) == ""
+
+
+# -- a line of the worker protocol, at its limits
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_line_is_taken_up_to_its_limit_and_no_further(more):
+    head, tail = b'{"jsonrpc":"2.0","id":1,"method":"think","params":{"text":"', b'"}}\n'
+    line = head + b"x" * (protocol.LINE_BYTES_MAX - len(head) - len(tail) + more) + tail
+    if more <= 0:
+        assert protocol.parse(line)["id"] == 1
+    else:
+        with pytest.raises(protocol.ProtocolError):
+            protocol.parse(line)
+
+
+# -- the command line
+
+WORDS = st.one_of(
+    st.sampled_from(
+        (
+            *("status", "logs", "history", "loops", "context", "feedback", "unblock", "pause"),
+            *("resume", "cancel", "retry", "reload", "playbook", "list", "show", "remove", "prune"),
+            *(
+                "export",
+                "import",
+                "verify",
+                "config",
+                "--check",
+                "--json",
+                "-n",
+                "--help",
+                "--home",
+            ),
+            *("--", "g-1", "-1", "99999999999999999999", "", "\x1b[2J", "\udcff", "/dev/null"),
+        )
+    ),
+    TEXT.filter(lambda word: word not in ("run", "demo", "service", "doctor", "submit")),
+)
+STARTED = ("run", "demo", "service", "doctor", "submit", "backup", "restore")
+
+
+@settings(
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(st.lists(WORDS, max_size=5))
+def test_any_arguments_end_in_a_code_and_no_traceback(capsys, words):
+    if set(words) & set(STARTED) or "-f" in words or "--follow" in words:
+        return
+    with tempfile.TemporaryDirectory() as home:
+        before = dict(os.environ)
+        code = run(["--home", str(Path(home) / "home"), *words])
+        assert dict(os.environ) == before
+    said = capsys.readouterr()
+    assert code in (0, 1, 2, 3)
+    assert "Traceback" not in said.err
+    assert "\x1b" not in said.err
