@@ -27,8 +27,7 @@ def injected(pid: int, notes: Path, *rules: str) -> Iterator[None]:
 
     Its children are not touched. `notes` gets a line for each call that a rule names.
     """
-    if shutil.which("strace") is None:
-        pytest.skip("strace is not installed")
+    needs_strace()
     calls = ",".join(rule.split(":")[0] for rule in rules)
     wanted = [f"inject={rule}" for rule in rules]
     threads = [int(thread.name) for thread in Path(f"/proc/{pid}/task").iterdir()]
@@ -43,6 +42,14 @@ def injected(pid: int, notes: Path, *rules: str) -> Iterator[None]:
         if tracer.poll() is None:
             tracer.send_signal(signal.SIGINT)  # it lets go of the process, which lives on
         tracer.communicate(timeout=DEADLINE_S)
+
+
+def needs_strace() -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    tried = subprocess.run(["strace", "-q", "true"], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        pytest.skip(f"no process may be traced here: {tried.stderr.strip()}")
 
 
 def _await_attached(tracer: subprocess.Popen, pid: int, threads: list[int]) -> None:

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import aftermath
 import pytest
-from bad_disk import fill, injected, small
+from bad_disk import fill, injected, needs_strace, small
 
 GATED = """
     # Write words
@@ -233,3 +233,51 @@ def test_reports_and_published_files_that_found_no_room_are_written_when_there_i
         assert clew.stop() == 0
         told = aftermath.record(clew)[goal]
         aftermath.goal_is_whole(clew, told)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "rule",
+    [
+        *(f"pread64:error=EIO:when={nth}" for nth in (1, 3, 8)),
+        "pwrite64:error=EIO:when=1",
+        *(f"pwrite64:error=ENOSPC:when={nth}" for nth in (1, 2)),
+        "fdatasync:error=EIO:when=1",
+        "ftruncate:error=ENOSPC:when=1",
+        "openat:error=EIO:when=1",
+        "openat:error=EMFILE:when=2",
+    ],
+)
+def test_a_start_that_meets_a_failing_ledger_goes_on_or_says_so_and_the_next_one_goes_on(
+    gated, rule
+):
+    clew, goal = gated
+    clew.kill()
+    since, before = clew.now(), clew.log.read_text()
+    ledger = clew.home / "state" / "ledger.db"
+    start_under_strace(clew, rule, *(f"{ledger}{suffix}" for suffix in ("", "-wal", "-shm")))
+    clew.until(lambda: clew.daemon.poll() is not None or clew.seen("daemon.ready", since=since))
+    said = clew.log.read_text().removeprefix(before)
+    assert "Traceback" not in said, said
+    if clew.daemon.poll() is None:
+        clew.close()
+    else:
+        assert clew.daemon.poll() == 1, said
+        assert [line for line in said.splitlines() if line.startswith("clew: ")], said
+    clew.assert_alone()
+
+    clew.start()
+    go(clew, goal)
+    clew.wait("goal.completed", goal=goal)
+    clew.report(goal)
+    assert clew.stop() == 0
+    is_whole(clew, goal)
+
+
+def start_under_strace(clew, rule: str, *paths: str) -> None:
+    needs_strace()
+    notes = clew.folder / "strace.txt"
+    only = [part for path in paths for part in ("-P", path)]
+    call = rule.split(":", maxsplit=1)[0]
+    under = ("strace", "-f", "-q", "-o", str(notes), *only, "-e", f"trace={call}")
+    clew.start(ready=False, under=(*under, "-e", f"inject={rule}"))

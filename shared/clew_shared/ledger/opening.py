@@ -65,13 +65,11 @@ def _prepare(con: apsw.Connection, path: Path, migrations: Sequence[str]) -> Non
     con.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     con.set_busy_timeout(schema.TIME_OUT_MS)
     version = check_kind(con, path, len(migrations))
+    if version:
+        _check_health(con, path)
     _make_durable(con, path)
     if version < len(migrations):
         _migrate(con, migrations)
-    _check_health(con, path)
-    lost = con.execute(schema.LOST_HEAD).fetchone()
-    if lost is not None:
-        raise corrupt(path, f"damaged: the record ends wrongly at seq {lost[1]}, goal {lost[0]!r}")
     _let_shrink(con, path)
 
 
@@ -85,12 +83,14 @@ def _let_shrink(con: apsw.Connection, path: Path) -> None:
 
 
 def _check_health(con: apsw.Connection, path: Path) -> None:
-    """Let SQLite look at every page before the first word is added (about 1 GB/s)."""
-    if path.stat().st_size > CHECKED_BYTES_MAX:
-        return
-    found = str(con.execute("PRAGMA quick_check(1)").get)
-    if found != "ok":
-        raise corrupt(path, f"damaged: {' '.join(found.split())}")
+    """Let SQLite look at every page before the first word is added (about 1 GB/s), and at the ends."""
+    if path.stat().st_size <= CHECKED_BYTES_MAX:
+        found = str(con.execute("PRAGMA quick_check(1)").get)
+        if found != "ok":
+            raise corrupt(path, f"damaged: {' '.join(found.split())}")
+    lost = con.execute(schema.LOST_HEAD).fetchone()
+    if lost is not None:
+        raise corrupt(path, f"damaged: the record ends wrongly at seq {lost[1]}, goal {lost[0]!r}")
 
 
 def page_size(con: apsw.Connection) -> int:
