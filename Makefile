@@ -58,7 +58,7 @@ simulate: $(STAMP) ## lives of the daemon in simulated time: make simulate SEEDS
 chaos: $(STAMP) ## real faults at every labelled point and at random ones: make chaos [SEED=n] [ROUNDS=n]
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m '' tests/chaos tests/security
 
-soak: $(STAMP) ## an hour of work compressed into minutes: make soak [SEED=n]
+soak: $(STAMP) ## an hour of work compressed into minutes: make soak [SEED=n] [ACTIONS=20000] [GOALS=200]
 	$(BIN)/python -m pytest -m '' -s tests/soak
 
 clean: ## forget the environment and the caches
