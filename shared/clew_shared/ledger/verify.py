@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_FORMATS = slice(18, 20)  # of the file's head
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What is wrong and where; `seq` and `goal` are None where it is no single event."""
@@ -61,7 +64,7 @@ def verify(path: Path) -> Report:
     try:
         with Reader.open(path) as reader, reader.connection() as con:
             con.execute("BEGIN")  # one view of the whole, whatever a daemon writes meanwhile
-            fault = next(_faults(con, walk), None)
+            fault = next(_faults(con, walk), None) or _odd_format(path)
             con.execute("ROLLBACK")
     except Exception as error:  # noqa: BLE001 - a damaged file can decode to anything
         fault = _unreadable(error, walk)
@@ -87,6 +90,15 @@ def _faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
     if damage:
         yield Fault(None, None, f"the database is damaged: {damage}")
     yield from _end_faults(con, walk)
+
+
+def _odd_format(path: Path) -> Fault | None:
+    """Look at the two bytes by which SQLite decides whether it may write the file: it only refuses to."""
+    with path.open("rb") as file:
+        formats = file.read(_FORMATS.stop)[_FORMATS]
+    if formats in (b"\1\1", b"\2\2"):  # as in a copy, as in use
+        return None
+    return Fault(None, None, f"the file's head is damaged at byte 18: {formats.hex()}")
 
 
 def _damage(con: apsw.Connection) -> str:
