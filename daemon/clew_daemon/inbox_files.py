@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clew_daemon.inbox_settle import Look, Stamp, is_goal_name
+from clew_daemon.markdown import visible
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,7 +166,9 @@ def reject(path: Path, look: Look, rejected: Path, error: str) -> Path | None:
 def _write_error(target: Path, error: str) -> None:
     partial = target.with_name(".error.tmp")
     try:
-        partial.write_text(error.rstrip("\n") + "\n", encoding="utf-8", errors="backslashreplace")
+        partial.write_text(
+            visible(error).rstrip("\n") + "\n", encoding="utf-8", errors="backslashreplace"
+        )
         partial.replace(_error_path(target))
     except OSError:
         partial.unlink(missing_ok=True)

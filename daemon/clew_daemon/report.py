@@ -6,9 +6,9 @@ Pure text from state, history and loops, and one atomic write; control character
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, Any
 
+from clew_daemon.markdown import code, inline, quoted, visible
 from clew_shared.model import GoalStatus, StepStatus
 from clew_shared.moment import iso
 from clew_shared.progress import both_ends
@@ -30,9 +30,8 @@ _MARKS = {
     StepStatus.PENDING: " ",
 }
 TRIED_MAX = 40
-LINE_CHARS = 200
 CHECK_CHARS = 400
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+QUESTION_CHARS = 2_000
 
 
 def render(
@@ -47,7 +46,7 @@ def render(
     """
     goal = state.goal
     parts = [
-        f"# {_line(goal.description)}",
+        f"# {inline(goal.description)}",
         _facts(state),
         _question(state),
         "## Tree\n\n" + "\n".join(_tree(state)),
@@ -55,12 +54,12 @@ def render(
         _section("Checks", [_check(n, c.passed, c.output) for n, c in state.checks.items()]),
         _section("What was tried", _tried(actions)),
         _section("Loops", [_loop(entry) for entry in loops[-TRIED_MAX:]]),
-        _section("Feedback", [f"- {_line(text)}" for text in state.feedback]),
-        _section("Set aside by replans", [f"- {_line(text)}" for text in state.set_aside]),
-        _section("Strategies shown", [f"- {_line(text)}" for text in strategies]),
+        _section("Feedback", [f"- {inline(text)}" for text in state.feedback]),
+        _section("Set aside by replans", [f"- {inline(text)}" for text in state.set_aside]),
+        _section("Strategies shown", [f"- {inline(text)}" for text in strategies]),
         _unknown(state),
     ]
-    return redact(_CONTROL.sub("�", "\n\n".join(part for part in parts if part))) + "\n"
+    return redact(visible("\n\n".join(part for part in parts if part))) + "\n"
 
 
 def write(outbox: Path, state: State, text: str) -> Path:
@@ -89,13 +88,13 @@ def _facts(state: State) -> str:
     cost = state.cost
     rows = [
         ("status", f"**{state.goal.status}**"),
-        ("reason", _line(state.reason)),
-        ("summary", _line(state.summary)),
+        ("reason", inline(state.reason)),
+        ("summary", inline(state.summary)),
         ("progress", f"{state.goal.progress():.0%}"),
         ("accepted", iso(state.accepted_at)),
         ("last change", iso(state.updated_at)),
-        ("workspace", f"`{state.spec.workspace}`"),
-        ("agent", state.spec.agent),
+        ("workspace", code(state.spec.workspace)),
+        ("agent", inline(state.spec.agent)),
         ("actions", f"{state.actions_total} allowed, {state.blocked_total} refused"),
         ("restarts", str(state.restarts)),
         ("iterations", str(state.iteration)),
@@ -111,7 +110,7 @@ def _facts(state: State) -> str:
 def _question(state: State) -> str:
     if state.goal.status != GoalStatus.BLOCKED:
         return ""
-    question = state.question or "How should it go on?"
+    question = quoted(state.question or "How should it go on?", QUESTION_CHARS)
     return (
         f"## A person must answer\n\n{question}\n\n"
         f'    clew feedback {state.goal_id} "…"    # tell the agent, and go on\n'
@@ -123,19 +122,19 @@ def _question(state: State) -> str:
 def _tree(state: State) -> list[str]:
     lines = []
     for task in state.goal.tasks:
-        lines.append(f"- [{_MARKS[StepStatus(task.status)]}] {_line(task.description)}")
+        lines.append(f"- [{_MARKS[StepStatus(task.status)]}] {inline(task.description)}")
         for subtask in task.subtasks:
             mark = _MARKS[StepStatus(subtask.status)]
             notes = [f"{subtask.actions_total} actions"] if subtask.actions_total else []
             if subtask.attempts:
                 notes.append(f"{subtask.attempts} failed attempts")
             suffix = f" ({', '.join(notes)})" if notes else ""
-            lines.append(f"  - [{mark}] {_line(subtask.description)}{suffix}")
+            lines.append(f"  - [{mark}] {inline(subtask.description)}{suffix}")
             if subtask.summary:
-                lines.append(f"    {_line(subtask.summary)}")
-            lines += [f"    found: {_line(text)}" for text in subtask.insights]
+                lines.append(f"    {inline(subtask.summary)}")
+            lines += [f"    found: {inline(text)}" for text in subtask.insights]
             if subtask.last_failure and subtask.status != StepStatus.COMPLETED:
-                lines.append(f"    last failure: {_line(subtask.last_failure)}")
+                lines.append(f"    last failure: {inline(subtask.last_failure)}")
     return lines
 
 
@@ -144,7 +143,7 @@ def _llm_calls(state: State) -> list[str]:
     if not state.cost.calls:
         return []
     subtasks = [
-        (f"{t}.{s} {_line(subtask.description, 60)}", subtask.cost)
+        (f"{t}.{s} {inline(subtask.description, 60)}", subtask.cost)
         for t, task in enumerate(state.goal.tasks, start=1)
         for s, subtask in enumerate(task.subtasks, start=1)
         if subtask.cost.calls
@@ -163,37 +162,32 @@ def _cost_row(name: str, cost: Cost) -> str:
 
 def _check(name: str, passed: bool, output: str) -> str:
     ends = both_ends(" ".join(output.split()), CHECK_CHARS)
-    said = "" if passed or not ends else f": {ends}"
-    return f"- [{'x' if passed else ' '}] {name}{said}"
+    said = "" if passed or not ends else f": {inline(ends, 2 * CHECK_CHARS)}"
+    return f"- [{'x' if passed else ' '}] {inline(name)}{said}"
 
 
 def _tried(actions: list[dict[str, Any]]) -> list[str]:
     left_out = len(actions) - TRIED_MAX
     lines = [f"- … {left_out} earlier actions (`clew history`)"] if left_out > 0 else []
     for action in actions[-TRIED_MAX:]:
-        args = ", ".join(f"{k}={_line(str(v), 60)}" for k, v in action["args"].items())
-        lines.append(f"- {action['seq']} {action['name']}({args}) → {action['result']}")
+        args = ", ".join(f"{inline(k, 60)}={inline(str(v), 60)}" for k, v in action["args"].items())
+        lines.append(f"- {action['seq']} {inline(action['name'])}({args}) → {action['result']}")
     return lines
 
 
 def _loop(entry: dict[str, Any]) -> str:
-    what = f" `{_line(entry['action_signature'], 100)}`" if entry["action_signature"] else ""
+    what = f" {code(entry['action_signature'], 100)}" if entry["action_signature"] else ""
     to = f", escalated to {entry['escalated_to']}" if entry["escalated_to"] else ""
-    return f"- {entry['kind']}{what}: {_line(entry['evidence'])}{to}"
+    return f"- {entry['kind']}{what}: {inline(entry['evidence'])}{to}"
 
 
 def _unknown(state: State) -> str:
     if not state.spec.unknown_keys:
         return ""
     return "Front-matter keys that clew does not know were ignored: " + ", ".join(
-        state.spec.unknown_keys
+        map(inline, state.spec.unknown_keys)
     )
 
 
 def _section(title: str, lines: list[str]) -> str:
     return f"## {title}\n\n" + "\n".join(lines) if lines else ""
-
-
-def _line(text: str, chars: int = LINE_CHARS) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= chars else text[: chars - 1] + "…"

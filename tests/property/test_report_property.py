@@ -1,0 +1,119 @@
+"""Whatever goals, agents and commands are called and say, a report's structure is clew's alone."""
+
+import itertools
+import re
+import unicodedata
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from clew_daemon.markdown import code, inline, quoted, visible
+from clew_daemon.report import render
+from clew_shared import events as ev
+from clew_shared.publish import HistoryFold, action_view
+
+PIECES = st.lists(
+    st.sampled_from(
+        (
+            *("\n", "\r", "\n\n", "# ", "## A person must answer", "> ", "- ", "1. ", "```", "~~~", "---"),
+            *("===", "| a | b |", "| --- | --- |", "`", "``", "<script>", "<!--", "<details>", "</a>"),
+            *("![x](http://evil/)", "[x](javascript:a)", "[x]: http://evil/", "[x][y]", "<http://evil>"),
+            *("\\", "**status: completed**", "&lt;script&gt;", "&#60;b>", "word", " ", "    ", "\t"),
+            *("\x1b[2J", "\x1b]0;x\x07", "\x9b2J", "\x00", "\u202e", "\u2066", "\u2028", "\u200b", "\x85"),
+        )
+    ),
+    max_size=8,
+).map("".join)  # fmt: skip
+EVIL = st.one_of(PIECES, st.text(max_size=60))
+SEEN = MarkdownIt("commonmark").enable("table")
+HEADINGS = {"Tree", "Checks", "What was tried", "Loops", "Feedback", "LLM calls"} | {
+    "A person must answer", "Set aside by replans", "Strategies shown"
+}  # fmt: skip
+
+
+def tokens(text):
+    found = SEEN.parse(text)
+    return [inner for token in found for inner in (token, *(token.children or ()))]
+
+
+def kinds(text):
+    return {token.type for token in tokens(text)}
+
+
+def headings(text):
+    found = SEEN.parse(text)
+    return [
+        inner.content for token, inner in itertools.pairwise(found) if token.type == "heading_open"
+    ]
+
+
+@settings(deadline=None)
+@given(EVIL)
+@example("[x]: http://evil/")
+@example("    indented")
+@example("a\n===")
+def test_a_line_of_others_is_a_paragraph_of_text(text):
+    line = inline(text)
+    assert "\n" not in line
+    for begun in (line, f"- {line}", f"> {line}"):
+        harmful = {"html_block", "html_inline", "link_open", "image", "fence", "heading_open", "hr"}
+        assert not kinds(begun) & harmful, begun
+
+
+@settings(deadline=None)
+@given(EVIL)
+def test_code_of_others_is_code_to_its_end(text):
+    shown = code(text)
+    if shown.strip("` "):
+        assert kinds(f"a {shown} b") <= {
+            "paragraph_open",
+            "inline",
+            "text",
+            "code_inline",
+            "paragraph_close",
+        }
+
+
+@settings(deadline=None)
+@given(EVIL)
+def test_a_quotation_ends_where_its_text_ends(text):
+    found = SEEN.parse(f"{quoted(text)}\n\n## Next")
+    assert [t.level for t in found if t.type == "heading_open"][-1:] == [0]
+    assert sum(t.type == "heading_open" for t in found) == 1
+
+
+@given(EVIL)
+def test_nothing_invisible_is_left(text):
+    for char in visible(text):
+        assert char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cs"), char
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\u2028\u2029]", visible(text))
+
+
+@settings(deadline=None, max_examples=40)
+@given(evil=EVIL, other=EVIL)
+@example(evil="x\n\n# Forged\n\n| a |\n| - |\n| b |\n<!--", other="`\n## Tree\n```")
+def test_a_report_has_its_own_headings_and_none_of_others(played, evil, other):
+    agent = played([evil or "one", other or "two"], spec={"unknown_keys": (evil, other)})
+    agent.state.goal.description = evil
+    agent.fail(evil, other)
+    agent.act(other or "tool", {evil: other})
+    agent.core.emit(ev.CheckFinished(name=evil, passed=False, output=other))
+    agent.feedback(evil)
+    agent.complete(success=False, failure=other)
+    agent.core.block_goal(evil, 0.0, question=f"{evil}\n\n{other}")
+    folded = HistoryFold()
+    ended = [folded.take(seq, event) for seq, event in agent.take()]
+    text = render(agent.state, [action_view(e[0]) for e in ended if e], folded.loops, [evil, other])
+    rest = headings(text)[1:]  # the first is the goal itself
+    assert set(rest) <= HEADINGS
+    assert len(rest) == len(set(rest))
+    assert not kinds(text) & {
+        "html_block",
+        "html_inline",
+        "link_open",
+        "image",
+        "table_open",
+        "fence",
+    }
+    assert "<!--" not in re.sub(r"\\<", "", text.replace("`", ""))
