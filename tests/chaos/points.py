@@ -37,6 +37,7 @@ DAEMON = {
     "lock": "clew_daemon.app:acquire",
     "recover": "clew_daemon.supervisor:Supervisor.recover",
     "leftovers": "clew_daemon.app:App._end_leftovers",
+    "cgroups.claim": "clew_daemon.cgroups:Cgroups.claim",
     "ready": "clew_daemon.service:Notifier.ready",
     "shut_down": "clew_daemon.app:App._shut_down",
     "supervisor.stop": "clew_daemon.supervisor:Supervisor.stop",
@@ -96,7 +97,11 @@ DAEMON = {
 
 RETENTION = {
     "ledger.purge": "clew_shared.ledger.sqlite:Ledger.purge",
+    "ledger.shrink": "clew_shared.ledger.sqlite:Ledger.shrink",
     "book.forget": "clew_daemon.book:Book.forget",
+    "retention.let_go": "clew_daemon.retention:Retention.let_go",
+    "retention.folders": "clew_daemon.retention:_remove_folders",
+    "retention.remove_tree": "clew_daemon.retention:remove_tree",
     "os.rmdir": "os:rmdir",
 }
 """The same, of what is done to goals that ended long ago."""

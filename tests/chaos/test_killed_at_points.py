@@ -1,5 +1,6 @@
 """The real daemon, nursery, agent and executor, killed at every labelled point: nothing lost, nothing done twice."""
 
+import aftermath
 import points
 import pytest
 from chaos_life import Life
@@ -59,3 +60,28 @@ def test_a_process_of_a_worker_killed_at(life, point):
     life.check()
     assert life.deaths == 0
     assert life.struck(point) >= 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", points.names(points.RETENTION))
+def test_the_daemon_killed_while_it_lets_a_goal_go_at(make_clew, point):
+    life = Life(make_clew(CONFIG))
+    clew = life.clew
+    life.live(life.order("", ()))
+    old = life.check()
+    clew.configure({"ledger.keep_days": 1e-9})
+    life.counts = clew.folder / "counts of letting go"
+    for _ in range(3):
+        since = clew.now()
+        life.start(life.order(point, (1, 2)))
+        clew.until(lambda since=since: life.dead or clew.seen("daemon.ready", since=since))
+        clew.until(lambda: life.dead or not (life.goals() or life.folders()), "all let go")
+        if not life.dead and clew.stop() == 0:
+            break
+        life.deaths += 1
+        life.survey()
+    assert life.deaths >= 1, life.struck(point)
+    assert aftermath.record(clew) == {}
+    for goal in old:
+        assert "completed" in clew.report(goal)
+        assert clew.lines(goal, "trace")
