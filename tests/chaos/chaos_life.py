@@ -110,10 +110,11 @@ CONSTANTS = {
 class Life:
     """One home from its first daemon to its last; `deaths` tells when which daemon died."""
 
-    def __init__(self, clew: Clew) -> None:
+    def __init__(self, clew: Clew, *, namespaces: bool = True) -> None:
         self.clew = clew
         self.counts = clew.folder / "counts"
         self.deaths = 0
+        self.namespaces = namespaces
         clew.agent("thinker", AGENT)
         clew.drop(RUNBOOK, "runbook.md")
         clew.drop(THINKER, "thinker.md")
@@ -134,7 +135,8 @@ class Life:
         signum: int = signal.SIGKILL,
         constants: dict[str, float] | None = None,
     ) -> points.Order:
-        return points.Order(self.counts, point, hits, signum, CONSTANTS | (constants or {}))
+        numbers = CONSTANTS | (constants or {})
+        return points.Order(self.counts, point, hits, signum, numbers, self.namespaces)
 
     def live(self, order: points.Order) -> None:
         """Let daemons live one after the other, struck as ordered, until all is done and the last has stopped."""

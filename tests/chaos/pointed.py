@@ -49,7 +49,11 @@ def nursery(order: str, argv: list[str]) -> int:
     """Be `python -m clew_worker.nursery`."""
     from clew_worker import nursery as real
 
-    points.arm(decoded(order), points.WORKER)
+    found = decoded(order)
+    points.arm(found, points.WORKER)
+    if not found.namespaces:
+        without = real.sandbox.probe().model_copy(update={"isolation": "guard", "userns": False})
+        real.sandbox.probe = lambda: without
     return real.main(["nursery", *argv])
 
 

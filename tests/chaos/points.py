@@ -152,6 +152,9 @@ class Order:
     constants: dict[str, float] = field(default_factory=dict)
     """Numbers of the program that are other ones in this life, by "module:NAME"."""
 
+    namespaces: bool = True
+    """Where they can be had; without them each cell has a guard that is a process like others."""
+
 
 class Counts:
     """How often each point was hit; mapped, so that a forked and confined process counts too."""

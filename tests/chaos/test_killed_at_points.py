@@ -54,8 +54,10 @@ def test_a_process_of_a_worker_killed_once_at(life, point, hit):
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
+@pytest.mark.parametrize("namespaces", [True, False])
 @pytest.mark.parametrize("point", points.names(points.WORKER))
-def test_a_process_of_a_worker_killed_at(life, point):
+def test_a_process_of_a_worker_killed_at(make_clew, point, namespaces):
+    life = Life(make_clew(CONFIG), namespaces=namespaces)
     life.live(life.order(point, WORKER_HITS))
     life.check()
     assert life.deaths == 0

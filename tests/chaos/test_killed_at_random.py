@@ -42,42 +42,38 @@ def strike(pid, chance):
 def live_dangerously(life, seed, strikes):
     """Strike so often, at drawn moments, and start the daemon again whenever it was hit."""
     print(f"SEED={seed} ROUNDS=1: {strikes} strikes")  # noqa: T201 - for whoever tries it again
-    chance = random.Random(seed)
-    life.start()
+    chance, order = random.Random(seed), life.order("", ())
+    life.start(order)
     for _ in range(strikes):
         time.sleep(chance.expovariate(3.0))
-        if revived(life):
+        if revived(life, order):
             continue
         if life.is_over(life.goals()):
             break
         strike(victim(life.clew.daemon, chance), chance)
     if not life.finish():  # hit by the last strike
-        assert revived(life)
+        assert revived(life, order)
         assert life.finish()
     life.check()
 
 
-def revived(life):
+def revived(life, order):
     """Start the daemon again where it is dead."""
     if not life.dead:
         return False
     life.deaths += 1
     life.survey()
-    life.start()
+    life.start(order)
     return True
 
 
-@pytest.fixture
-def life(make_clew):
-    return Life(make_clew(CONFIG))
-
-
-def test_processes_killed_at_random_cost_nothing_but_time(life):
-    live_dangerously(life, SEED, 6)
+def test_processes_killed_at_random_cost_nothing_but_time(make_clew):
+    live_dangerously(Life(make_clew(CONFIG)), SEED, 6)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("namespaces", [True, False])
 @pytest.mark.parametrize("number", range(ROUNDS or 12))
-def test_a_life_of_many_kills(life, number):
-    live_dangerously(life, SEED + number, 25)
+def test_a_life_of_many_kills(make_clew, number, namespaces):
+    live_dangerously(Life(make_clew(CONFIG), namespaces=namespaces), SEED + number, 25)

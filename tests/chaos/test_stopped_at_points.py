@@ -11,6 +11,7 @@ from harness import alive, children
 
 SHORT = {
     "clew_daemon.executor:ANSWER_MARGIN_S": 1.0,
+    "clew_daemon.executor:DIGEST_TIMEOUT_S": 2.0,
     "clew_daemon.nursery:SPAWN_TIMEOUT_S": 2.0,
 }
 CONFIG = {
@@ -18,6 +19,7 @@ CONFIG = {
     "heartbeat.timeout_s": 2.0,
     "limits.action_timeout_s": 1.0,
     "limits.check_timeout_s": 1.0,
+    "loops.crash_limit": 50,  # what dies with its worker is not its own fault here
 }
 ASLEEP_S = 3.0
 """Longer than an agent may be silent."""
