@@ -399,5 +399,10 @@ def test_thirty_restarts_leak_no_descriptor_and_no_process(clew):
         clew.wait("goal.blocked", goal=goal)
         clew.report(goal)
         clew.until(lambda: len(children(clew.daemon.pid)) == 1, "only the nursery is left")
-        counts.append(len(list(Path(f"/proc/{clew.daemon.pid}/fd").iterdir())))
-    assert counts[0] == counts[1]
+        counts.append(descriptors(clew))
+    # a file that is being read just now is no leak
+    clew.until(lambda: descriptors(clew) <= counts[0], f"no more descriptors than {counts[0]}")
+
+
+def descriptors(clew):
+    return len(list(Path(f"/proc/{clew.daemon.pid}/fd").iterdir()))
