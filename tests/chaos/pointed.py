@@ -36,8 +36,8 @@ def daemon(order: str, argv: list[str]) -> None:
     start = nursery.subprocess.Popen
 
     def popen(command: list[str], **named: Any) -> Any:
-        assert command[1:3] == ["-m", "clew_worker.nursery"], command
-        return start([sys.executable, __file__, "nursery", order, *command[3:]], **named)
+        arguments = command[command.index("clew_worker.nursery") + 1 :]
+        return start([sys.executable, __file__, "nursery", order, *arguments], **named)
 
     nursery.subprocess = SimpleNamespace(**vars(nursery.subprocess) | {"Popen": popen})
     points.arm(decoded(order), points.DAEMON | points.RETENTION)
