@@ -312,6 +312,15 @@ async def test_a_migration_that_fails_changes_nothing(path):
     assert verify(path).ok
 
 
+async def test_a_ledger_that_is_only_opened_stays_as_it_is(path):
+    ledger = Ledger.open(path)
+    await ledger.append([Entry("a", "noted", b"x")])[1]
+    await ledger.close(10)
+    before = path.read_bytes()
+    await Ledger.open(path).close(10)
+    assert path.read_bytes() == before
+
+
 def test_a_file_that_is_no_database_is_refused_and_left_alone(path):
     path.write_bytes(b"Dear diary, " * 1000)
 

@@ -1,11 +1,13 @@
 """How much room a ledger takes: outputs of what is over are compressed, what was purged is given back."""
 
 from contextlib import closing
+from random import Random
 
 import apsw
 import pytest
 
 from clew_shared.ledger import Entry, Ledger, LedgerCorrupt, opening, schema, verify
+from clew_shared.ledger.packing import packed
 
 BIG = [f"{n} {'the same again and again ' * 500}".encode() for n in range(40)]
 
@@ -38,6 +40,17 @@ async def test_packed_outputs_read_the_same_verify_and_take_a_fraction_of_the_ro
     assert verify(ledger.path).ok
     await ledger.pack("a")  # nothing is packed twice
     assert [ledger.output(row.seq) for row in ledger.read("a")] == before
+
+
+async def test_a_packed_output_that_could_be_made_still_smaller_is_not_packed_twice(ledger):
+    output = Random(1).randbytes(8_000) * 30
+    assert packed(packed(output)) is not None
+    seqs, done = ledger.append([Entry("a", "k", b"{}", output)])
+    await done
+    for _ in range(2):
+        await ledger.pack("a")
+        assert ledger.output(seqs[0]) == output
+    assert verify(ledger.path).ok
 
 
 async def test_a_packed_output_that_was_changed_is_found(ledger):

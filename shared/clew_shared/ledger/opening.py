@@ -67,6 +67,10 @@ def _prepare(con: apsw.Connection, path: Path, migrations: Sequence[str]) -> Non
     version = check_kind(con, path, len(migrations))
     if version:
         _check_health(con, path)
+    else:
+        con.pragma(
+            "auto_vacuum", schema.AUTO_VACUUM
+        )  # of a file that is not empty it would write the head
     _make_durable(con, path)
     if version < len(migrations):
         _migrate(con, migrations)
@@ -151,7 +155,6 @@ def check_kind(con: apsw.Connection, path: Path, known: int = len(schema.MIGRATI
 
 
 def _make_durable(con: apsw.Connection, path: Path) -> None:
-    con.pragma("auto_vacuum", schema.AUTO_VACUUM)  # heeded by a file that is still empty
     con.pragma("journal_mode", "wal")
     con.pragma("synchronous", "full")
     con.wal_autocheckpoint(0)  # the writer checkpoints between commits, not within one

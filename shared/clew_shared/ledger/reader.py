@@ -163,8 +163,8 @@ class Reading:
             raise corrupt(self.path, f"damaged: the output of event {seq} was changed or is gone")
         return found
 
-    def outputs_to_pack(self, goal: str, after: int, limit: int) -> list[tuple[int, bytes]]:
-        """Give (seq, data) of a goal's larger outputs whose seq is greater than `after`."""
+    def outputs_to_pack(self, goal: str, after: int, limit: int) -> list[tuple[int, bytes, bytes]]:
+        """Give (seq, data, digest) of a goal's larger outputs whose seq is greater than `after`."""
         return self._rows(schema.LARGE_OUTPUTS, goal, after, PACKED_BYTES_MIN, limit)
 
     def snapshots(self, version: int) -> dict[str, int]:

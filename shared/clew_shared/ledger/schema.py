@@ -95,7 +95,7 @@ SELECT e.seq, e.goal, e.n, e.kind, e.body, e.digest, e.hash, o.data
   FROM events AS e LEFT JOIN outputs AS o ON o.seq = e.seq ORDER BY e.seq
 """
 LARGE_OUTPUTS = """
-SELECT o.seq, o.data FROM events AS e JOIN outputs AS o ON o.seq = e.seq
+SELECT o.seq, o.data, e.digest FROM events AS e JOIN outputs AS o ON o.seq = e.seq
  WHERE e.goal = ? AND e.seq > ? AND length(o.data) >= ? ORDER BY e.seq LIMIT ?
 """
 PACK = "UPDATE outputs SET data = ? WHERE seq = ?"

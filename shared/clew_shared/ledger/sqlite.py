@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Self
 
 from clew_shared.ledger import schema
-from clew_shared.ledger.chain import sealed
+from clew_shared.ledger.chain import digest_of, sealed
 from clew_shared.ledger.opening import explained, open_writing
 from clew_shared.ledger.packing import packed
 from clew_shared.ledger.reader import Reader, Reading
@@ -149,6 +149,7 @@ class Ledger(Reading):
         await done
 
 
-def _packed(outputs: list[tuple[int, bytes]]) -> list[tuple[bytes, int]]:
-    """Give (data, seq) of those that become smaller; what was packed before does not."""
-    return [(small, seq) for seq, data in outputs if (small := packed(data)) is not None]
+def _packed(outputs: list[tuple[int, bytes, bytes]]) -> list[tuple[bytes, int]]:
+    """Give (data, seq) of those that become smaller, but for what was packed before (or is damaged)."""
+    plain = [(seq, data) for seq, data, digest in outputs if digest_of(data) == digest]
+    return [(small, seq) for seq, data in plain if (small := packed(data)) is not None]
