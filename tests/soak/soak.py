@@ -109,7 +109,7 @@ class Soak:
     def _kill(self) -> bool:
         victim = self.chance.choices(list(VICTIMS), VICTIMS.values())[0]
         if victim == "daemon":
-            early = self._dropped - OUTSTANDING < self.goals * DAEMON_DEATHS_UNTIL
+            early = len(self.ended) < self.goals * DAEMON_DEATHS_UNTIL
             if not early or self.deaths["daemon"] >= DAEMON_DEATHS:
                 victim = "agent"
         hit = bool(getattr(self, f"_kill_{victim}")())

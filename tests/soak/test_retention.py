@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from soak_watch import free_pages
 
 GOAL = "# Goal {0}\n\n## Do\n- [ ] It\n  ```sh\n  head -c 60000 /dev/urandom | base64 -w0\n  ```\n"
 SOON = 1e-9  # days
@@ -57,6 +58,7 @@ def test_goals_are_let_go_when_their_time_is_over_and_all_says_so(clew):
     assert "Run the tests" in clew.cli("playbook", "list")
     assert clew.report(first)
     clew.until(lambda: first not in folders(clew), "the folder goes")
+    clew.until(lambda: free_pages(clew.home / "state" / "ledger.db") == 0, "the room comes back")
     assert clew.stop() == 0
     assert (clew.home / "state" / "ledger.db").stat().st_size < before
     assert clew.verified()

@@ -5,8 +5,9 @@ import random
 
 import pytest
 import soak_goals
-from soak_watch import fifth, middle, share
+from soak_watch import fifth, free_pages, middle, share
 
+from clew_daemon.cli.replay import checked
 from soak import CONFIG, SAMPLE_EVERY_S, Soak
 
 
@@ -61,6 +62,25 @@ def test_a_long_run_leaves_the_daemon_as_quick_and_as_small_as_it_was(make_clew)
     )
     steps = assert_sound(soak)
     assert_flat(soak, steps)
+    assert_let_go(soak.clew)
+
+
+def assert_let_go(clew) -> None:
+    """When the time of all goals is over, their room comes back, and a backup from before has them all."""
+    ledger = clew.home / "state" / "ledger.db"
+    events = checked(ledger)["events"]
+    clew.cli("backup", str(clew.folder / "copy.db"))
+    full = ledger.stat().st_size
+    clew.configure({"ledger.keep_days": 1e-9})
+    clew.start()
+    clew.until(lambda: not list((clew.home / "state" / "goals").iterdir()), "the folders go")
+    clew.until(lambda: free_pages(ledger) == 0, "the room comes back")
+    clew.stop()
+    print(f"ledger {full / 2**20:.1f} MB, all let go {ledger.stat().st_size / 2**20:.1f} MB")  # noqa: T201
+    assert ledger.stat().st_size < full / 5
+    assert checked(ledger)["ok"]
+    clew.cli("restore", str(clew.folder / "copy.db"))
+    assert checked(ledger)["events"] == events
 
 
 def assert_flat(soak: Soak, steps: list[tuple[int, int]]) -> None:
