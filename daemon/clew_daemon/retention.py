@@ -91,20 +91,24 @@ class Retention:
             log.info("goal.forgotten", goal=goal)
             await asyncio.sleep(PAUSE_S)
         await asyncio.to_thread(
-            _remove_folders, self._d.places.state / "goals", self._known, oldest
+            _remove_folders,
+            self._d.places.state / "goals",
+            lambda folder: self._over(folder, oldest),
         )
         more = True
         while more:
             more = await self._d.book.ledger.shrink()
             await asyncio.sleep(PAUSE_S)
 
-    def _known(self, goal: str) -> bool:
-        return goal in self._d.book.cores
+    def _over(self, folder: Path, oldest: float) -> bool:
+        """Tell whether a folder is of a goal that was let go, or of one that a restored ledger does not know."""
+        if folder.name in self._d.book.gone:
+            return True
+        return folder.name not in self._d.book.cores and folder.stat().st_mtime < oldest
 
 
-def _remove_folders(goals: Path, known: Callable[[str], bool], oldest: float) -> None:
-    """Remove folders of goals that are not on record: let go, or lost when a backup was restored."""
+def _remove_folders(goals: Path, over: Callable[[Path], bool]) -> None:
     for folder in goals.iterdir() if goals.is_dir() else ():
-        if not known(folder.name) and folder.stat().st_mtime < oldest:
-            with suppress(OSError):
+        with suppress(OSError):
+            if over(folder):
                 remove_tree(folder)

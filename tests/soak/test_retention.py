@@ -1,5 +1,6 @@
 """Goals that are let go after `keep_days`: what stays, what says so, and a daemon that dies on the way."""
 
+import os
 import sys
 
 import pytest
@@ -79,6 +80,20 @@ def test_a_daemon_killed_while_it_lets_go_is_followed_by_one_that_goes_on(clew, 
     assert clew.goals() == {}
     clew.stop()
     assert clew.verified()
+
+
+def test_the_folder_of_a_goal_that_is_let_go_goes_whenever_it_was_last_changed(clew):
+    """Only folders older than `keep_days` went, and the end of a goal itself changes its folder."""
+    (goal,) = ended(clew.start(), 1)
+    clew.stop()
+    clew.configure({"ledger.keep_days": SOON})
+    folder = clew.home / "state" / "goals" / goal
+    os.utime(folder, (4e9, 4e9))
+    unknown = folder.with_name("restored-away-1234")
+    unknown.mkdir()
+    os.utime(unknown, (1, 1))
+    clew.start()
+    clew.until(lambda: folders(clew) == set(), "the folders go")
 
 
 def test_folders_of_an_ended_goal_go_though_the_daemon_died_before_it_removed_them(clew):
