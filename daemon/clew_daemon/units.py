@@ -50,13 +50,13 @@ Delegate=yes
 OOMPolicy=continue
 
 # What holds in a user unit without a user namespace, and leaves the workers' own sandboxes alone:
-# those make user, PID, mount and network namespaces, and system calls of @mount and @sandbox.
+# those make user, PID, mount, IPC and network namespaces, and system calls of @mount and @sandbox.
 # The rest (Protect*=, Private*=, MemoryDenyWriteExecute=, ...) is not here: docs/operations.md says why.
 NoNewPrivileges=yes
 LockPersonality=yes
 RestrictRealtime=yes
 RestrictSUIDSGID=yes
-RestrictNamespaces=user pid mnt net
+RestrictNamespaces=user pid mnt ipc net
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 SystemCallArchitectures=native
 SystemCallFilter=~@clock @cpu-emulation @keyring @module @obsolete @raw-io @reboot @swap

@@ -69,7 +69,7 @@ def test_the_unit_keeps_the_promises_of_the_contract():
 def test_the_unit_leaves_the_workers_what_their_sandboxes_are_made_of():
     unit = values(unit_text())
     assert unit["NoNewPrivileges"] == "yes"
-    assert unit["RestrictNamespaces"].split() == ["user", "pid", "mnt", "net"]
+    assert unit["RestrictNamespaces"].split() == ["user", "pid", "mnt", "ipc", "net"]
     refused = unit["SystemCallFilter"]
     assert refused.startswith("~")
     assert not {"@mount", "@sandbox", "@privileged", "@resources"} & set(refused[1:].split())
