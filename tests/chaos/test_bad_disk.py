@@ -119,6 +119,7 @@ def test_a_slow_disk_is_told_once_and_holds_up_only(gated):
     is_whole(clew, goal)
 
 
+@pytest.mark.long
 def test_writes_that_find_no_room_are_tried_until_there_is_some(gated):
     clew, goal = gated
     with injected(clew.daemon.pid, clew.folder / "strace.txt", "pwrite64:error=ENOSPC:when=1..3"):
@@ -190,6 +191,7 @@ def _full(clew) -> str:
     return said if "disk is full" in said else ""
 
 
+@pytest.mark.long
 def test_a_start_on_a_full_disk_says_so_and_a_later_one_goes_on(clew):
     with small(clew.home, "8m") as disk:
         clew.configure({})

@@ -162,10 +162,9 @@ async def test_a_disk_that_lies_about_syncing_loses_or_breaks_the_ledger(folder)
 async def test_a_power_cut_while_a_ledger_is_made_leaves_one_that_can_be_used(folder):
     (folder / "new").mkdir()
     life = await live(folder / "new" / "ledger.db", Random(SEED), 0, Model())
-    for seed in (SEED, SEED + 1):
-        cuts, faults = await cut_everywhere(folder, life, seed, FATES)
-        assert not faults, faults[:9]
-        assert cuts > 50
+    cuts, faults = await cut_everywhere(folder, life, SEED, FATES)
+    assert not faults, faults[:9]
+    assert cuts > 50
 
 
 def moved_forward(path: Path) -> Disk | list:
