@@ -17,8 +17,8 @@ _INVISIBLE = re.compile(
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
 _BLOCK = re.compile(r"\s*([#>+*=|~`-]|\d{1,9}[.)])")
-_HTML = re.compile(r"<(?=[A-Za-z/!?])")
-_LINK = re.compile(r"\](?=[(\[:])")
+_HTML = re.compile(r"(\\*)<(?=[A-Za-z/!?])")
+_LINK = re.compile(r"(\\*)\](?=[(\[:])")
 
 
 def visible(text: str) -> str:
@@ -32,7 +32,9 @@ def inline(text: str, chars: int = LINE_CHARS) -> str:
     line = line if len(line) <= chars else line[: chars - 1] + "…"
     if begun := _BLOCK.match(line):
         line = f"{line[: begun.end() - 1]}\\{line[begun.end() - 1 :]}"
-    return _LINK.sub(r"\\]", _HTML.sub(r"\\<", line))
+    return _LINK.sub(
+        r"\1\1\\]", _HTML.sub(r"\1\1\\<", line)
+    )  # a backslash of theirs escapes nothing of ours
 
 
 def code(text: str, chars: int = LINE_CHARS) -> str:

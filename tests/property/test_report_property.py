@@ -53,6 +53,8 @@ def headings(text):
 @example("[x]: http://evil/")
 @example("    indented")
 @example("a\n===")
+@example("\\<script>")
+@example("[x\\](http://evil/)")
 def test_a_line_of_others_is_a_paragraph_of_text(text):
     line = inline(text)
     assert "\n" not in line
