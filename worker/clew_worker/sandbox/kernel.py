@@ -73,8 +73,8 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
     _checked(int(result), f"mount {target}")
 
 
-def set_read_only(target: str, *, read_only: bool) -> None:
-    """Make a mount and all mounts beneath it read-only, or writable again."""
+def set_read_only(target: str, *, read_only: bool, recursive: bool = True) -> None:
+    """Make a mount and, if `recursive`, all mounts beneath it read-only, or writable again."""
     change = (_MOUNT_ATTR_RDONLY, 0) if read_only else (0, _MOUNT_ATTR_RDONLY)
     attr = struct.pack("4Q", *change, 0, 0)
     syscall(
@@ -82,7 +82,7 @@ def set_read_only(target: str, *, read_only: bool) -> None:
         f"mount_setattr {target}",
         ctypes.c_int(-1),
         ctypes.c_char_p(os.fsencode(target)),
-        ctypes.c_uint(_AT_RECURSIVE),
+        ctypes.c_uint(_AT_RECURSIVE if recursive else 0),
         ctypes.create_string_buffer(attr, len(attr)),
         ctypes.c_size_t(len(attr)),
     )

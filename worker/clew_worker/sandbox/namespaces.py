@@ -7,6 +7,7 @@ Root makes them directly, others by way of a user namespace where that is permit
 import contextlib
 import fcntl
 import os
+import re
 import socket
 import stat
 import struct
@@ -16,6 +17,7 @@ from pathlib import Path
 from . import kernel
 from .grants import PRIVATE_SHM, SYSTEM, is_within, python_folders
 
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
 _FURNITURE = {"/proc", "/sys", "/dev"}
 _QUIET = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
@@ -80,12 +82,24 @@ def close_off(view: View) -> None:
     there = [path for path in map(os.path.realpath, view.writable) if _there(path)]
     for path in there:
         kernel.mount(path, path, "", kernel.MS_BIND | kernel.MS_REC)
+    left_writable = _writable_mounts(there)
     with contextlib.suppress(OSError):
         kernel.set_read_only("/", read_only=True)
-        for path in there:
-            kernel.set_read_only(path, read_only=False)
+        for path in left_writable:
+            kernel.set_read_only(path, read_only=False, recursive=False)
     if Path(PRIVATE_SHM).is_dir():
         kernel.mount("shm", PRIVATE_SHM, "tmpfs", _QUIET, "mode=1777,size=256m")
+
+
+def _writable_mounts(paths: list[str]) -> list[str]:
+    """Name the mounts at and beneath these paths that are not read-only: what somebody made so stays so."""
+    found = []
+    for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
+        fields = line.split(b" ")  # proc_pid_mountinfo(5): the mount point and its options
+        point = os.fsdecode(_ESCAPED.sub(lambda m: bytes([int(m[1], 8)]), fields[4]))
+        if b"ro" not in fields[5].split(b",") and any(is_within(point, path) for path in paths):
+            found.append(point)
+    return found
 
 
 def _tops() -> list[str]:
