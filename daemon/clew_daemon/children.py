@@ -17,6 +17,7 @@ from clew_daemon import vitals
 
 PR_SET_CHILD_SUBREAPER = 36
 LOST_CODE = 255
+LOOK_AGAIN_S = 0.05
 
 
 def become_subreaper() -> None:
@@ -53,13 +54,30 @@ class Children:
         loop = asyncio.get_running_loop()
         child = Child(pid, loop.create_future())
         self._known[pid] = child
-        try:
-            fd = os.pidfd_open(pid)
-        except ProcessLookupError:
-            self._settle(child, _code(pid))
-            return child
-        loop.add_reader(fd, self._exited, fd, child)
+        self._await(child)
         return child
+
+    def _await(self, child: Child) -> None:
+        """Be told of a child's end; where there is no descriptor for that, look now and then."""
+        loop = asyncio.get_running_loop()
+        try:
+            fd = os.pidfd_open(child.pid)
+        except ProcessLookupError:
+            self._settle(child, _code(child.pid))
+        except OSError:
+            loop.call_later(LOOK_AGAIN_S, self._look, child)
+        else:
+            loop.add_reader(fd, self._exited, fd, child)
+
+    def _look(self, child: Child) -> None:
+        try:
+            running = not os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            running = False
+        if running:
+            self._await(child)
+        else:
+            self._settle(child, _code(child.pid))
 
     def _exited(self, fd: int, child: Child) -> None:
         asyncio.get_running_loop().remove_reader(fd)  # out of epoll before it is closed

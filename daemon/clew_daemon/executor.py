@@ -31,6 +31,10 @@ class ExecutorDied(Exception):  # noqa: N818 - it says what is so
     """The executor ended, or hung and was killed, before it answered."""
 
 
+class OutOfResources(ExecutorDied):
+    """No executor could be started for want of descriptors, processes or memory: nothing began."""
+
+
 class Executor:
     """One executor process."""
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.executor import ExecutorDied
+from clew_daemon.executor import ExecutorDied, OutOfResources
 from clew_daemon.fitting import fitted_state
 from clew_daemon.hello import Remembered, hello_view, subtask_view, task_view
 from clew_daemon.store import output_of
@@ -229,6 +229,8 @@ class Methods:
                 timeout_s=limits.action_timeout_s,
                 output_bytes=limits.output_bytes,
             )
+        except OutOfResources:
+            raise  # nothing began, and nothing is the action's fault: the worker waits
         except ExecutorDied as error:
             await self._s.executor_died(str(error))
             return None
@@ -388,6 +390,8 @@ class Methods:
                 done = await executor.check(
                     name, cmd, timeout_s=limits.check_timeout_s, output_bytes=limits.output_bytes
                 )
+            except OutOfResources:
+                raise
             except ExecutorDied as error:
                 await self._s.executor_died(str(error))
                 said = redact(f"the check could not be run to its end: {error}")

@@ -32,7 +32,7 @@ KILL_WAIT_S = 5.0
 
 
 class SpawnError(Exception):
-    """A cell could not be started; `reason` is `sandbox`, `exec` or `spawn`."""
+    """A cell could not be started; `reason` is `sandbox`, `exec`, `resources` or `spawn`."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -163,16 +163,12 @@ class Nursery:
         if self._socket and self._child and not self._child.ended.done():
             return
         self._drop()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        with theirs:
-            fd = theirs.fileno()
-            command = [sys.executable, "-P", "-m", "clew_worker.nursery", str(fd), *self._preload]
-            self._process = subprocess.Popen(  # noqa: ASYNC220 - a vfork, of the main thread (PDEATHSIG)
-                command, pass_fds=[fd], env=self._env, stdin=subprocess.DEVNULL, cwd="/"
-            )
-        self._socket = ours
-        self._child = self._children.watch(self._process.pid)
+        self._child = None
+        try:
+            self._child = self._begin()
+        except OSError as error:
+            reason = "resources" if cellwire.is_shortage(error) else "spawn"
+            raise SpawnError(reason, f"the nursery: {error.strerror or error}") from error
         try:
             hello = await self._receive(READY_TIMEOUT_S)
         except (OSError, TimeoutError, EOFError, ValueError) as error:
@@ -182,6 +178,19 @@ class Nursery:
         if isinstance(hello, NurseryHello):
             self.report = hello.sandbox
             log.debug("nursery.ready", pid=hello.pid, preloaded=list(hello.preloaded))
+
+    def _begin(self) -> Child:
+        """Start the template process; raises OSError."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        self._socket = ours  # closed by `_drop` where the process cannot be started
+        with theirs:
+            fd = theirs.fileno()
+            command = [sys.executable, "-P", "-m", "clew_worker.nursery", str(fd), *self._preload]
+            self._process = subprocess.Popen(  # a vfork, of the main thread (PDEATHSIG)
+                command, pass_fds=[fd], env=self._env, stdin=subprocess.DEVNULL, cwd="/"
+            )
+        return self._children.watch(self._process.pid)
 
     def _drop(self) -> None:
         if self._socket:

@@ -19,13 +19,13 @@ import structlog
 
 from clew_daemon import cells, ground, vitals
 from clew_daemon.channel import WRITE_TIMEOUT_S, Channel
-from clew_daemon.executor import Executor, ExecutorDied
+from clew_daemon.executor import Executor, ExecutorDied, OutOfResources
 from clew_daemon.hello import thresholds
 from clew_daemon.methods import Methods
 from clew_daemon.nursery import Cell, SpawnError
 from clew_daemon.printed import Printed
+from clew_shared import cellwire, protocol
 from clew_shared import events as ev
-from clew_shared import protocol
 from clew_shared.core import WrongState
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerUnwell
 from clew_shared.model import GoalStatus
@@ -154,7 +154,8 @@ class Session:
                     spec = self._executor_spec()
                     self._executor = await Executor.start(self._d.nursery, spec, self._leaf(spec))
                 except (SpawnError, OSError) as error:
-                    raise ExecutorDied(str(error)) from error
+                    kind = OutOfResources if _is_short(error) else ExecutorDied
+                    raise kind(str(error)) from error
             return self._executor
 
     async def executor_died(self, why: str) -> None:
@@ -168,6 +169,8 @@ class Session:
         """Measure the world; "" where that cannot be done."""
         try:
             return await (await self.executor()).digest()
+        except OutOfResources:
+            raise
         except ExecutorDied as error:
             await self.executor_died(str(error))
             return ""
@@ -248,14 +251,15 @@ class Session:
             await self._start()
             return await self._end
         except SpawnError as error:
-            kind: Kind = "crash" if error.reason == "spawn" else "unable"
-            return Ended(kind, error.reason, str(error))
+            return _spawn_fault(error)
         except ExecutorDied as error:
             return self._executor_fault(error)
         except WrongState as error:  # told to stop before it had started
             return Ended("stopped", str(error))
-        except OSError as error:  # no descriptors, no memory: a crash, so that back-off applies
-            return Ended("crash", "start", str(error))
+        except OSError as error:
+            return (
+                _short_of(str(error)) if _is_short(error) else Ended("crash", "start", str(error))
+            )
 
     def stop(self, reason: str) -> None:
         """Ask the worker to stop; it gets `stop_grace_s`, then it is killed with its whole tree."""
@@ -451,8 +455,10 @@ class Session:
 
     def _executor_fault(self, error: ExecutorDied) -> Ended:
         cause = error.__cause__
+        if isinstance(error, OutOfResources):
+            return _short_of(str(error))
         if isinstance(cause, SpawnError) and cause.reason != "spawn":
-            return Ended("unable", cause.reason, str(cause))
+            return _spawn_fault(cause)
         return Ended("crash", "executor", str(error))
 
     async def _watch(self) -> None:
@@ -629,6 +635,9 @@ class Session:
         if isinstance(error, LedgerError):  # no bug: the daemon is about to stop
             self._finish(_ledger_fault(error))
             return
+        if isinstance(error, OSError) and _is_short(error):
+            self._finish(_short_of(str(error)))
+            return
         log.error("daemon.bug", goal=self.goal_id, error=repr(error), exc_info=error)
         self._finish(Ended("crash", "internal", repr(error)))
 
@@ -659,6 +668,24 @@ class Session:
         return cells.executor_spec(
             self._d.places, self.settings, self.core.state, self._hide(), self._d.keys.env
         )
+
+
+def _is_short(error: SpawnError | OSError) -> bool:
+    if isinstance(error, SpawnError):
+        return error.reason == "resources"
+    return cellwire.is_shortage(error)
+
+
+def _spawn_fault(error: SpawnError) -> Ended:
+    if _is_short(error):
+        return _short_of(str(error))
+    kind: Kind = "crash" if error.reason == "spawn" else "unable"
+    return Ended(kind, error.reason, str(error))
+
+
+def _short_of(what: str) -> Ended:
+    """Wait for resources, as for anything else that is likely to come back: it is no fault of the worker's."""
+    return Ended("temporary", f"no worker can be started for want of resources: {what}")
 
 
 def _ledger_fault(error: LedgerError) -> Ended:

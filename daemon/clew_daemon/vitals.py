@@ -15,7 +15,7 @@ def memory_mb(guards: list[int]) -> float:
     """Give the resident memory of whole process trees, in MiB."""
     total = 0
     for pid in (member for guard in guards for member in tree(guard)):
-        with contextlib.suppress(psutil.Error):
+        with contextlib.suppress(psutil.Error, OSError):
             total += psutil.Process(pid).memory_info().rss
     return total / (1 << 20)
 
@@ -51,7 +51,7 @@ def created(pid: int) -> float:
     """Give a process's creation time, in seconds since 1970; 0 where it is gone."""
     try:
         return psutil.Process(pid).create_time()
-    except psutil.Error:
+    except (psutil.Error, OSError):
         return 0.0
 
 

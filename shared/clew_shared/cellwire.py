@@ -34,6 +34,7 @@ Executor (stream socket, one JSON message a line, at most LINE_BYTES_MAX)
     actions left in the background, after what is running. A broken line ends the executor (78).
 """
 
+import errno
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -150,12 +151,13 @@ class SpawnFailed(_Message):
     """No payload runs. `guard_pid`, where known, is to be waited for all the same.
 
     reason: `sandbox` (what was asked for cannot be had here: a restart will not help),
-    `exec` (the command cannot be started), `spawn` (fork, limits, a bug, a deadline).
+    `exec` (the command cannot be started), `resources` (descriptors, processes or memory have run out:
+    it may work later), `spawn` (a bug, a deadline).
     """
 
     type: Literal["spawn_failed"] = "spawn_failed"
     id: int
-    reason: Literal["sandbox", "exec", "spawn"]
+    reason: Literal["sandbox", "exec", "resources", "spawn"]
     message: str
     guard_pid: int | None = None
 
@@ -273,6 +275,16 @@ _to_executor: TypeAdapter[Run | Digest | Check | Cancel | Killall] = TypeAdapter
 _from_executor: TypeAdapter[ExecutorReady | Done | Digested | Checked | Killed] = TypeAdapter(
     FromExecutor
 )
+
+
+_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOBUFS})
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Tell whether descriptors, processes or memory have run out: what failed so may work later."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, OSError) and error.errno in _SHORTAGES
+    )
 
 
 class OversizedMessageError(ValueError):

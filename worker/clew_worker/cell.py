@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from clew_shared.cellwire import CHANNEL_FD, CellSpec, SandboxReport
+from clew_shared.cellwire import CHANNEL_FD, CellSpec, SandboxReport, is_shortage
 
 from . import sandbox
 from .sandbox import interpreter, kernel, namespaces, privileges
@@ -81,7 +81,8 @@ def _guarded(report: int, steps: Callable[[], int]) -> NoReturn:
         code = EXIT_CONFIGURATION
         _tell(report, b"E", reason=error.reason, message=str(error))
     except BaseException as error:  # noqa: BLE001 - nothing may return into the nursery's loop
-        _tell(report, b"E", reason="spawn", message=f"{type(error).__name__}: {error}")
+        reason = "resources" if is_shortage(error) else "spawn"
+        _tell(report, b"E", reason=reason, message=f"{type(error).__name__}: {error}")
     finally:
         os._exit(code)
 

@@ -6,6 +6,7 @@ Run as `python -m clew_worker.nursery FD [MODULE ...]`.
 """
 
 import contextlib
+import errno
 import gc
 import importlib
 import json
@@ -108,6 +109,20 @@ def spawn(control: int, spec: CellSpec, fds: list[int], report: SandboxReport) -
     return birth
 
 
+def _born(
+    control: socket.socket, spec: CellSpec, fds: list[int], report: SandboxReport, *, cut: bool
+) -> _Birth:
+    """Start a cell; where there is nothing to start it with, the nursery lives on and says so."""
+    if cut or not fds:
+        return _Birth(reason="resources", message=os.strerror(errno.EMFILE))
+    try:
+        return spawn(control.fileno(), spec, fds, report)
+    except OSError as error:
+        if not cellwire.is_shortage(error):
+            raise
+        return _Birth(reason="resources", message=error.strerror or str(error))
+
+
 def _answer(request: cellwire.Spawn, birth: _Birth, report: SandboxReport) -> bytes:
     if birth.reason is None and birth.guard_pid and birth.pid:
         isolation = "pidns" if cell.uses_pidns(request.spec, report) else "guard"
@@ -134,12 +149,12 @@ def _answer(request: cellwire.Spawn, birth: _Birth, report: SandboxReport) -> by
 
 def _serve_one(control: socket.socket, report: SandboxReport) -> bool:
     """Answer one request; False when the daemon has hung up."""
-    data, fds, _, _ = socket.recv_fds(control, cellwire.PACKET_BYTES_MAX, _DESCRIPTORS_MAX)
+    data, fds, flags, _ = socket.recv_fds(control, cellwire.PACKET_BYTES_MAX, _DESCRIPTORS_MAX)
     if not data:
         return False
     try:
         request = cellwire.read_spawn(data)
-        birth = spawn(control.fileno(), request.spec, fds, report)
+        birth = _born(control, request.spec, fds, report, cut=bool(flags & socket.MSG_CTRUNC))
     finally:
         for fd in fds:
             os.close(fd)
