@@ -20,9 +20,13 @@ ENDED_BADLY = (GoalStatus.FAILED, GoalStatus.CANCELLED)
 
 
 def due(
-    states: Mapping[str, State], running: Collection[str], now: float, max_workers: int
+    states: Mapping[str, State],
+    running: Collection[str],
+    now: float,
+    max_workers: int,
+    waited: Collection[str] = (),
 ) -> list[str]:
-    """Name the goals to start, best first; `now` in seconds since 1970.
+    """Name the goals to start, best first; `now` in seconds since 1970, `waited` have waited long enough.
 
     Larger priority first, then the earlier accepted. Two goals never work in the same or a nested
     workspace at once: the later one waits its turn, also behind one that itself waits for a workspace.
@@ -33,7 +37,7 @@ def due(
     for state in sorted(states.values(), key=_rank):
         if len(chosen) >= free:
             break
-        if state.goal_id in running or not ready(state, states, now):
+        if state.goal_id in running or not ready(state, states, now, waited):
             continue
         workspace = state.spec.workspace
         if not any(overlap(workspace, other) for other in taken):
@@ -65,13 +69,17 @@ def waits_for(
     return "waits for a worker"
 
 
-def ready(state: State, states: Mapping[str, State], now: float) -> bool:
+def ready(
+    state: State, states: Mapping[str, State], now: float, waited: Collection[str] = ()
+) -> bool:
     """Tell whether a goal could work now if there were room."""
     match state.goal.status:
         case GoalStatus.IN_PROGRESS:
             return True
         case GoalStatus.WAITING:
-            return not state.paused and state.wait_until is not None and state.wait_until <= now
+            if state.paused or state.wait_until is None:
+                return False
+            return state.wait_until <= now or state.goal_id in waited
         case GoalStatus.QUEUED:
             not_before = state.spec.not_before
             early = not_before is not None and now < not_before

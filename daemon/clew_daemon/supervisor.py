@@ -21,6 +21,7 @@ from clew_daemon.keys import KeyFileError
 from clew_daemon.retention import clear
 from clew_daemon.session import Ended, Session
 from clew_daemon.store import history
+from clew_daemon.waits import Waits
 from clew_shared import events as ev
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerUnwell
 from clew_shared.model import GoalStatus
@@ -51,6 +52,7 @@ class Supervisor:
         self._report_task: asyncio.Task[None] | None = None
         self._unwritten: set[str] = set()
         self._stopping = False
+        self._waits = Waits()
         self._waited: dict[str, tuple[int, int]] = {}
         self._crashes: dict[str, restart.Crashes] = {}
         self.last_restart = ""
@@ -71,12 +73,20 @@ class Supervisor:
                 if core.state.working:
                     core.emit(ev.WorkerExited(at=at, epoch=core.state.epoch, reason="daemon_died"))
             await self._d.book.commit(core)
+            self._resume_wait(core, at)
             unreported = core.state.rested_seq > core.state.reported_seq
             if unreported:
                 self._reports.put_nowait(goal)
             at_work = core.state.goal.status == GoalStatus.IN_PROGRESS  # its run opens them
             if core.state.epoch and not at_work and (unreported or not core.state.ended):
                 self._d.publisher.open(goal)
+
+    def _resume_wait(self, core: Core, now: float) -> None:
+        """Go on with a wait that an earlier daemon began; at the most as long as it was to be then."""
+        state = core.state
+        if state.goal.status == GoalStatus.WAITING and state.wait_until is not None:
+            left_s = min(state.wait_until - now, state.wait_until - state.updated_at)
+            self._waits.begin(state.goal_id, left_s)
 
     async def stop(self) -> None:
         """Start nothing more, stop every worker, and write what reports are due."""
@@ -137,13 +147,15 @@ class Supervisor:
             self._wake.clear()
             states = self._d.book.states()
             now = time.time()
-            for goal in schedule.due(states, self._runs, now, self._d.settings.daemon.max_workers):
+            places, over = self._d.settings.daemon.max_workers, self._waits.over()
+            for goal in schedule.due(states, self._runs, now, places, over):
                 task = asyncio.ensure_future(self._run(goal))
                 self._runs[goal] = task
                 task.add_done_callback(partial(self._ran, goal))
             await self._give_up_lost(states)
             moment = schedule.next_moment(states.values(), now)
-            timeout_s = IDLE_S if moment is None else max(0.0, min(moment - now, IDLE_S))
+            until = [IDLE_S, *(s for s in (moment and moment - now, self._waits.next_s()) if s)]
+            timeout_s = max(0.0, min(until))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
                     await self._wake.wait()
@@ -171,7 +183,7 @@ class Supervisor:
 
     async def _run(self, goal: str) -> None:
         core, now = self._d.book.cores[goal], time.time()
-        if not schedule.ready(core.state, self._d.book.states(), now):
+        if not schedule.ready(core.state, self._d.book.states(), now, self._waits.over()):
             return  # a person was quicker: paused or cancelled since it was due
         fresh = core.state.epoch == 0 or core.state.goal.status == GoalStatus.QUEUED
         if core.state.goal.status == GoalStatus.QUEUED:  # a wait between two crashes forgives none
@@ -249,7 +261,7 @@ class Supervisor:
             case "finished" | "stopped":
                 return None
             case "temporary":
-                pause_s = ended.retry_after_s or restart.wait_s(self._waits(goal), numbers)
+                pause_s = ended.retry_after_s or restart.wait_s(self._waits_in_a_row(goal), numbers)
                 event = ev.GoalWaiting(
                     at=time.time(), reason=ended.reason, until=time.time() + pause_s
                 )
@@ -296,7 +308,7 @@ class Supervisor:
                 )
                 return None
 
-    def _waits(self, goal: str) -> int:
+    def _waits_in_a_row(self, goal: str) -> int:
         """Count how often a goal has waited since its last action."""
         state = self._d.book.cores[goal].state
         seen, count = self._waited.get(goal, (-1, 0))
@@ -315,7 +327,10 @@ class Supervisor:
         """Hear of durable events: reports become due, other goals may become ready."""
         if any(isinstance(r.event, REST) for r in records):
             self._reports.put_nowait(goal)
-        if goal and any(r.event.kind.startswith("goal_") for r in records):
+        for event in (r.event for r in records if goal and r.event.kind.startswith("goal_")):
+            self._waits.end(goal)
+            if isinstance(event, ev.GoalWaiting) and event.until is not None:
+                self._waits.begin(goal, event.until - event.at)
             self.wake()
 
     async def _write_reports(self) -> None:
