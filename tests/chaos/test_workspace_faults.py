@@ -1,8 +1,10 @@
 """The workspace goes wrong under a running goal: gone, replaced, read-only, full of odd things."""
 
+import os
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 from surroundings import bystander, foreign, runbook, sound, unharmed
@@ -168,3 +170,67 @@ def test_odd_things_in_the_private_folders_of_a_goal_are_cleared_away(clew):
     unharmed(clew, other)
     assert "completed" in clew.report(other)
     sound(clew)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_hundred_thousand_files_keep_nobody_from_answering(clew, place):
+    clew.agent(
+        "worker",
+        """
+        hello()
+        say("ready")
+        for n in range(3):
+            notice("feedback")
+            began = time.monotonic()
+            outcome = run(f"echo {n} >> trace")["outcome"]
+            say([outcome["result"], round(time.monotonic() - began, 2)])
+        done()
+        """.replace("hello()", "import time\n        hello()", 1),
+    )
+    goal = clew.start().submit(foreign("worker", workspace=place))
+    clew.said(goal)
+    make = "import os\nfor n in range(100_000): open(f'{n:06}', 'w').write(str(n))"
+    subprocess.run([sys.executable, "-c", make], cwd=place, check=True)
+    other = bystander(clew)
+    for count in range(1, 4):
+        clew.ask("feedback", goal=goal, text="go on")
+        slowest_s = 0.0
+        while len(clew.seen("worker.output", goal=goal)) <= count:
+            began = time.monotonic()
+            assert clew.answers()
+            slowest_s = max(slowest_s, time.monotonic() - began)
+        sys.stdout.write(f"{clew.said(goal)[count]}, slowest answer {slowest_s:.3f} s\n")
+    assert [result for result, _ in clew.said(goal)[1:]] == ["success"] * 3
+    clew.wait("goal.completed", goal=goal)
+    assert not clew.seen("executor.died")
+    unharmed(clew, other)
+    sound(clew)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts, and no mode stops root")
+def test_a_read_only_workspace_is_told_to_the_agent_and_to_people(clew, place):
+    answering(
+        clew,
+        ("write_file", {"path": "a", "content": "x"}),
+        ("run_cmd", {"cmd": "echo 1 >> trace"}),
+        ("run_cmd", {"cmd": "true"}),
+    )
+    place.mkdir()
+    subprocess.run(["mount", "--bind", place, place], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
+        goal = clew.start().submit(foreign("worker", workspace=place))
+        other = bystander(clew)
+        clew.said(goal)
+        wrote, ran, harmless = (told(clew, goal, number) for number in (1, 2, 3))
+        assert wrote[0] == "error"
+        assert "Read-only" in wrote[1]
+        assert ran[0] == "failure"
+        assert harmless[0] == "success"
+        clew.wait("goal.completed", goal=goal)
+        unharmed(clew, other)
+        assert "Read-only" in clew.seen("context.unwritable", goal=goal)[0]["error"]
+        sound(clew)
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)

@@ -1,0 +1,33 @@
+"""Runs the daemon with a wall clock that a file sets: seconds to be added to the machine's, now and later.
+
+Run as `python shifted.py FILE ARGUMENT ...`; the arguments are those of the daemon. All that reads the wall clock
+in the daemon's process goes by it; other processes, and the monotonic clock, go by the machine's.
+"""
+
+import datetime as dt
+import sys
+import time
+from pathlib import Path
+
+_real_time = time.time
+_shift = Path(sys.argv.pop(1))
+
+
+def shifted_s():
+    text = _shift.read_text() if _shift.exists() else ""
+    return float(text or 0)
+
+
+class ShiftedDatetime(dt.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return cls.fromtimestamp(time.time(), tz)
+
+
+time.time = lambda: _real_time() + shifted_s()
+time.time_ns = lambda: int(time.time() * 1e9)
+dt.datetime = ShiftedDatetime
+
+from clew_daemon.cli import main  # noqa: E402 - the clock first
+
+sys.exit(main())

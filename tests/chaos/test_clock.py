@@ -1,0 +1,131 @@
+"""The wall clock is set back and forward by a day under a working daemon: nothing is lost, nothing is spent."""
+
+import datetime as dt
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from surroundings import bystander, foreign, runbook, sound, unharmed
+
+STARTER = Path(__file__).parent / "shifted.py"
+DAY_S = 86_400
+GO = "until test -e {}; do sleep 0.02; done"
+
+
+class Clock:
+    """The wall clock of a daemon; `set` takes effect at once."""
+
+    def __init__(self, clew):
+        self._file = clew.folder / "shift"
+
+    def set(self, shift_s):
+        part = self._file.with_suffix(".part")
+        part.write_text(str(shift_s))
+        part.replace(self._file)
+
+
+def start(clew, **env):
+    """Start a daemon whose wall clock can be set."""
+    since = clew.now()
+    with clew.log.open("ab") as out:
+        clew.daemon = subprocess.Popen(
+            [
+                sys.executable,
+                str(STARTER),
+                str(clew.folder / "shift"),
+                "--home",
+                str(clew.home),
+                "run",
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=clew.environment() | env,
+        )
+    clew.wait("daemon.ready", since=since)
+    return Clock(clew)
+
+
+@pytest.mark.parametrize("jump_s", [-DAY_S, DAY_S])
+def test_a_clock_that_is_set_loses_and_spends_nothing(make_clew, jump_s):
+    clew = make_clew({"daemon.max_workers": 5})
+    clock = start(clew)
+    done = clew.submit(runbook("echo 1 >> trace"), "done.md")
+    clew.wait("goal.completed", goal=done)
+    steps = ["echo 1 >> trace", GO.format("go"), "echo 2 >> trace"]
+    goal = clew.submit(runbook(*steps, budget="{wall_s: 120}"), "goal.md")
+    clew.wait("action.allowed", goal=goal, count=2)
+    clock.set(jump_s)
+    other = bystander(clew)
+    clew.kill_agent(goal)
+    clew.wait("worker.ready", goal=goal, epoch=2)
+    (clew.workspace(goal) / "go").touch()
+    clew.wait("goal.completed", goal=goal)
+    unharmed(clew, other)
+    clock.set(0)
+    last = clew.submit(runbook("echo 1 >> trace"), "last.md")
+    clew.wait("goal.completed", goal=last)
+    seqs = [line["seq"] for line in clew.history(goal)]
+    assert seqs == sorted(set(seqs))
+    assert clew.lines(goal, "trace") == ["1", "2"]
+    assert set(clew.goals()) == {done, goal, other, last}  # the ended ones are kept
+    stamps = [dt.datetime.fromisoformat(e["timestamp"]) for e in clew.events]
+    assert max(stamps) - min(stamps) > dt.timedelta(hours=23)  # people see the clock as it was
+    assert not clew.seen("worker.killed")
+    sound(clew)
+
+
+def test_a_goal_that_waits_to_be_tried_again_does_not_wait_for_a_clock_that_was_set_back(make_clew):
+    clew = make_clew({"restart.backoff_initial_s": 3, "restart.backoff_max_s": 3})
+    clew.agent("later", "hello()\nif epoch == 1: os._exit(75)\ndone()")
+    clock = start(clew)
+    goal = clew.submit(foreign("later"))
+    clew.wait("goal.waiting", goal=goal)
+    clock.set(-DAY_S)
+    clew.wait("goal.completed", goal=goal)
+    sound(clew)
+
+
+def test_a_goal_that_waits_is_tried_again_by_the_next_daemon_whatever_the_clock_says_then(
+    make_clew,
+):
+    clew = make_clew({"restart.backoff_initial_s": 3, "restart.backoff_max_s": 3})
+    clew.agent("later", "hello()\nif epoch == 1: os._exit(75)\ndone()")
+    clock = start(clew)
+    goal = clew.submit(foreign("later"))
+    clew.wait("goal.waiting", goal=goal)
+    clew.kill()
+    clock.set(-DAY_S)
+    start(clew)
+    clew.wait("goal.completed", goal=goal)
+    sound(clew)
+
+
+def test_a_goal_that_is_not_due_yet_begins_when_the_clock_says_so(make_clew):
+    clew = make_clew()
+    clock = start(clew)
+    due = dt.datetime.now(dt.UTC) + dt.timedelta(hours=12)
+    early = clew.submit(runbook("echo 1 >> trace", not_before=due.isoformat()), "early.md")
+    clock.set(DAY_S)
+    other = bystander(clew)  # what is accepted wakes the schedule
+    clew.wait("goal.completed", goal=early)
+    unharmed(clew, other)
+    sound(clew)
+
+
+def test_a_daemon_that_was_stopped_for_a_while_goes_on_where_it_was(make_clew):
+    clew = make_clew({"heartbeat.timeout_s": 2.0})
+    clew.agent("worker", 'hello()\nsay("here")\nnotice("feedback")\nrun("echo 1 >> trace")\ndone()')
+    clew.start()
+    goal = clew.submit(foreign("worker"))
+    clew.said(goal)
+    clew.daemon.send_signal(signal.SIGSTOP)
+    time.sleep(4)  # nothing tells of a time that passes in vain
+    clew.daemon.send_signal(signal.SIGCONT)
+    clew.ask("feedback", goal=goal, text="go on")
+    clew.wait("goal.completed", goal=goal)
+    assert clew.goal(goal)["restarts"] == 0
+    sound(clew)

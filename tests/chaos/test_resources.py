@@ -1,0 +1,203 @@
+"""Descriptors, processes and memory run out: goals wait and come back, and people are told why."""
+
+import contextlib
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from harness import Clew, become_subreaper, children
+from surroundings import NoDescriptors, bystander, foreign, runbook, sound, unharmed
+
+STEPS = [f"echo {n} >> trace" for n in range(3)]
+SLOW = {"restart.backoff_initial_s": 0.2, "restart.backoff_max_s": 0.5}
+NOBODY = 65534
+
+
+def worker(clew):
+    """Make an agent that does one thing when it is told to."""
+    return clew.agent(
+        "worker",
+        """
+        hello()
+        say("here")
+        notice("feedback")
+        say(run("echo 1 >> trace")["outcome"])
+        done()
+        """,
+    )
+
+
+def nursery_pid(clew):
+    for pid in children(clew.daemon.pid):
+        if b"clew_worker.nursery" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return pid
+    raise AssertionError("no nursery")
+
+
+def waits_for_resources(clew, goal, why):
+    """Wait until a goal waits, and see that it is said why, to everyone who might ask."""
+    reason = clew.wait("goal.waiting", goal=goal)["reason"]
+    assert "want of resources" in reason
+    assert why in reason
+    assert not clew.seen("worker.crashed", goal=goal)
+
+
+@pytest.mark.parametrize(
+    "spare", [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 8))]
+)
+def test_a_daemon_without_descriptors_goes_on_when_there_are_some(make_clew, spare):
+    clew = make_clew(SLOW)
+    worker(clew)
+    clew.start()
+    at_work = clew.submit(foreign("worker"), "work.md")
+    idle = clew.submit(foreign("worker"), "idle.md")
+    clew.said(at_work)
+    clew.said(idle)
+    with NoDescriptors(clew.daemon.pid, spare):
+        clew.drop(runbook(*STEPS), "late.md")
+        if spare == 0:
+            clew.wait("inbox.unusable", error="Too many open files")
+            assert not clew.answers()  # the call is ended at once: nobody waits for a deadline
+        else:
+            clew.kill_agent(idle)
+            clew.wait("worker.exited", goal=idle)
+    late = clew.wait("goal.accepted", file="late.md")["goal"]
+    clew.wait("goal.completed", goal=late)
+    for goal in (idle, at_work):
+        clew.until(lambda goal=goal: clew.goal(goal)["status"] == "in_progress", "its return")
+        clew.ask("feedback", goal=goal, text="go on")
+        clew.wait("goal.completed", goal=goal)
+    sound(clew)
+
+
+def test_a_nursery_without_descriptors_keeps_goals_waiting(make_clew):
+    clew = make_clew(SLOW)
+    clew.start()
+    with NoDescriptors(nursery_pid(clew)):
+        goal = clew.submit(runbook(*STEPS))
+        waits_for_resources(clew, goal, "Too many open files")
+        assert clew.answers()
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "trace") == ["0", "1", "2"]
+    sound(clew)
+
+
+@pytest.mark.parametrize("limit", ["NOFILE", "AS"])
+def test_an_executor_without_resources_tells_the_agent_and_works_again(clew, limit):
+    clew.agent(
+        "worker",
+        """
+        hello()
+        run("echo 0 >> trace")
+        say("here")
+        notice("feedback")
+        outcome = run("echo 1 >> trace")["outcome"]
+        say([outcome["result"], outcome["output"]])
+        notice("feedback")
+        say(run("echo 2 >> trace")["outcome"]["result"])
+        done()
+        """,
+    )
+    goal = clew.start().submit(foreign("worker"))
+    other = bystander(clew)
+    clew.said(goal)
+    pid = clew.executor_pid(goal)
+    kind = getattr(resource, f"RLIMIT_{limit}")
+    before = resource.prlimit(pid, kind)
+    with NoDescriptors(pid) if limit == "NOFILE" else contextlib.nullcontext():
+        if limit == "AS":
+            resource.prlimit(pid, kind, (1 << 20, before[1]))
+        clew.ask("feedback", goal=goal, text="go on")
+        result, output = clew.said(goal, count=2)[1]
+    with contextlib.suppress(ProcessLookupError):
+        resource.prlimit(pid, kind, before)
+    assert result in ("error", "interrupted"), output
+    assert limit == "AS" or "Too many open files" in output
+    clew.ask("feedback", goal=goal, text="go on")
+    clew.wait("goal.completed", goal=goal)
+    assert clew.said(goal, count=3)[2] == "success"
+    assert clew.lines(goal, "trace") in (["0", "2"], ["0", "1", "2"])
+    unharmed(clew, other)
+    sound(clew)
+
+
+@contextlib.contextmanager
+def failing(pid, inject):
+    """Let system calls of a running process fail, by strace."""
+    if not shutil.which("strace"):
+        pytest.skip("needs strace")
+    tracer = subprocess.Popen(
+        ["strace", "-p", str(pid), "-e", inject.partition("=")[2].partition(":")[0], "-e", inject],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        line = tracer.stderr.readline()
+        if "attached" not in line:
+            pytest.skip(f"strace may not trace here: {line}")
+        yield
+    finally:
+        tracer.terminate()
+        tracer.communicate()
+
+
+@pytest.mark.parametrize("error", ["EAGAIN", pytest.param("ENOMEM", marks=pytest.mark.long)])
+def test_a_nursery_that_cannot_fork_keeps_goals_waiting(make_clew, error):
+    clew = make_clew(SLOW)
+    clew.start()
+    nursery = nursery_pid(clew)
+    with failing(nursery, f"inject=clone,clone3,fork,vfork:error={error}"):
+        goal = clew.submit(runbook(*STEPS))
+        why = {"EAGAIN": "Resource temporarily unavailable", "ENOMEM": "Cannot allocate memory"}
+        waits_for_resources(clew, goal, why[error])
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "trace") == ["0", "1", "2"]
+    assert nursery_pid(clew) == nursery  # it lives on
+    sound(clew)
+
+
+@pytest.fixture
+def nobodys_clew():
+    """A home of an ordinary user, and what its daemon is started under."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("needs root, to be an ordinary user by setpriv")
+    under = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+    again = "import subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True)"
+    if subprocess.run(
+        [*under, sys.executable, "-c", again], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("an ordinary user may not run this Python")
+    folder = Path(tempfile.mkdtemp(prefix="clew-test-"))
+    become_subreaper()
+    clew = Clew(folder, {**SLOW, "daemon.max_workers": 3})
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    yield clew, under
+    clew.close()
+    become_subreaper(on=False)
+    assert not clew.seen("daemon.bug"), clew.seen("daemon.bug")
+    clew.assert_alone()
+    shutil.rmtree(folder)
+
+
+def test_without_processes_to_be_had_goals_wait_and_come_back(nobodys_clew):
+    clew, under = nobodys_clew
+    clew.start(under=under)
+    pids = (clew.daemon.pid, nursery_pid(clew))
+    before = resource.prlimit(pids[0], resource.RLIMIT_NPROC)
+    for pid in pids:
+        resource.prlimit(pid, resource.RLIMIT_NPROC, (1, before[1]))
+    clew.drop(runbook(*STEPS))
+    goal = clew.wait("goal.accepted")["goal"]
+    waits_for_resources(clew, goal, "Resource temporarily unavailable")
+    assert clew.answers()
+    for pid in pids:
+        resource.prlimit(pid, resource.RLIMIT_NPROC, before)
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "trace") == ["0", "1", "2"]
+    sound(clew)
