@@ -281,6 +281,10 @@ class SimDaemon:
         )
 
 
+async def _nothing(*_: Any) -> None:
+    """Clear away folders that no life has."""
+
+
 @contextlib.contextmanager
 def in_place_of_the_machine(world: World) -> Iterator[None]:
     """Put the world's clocks, chance and processes in the place of the machine's, for every part of the daemon."""
@@ -302,6 +306,7 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
     replace(supervisor, "Session", type("LifeSession", (SimSession,), {"world": world}))
     replace(supervisor, "Path", lambda path: SimpleNamespace(mkdir=lambda **_: world.make(path)))
     replace(supervisor, "cells", SimpleNamespace(private=lambda *_: ()))
+    replace(supervisor, "clear", _nothing)
     replace(report, "write", lambda *_: None)
     replace(session, "Executor", SimExecutor)
     replace(ground, "lost", world.lost)
