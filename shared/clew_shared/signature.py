@@ -11,6 +11,9 @@ import posixpath
 from typing import Any
 
 LONG_STRING_CHARS = 200
+LONG_ARGS_CHARS = 8_000
+"""Beyond it the arguments are named by their digest as a whole: a name stands in states, blocks and messages."""
+
 PATH_KEYS = frozenset({"path", "file", "filename", "dir", "directory", "cwd", "folder"})
 PATH_ENDINGS = ("_path", "_file", "_dir")
 
@@ -20,12 +23,11 @@ def signature(name: str, args: dict[str, Any], workspace: str = "") -> str:
 
     `name::` and canonical JSON of the args: sorted keys, no spaces, paths normalised against the
     workspace, trailing white space of lines dropped, a string over 200 characters as `sha256:` and
-    16 hex digits (contract, section 8).
+    16 hex digits (contract, section 8); so are arguments that are longer than `LONG_ARGS_CHARS` even so.
     """
     plain = _canonical(args, "", workspace)
-    return f"{name}::" + json.dumps(
-        plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str
-    )
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+    return f"{name}::" + (text if len(text) <= LONG_ARGS_CHARS else f"sha256:{digest(text)}")
 
 
 def digest(text: str) -> str:

@@ -1,6 +1,7 @@
 """When two actions are the same action."""
 
 import json
+import re
 
 import pytest
 
@@ -63,6 +64,12 @@ def test_two_hundred_characters_are_shown_and_more_are_a_digest():
 
 def test_long_texts_that_differ_at_their_ends_differ():
     assert signature("t", {"s": "x" * 500 + "1"}) != signature("t", {"s": "x" * 500 + "2"})
+
+
+def test_arguments_that_are_long_in_all_are_a_digest():
+    numbers = list(range(80_000))
+    assert re.fullmatch("t::sha256:[0-9a-f]{16}", signature("t", {"of": numbers}))
+    assert signature("t", {"of": numbers}) != signature("t", {"of": [*numbers, 1]})
 
 
 def test_a_whole_number_is_one_number_however_it_is_written():
