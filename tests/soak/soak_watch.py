@@ -8,8 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from clew_shared.ledger import Reader
-
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -56,12 +54,6 @@ def _pss(process: Path) -> int:
 def _cpu_s(process: Path) -> float:
     fields = (process / "stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def free_pages(ledger: Path) -> int:
-    """Give how much of a ledger's file holds nothing."""
-    with Reader.open(ledger) as reader:
-        return reader.free_pages()
 
 
 def fifth(samples: list, number: int) -> list:
