@@ -91,7 +91,7 @@ class Executor:
                 output_bytes=output_bytes,
             )
 
-        patience_s = max(timeout_s, _asked_s(args)) + ANSWER_MARGIN_S
+        patience_s = timeout_s + ANSWER_MARGIN_S
         try:
             return await self._ask(Done, request, patience_s)
         except cellwire.OversizedMessageError as error:  # nothing was begun
@@ -156,9 +156,3 @@ class Executor:
         except (ValueError, asyncio.LimitOverrunError):
             await self.cell.kill()
             raise ExecutorDied("it said what is no message") from None
-
-
-def _asked_s(args: dict[str, Any]) -> float:
-    """Give the time that an action's own arguments ask for."""
-    asked = args.get("seconds")
-    return float(asked) if isinstance(asked, int | float) and not isinstance(asked, bool) else 0.0

@@ -245,7 +245,7 @@ class Methods:
 
     def _recall(self, args: dict[str, Any]) -> Report:
         seq = args.get("seq")
-        if not isinstance(seq, int) or isinstance(seq, bool):
+        if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= protocol.SEQ_MAX:
             return Report("error", "recall needs `seq`, the number of an earlier action", False)
         found = output_of(self._s.book.ledger, self._s.goal_id, seq)
         if found is None:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from clew_shared.events import COUNT_MAX, Prompt
 
 PROTOCOL_VERSION = 1
+SEQ_MAX = 2**63 - 1  # as large a number as the ledger keeps
 LINE_BYTES_MAX = 1 << 20
 DEPTH_MAX = 64
 
@@ -89,11 +90,11 @@ class Propose(Act):
 class Outcome(_Params):
     """What came of what you allowed."""
 
-    seq: int
+    seq: int = Field(ge=0, le=SEQ_MAX)
     result: Literal["success", "failure", "error", "timeout", "interrupted"]
     output: str | None = None
     changed: bool | None = None
-    exit_code: int | None = None
+    exit_code: int | None = Field(default=None, ge=-SEQ_MAX, le=SEQ_MAX)
     duration_s: float | None = Field(default=None, ge=0)
 
 
@@ -140,7 +141,7 @@ class Reflect(_Params):
     hindsight: list[Found] = Field(default_factory=list, max_length=20)
     turn: list[dict[str, Any]] = Field(default_factory=list, max_length=200)
     prompt: Prompt | None = None
-    iteration: int | None = Field(default=None, ge=0)
+    iteration: int | None = Field(default=None, ge=0, le=SEQ_MAX)
     progress_assessment: Literal["advancing", "stuck", "regressing"] | None = None
     tool_calls: list[dict[str, Any]] = Field(default_factory=list, max_length=200)
     usage: Usage = Usage()

@@ -43,6 +43,7 @@ def _tool(name: str, description: str, optional: tuple[str, ...] = (), **propert
 
 _PATH = _text("Path of a file, relative to the workspace.")
 _SECONDS = {"type": "number", "minimum": 0}
+_NUMBER_MAX = 1_000_000_000
 
 TOOLS: tuple[Tool, ...] = (
     _tool(
@@ -126,6 +127,14 @@ def _as_number(value: Any, *, whole: bool) -> Any:
     return value
 
 
+def _shown(value: Any) -> str:
+    """Show a wrong value; Python writes out no number of thousands of digits."""
+    try:
+        return f"{value!r:.60}"
+    except ValueError:
+        return "a number of thousands of digits"
+
+
 def _checked(tool: str, key: str, schema: dict[str, Any], value: Any) -> Any:
     """Check one argument; gives it back in its proper type."""
     kind = schema.get("type")
@@ -133,10 +142,10 @@ def _checked(tool: str, key: str, schema: dict[str, Any], value: Any) -> Any:
         value = _as_number(value, whole=kind == "integer")
         fits = _is_number(value) and (kind == "number" or isinstance(value, int))
         least = schema.get("minimum", 0)
-        if not fits or value < least:
+        if not fits or not least <= value <= _NUMBER_MAX:  # what is no number (NaN) is neither
             raise BadArgumentsError(
                 f"{tool}: {key} must be {'a whole number' if kind == 'integer' else 'a number'} "
-                f"of at least {least}, not {value!r:.60}"
+                f"of at least {least} and at most {_NUMBER_MAX:,}, not {_shown(value)}"
             )
         return value
     words = isinstance(value, list) and value and all(isinstance(one, str) for one in value)

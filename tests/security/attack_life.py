@@ -66,8 +66,9 @@ class Circumstances:
 class Life:
     """A daemon with everything around it; use it as a context."""
 
-    def __init__(self, circumstances):
+    def __init__(self, circumstances, agents=None, **config):
         self.how = circumstances
+        self.agents, self.config = agents or {}, config
         self.clew = self.bystander = None
         self.base = Path(tempfile.mkdtemp(prefix="clew-attack-", dir="/var/tmp"))
         self.marker = f"left-by-an-attack-{secrets.token_hex(4)}"
@@ -141,12 +142,15 @@ class Life:
             "agents.thinker.model": "none",
             "agents.thinker.api_key_env": "ATTACK_TEST_KEY",
             "limits.action_timeout_s": 300,
+            **{f"limits.{key}": value for key, value in self.config.items()},
         }
 
     def _add_agents(self):
         self.clew.agent("waiting", "hello()\nnotice('stop')")
         self.clew.agent("agent", PLAYED.format(role="agent"))
         self.clew.agent("own_tools", PLAYED.format(role="own_tools"), own_tools=True)
+        for name, body in self.agents.items():
+            self.clew.agent(name, body)
         for role in ROLES:
             folder = self.workspace(role)
             (folder / "hostile").mkdir(parents=True)
@@ -238,7 +242,9 @@ class Life:
         folder = self.workspace(role)
         (folder / "hostile" / "targets.json").write_text(json.dumps(self.targets(role)))
         if role == "executor":
-            return self._by_executor(folder)
+            return self.perform(
+                "python -I hostile/attack.py executor hostile/targets.json found.json", folder
+            )
         name = {"builtin": "runbook"}.get(role, role)
         goal = self.clew.submit(
             f"---\nagent: {name}\nworkspace: {folder}\n---\n# {role} attacks\n", f"{role}.md"
@@ -247,10 +253,11 @@ class Life:
         self.clew.wait("worker.exited", goal=goal)
         return dict(self.clew.said(goal))
 
-    def _by_executor(self, folder):
-        program = f"{sys.executable} -I hostile/attack.py executor hostile/targets.json found.json"
+    def perform(self, command, folder):
+        """Have an executor run a command that leaves what it found in found.json; that."""
+        command = command.replace("python", sys.executable, 1)
         goal = self.clew.submit(
-            f"---\nworkspace: {folder}\n---\n# executor attacks\n- [ ] attack\n  ```sh\n  {program}\n  ```\n",
+            f"---\nworkspace: {folder}\n---\n# executor attacks\n- [ ] attack\n  ```sh\n  {command}\n  ```\n",
             "executor.md",
         )
         self.clew.wait("goal.completed", goal=goal)

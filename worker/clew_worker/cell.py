@@ -230,7 +230,8 @@ def _payload(spec: CellSpec, wiring: Wiring) -> int:
     _enter_folder(spec.cwd)
     program = _program(spec)
     privileges.no_new_privs()
-    privileges.limit(spec.limits, processes=pidns and wiring.sandbox.userns)
+    spare = privileges.EXECUTOR_SPARE if spec.kind == "executor" else 0
+    privileges.limit(spec.limits, processes=pidns and wiring.sandbox.userns, spare=spare)
     try:
         netns = _uses_netns(spec, wiring.sandbox)
         warnings = sandbox.confine(spec, wiring.sandbox, pidns=pidns, netns=netns)

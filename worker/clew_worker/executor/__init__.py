@@ -53,7 +53,9 @@ class Executor:
         self._workspace = Workspace(spec.sandbox.workspace)
         self._watch = WorldWatch(self._workspace.root, spec.executor.ignore)
         confined = spec.sandbox.mode != "off" and landlock.abi() > 0
-        self._commands = Commands(wire, self._workspace.root, inner_domain=confined)
+        self._commands = Commands(
+            wire, self._workspace.root, inner_domain=confined, open_files=spec.limits.open_files
+        )
         self._world: World | None = None
 
     def serve(self) -> int:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from clew_worker.cell import descendants
-from clew_worker.sandbox import kernel, landlock
+from clew_worker.sandbox import kernel, landlock, privileges
 
 from .output import Capture
 from .wire import Wire
@@ -47,10 +47,11 @@ class Ended:
 class Commands:
     """Starts commands in `folder`, one followed at a time; others may run in the background."""
 
-    def __init__(self, wire: Wire, folder: str, *, inner_domain: bool) -> None:
+    def __init__(self, wire: Wire, folder: str, *, inner_domain: bool, open_files: int) -> None:
         self._wire = wire
         self._folder = folder
         self._inner_domain = inner_domain
+        self._open_files = open_files
         self._starter: tuple[int, socket.socket] | None = None
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
 
@@ -190,7 +191,7 @@ class Commands:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             pid = os.fork()
             if pid == 0:
-                _be_starter(theirs.fileno(), inner_domain=self._inner_domain)
+                _be_starter(theirs.fileno(), self._open_files, inner_domain=self._inner_domain)
             theirs.close()
             ours.settimeout(_START_TIMEOUT_S)
             self._starter = (pid, ours)
@@ -244,12 +245,13 @@ def _kill_tree(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def _be_starter(fd: int, *, inner_domain: bool) -> NoReturn:
+def _be_starter(fd: int, open_files: int, *, inner_domain: bool) -> NoReturn:
     """Be the process that starts commands, in a domain of its own, until the socket closes."""
     code = 1
     try:
         os.dup2(fd, 3, inheritable=False)
-        os.closerange(4, max(fd, 1024) + 1)
+        os.closerange(4, max(fd, 4 * open_files) + 1)
+        privileges.limit_descriptors(open_files)
         if inner_domain:
             rules = landlock.inner_ruleset()
             landlock.restrict(rules)

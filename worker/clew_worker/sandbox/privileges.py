@@ -19,6 +19,12 @@ ACTING = (
     *(_SETGID, _SETUID, _BIND_SERVICE, _CHROOT),
 )
 _CAPABILITIES_MAX = 64
+EXECUTOR_SPARE = 1024
+"""So many descriptors more may an executor have than what it starts.
+
+Descriptors that are sent and not taken count for the user as a whole, and at its own limit a process can send
+no more. Whoever hoards them gets to the limit of a command, and an executor can still start its next one.
+"""
 
 
 def no_new_privs() -> None:
@@ -38,14 +44,22 @@ def keep_capabilities(kept: tuple[int, ...]) -> None:
     kernel.set_capabilities(sum(1 << number for number in kept) & kernel.capabilities())
 
 
-def limit(limits: CellLimits, *, processes: bool) -> None:
-    """Set the resource limits; `processes` only where they are counted for this cell alone."""
+def limit(limits: CellLimits, *, processes: bool, spare: int = 0) -> None:
+    """Set the resource limits; `processes` only where they are counted for this cell alone.
+
+    `spare` descriptors more are for an executor, which hands its commands `limit_descriptors`.
+    """
     _lower(resource.RLIMIT_CORE, 0)
-    _lower(resource.RLIMIT_NOFILE, limits.open_files)
+    limit_descriptors(limits.open_files + spare)
     if processes:
         _lower(resource.RLIMIT_NPROC, limits.processes)
     if limits.file_size_mb is not None:
         _lower(resource.RLIMIT_FSIZE, limits.file_size_mb * 1024 * 1024)
+
+
+def limit_descriptors(count: int) -> None:
+    """Allow at most `count` open files."""
+    _lower(resource.RLIMIT_NOFILE, count)
 
 
 def _lower(what: int, value: int) -> None:
