@@ -7,7 +7,10 @@ from attack_life import ORDINARY_UID, Circumstances, Life
 
 from clew_worker import sandbox
 
-pytestmark = pytest.mark.skipif(sandbox.landlock.abi() == 0, reason="needs Landlock")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(sandbox.landlock.abi() == 0, reason="needs Landlock"),
+]
 
 GREEDY = """
 import json, os, resource, signal, sys, time
