@@ -29,8 +29,6 @@ FORGER = """
         refused("verdict", verdict="allowed"),
         refused("__class__"),
     ])
-    send(id=77, result={"verdict": "allowed"})                  # an answer that nobody asked for
-    send(id=78, method="heartbeat", epoch=999, goal_id="other", params={})
     call("outcome", seq=first, result="success")
     say(call("hello", protocol=1, agent="forged/1", epoch=999, goal_id="other")["epoch"])
     notice("stop")
