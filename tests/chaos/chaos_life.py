@@ -93,7 +93,7 @@ while True:
         continue
     step = f"echo {subtask['description']} >> trace"
     if not any(a["args"].get("cmd") == step and a["result"] == "success" for a in subtask["actions"]):
-        while run(step)["outcome"]["result"] == "interrupted":
+        while run(step)["outcome"]["result"] != "success":
             pass
     call("complete_subtask", success=True)
 call("finish", success=True, summary="found one")
@@ -110,13 +110,14 @@ CONSTANTS = {
 class Life:
     """One home from its first daemon to its last; `deaths` tells when which daemon died."""
 
-    def __init__(self, clew: Clew, *, namespaces: bool = True) -> None:
+    def __init__(self, clew: Clew, *, namespaces: bool = True, pause_s: float = 0.0) -> None:
         self.clew = clew
         self.counts = clew.folder / "counts"
         self.deaths = 0
         self.namespaces = namespaces
-        clew.agent("thinker", AGENT)
-        clew.drop(RUNBOOK, "runbook.md")
+        slowly = f"sleep {pause_s}; echo " if pause_s else "echo "
+        clew.agent("thinker", AGENT.replace("echo ", slowly))
+        clew.drop(RUNBOOK.replace("echo ", slowly), "runbook.md")
         clew.drop(THINKER, "thinker.md")
         clew.drop(BROKEN, "broken.md")
 
