@@ -221,7 +221,7 @@ class Methods:
         limits = self._s.settings.limits
         began = time.monotonic()
         try:
-            executor = await self._s.executor()
+            executor = await self._s.hands.executor()
             done = await executor.run(
                 seq,
                 p.tool,
@@ -232,7 +232,7 @@ class Methods:
         except OutOfResources:
             raise  # nothing began, and nothing is the action's fault: the worker waits
         except ExecutorDied as error:
-            await self._s.executor_died(str(error))
+            await self._s.hands.died(str(error))
             return None
         return Report(
             done.result,
@@ -254,7 +254,7 @@ class Methods:
 
     async def _reported(self, p: protocol.Outcome | protocol.Record) -> Report:
         """Make a report of what an agent says; where it is silent on `changed`, the disk is compared."""
-        world = await self._s.digest() if p.changed is None else ""
+        world = await self._s.hands.digest() if p.changed is None else ""
         return Report(
             p.result,
             None if p.output is None else redact(p.output),
@@ -386,14 +386,14 @@ class Methods:
         said = ""
         for _ in range(CHECK_TRIES):
             try:
-                executor = await self._s.executor()
+                executor = await self._s.hands.executor()
                 done = await executor.check(
                     name, cmd, timeout_s=limits.check_timeout_s, output_bytes=limits.output_bytes
                 )
             except OutOfResources:
                 raise
             except ExecutorDied as error:
-                await self._s.executor_died(str(error))
+                await self._s.hands.died(str(error))
                 said = redact(f"the check could not be run to its end: {error}")
                 continue
             output = redact(done.output)

@@ -12,22 +12,25 @@ import os
 import socket
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clew_daemon import cells, ground, vitals
+from clew_daemon import cells, endings, ground, vitals
 from clew_daemon.channel import WRITE_TIMEOUT_S, Channel
-from clew_daemon.executor import Executor, ExecutorDied, OutOfResources
+from clew_daemon.endings import Ended
+from clew_daemon.executor import ExecutorDied
+from clew_daemon.hands import Hands
 from clew_daemon.hello import thresholds
 from clew_daemon.methods import Methods
 from clew_daemon.nursery import Cell, SpawnError
 from clew_daemon.printed import Printed
-from clew_shared import cellwire, protocol
+from clew_daemon.vigil import Vigil
 from clew_shared import events as ev
+from clew_shared import protocol
 from clew_shared.core import WrongState
-from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerUnwell
+from clew_shared.ledger import LedgerError
 from clew_shared.model import GoalStatus
 from clew_shared.playbook.selection import CHARS_MAX
 from clew_shared.prompt import playbook_chars
@@ -37,36 +40,17 @@ from clew_shared.settings import CommandAgent, LlmAgent, RunbookAgent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.cgroups import Leaf
     from clew_daemon.context import Daemon
-    from clew_shared.cellwire import CellSpec
     from clew_shared.core import Core
     from clew_shared.playbook.bullet import Bullet
     from clew_shared.settings import Settings
 
 log = structlog.get_logger()
 
-EXIT_TEMPORARY, EXIT_CONFIGURATION = 75, 78
 FINISHED_GRACE_S = 5.0
-MEMORY_EVERY_S = 0.5
 LAST_WORDS_S = 1.0
-STARTING_WAIT_S = 5.0
 OWED_REPLAN_MAX = 100
 """So many messages without the replan that was asked for, and the goal goes to a person."""
-
-Kind = Literal["finished", "crash", "temporary", "configuration", "stopped", "unable"]
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a worker ended: `reason` is one word or `exit N`, `detail` what a person should know."""
-
-    kind: Kind
-    reason: str
-    detail: str = ""
-    code: int | None = None
-    lived_s: float = 0.0
-    retry_after_s: float | None = None
 
 
 class Session:
@@ -82,24 +66,21 @@ class Session:
         self.ready = asyncio.Event()
         self.leave: protocol.Leave | None = None
         self._methods = Methods(self)
-        self._channel: Channel | None = None
-        self._cell: Cell | None = None
-        self._group = daemon.cgroups.worker(goal_id, self.epoch)
-        self._executor: Executor | None = None
-        self._executor_lock = asyncio.Lock()
-        self._ground = ground.Ground(self.core.state.spec.workspace)
+        self.channel: Channel | None = None
+        self.cell: Cell | None = None
+        self.hands = Hands(daemon, self.core.state, self.epoch)
         self._silence = asyncio.Event()
-        self._busy = False
+        self.busy = False
         self._greeted = False
         self._owed = 0
         self._shown: list[dict[str, Any]] = []
         self._end: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self._tasks: list[asyncio.Task[Any]] = []
         self._began = time.monotonic()
-        self._acted_at = time.monotonic()
+        self.acted_at = time.monotonic()
         self._printed = Printed(self._log_printed)
         self.stopping = False
-        self._ending = False
+        self._vigil = Vigil(self)
 
     # -- what methods use --------------------------------------------------------------------------
 
@@ -128,6 +109,11 @@ class Session:
         """The slots for LLM calls."""
         return self._d.slots
 
+    @property
+    def llm_open(self) -> bool:
+        """An LLM call of the agent is under way."""
+        return self._methods.llm_open
+
     @contextmanager
     def entering(self) -> Iterator[Core]:
         """Bracket commands to the core; see `Book.entering`."""
@@ -140,44 +126,9 @@ class Session:
         """Wait until all that was said so far is durable; and see to what it means for the worker."""
         await self._d.book.commit(self.core)
 
-    async def executor(self) -> Executor:
-        """Give the executor, a new one where the last has ended; raises ExecutorDied."""
-        async with self._executor_lock:
-            replaced = await asyncio.to_thread(self._ground.replaced)
-            if replaced and self._executor:
-                await self._executor.end()  # it stands on the folder that was there before
-            if self._ending:
-                raise ExecutorDied("the worker is at its end")
-            if self._executor is None or not self._executor.alive:
-                self._ground.take()
-                try:
-                    spec = self._executor_spec()
-                    self._executor = await Executor.start(self._d.nursery, spec, self._leaf(spec))
-                except (SpawnError, OSError) as error:
-                    kind = OutOfResources if _is_short(error) else ExecutorDied
-                    raise kind(str(error)) from error
-            return self._executor
-
-    async def executor_died(self, why: str) -> None:
-        """End whatever a dead executor has left."""
-        log.warning("executor.died", goal=self.goal_id, epoch=self.epoch, reason=why)
-        if self._executor is not None:
-            await self._executor.end()
-            self._executor = None
-
-    async def digest(self) -> str:
-        """Measure the world; "" where that cannot be done."""
-        try:
-            return await (await self.executor()).digest()
-        except OutOfResources:
-            raise
-        except ExecutorDied as error:
-            await self.executor_died(str(error))
-            return ""
-
     async def look(self) -> None:
         """Take in the world as it is now: somebody else may have changed it."""
-        world = await self.digest()
+        world = await self.hands.digest()
         with self.entering() as core:
             core.see_world(world, time.time())
 
@@ -188,7 +139,7 @@ class Session:
         """
         if self._own_tools or not self.core.goes_by_a_claim:
             return
-        world = await self.digest()
+        world = await self.hands.digest()
         with self.entering() as core:
             core.drop_claim(world, time.time())
 
@@ -250,16 +201,10 @@ class Session:
         try:
             await self._start()
             return await self._end
-        except SpawnError as error:
-            return _spawn_fault(error)
-        except ExecutorDied as error:
-            return self._executor_fault(error)
         except WrongState as error:  # told to stop before it had started
             return Ended("stopped", str(error))
-        except OSError as error:
-            return (
-                _short_of(str(error)) if _is_short(error) else Ended("crash", "start", str(error))
-            )
+        except (SpawnError, ExecutorDied, OSError) as error:
+            return endings.by_fault(error)
 
     def stop(self, reason: str) -> None:
         """Ask the worker to stop; it gets `stop_grace_s`, then it is killed with its whole tree."""
@@ -267,8 +212,8 @@ class Session:
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send the agent a notification, if it is there."""
-        if self._channel:
-            self._spawn(self._channel.send(protocol.notification(method, params)))
+        if self.channel:
+            self._spawn(self.channel.send(protocol.notification(method, params)))
 
     def thresholds_changed(self) -> None:
         """Tell the agent the new numbers."""
@@ -278,12 +223,12 @@ class Session:
 
     async def _start(self) -> None:
         output = await self._connect()
-        assert self._cell is not None  # noqa: S101 - connected
-        self._began = self._acted_at = time.monotonic()
+        assert self.cell is not None  # noqa: S101 - connected
+        self._began = self.acted_at = time.monotonic()
         self.core.lived_s = self._lived_s
         self._spawn(self._drain(output))
-        self._spawn(self._wait_exit(self._cell))
-        await self._record_start(self._cell)
+        self._spawn(self._wait_exit(self.cell))
+        await self._record_start(self.cell)
         await self.look()
         with self.entering() as core:
             core.start(time.time())
@@ -301,8 +246,8 @@ class Session:
         try:
             with theirs:
                 spec = self._agent_spec()
-                self._cell = await self._d.nursery.spawn(
-                    spec, theirs.fileno(), output_w, self._leaf(spec)
+                self.cell = await self._d.nursery.spawn(
+                    spec, theirs.fileno(), output_w, self.hands.leaf(spec)
                 )
         except BaseException:
             ours.close()
@@ -310,7 +255,7 @@ class Session:
             raise
         finally:
             os.close(output_w)
-        self._channel = await Channel.over(ours)
+        self.channel = await Channel.over(ours)
         return output
 
     async def _record_start(self, cell: Cell) -> None:
@@ -330,27 +275,27 @@ class Session:
 
         While one is answered, nothing is read: an agent that floods waits in its own socket.
         """
-        assert self._channel is not None  # noqa: S101 - started
+        assert self.channel is not None  # noqa: S101 - started
         try:
-            while (message := await self._channel.receive()) is not None:
+            while (message := await self.channel.receive()) is not None:
                 if self._end.done():
                     return
                 if message.get("method") == "heartbeat" and "id" not in message:
                     continue
-                await self._attend(self._channel, message)
+                await self._attend(self.channel, message)
         except protocol.ProtocolError as error:
             self._finish(Ended("crash", "protocol", redact(str(error))))
         except LedgerError as error:
-            self._finish(_ledger_fault(error))
+            self._finish(endings.by_fault(error))
         finally:
             self._silence.set()
 
     async def _attend(self, channel: Channel, message: dict[str, Any]) -> None:
-        self._busy = True
+        self.busy = True
         try:
             await self._handle(message)
         finally:
-            self._busy = False
+            self.busy = False
             channel.heard_at = time.monotonic()  # the wait for our answer counts as life
         self._after()
 
@@ -360,7 +305,7 @@ class Session:
             request_id, method, raw = protocol.request(message)
             params = protocol.params(method, raw)
             if method in ("act", "propose", "record", "plan", "complete_subtask", "finish"):
-                self._acted_at = time.monotonic()
+                self.acted_at = time.monotonic()
             answer = protocol.result(request_id, await self._methods.call(method, params))
         except protocol.ProtocolError as error:
             answer = protocol.error(request_id, error.code, str(error))
@@ -368,11 +313,11 @@ class Session:
             code = protocol.STOPPING if self.stopping else protocol.WRONG_STATE
             answer = protocol.error(request_id, code, str(error))
         except ExecutorDied as error:
-            self._finish(self._executor_fault(error))
+            self._finish(endings.by_fault(error))
             return
-        if "id" in message and self._channel:  # an id that is none is answered with null
-            await self._channel.send(answer)
-            if self._channel.unread:
+        if "id" in message and self.channel:  # an id that is none is answered with null
+            await self.channel.send(answer)
+            if self.channel.unread:
                 self._finish(Ended("crash", "deaf", f"took no answer for {WRITE_TIMEOUT_S:.0f} s"))
 
     def _after(self) -> None:
@@ -403,8 +348,8 @@ class Session:
 
     async def _let_go(self) -> None:
         """Let the agent exit by itself for a little while: the goal is over."""
-        assert self._cell is not None  # noqa: S101 - started
-        await asyncio.wait([self._cell.guard.ended], timeout=FINISHED_GRACE_S)
+        assert self.cell is not None  # noqa: S101 - started
+        await asyncio.wait([self.cell.guard.ended], timeout=FINISHED_GRACE_S)
         self._finish(Ended("finished", "finished"))
 
     async def _stop(self, reason: str) -> None:
@@ -412,11 +357,11 @@ class Session:
             return
         self.stopping = True
         grace_s = self.settings.restart.stop_grace_s
-        if self._channel:
+        if self.channel:
             note = protocol.notification("stop", {"reason": reason, "grace_s": grace_s})
-            self._spawn(self._channel.send(note))
-        if self._cell:
-            await asyncio.wait([self._cell.guard.ended], timeout=grace_s)
+            self._spawn(self.channel.send(note))
+        if self.cell:
+            await asyncio.wait([self.cell.guard.ended], timeout=grace_s)
         self._finish(Ended("stopped", reason))
 
     async def _wait_exit(self, cell: Cell) -> None:
@@ -435,112 +380,26 @@ class Session:
             return Ended("finished", "finished", code=code)
         if self.stopping or state.goal.status != GoalStatus.IN_PROGRESS:
             return Ended("stopped", "stopped", code=code)
-        if code in (EXIT_TEMPORARY, EXIT_CONFIGURATION):
-            return self._left(code)
+        if code in (endings.EXIT_TEMPORARY, endings.EXIT_CONFIGURATION):
+            return endings.left(code, self.leave, self._printed.tail)
         if code < vitals.SIGNAL_BASE and state.replan_required in ("task", "goal"):
             self._hand_over("the agent left instead of replanning")
             return Ended("stopped", "left_instead_of_replanning", code=code)
         reason = vitals.exit_words(code) if code else "exited_unfinished"
         return Ended("crash", reason, self._printed.tail, code)
 
-    def _left(self, code: int) -> Ended:
-        """Say what 75 (try me later) and 78 (mend the configuration) mean, by the agent's own words."""
-        detail, leave = self._printed.tail, self.leave
-        if code == EXIT_TEMPORARY:
-            reason = leave.reason if leave else "the agent asked to be tried later"
-            after_s = leave.retry_after_s if leave else None
-            return Ended("temporary", reason, detail, code, retry_after_s=after_s)
-        reason = leave.reason if leave else detail or "the agent exited with 78 (configuration)"
-        return Ended("configuration", reason, detail, code)
-
-    def _executor_fault(self, error: ExecutorDied) -> Ended:
-        cause = error.__cause__
-        if isinstance(error, OutOfResources):
-            return _short_of(str(error))
-        if isinstance(cause, SpawnError) and cause.reason != "spawn":
-            return _spawn_fault(cause)
-        return Ended("crash", "executor", str(error))
-
     async def _watch(self) -> None:
-        """Look now and then whether the worker lives, gets on, and stays within its limits."""
-        weighed_at = 0.0
-        while not self._end.done():
-            pause_s = min(self.settings.heartbeat.interval_s, 0.5) / 2
-            due = time.monotonic() + pause_s
-            await asyncio.sleep(pause_s)
-            if (late_s := time.monotonic() - due) > pause_s:
-                self._forgive(late_s)
-            if self.stopping:
-                continue
-            found = self._silent() or self._stalled()
-            if not found and time.monotonic() - weighed_at >= MEMORY_EVERY_S:
-                weighed_at = time.monotonic()
-                found = await asyncio.to_thread(self._over_memory)
-            if found:
-                self._finish(found)
-                return
-            await self._spent()
-
-    def _forgive(self, late_s: float) -> None:
-        """Hold nothing against the worker for a time in which the daemon was stopped, or starved, itself.
-
-        What the worker said meanwhile still waits to be read.
-        """
-        now = time.monotonic()
-        self._acted_at = min(now, self._acted_at + late_s)
-        if self._channel:
-            self._channel.heard_at = min(now, self._channel.heard_at + late_s)
-
-    def _silent(self) -> Ended | None:
-        """Hung: not heard from, while it does not wait for our answer."""
-        numbers = self.settings.heartbeat
-        if self._busy or self._channel is None:
-            return None
-        patience_s = numbers.timeout_s
-        own_tools = isinstance(self.agent, CommandAgent)
-        if own_tools and self.core.state.in_flight:
-            patience_s = max(patience_s, self.settings.limits.action_timeout_s)
-        quiet_s = time.monotonic() - self._channel.heard_at
-        if quiet_s <= patience_s:
-            return None
-        return Ended("crash", "hung", f"not heard from for {quiet_s:.1f} s")
-
-    def _stalled(self) -> Ended | None:
-        """Stalled: a built-in agent that beats but proposes nothing, and no LLM call is open."""
-        if isinstance(self.agent, CommandAgent) or self._busy or self._methods.llm_open:
-            return None
-        still_s = time.monotonic() - self._acted_at
-        if still_s <= self.settings.heartbeat.stall_timeout_s:
-            return None
-        return Ended("crash", "stalled", f"no proposal for {still_s:.0f} s")
-
-    def _over_memory(self) -> Ended | None:
-        if self._limited():
-            return None
-        guards = [c.guard.pid for c in (self._cell, self._executor and self._executor.cell) if c]
-        used_mb = vitals.memory_mb(guards)
-        limit_mb = self.settings.limits.memory_mb
-        if used_mb <= limit_mb:
-            return None
-        return Ended("crash", "memory", f"{used_mb:.0f} MB used, {limit_mb} MB allowed")
-
-    def _limited(self) -> bool:
-        """Tell whether the kernel holds the worker to its memory, to what is allowed now."""
-        try:
-            return bool(self._group and self._group.limit(self.settings.limits.memory_mb))
-        except OSError as error:
-            log.warning("cgroup.failed", goal=self.goal_id, epoch=self.epoch, reason=str(error))
-            return False
+        self._finish(await self._vigil.keep())
 
     def _by_memory(self, ended: Ended) -> Ended:
         """Name what the kernel has ended for want of memory as such: it looks like any other SIGKILL."""
-        if ended.kind != "crash" or not (self._group and self._group.out_of_memory()):
+        if ended.kind != "crash" or not self.hands.out_of_memory():
             return ended
         allowed = f"{self.settings.limits.memory_mb} MB allowed"
         detail = f"ended by the kernel for want of memory, {allowed}"
         return replace(ended, reason="memory", detail=detail)
 
-    async def _spent(self) -> None:
+    async def spend(self) -> None:
         """Notice a budget of time that runs out while nobody proposes anything."""
         state = self.core.state
         if state.spec.budget_wall_s is None or state.goal.status != "in_progress":
@@ -576,16 +435,10 @@ class Session:
 
     async def _tear_down(self) -> None:
         """End every process of the worker and every task of the session."""
-        self.stopping = self._ending = True
-        if self._cell is not None:
-            await self._cell.kill()
-        with contextlib.suppress(TimeoutError):  # one that is just being started is ended, too
-            async with asyncio.timeout(STARTING_WAIT_S), self._executor_lock:
-                pass
-        if self._executor is not None:
-            await self._executor.end()
-        if self._group:  # a cell that was never heard of is in it, too
-            await self._group.end()
+        self.stopping = True
+        if self.cell is not None:
+            await self.cell.kill()
+        await self.hands.end()
         current = asyncio.current_task()
         tasks = [t for t in self._tasks if t is not current]
         await asyncio.sleep(0)  # the drain sees the end of its pipe
@@ -593,9 +446,8 @@ class Session:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._methods.release()
-        self._ground.let_go()
-        if self._channel:
-            self._channel.close()
+        if self.channel:
+            self.channel.close()
 
     async def _close(self, ended: Ended) -> Ended:
         lived_s, self.core.lived_s = self._lived_s(), None
@@ -633,25 +485,13 @@ class Session:
         if task.cancelled() or (error := task.exception()) is None:
             return
         if isinstance(error, LedgerError):  # no bug: the daemon is about to stop
-            self._finish(_ledger_fault(error))
+            self._finish(endings.by_fault(error))
             return
-        if isinstance(error, OSError) and _is_short(error):
-            self._finish(_short_of(str(error)))
+        if isinstance(error, OSError) and endings.is_short(error):
+            self._finish(endings.by_fault(error))
             return
         log.error("daemon.bug", goal=self.goal_id, error=repr(error), exc_info=error)
         self._finish(Ended("crash", "internal", repr(error)))
-
-    def _leaf(self, spec: CellSpec) -> Leaf | None:
-        """Make the control group of a new cell, in the worker's."""
-        if self._group is None:
-            return None
-        self._limited()
-        return self._group.cell(spec.kind, spec.limits)
-
-    def _hide(self) -> tuple[str, ...]:
-        states = self._d.book.states().values()
-        keys = self._d.keys.paths(self.settings)
-        return cells.hidden(self._d.places, keys, self.core.state, states)
 
     def _agent_spec(self) -> Any:
         return cells.agent_spec(
@@ -659,39 +499,7 @@ class Session:
             self.settings,
             self.core.state,
             self.agent,
-            self._hide(),
+            self.hands.hidden(),
             self._d.keys.env,
             self.epoch,
         )
-
-    def _executor_spec(self) -> Any:
-        return cells.executor_spec(
-            self._d.places, self.settings, self.core.state, self._hide(), self._d.keys.env
-        )
-
-
-def _is_short(error: SpawnError | OSError) -> bool:
-    if isinstance(error, SpawnError):
-        return error.reason == "resources"
-    return cellwire.is_shortage(error)
-
-
-def _spawn_fault(error: SpawnError) -> Ended:
-    if _is_short(error):
-        return _short_of(str(error))
-    kind: Kind = "crash" if error.reason == "spawn" else "unable"
-    return Ended(kind, error.reason, str(error))
-
-
-def _short_of(what: str) -> Ended:
-    """Wait for resources, as for anything else that is likely to come back: it is no fault of the worker's."""
-    return Ended("temporary", f"no worker can be started for want of resources: {what}")
-
-
-def _ledger_fault(error: LedgerError) -> Ended:
-    """Hand a record that cannot be read to a person; with one that cannot be written the daemon stops."""
-    if isinstance(error, LedgerCorrupt):
-        return Ended("unable", "ledger", f"the goal's record is damaged: {error.what}")
-    if isinstance(error, LedgerUnwell):
-        return Ended("crash", "ledger", str(error))  # with back-off: the disk may be well again
-    return Ended("stopped", "ledger", str(error))

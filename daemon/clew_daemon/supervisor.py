@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from clew_daemon import cells, ground, report, restart, schedule
+from clew_daemon.endings import Ended
 from clew_daemon.keys import KeyFileError
 from clew_daemon.retention import clear
-from clew_daemon.session import Ended, Session
+from clew_daemon.session import Session
 from clew_daemon.store import history
 from clew_daemon.waits import Waits
 from clew_shared import events as ev

@@ -184,7 +184,8 @@ def is_delegated(group: Path) -> bool:
         said = _run(os.environ, "--user", "show", "-p", "Delegate,ControlGroup", "--", group.name)
     except (OSError, subprocess.SubprocessError):
         return False
-    found = dict(line.partition("=")[::2] for line in said.stdout.splitlines())
+    parts = (line.partition("=") for line in said.stdout.splitlines())
+    found = {name: value for name, _, value in parts}
     here = found.get("ControlGroup", "")
     return found.get("Delegate") == "yes" and here != "" and str(group).endswith(here)
 

@@ -19,20 +19,33 @@ from sim_cells import Children, SimChannel, SimExecutor, cell
 from sim_ledger import SimLedger
 
 from clew_daemon import book as book_module
-from clew_daemon import eventlog, ground, report, reviewer, schedule, session, supervisor, vitals
+from clew_daemon import (
+    eventlog,
+    ground,
+    hands,
+    report,
+    reviewer,
+    schedule,
+    session,
+    supervisor,
+    vitals,
+)
 from clew_daemon.book import Book
 from clew_daemon.cgroups import Cgroups
 from clew_daemon.context import Daemon
 from clew_daemon.control import ControlError
+from clew_daemon.endings import Ended
+from clew_daemon.hands import Hands
 from clew_daemon.keys import Keys
 from clew_daemon.nursery import SpawnError
 from clew_daemon.people import People
 from clew_daemon.playbook import Playbook
 from clew_daemon.reload import reload
 from clew_daemon.reviewer import Reviewer
-from clew_daemon.session import Ended, Session
+from clew_daemon.session import Session
 from clew_daemon.slots import Slots
 from clew_daemon.supervisor import Supervisor
+from clew_daemon.vigil import Vigil
 from clew_shared.ledger import LedgerError, LedgerState
 from clew_shared.settings import SettingsError
 
@@ -67,11 +80,11 @@ class SimSession(Session):
         await asyncio.sleep(world.rng.uniform(0.001, 0.05))
         if fault := world.spawn_fault():
             raise SpawnError(*fault)
-        self._cell = cell(world, self.goal_id, "agent")
+        self.cell = cell(world, self.goal_id, "agent")
         channel = SimChannel(world, self.goal_id, self.epoch)
-        self._channel = channel  # type: ignore[assignment]
+        self.channel = channel  # type: ignore[assignment]
         agent = SimAgent(world, channel, self.goal_id, self.core.state.spec.agent)
-        child: Any = self._cell.guard
+        child: Any = self.cell.guard
         task = asyncio.ensure_future(agent.live())
         task.add_done_callback(lambda t: t.cancelled() or child.end(t.result()))
         child.ends += [task.cancel, lambda: channel.say(None)]
@@ -81,12 +94,24 @@ class SimSession(Session):
     async def _drain(self, fd: int) -> None:
         del fd
 
-    def _over_memory(self) -> Ended | None:
-        much = not self.world.calm and self.world.rng.random() < self.world.chaos.memory
+
+class SimHands(Hands):
+    """Hands whose processes are played."""
+
+    world: World
+
+    def spec(self) -> Any:
+        return self.world, self._state.goal_id, self._about["epoch"]
+
+
+def weigher(world: World) -> Any:
+    """Weigh workers that have no weight."""
+
+    def over_memory(_: Vigil) -> Ended | None:
+        much = not world.calm and world.rng.random() < world.chaos.memory
         return Ended("crash", "memory", "too much") if much else None
 
-    def _executor_spec(self) -> Any:
-        return self.world, self.goal_id, self.epoch
+    return over_memory
 
 
 class SimPublisher:
@@ -301,14 +326,16 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
                 replace(module, "time", world.clock)
             if getattr(module, "random", None) is random:
                 replace(module, "random", SimpleNamespace(random=world.rng.random))
-    for module in (supervisor, session, reviewer, eventlog):
+    for module in (supervisor, session, hands, reviewer, eventlog):
         replace(module, "log", log)
     replace(supervisor, "Session", type("LifeSession", (SimSession,), {"world": world}))
     replace(supervisor, "Path", lambda path: SimpleNamespace(mkdir=lambda **_: world.make(path)))
     replace(supervisor, "cells", SimpleNamespace(private=lambda *_: ()))
     replace(supervisor, "clear", _nothing)
     replace(report, "write", lambda *_: None)
-    replace(session, "Executor", SimExecutor)
+    replace(session, "Hands", type("LifeHands", (SimHands,), {"world": world}))
+    replace(hands, "Executor", SimExecutor)
+    replace(Vigil, "over_memory", weigher(world))
     replace(ground, "lost", world.lost)
     replace(vitals, "created", lambda _: 0.0)
     replace(book_module, "SNAPSHOT_EVERY", world.snapshot_every)

@@ -2,8 +2,9 @@
 
 import pytest
 from sim_life import LifeError, live
+from sim_world import World
 
-from clew_daemon import book, methods, restart, reviewer, schedule, session, supervisor
+from clew_daemon import book, methods, restart, reviewer, schedule, session, supervisor, vigil
 from clew_shared import core, fold_deeds, transcript
 
 SEEDS = 200
@@ -38,6 +39,14 @@ def _allows_what_is_blocked(monkeypatch):
 
 def _looks_at_no_disk_before_it_refuses(monkeypatch):
     monkeypatch.setattr(core.Core, "see_world", lambda *_: False)
+    made = World.__init__
+
+    def make(self, seed, cast=()):
+        made(self, seed, cast)
+        self.edits, self.deaths = 40, []  # files that somebody brings back, and time to meet them
+        self.requests = self.reloads = self.jumps = 0
+
+    monkeypatch.setattr(World, "__init__", make)
 
 
 def _believes_every_claim(monkeypatch):
@@ -100,8 +109,8 @@ def _leaves_the_worker_alive(monkeypatch):
 
 
 def _notices_no_silence(monkeypatch):
-    monkeypatch.setattr(session.Session, "_silent", lambda _: None)
-    monkeypatch.setattr(session.Session, "_stalled", lambda _: None)
+    monkeypatch.setattr(vigil.Vigil, "silent", lambda _: None)
+    monkeypatch.setattr(vigil.Vigil, "stalled", lambda _: None)
 
 
 def _waits_for_replans_for_ever(monkeypatch):

@@ -360,7 +360,7 @@ def _place(url: str) -> str:
 class _NoRedirect(HTTPRedirectHandler):
     """Follows no redirect: urllib would send the key along, to whoever is named."""
 
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, *_args: Any, **_named: Any) -> None:
         return None
 
 

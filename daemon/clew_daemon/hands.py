@@ -1,0 +1,130 @@
+"""The hands of one worker: its executor, started when it is needed, and the group that its cells live in.
+
+It knows what cells may do, and the folder they stand on; what they are asked to do is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from clew_daemon import cells, ground
+from clew_daemon.endings import is_short
+from clew_daemon.executor import Executor, ExecutorDied, OutOfResources
+from clew_daemon.nursery import SpawnError
+
+if TYPE_CHECKING:
+    from clew_daemon.cgroups import Leaf
+    from clew_daemon.context import Daemon
+    from clew_daemon.nursery import Cell
+    from clew_shared.cellwire import CellSpec
+    from clew_shared.state import State
+
+log = structlog.get_logger()
+
+STARTING_WAIT_S = 5.0
+
+
+class Hands:
+    """The executors of one epoch, one after the other."""
+
+    def __init__(self, daemon: Daemon, state: State, epoch: int) -> None:
+        self._d = daemon
+        self._state = state
+        self._about = {"goal": state.goal_id, "epoch": epoch}
+        self._group = daemon.cgroups.worker(state.goal_id, epoch)
+        self._ground = ground.Ground(state.spec.workspace)
+        self._executor: Executor | None = None
+        self._lock = asyncio.Lock()
+        self._ended = False
+
+    @property
+    def cell(self) -> Cell | None:
+        """The executor's cell, None before it was needed."""
+        return self._executor.cell if self._executor else None
+
+    async def executor(self) -> Executor:
+        """Give the executor, a new one where the last has ended; raises ExecutorDied."""
+        async with self._lock:
+            replaced = await asyncio.to_thread(self._ground.replaced)
+            if replaced and self._executor:
+                await self._executor.end()  # it stands on the folder that was there before
+            if self._ended:
+                raise ExecutorDied("the worker is at its end")
+            if self._executor is None or not self._executor.alive:
+                self._executor = await self._started()
+            return self._executor
+
+    async def _started(self) -> Executor:
+        self._ground.take()
+        try:
+            spec = self.spec()
+            return await Executor.start(self._d.nursery, spec, self.leaf(spec))
+        except (SpawnError, OSError) as error:
+            kind = OutOfResources if is_short(error) else ExecutorDied
+            raise kind(str(error)) from error
+
+    async def died(self, why: str) -> None:
+        """End whatever a dead executor has left."""
+        log.warning("executor.died", **self._about, reason=why)
+        if self._executor is not None:
+            await self._executor.end()
+            self._executor = None
+
+    async def digest(self) -> str:
+        """Measure the world; "" where that cannot be done."""
+        try:
+            return await (await self.executor()).digest()
+        except OutOfResources:
+            raise
+        except ExecutorDied as error:
+            await self.died(str(error))
+            return ""
+
+    async def end(self) -> None:
+        """End the executor, also one that is just being started, and all that is in the worker's group."""
+        self._ended = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STARTING_WAIT_S), self._lock:
+                pass
+        if self._executor is not None:
+            await self._executor.end()
+        if self._group:  # a cell that was never heard of is in it, too
+            await self._group.end()
+        self._ground.let_go()
+
+    # -- cells -----------------------------------------------------------------------------------------
+
+    def leaf(self, spec: CellSpec) -> Leaf | None:
+        """Make the control group of a new cell, in the worker's."""
+        if self._group is None:
+            return None
+        self.limited()
+        return self._group.cell(spec.kind, spec.limits)
+
+    def limited(self) -> bool:
+        """Tell whether the kernel holds the worker to its memory, to what is allowed now."""
+        try:
+            return bool(self._group and self._group.limit(self._d.settings.limits.memory_mb))
+        except OSError as error:
+            log.warning("cgroup.failed", **self._about, reason=str(error))
+            return False
+
+    def out_of_memory(self) -> bool:
+        """Tell whether the kernel has ended a part of the worker for want of memory."""
+        return bool(self._group and self._group.out_of_memory())
+
+    def hidden(self) -> tuple[str, ...]:
+        """Name what no cell of this worker may see."""
+        states = self._d.book.states().values()
+        keys = self._d.keys.paths(self._d.settings)
+        return cells.hidden(self._d.places, keys, self._state, states)
+
+    def spec(self) -> Any:
+        """Give the spec of an executor."""
+        return cells.executor_spec(
+            self._d.places, self._d.settings, self._state, self.hidden(), self._d.keys.env
+        )

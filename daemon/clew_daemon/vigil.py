@@ -1,0 +1,90 @@
+"""Watches one live worker: whether it is heard from, gets on, and stays within its memory and its time.
+
+It finds out; ending the worker is its session's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from clew_daemon import vitals
+from clew_daemon.endings import Ended
+from clew_shared.settings import CommandAgent
+
+if TYPE_CHECKING:
+    from clew_daemon.session import Session
+
+MEMORY_EVERY_S = 0.5
+
+
+class Vigil:
+    """What is looked at now and then while a session lasts."""
+
+    def __init__(self, session: Session) -> None:
+        self._s = session
+        self._weighed_at = 0.0
+
+    async def keep(self) -> Ended:
+        """Look until something is wrong; says what."""
+        while True:
+            pause_s = min(self._s.settings.heartbeat.interval_s, 0.5) / 2
+            due = time.monotonic() + pause_s
+            await asyncio.sleep(pause_s)
+            if (late_s := time.monotonic() - due) > pause_s:
+                self._forgive(late_s)
+            if self._s.stopping:
+                continue
+            if found := self.silent() or self.stalled() or await self._weigh():
+                return found
+            await self._s.spend()
+
+    def _forgive(self, late_s: float) -> None:
+        """Hold nothing against the worker for a time in which the daemon was stopped, or starved, itself.
+
+        What the worker said meanwhile still waits to be read.
+        """
+        now = time.monotonic()
+        self._s.acted_at = min(now, self._s.acted_at + late_s)
+        if channel := self._s.channel:
+            channel.heard_at = min(now, channel.heard_at + late_s)
+
+    def silent(self) -> Ended | None:
+        """Hung: not heard from, while it does not wait for our answer."""
+        settings = self._s.settings
+        if self._s.busy or self._s.channel is None:
+            return None
+        patience_s = settings.heartbeat.timeout_s
+        if isinstance(self._s.agent, CommandAgent) and self._s.core.state.in_flight:
+            patience_s = max(patience_s, settings.limits.action_timeout_s)
+        quiet_s = time.monotonic() - self._s.channel.heard_at
+        if quiet_s <= patience_s:
+            return None
+        return Ended("crash", "hung", f"not heard from for {quiet_s:.1f} s")
+
+    def stalled(self) -> Ended | None:
+        """Stalled: a built-in agent that beats but proposes nothing, and no LLM call is open."""
+        if isinstance(self._s.agent, CommandAgent) or self._s.busy or self._s.llm_open:
+            return None
+        still_s = time.monotonic() - self._s.acted_at
+        if still_s <= self._s.settings.heartbeat.stall_timeout_s:
+            return None
+        return Ended("crash", "stalled", f"no proposal for {still_s:.0f} s")
+
+    async def _weigh(self) -> Ended | None:
+        if time.monotonic() - self._weighed_at < MEMORY_EVERY_S:
+            return None
+        self._weighed_at = time.monotonic()
+        return await asyncio.to_thread(self.over_memory)
+
+    def over_memory(self) -> Ended | None:
+        """Over its memory, where the kernel does not see to that."""
+        if self._s.hands.limited():
+            return None
+        guards = [cell.guard.pid for cell in (self._s.cell, self._s.hands.cell) if cell]
+        used_mb = vitals.memory_mb(guards)
+        limit_mb = self._s.settings.limits.memory_mb
+        if used_mb <= limit_mb:
+            return None
+        return Ended("crash", "memory", f"{used_mb:.0f} MB used, {limit_mb} MB allowed")
