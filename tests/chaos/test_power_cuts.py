@@ -91,7 +91,7 @@ async def lived(folder: Path, seed, synchronous="full"):
     return life
 
 
-@pytest.mark.parametrize("seed", [1, SEED])
+@pytest.mark.parametrize("seed", [1, SEED], ids=["1", "SEED"])  # the same name in every process
 async def test_what_was_acknowledged_is_there_after_a_power_cut_at_any_moment(folder, seed):
     cuts, faults = await cut_everywhere(folder, await lived(folder, seed), seed, ())
 

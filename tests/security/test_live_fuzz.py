@@ -13,7 +13,7 @@ import pytest
 from harness import DEADLINE_S
 
 SEED = os.environ.get("SEED") or str(random.SystemRandom().randrange(2**32))
-ROUNDS = int(os.environ.get("ROUNDS", "1"))
+ROUNDS = int(os.environ.get("ROUNDS") or 1)
 
 BABBLES = """
 import random
