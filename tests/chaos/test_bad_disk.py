@@ -104,6 +104,7 @@ def test_a_write_that_fails_stops_the_daemon_and_the_next_goes_on(gated, nth):
     fails_and_goes_on(gated, f"pwrite64:error=EIO:when={nth}", "disk I/O error")
 
 
+@pytest.mark.long
 def test_a_slow_disk_is_told_once_and_holds_up_only(gated):
     clew, goal = gated
     with injected(
@@ -210,6 +211,7 @@ def test_a_start_on_a_full_disk_says_so_and_a_later_one_goes_on(clew):
         is_whole(clew, goal)
 
 
+@pytest.mark.long
 def test_reports_and_published_files_that_found_no_room_are_written_when_there_is_some(clew):
     clew.start()
     with ExitStack() as disks:

@@ -49,7 +49,7 @@ def start(clew, **env):
     return Clock(clew)
 
 
-@pytest.mark.parametrize("jump_s", [-DAY_S, DAY_S])
+@pytest.mark.parametrize("jump_s", [-DAY_S, pytest.param(DAY_S, marks=pytest.mark.long)])
 def test_a_clock_that_is_set_loses_and_spends_nothing(make_clew, jump_s):
     clew = make_clew({"daemon.max_workers": 5})
     clock = start(clew)
@@ -78,6 +78,7 @@ def test_a_clock_that_is_set_loses_and_spends_nothing(make_clew, jump_s):
     sound(clew)
 
 
+@pytest.mark.long
 def test_a_goal_that_waits_to_be_tried_again_does_not_wait_for_a_clock_that_was_set_back(make_clew):
     clew = make_clew({"restart.backoff_initial_s": 3, "restart.backoff_max_s": 3})
     clew.agent("later", "hello()\nif epoch == 1: os._exit(75)\ndone()")
@@ -89,6 +90,7 @@ def test_a_goal_that_waits_to_be_tried_again_does_not_wait_for_a_clock_that_was_
     sound(clew)
 
 
+@pytest.mark.long
 def test_a_goal_that_waits_is_tried_again_by_the_next_daemon_whatever_the_clock_says_then(
     make_clew,
 ):
@@ -116,6 +118,7 @@ def test_a_goal_that_is_not_due_yet_begins_when_the_clock_says_so(make_clew):
     sound(clew)
 
 
+@pytest.mark.long
 def test_a_daemon_that_was_stopped_for_a_while_goes_on_where_it_was(make_clew):
     clew = make_clew({"heartbeat.timeout_s": 2.0})
     clew.agent("worker", 'hello()\nsay("here")\nnotice("feedback")\nrun("echo 1 >> trace")\ndone()')

@@ -76,6 +76,7 @@ def says(clew, *args: str, words: tuple = (), code: int = 1) -> str:
     return said
 
 
+@pytest.mark.long
 def test_an_event_that_was_changed_stops_the_start_and_is_named(ended):
     clew, goal = ended
     edit(

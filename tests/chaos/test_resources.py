@@ -87,7 +87,7 @@ def test_a_nursery_without_descriptors_keeps_goals_waiting(make_clew):
     sound(clew)
 
 
-@pytest.mark.parametrize("limit", ["NOFILE", "AS"])
+@pytest.mark.parametrize("limit", ["NOFILE", pytest.param("AS", marks=pytest.mark.long)])
 def test_an_executor_without_resources_tells_the_agent_and_works_again(clew, limit):
     clew.agent(
         "worker",
@@ -146,7 +146,8 @@ def failing(pid, inject):
         tracer.communicate()
 
 
-@pytest.mark.parametrize("error", ["EAGAIN", pytest.param("ENOMEM", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("error", ["EAGAIN", "ENOMEM"])
 def test_a_nursery_that_cannot_fork_keeps_goals_waiting(make_clew, error):
     clew = make_clew(SLOW)
     clew.start()

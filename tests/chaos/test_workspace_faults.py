@@ -40,6 +40,7 @@ def told(clew, goal, count):
     return clew.said(goal, count=count + 1)[count]
 
 
+@pytest.mark.long
 def test_a_workspace_made_anew_under_a_goal_is_worked_in(clew, place):
     answering(
         clew, ("run_cmd", {"cmd": "echo 1 >> trace"}), ("run_cmd", {"cmd": "echo 2 >> trace"})
@@ -57,7 +58,7 @@ def test_a_workspace_made_anew_under_a_goal_is_worked_in(clew, place):
     sound(clew, goal)
 
 
-@pytest.mark.parametrize("instead", ["file", "link"])
+@pytest.mark.parametrize("instead", [pytest.param("file", marks=pytest.mark.long), "link"])
 def test_something_else_in_the_place_of_the_workspace_is_left_to_a_person(clew, place, instead):
     elsewhere = clew.folder / "elsewhere"
     elsewhere.mkdir()
@@ -87,6 +88,7 @@ def test_something_else_in_the_place_of_the_workspace_is_left_to_a_person(clew, 
     sound(clew, goal)
 
 
+@pytest.mark.long
 def test_a_workspace_that_is_gone_between_two_epochs_is_left_to_a_person(clew, place):
     goal = clew.start().submit(runbook("echo 1 >> trace", GO, "echo 2 >> trace", workspace=place))
     clew.wait("action.allowed", goal=goal, count=2)
@@ -118,6 +120,7 @@ for _ in range(1500):
 """
 
 
+@pytest.mark.long
 def test_a_workspace_full_of_odd_things_is_worked_in_like_any_other(clew, place):
     acts = [
         ("run_cmd", {"cmd": "echo 1 >> trace"}),
@@ -161,6 +164,7 @@ DEEP = (
 )
 
 
+@pytest.mark.long
 def test_odd_things_in_the_private_folders_of_a_goal_are_cleared_away(clew):
     goal = clew.start().submit(runbook(f'python3 -c "{DEEP}"'))
     clew.wait("goal.completed", goal=goal)

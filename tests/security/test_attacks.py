@@ -16,7 +16,7 @@ LIVES = {
     "root-guard-offline": (0, "guard", False),
     "user-guard-offline": (ORDINARY_UID, "guard", False),
 }
-IN_EVERY_RUN = ("root-pidns-offline", "user-guard")
+IN_EVERY_RUN = ("root-pidns-offline" if os.geteuid() == 0 else "user-pidns",)
 
 
 def circumstances(uid, isolation, network, mode="enforce"):

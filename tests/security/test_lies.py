@@ -1,6 +1,7 @@
 """A worker that lies to the daemon, floods it, or goes on after its end: nothing is believed, nothing is lost."""
 
 import psutil
+import pytest
 from harness import alive
 
 GOAL = "---\nagent: {agent}\n---\n# goal of {agent}\n"
@@ -79,6 +80,7 @@ OUTLIVING = """
 """
 
 
+@pytest.mark.long
 def test_who_outlives_its_epoch_is_ended_and_not_heard(clew):
     clew.agent("outliving", OUTLIVING)
     clew.start()
@@ -129,6 +131,7 @@ def test_lines_that_are_nonsense_end_their_worker_and_cost_the_daemon_little(cle
     assert clew.verified()
 
 
+@pytest.mark.long
 def test_odd_values_are_answered_or_end_their_worker_and_are_no_bug(clew):
     clew.configure({"restart.max_restarts": 1, "limits.action_timeout_s": 1})
     for number, body in enumerate(ODD.values()):
@@ -149,6 +152,7 @@ def test_odd_values_are_answered_or_end_their_worker_and_are_no_bug(clew):
     assert clew.verified()
 
 
+@pytest.mark.long
 def test_a_flood_of_messages_holds_up_nobody_else(clew):
     beat = "json.dumps({'jsonrpc': '2.0', 'method': 'heartbeat'}).encode() + bytes([10])"
     clew.agent("flooding", f"hello()\nline = {beat}\nsay('begins')\nwhile True: raw(line * 1000)")

@@ -147,6 +147,7 @@ VALUES = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 def test_anything_on_the_control_socket_is_answered_or_closed_and_harms_nothing(clew):
     rng = random.Random(SEED)
     sys.stdout.write(f"SEED={SEED}\n")

@@ -107,7 +107,10 @@ LIFE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("way", ["environment", "file", "credential"])
+@pytest.mark.parametrize(
+    "way",
+    ["environment", *(pytest.param(way, marks=pytest.mark.long) for way in ("file", "credential"))],
+)
 def test_a_key_is_nowhere_after_a_life_that_did_everything_to_spread_it(clew, way):
     with ScriptedLlm(*LIFE, then=HANGS) as llm:
         agent = {"kind": "llm", "base_url": llm.base_url, "model": "scripted", "mode": "tools"}

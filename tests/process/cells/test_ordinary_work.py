@@ -90,6 +90,13 @@ def test_a_virtual_environment_is_made_and_used(executor, home, variant):
     works(executor, home, f"{PYTHON} -m venv --without-pip env && env/bin/python -c 'import ssl'")
 
 
+def test_the_systems_settings_are_listed_and_read(executor, home):
+    """Of root's executors those beside /etc/shadow could be read, but not found: `cat /etc/*release` failed."""
+    works(
+        executor, home, "ls /etc /etc/ssl > listed && cat /etc/*release && grep -qx passwd listed"
+    )
+
+
 def test_archives_links_pipes_and_modes_are_handled(executor, home):
     works(
         executor,

@@ -17,6 +17,7 @@ from .landlock import DEVICE, READ, WRITE, Grant, Right
 SYSTEM = (
     *("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/etc", "/opt"),
     *("/nix", "/gnu", "/snap", "/proc", "/sys", "/var/lib/ca-certificates"),
+    "/run/current-system",  # a link: where NixOS and Guix have their programs
 )
 SETTINGS = "/etc"
 _FOR_ALL = stat.S_IROTH | stat.S_IXOTH
@@ -68,11 +69,10 @@ def python_folders() -> list[str]:
 
 
 def visible(spec: cellwire.CellSpec) -> list[str]:
-    """Name everything that the cell may read, but for what is hidden from it."""
+    """Name everything that the cell may read, but for what is hidden from it; links as such."""
     box = spec.sandbox
-    links = [os.path.realpath(path) for path in _LINKED_FILES]
     command = interpreter.folders(spec.argv, spec.cwd, spec.env.get("PATH", os.defpath))
-    return [*SYSTEM, *links, *python_folders(), *command, *box.read]
+    return [*SYSTEM, *_LINKED_FILES, *python_folders(), *command, *box.read]
 
 
 def may_write(spec: cellwire.CellSpec) -> bool:
@@ -107,11 +107,13 @@ def grants(spec: cellwire.CellSpec, *, private_shm: bool) -> list[Grant]:
     box = spec.sandbox
     acts = may_write(spec)
     hidden = sorted({os.path.realpath(path) for path in box.hide})
+    result = [Grant(device, DEVICE) for device in _DEVICES]
     if os.geteuid() == 0:
+        if not any(is_within(secret, SETTINGS) for secret in hidden):
+            result.append(Grant(SETTINGS, Right.READ_DIR))  # as anybody may list it
         hidden += private_to_root(SETTINGS)
     read = READ | Right.EXECUTE if acts else READ
     write = WRITE | Right.EXECUTE if acts else READ
-    result = [Grant(device, DEVICE) for device in _DEVICES]
     for path in visible(spec):
         result += [Grant(one, read) for one in beside(os.path.realpath(path), hidden)]
     for path in (box.workspace, *box.private):
