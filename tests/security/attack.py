@@ -177,6 +177,7 @@ def load():
     """Import what registers attacks."""
     import attack_files  # noqa: F401
     import attack_kernel  # noqa: F401
+    import attack_keys  # noqa: F401
     import attack_processes  # noqa: F401
     import attack_sockets  # noqa: F401
 

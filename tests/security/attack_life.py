@@ -25,6 +25,7 @@ ROLES = ("builtin", "agent", "executor", "own_tools")
 PROGRAM = (
     "attack.py",
     "attack_files.py",
+    "attack_keys.py",
     "attack_kernel.py",
     "attack_processes.py",
     "attack_sockets.py",

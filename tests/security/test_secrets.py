@@ -1,16 +1,21 @@
 """A key is nowhere in what clew writes, says or shows, whatever agents, commands, people and servers do with it."""
 
 import base64
+import contextlib
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import urllib.parse
+import zlib
 from pathlib import Path
 
 import pytest
 from harness import DEADLINE_S, children
 from llm_server import Reply, ScriptedLlm, calls, fails, says
+
+from clew_shared.ledger import packing
 
 KEY = "Clew/test+4fT9bQ2mW8sLcVnR5yH1dKj0aG3pE6uIoXzB7iUeMq"
 NEXT = "Next/test+Pq81mVx3Zr6tYb0KdLw5cHs9GfJa2NoEiUu7RyTkMe"
@@ -56,7 +61,18 @@ def written(clew, key=KEY):
         theirs = theirs or ("workspaces/" in name and ".agent_context" not in name)
         if not theirs and (leaked := leaks(path.read_bytes(), key)):
             found[name] = leaked
-    return found
+    kept = unpacked(clew)
+    assert kept
+    return found | {name: leaked for name, one in kept.items() if (leaked := leaks(one, key))}
+
+
+def unpacked(clew):
+    """Outputs and snapshots as they were: what is kept compressed shows no key to who searches the file."""
+    with contextlib.closing(sqlite3.connect(clew.home / "state" / "ledger.db")) as ledger:
+        outputs = ledger.execute("SELECT seq, data, digest FROM outputs JOIN events USING (seq)")
+        found = {f"output {seq}": packing.whole(data, digest) for seq, data, digest in outputs}
+        snapshots = ledger.execute("SELECT goal, state FROM snapshots")
+        return found | {f"snapshot of {goal}": zlib.decompress(state) for goal, state in snapshots}
 
 
 def in_processes(clew):
