@@ -221,7 +221,9 @@ def test_a_read_only_workspace_is_told_to_the_agent_and_to_people(clew, place):
         ("run_cmd", {"cmd": "true"}),
     )
     place.mkdir()
-    subprocess.run(["mount", "--bind", place, place], check=True)
+    mounted = subprocess.run(["mount", "--bind", place, place], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"may not mount here: {mounted.stderr.decode().strip()}")
     try:
         subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
         goal = clew.start().submit(foreign("worker", workspace=place))

@@ -8,7 +8,10 @@ from attack_life import ORDINARY_UID, REFUSALS, ROLES, Circumstances, Life
 
 from clew_worker import sandbox
 
-pytestmark = pytest.mark.skipif(sandbox.landlock.abi() < 6, reason="needs Landlock ABI 6")
+pytestmark = [
+    pytest.mark.xdist_group("an ordinary user"),
+    pytest.mark.skipif(sandbox.landlock.abi() < 6, reason="needs Landlock ABI 6"),
+]
 LIVES = {
     "root-pidns-offline": (0, "pidns", False),
     "user-guard": (ORDINARY_UID, "guard", True),

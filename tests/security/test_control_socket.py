@@ -46,13 +46,19 @@ def answer(sock):
         return json.loads(lines.readline())
 
 
+@contextlib.contextmanager
 def open_to_all(clew):
-    """Undo what keeps others out by mode, so that only the question of who calls is left."""
+    """Undo for a while what keeps others out by mode, so that only the question of who calls is left."""
+    before = {folder: folder.stat().st_mode & 0o7777 for folder in socket_of(clew).parents}
+    closed = {folder: mode for folder, mode in before.items() if not mode & 0o001}
     socket_of(clew).chmod(0o666)
-    for folder in socket_of(clew).parents:
-        with contextlib.suppress(OSError):
-            if not folder.stat().st_mode & 0o001:
-                folder.chmod(folder.stat().st_mode | 0o011)
+    try:
+        for folder, mode in closed.items():
+            folder.chmod(mode | 0o011)
+        yield
+    finally:
+        for folder, mode in closed.items():
+            folder.chmod(mode)
 
 
 def test_socket_and_folders_are_the_users_alone(clew):
@@ -65,15 +71,11 @@ def test_socket_and_folders_are_the_users_alone(clew):
 @root_only
 def test_another_user_is_refused_even_where_the_modes_would_let_them_in(clew):
     clew.start()
-    open_to_all(clew)
-    done = subprocess.run(
-        [sys.executable, "-c", ASK.format(uid=OTHER_UID), str(socket_of(clew))],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-        cwd="/",
-    )
+    ask = [sys.executable, "-c", ASK.format(uid=OTHER_UID), str(socket_of(clew))]
+    with open_to_all(clew):
+        done = subprocess.run(
+            ask, capture_output=True, text=True, timeout=DEADLINE_S, check=False, cwd="/"
+        )
     assert f"user {OTHER_UID} is not the daemon's user" in done.stdout, done.stderr
     assert clew.wait("control.refused")["times"] == 1
     assert clew.answers()

@@ -8,7 +8,7 @@ from attack_life import ORDINARY_UID, Circumstances, Life
 from clew_worker import sandbox
 
 pytestmark = [
-    pytest.mark.long,
+    pytest.mark.xdist_group("an ordinary user"),  # the kernel counts what is sent for all of theirs
     pytest.mark.skipif(sandbox.landlock.abi() == 0, reason="needs Landlock"),
 ]
 
@@ -81,6 +81,7 @@ def test_a_command_meets_the_limits_of_descriptors_processes_and_shared_memory()
     assert found["core"] == 0
 
 
+@pytest.mark.long
 def test_descriptors_that_a_worker_sends_to_nobody_keep_no_other_worker_from_its_start():
     with life(open_files=1024) as one:
         hoarder = one.clew.submit("---\nagent: hoarder\n---\n# Hoarder\n", "hoarder.md")

@@ -50,6 +50,7 @@ def test_a_backup_of_a_ledger_under_writing_is_whole_and_the_writing_goes_on(cle
     assert sorted(p.name for p in clew.folder.glob("*copy*")) == [f"copy-{n}.db" for n in range(3)]
 
 
+@pytest.mark.long
 def test_a_backup_without_a_daemon_has_what_only_the_wal_has(clew):
     clew.start()
     goal = clew.submit(f"# Go\n\n## S\n{STEPS}")
@@ -60,6 +61,7 @@ def test_a_backup_without_a_daemon_has_what_only_the_wal_has(clew):
     assert backed_up(clew)["events"] == events
 
 
+@pytest.mark.long
 def test_a_backup_overwrites_nothing_unless_it_is_told_to(clew):
     clew.start()
     clew.stop()
@@ -130,6 +132,7 @@ def test_a_home_that_is_lost_altogether_is_made_again_from_a_backup(make_clew):
     assert verified(new)
 
 
+@pytest.mark.long
 def test_what_is_no_sound_backup_is_refused_and_the_ledger_stays(clew):
     clew.start()
     goal = clew.submit(f"# Go\n\n## S\n{STEPS}")

@@ -82,6 +82,7 @@ def test_a_daemon_killed_while_it_lets_go_is_followed_by_one_that_goes_on(clew, 
     assert clew.verified()
 
 
+@pytest.mark.long
 def test_the_folder_of_a_goal_that_is_let_go_goes_whenever_it_was_last_changed(clew):
     """Only folders older than `keep_days` went, and the end of a goal itself changes its folder."""
     (goal,) = ended(clew.start(), 1)
@@ -96,6 +97,7 @@ def test_the_folder_of_a_goal_that_is_let_go_goes_whenever_it_was_last_changed(c
     clew.until(lambda: folders(clew) == set(), "the folders go")
 
 
+@pytest.mark.long
 def test_folders_of_an_ended_goal_go_though_the_daemon_died_before_it_removed_them(clew):
     clew.drop(GOAL.format(0), "first.md")
     dies(clew, "supervisor", "module.clear")
@@ -106,6 +108,7 @@ def test_folders_of_an_ended_goal_go_though_the_daemon_died_before_it_removed_th
     clew.until(lambda: {p.name for p in folder.iterdir()} == {"goal.md"}, "tmp and home go")
 
 
+@pytest.mark.long
 def test_a_goal_that_died_unreported_is_reported_before_it_is_let_go(clew):
     """It was forgotten while its report was due: the report failed, and no other one was written any more."""
     starter_goal = "# First\n\n## Do\n- [ ] It\n  ```sh\n  true\n  ```\n"
