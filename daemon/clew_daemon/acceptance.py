@@ -33,7 +33,7 @@ TOKEN_BYTES = 2
 async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
     """Make a goal of a dropped file, or say why it is none."""
     identity = tuple(str(part) for part in dropped.identity)
-    if identity in daemon.book.identities:
+    if await daemon.book.accepted(identity):
         return Already()
     if daemon.book.ledger.state is LedgerState.FULL:
         return Later(FULL_RETRY_S)
@@ -42,7 +42,7 @@ async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
         found = await asyncio.to_thread(parse, dropped.raw, dropped.name, agents.names)
     except GoalFileError as error:
         return Rejected(redact(str(error)))
-    if identity in daemon.book.identities:  # somebody else parsed the same drop meanwhile
+    if await daemon.book.accepted(identity):  # somebody else parsed the same drop meanwhile
         return Already()
     goal = _free_id(daemon, found.description)
     workspace = workspace_of(daemon, found, goal)

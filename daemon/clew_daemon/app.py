@@ -21,8 +21,8 @@ import psutil
 import structlog
 import uvloop
 
+from clew_daemon import background, schedule
 from clew_daemon import log as logging
-from clew_daemon import schedule
 from clew_daemon.acceptance import accept
 from clew_daemon.book import Book
 from clew_daemon.cgroups import Cgroups
@@ -40,6 +40,7 @@ from clew_daemon.people import People
 from clew_daemon.playbook import Playbook
 from clew_daemon.publisher import Publisher
 from clew_daemon.reload import reload
+from clew_daemon.retention import EVERY_S as RETENTION_EVERY_S
 from clew_daemon.retention import Retention
 from clew_daemon.reviewer import PRUNE_EVERY_S, Reviewer
 from clew_daemon.service import Notifier, without_notify
@@ -208,18 +209,18 @@ class App:
         self._reviewer.start()
         await self._supervisor.start()
         await inbox.start()
+        sweep_s = self._settings.daemon.sweep_s
         for coroutine in (
             self._reloads(),
             self._tell(),
-            self._sweep(),
-            self._retention.run(),
-            self._prune(),
+            background.steadily("sweep", sweep_s, self._sweep, first_s=sweep_s),
+            background.steadily("retention", RETENTION_EVERY_S, self._retention.run),
+            background.steadily("prune", PRUNE_EVERY_S, self._prune),
         ):
-            self._tasks.append(asyncio.ensure_future(coroutine))
+            self._tasks.append(background.begin(coroutine))
         if self._notifier.watchdog_interval_s:
-            self._tasks.append(
-                asyncio.ensure_future(self._watchdog(self._notifier.watchdog_interval_s))
-            )
+            feeding = self._watchdog(self._notifier.watchdog_interval_s)
+            self._tasks.append(background.begin(feeding))
         self._ready = True
         self._notifier.ready(self._status_text())
         states = self._daemon.book.states().values()
@@ -396,18 +397,14 @@ class App:
 
     async def _sweep(self) -> None:
         """Reap what cells leave behind, as a second line; set down goals that nobody works on any more."""
-        while True:
-            await asyncio.sleep(self._settings.daemon.sweep_s)
-            self._daemon.children.sweep()
-            await self._retention.set_down()
+        self._daemon.children.sweep()
+        await self._retention.set_down()
 
     async def _prune(self) -> None:
-        """Archive strategies that have proved harmful, now and every hour."""
-        while True:
-            settings = self._daemon.settings.playbook
-            if settings.enabled:
-                await self._daemon.playbook.prune(settings.prune_below, VERDICTS_MIN)
-            await asyncio.sleep(PRUNE_EVERY_S)
+        """Archive strategies that have proved harmful."""
+        settings = self._daemon.settings.playbook
+        if settings.enabled:
+            await self._daemon.playbook.prune(settings.prune_below, VERDICTS_MIN)
 
     # -- the ledger ------------------------------------------------------------------------------------
 

@@ -44,7 +44,9 @@ class Book:
             goal: self._core(state) for goal, state in load_states(ledger, self._kept).items()
         }
         self.gone = set(ledger.purged())
-        self.identities = {c.state.identity for c in self.cores.values() if c.state.identity}
+        self.identities = {  # of accepted drops, and what goal each is
+            core.state.identity: goal for goal, core in self.cores.items() if core.state.identity
+        }
 
     def states(self) -> dict[str, State]:
         """Give the states of all goals, in the order of their acceptance."""
@@ -92,8 +94,18 @@ class Book:
             core.emit(event, text)
             core.max_iterations = self._turns(core.state)
             self.cores[event.goal_id] = core
-            self.identities.add(event.identity)
+            self.identities[event.identity] = event.goal_id
         await self.commit(core)
+
+    async def accepted(self, identity: tuple[str, ...]) -> bool:
+        """Tell whether a drop is a goal already, once that is durable; raises LedgerFailed where it will not be."""
+        goal = self.identities.get(identity)
+        if goal is None:
+            return False
+        await self.commit(self.cores[goal])
+        if self.ledger.failure:
+            raise self.ledger.failure
+        return True
 
     @contextmanager
     def entering(self, core: Core) -> Iterator[None]:
@@ -130,7 +142,7 @@ class Book:
     async def forget(self, goal: str) -> None:
         """Let go of an ended goal; the ledger keeps what `verify` needs of it."""
         core = self.cores.pop(goal)
-        self.identities.discard(core.state.identity)
+        self.identities.pop(core.state.identity, None)
         self.outlined.discard(goal)
         self._since_snapshot.pop(goal, None)
         self._snapshots.pop(goal, None)

@@ -23,6 +23,7 @@ import structlog
 
 from clew_daemon.folders import FolderError
 from clew_shared import protocol
+from clew_shared.ledger import LedgerError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,7 +145,7 @@ class Control:
             return protocol.result(request_id, await self._handler(method, params)(params))
         except protocol.ProtocolError as error:
             return protocol.error(request_id or error.request_id, error.code, str(error))
-        except ControlError as error:
+        except (ControlError, LedgerError) as error:
             return protocol.error(request_id, protocol.WRONG_STATE, str(error))
 
 

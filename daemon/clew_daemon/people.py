@@ -48,7 +48,11 @@ class People:
 
     async def whole(self, params: dict[str, Any]) -> Core:
         """Find a goal, with all of its state; raises ControlError."""
-        return await self._d.book.whole(self.find(params).state.goal_id)
+        goal = self.find(params).state.goal_id
+        try:
+            return await self._d.book.whole(goal)
+        except KeyError:  # while it was read
+            return self.find({"goal": goal})
 
     async def feedback(self, params: dict[str, Any]) -> dict[str, Any]:
         """Record a correction; the agent is shown it, and a blocked goal goes on."""

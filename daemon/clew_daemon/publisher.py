@@ -17,7 +17,7 @@ import structlog
 from clew_daemon.store import replay_history, text
 from clew_shared import events as ev
 from clew_shared.contextdir import ContextDir
-from clew_shared.ledger import LedgerCorrupt, LedgerUnwell
+from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
 from clew_shared.publish import HistoryFold, history_view, state_view
 from clew_shared.redact import redacted
 
@@ -135,12 +135,12 @@ class Publisher:
         try:
             await self._write_once(goal, kept)
             kept.said = ""
-        except (OSError, LedgerCorrupt, LedgerUnwell) as error:
+        except (OSError, LedgerError) as error:
             kept.fold = None
             if str(error) != kept.said:
                 kept.said = str(error)
                 log.warning("context.unwritable", goal=goal, error=str(error))
-            passing = isinstance(error, LedgerUnwell) or getattr(error, "errno", 0) in PASSING
+            passing = _may_pass(error)
         finally:
             kept.writing = False
             if kept.again and not kept.said:
@@ -148,10 +148,12 @@ class Publisher:
                 self._soon(goal, EVERY_S)
             else:
                 kept.idle.set()
-                if passing and goal in self._goals:
+                if self._goals.get(goal) is not kept:
+                    pass  # opened anew meanwhile: a goal that was retried
+                elif passing:
                     self._soon(goal, AGAIN_S)
                 elif kept.last and kept.timer is None:
-                    self._goals.pop(goal, None)
+                    del self._goals[goal]
 
     async def _write_once(self, goal: str, kept: _Goal) -> None:
         loop = asyncio.get_running_loop()
@@ -175,6 +177,12 @@ class Publisher:
         lines, fold, seq = replay_history(self._book.ledger, goal)
         kept.folder.rebuild(state, lines, fold.loops)
         return fold, seq
+
+
+def _may_pass(error: OSError | LedgerError) -> bool:
+    if isinstance(error, LedgerError):
+        return not isinstance(error, LedgerCorrupt | LedgerFailed)
+    return error.errno in PASSING
 
 
 def _digest(kept: _Goal, after: int) -> None:

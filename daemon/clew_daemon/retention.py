@@ -8,6 +8,7 @@ rejected files) is never touched.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from clew_daemon import cells
+from clew_shared.ledger import LedgerCorrupt
 from clew_shared.removal import remove_tree
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ log = structlog.get_logger()
 
 DAY_S = 86_400.0
 EVERY_S = 3_600.0
+GONE = ".gone"  # how the name of a folder ends that is being removed
 PAUSE_S = 0.05  # between two pieces of work, so that judging has the ledger in between
 
 
@@ -46,29 +49,33 @@ def over(states: Iterable[State], oldest: float) -> list[str]:
 
 async def clear(places: Places, goal: str) -> None:
     """Remove a goal's own TMPDIR and HOME, which are kept while it lives; one that lives again makes new ones."""
-    for folder in cells.private(places, goal):
-        gone = folder.with_name(f".{folder.name}.gone")
+    folders = cells.private(places, goal)
+    for folder in folders:  # all at once: what is made under their names from now on is not touched
         with suppress(OSError):
-            if gone.exists():
-                await asyncio.to_thread(remove_tree, gone)
-            folder.rename(gone)  # at once: what is made under its name from now on is not touched
-            await asyncio.to_thread(remove_tree, gone)
+            folder.rename(folder.with_name(f".{folder.name}.{secrets.token_hex(4)}{GONE}"))
+    await asyncio.to_thread(_remove_folders, folders[0].parent, lambda one: one.name.endswith(GONE))
 
 
 class Retention:
-    """Its two loops run until they are cancelled."""
+    """Its two kinds of work, each done every so often."""
 
     def __init__(self, daemon: Daemon, supervisor: Supervisor) -> None:
         self._d = daemon
         self._supervisor = supervisor
+        self._damaged: set[str] = set()  # said once; `clew verify` says where
 
     async def set_down(self) -> None:
         """Keep only the outline of goals that nobody works on any more, and their outputs compressed."""
         book = self._d.book
         for goal in list(book.cores):
-            if self._at_rest(goal):
-                await clear(self._d.places, goal)  # where a daemon died before it could
+            if not self._at_rest(goal) or goal in self._damaged:
+                continue
+            await clear(self._d.places, goal)  # where a daemon died before it could
+            try:
                 await book.ledger.pack(goal)
+            except LedgerCorrupt as error:
+                self._damaged.add(goal)
+                log.error("retention.failed", goal=goal, reason=str(error))  # noqa: TRY400 - a reason, no bug
             if self._at_rest(goal):  # still
                 book.set_down(goal)
 
@@ -77,15 +84,13 @@ class Retention:
         return not busy and goal in self._d.book.cores and self._d.book.may_set_down(goal)
 
     async def run(self) -> None:
-        """Let goals go that ended more than `keep_days` ago, now and every hour."""
-        while True:
-            await self.let_go(time.time() - self._d.settings.ledger.keep_days * DAY_S)
-            await asyncio.sleep(EVERY_S)
+        """Let goals go that ended more than `keep_days` ago."""
+        await self.let_go(time.time() - self._d.settings.ledger.keep_days * DAY_S)
 
     async def let_go(self, oldest: float) -> None:
         """Let go of all that ended before `oldest`, in seconds since 1970."""
         for goal in over(self._d.book.states().values(), oldest):
-            if self._supervisor.uses(goal):
+            if not self._may_go(goal, oldest):
                 continue
             await self._d.book.forget(goal)
             log.info("goal.forgotten", goal=goal)
@@ -100,6 +105,11 @@ class Retention:
             more = await self._d.book.ledger.shrink()
             await asyncio.sleep(PAUSE_S)
 
+    def _may_go(self, goal: str, oldest: float) -> bool:
+        """Look once more, just before: a person may have retried it, or a new goal await it, meanwhile."""
+        busy = self._supervisor.uses(goal) or self._d.publisher.keeps(goal)
+        return not busy and goal in over(self._d.book.states().values(), oldest)
+
     def _over(self, folder: Path, oldest: float) -> bool:
         """Tell whether a folder is of a goal that was let go, or of one that a restored ledger does not know."""
         if folder.name in self._d.book.gone:
@@ -107,8 +117,8 @@ class Retention:
         return folder.name not in self._d.book.cores and folder.stat().st_mtime < oldest
 
 
-def _remove_folders(goals: Path, over: Callable[[Path], bool]) -> None:
-    for folder in goals.iterdir() if goals.is_dir() else ():
+def _remove_folders(parent: Path, over: Callable[[Path], bool]) -> None:
+    for folder in parent.iterdir() if parent.is_dir() else ():
         with suppress(OSError):
             if over(folder):
                 remove_tree(folder)

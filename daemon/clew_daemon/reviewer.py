@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from clew_daemon import background
 from clew_daemon.store import output_text
 from clew_shared import events as ev
-from clew_shared.ledger import LedgerError
+from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
 from clew_shared.playbook.review import Rest, Runs
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ log = structlog.get_logger()
 
 PRUNE_EVERY_S = 3600.0
 STOP_S = 5.0
+AGAIN_S = 5.0
 _RESTS = (ev.GoalEnded, ev.GoalBlocked)
 
 
@@ -44,8 +46,7 @@ class Reviewer:
         for goal, core in self._d.book.cores.items():
             if core.state.rested_seq > core.state.reviewed_seq:
                 self._due.put_nowait(goal)
-        self._task = asyncio.ensure_future(self._work())
-        self._task.add_done_callback(_ended)
+        self._task = background.begin(self._work())
 
     async def stop(self) -> None:
         """Finish what is due, within a bounded time."""
@@ -66,8 +67,13 @@ class Reviewer:
             goal = await self._due.get()
             try:
                 await self._review(goal)
-            except LedgerError:
+            except LedgerFailed:
                 return  # the next daemon does it
+            except LedgerCorrupt as error:  # the next start tries it again
+                log.error("review.failed", goal=goal, reason=str(error))  # noqa: TRY400 - a reason, no bug
+            except (OSError, LedgerError) as error:
+                log.warning("review.deferred", goal=goal, reason=str(error), again_s=AGAIN_S)
+                asyncio.get_running_loop().call_later(AGAIN_S, self._due.put_nowait, goal)
             finally:
                 self._due.task_done()
 
@@ -78,11 +84,6 @@ class Reviewer:
         rests = await asyncio.to_thread(rests_of, self._d.book.ledger, core.state)
         if rests and goal in self._d.book.cores:
             await self._d.playbook.review(core, rests, self._d.settings.playbook)
-
-
-def _ended(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()):
-        log.error("daemon.bug", error=repr(error), exc_info=error)
 
 
 def rests_of(ledger: Readable, state: State) -> list[Rest]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clew_daemon import cells, ground, report, restart, schedule
+from clew_daemon import background, cells, ground, report, restart, schedule
 from clew_daemon.endings import Ended
 from clew_daemon.keys import KeyFileError
 from clew_daemon.retention import clear
@@ -24,7 +24,7 @@ from clew_daemon.session import Session
 from clew_daemon.store import history
 from clew_daemon.waits import Waits
 from clew_shared import events as ev
-from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerUnwell
+from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
 from clew_shared.model import GoalStatus
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ class Supervisor:
     async def start(self) -> None:
         """Take up what was left, write reports that are missing, and begin to schedule."""
         await self.recover()
-        self._report_task = asyncio.ensure_future(self._write_reports())
-        self._loop_task = asyncio.ensure_future(self._schedule())
+        self._report_task = background.begin(self._write_reports())
+        self._loop_task = background.begin(self._schedule())
 
     async def recover(self) -> None:
         """Say of every worker of an earlier daemon that it is over, and what it left in flight."""
@@ -202,7 +202,7 @@ class Supervisor:
             before = _deeds(core)
             ended = await self._work(goal)
             after_s = await self._decide(core, ended, crashes, idle=_deeds(core) == before)
-            if after_s is None:
+            if after_s is None or self._stopping:
                 break
             await asyncio.sleep(after_s)
             if fault := _lost(core):
@@ -340,10 +340,12 @@ class Supervisor:
             try:
                 await self._report(goal)
                 self._unwritten.discard(goal)
-            except (OSError, LedgerUnwell) as error:
-                self._report_again(goal, error)
+            except LedgerFailed:
+                return  # the next daemon writes it
             except LedgerCorrupt as error:  # the next start tries it again
                 log.error("report.unwritable", goal=goal, error=str(error))  # noqa: TRY400 - a reason, no bug
+            except (OSError, LedgerError) as error:
+                self._report_again(goal, error)
             finally:
                 self._reports.task_done()
 

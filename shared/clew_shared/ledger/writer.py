@@ -104,8 +104,9 @@ class Writer:
         """Write what waits and close; what is not durable after `timeout_s` fails."""
         closed = LedgerFailed(self.path, "closed", "open it again")
         if self._loop is None:
-            self.error = closed
-            self._close(clean=True)
+            if self.error is None:
+                self.error = closed
+                self._close(clean=True)
             return
         self.error = self.error or closed
         if self._ended is None:

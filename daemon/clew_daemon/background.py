@@ -1,0 +1,46 @@
+"""Tasks that run as long as the daemon does: none of them ends by a passing fault, and none ends silently.
+
+What they do is not known here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from clew_shared.ledger import LedgerError, LedgerFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+log = structlog.get_logger()
+
+
+def begin(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Run it from now on; a fault that ends it is logged as the bug that it is."""
+    task = asyncio.ensure_future(coroutine)
+    task.add_done_callback(_ended)
+    return task
+
+
+async def steadily(
+    name: str, every_s: float, work: Callable[[], Awaitable[Any]], *, first_s: float = 0.0
+) -> None:
+    """Do some work after `first_s` and then every so often; what disk or ledger refused is tried again then."""
+    await asyncio.sleep(first_s)
+    while True:
+        try:
+            await work()
+        except LedgerFailed:
+            return  # the daemon is about to stop
+        except (OSError, LedgerError) as error:
+            log.warning("housekeeping.deferred", what=name, reason=str(error), again_s=every_s)
+        await asyncio.sleep(every_s)
+
+
+def _ended(task: asyncio.Task[None]) -> None:
+    if task.cancelled() or (error := task.exception()) is None or isinstance(error, LedgerFailed):
+        return
+    log.error("daemon.bug", error=repr(error), exc_info=error)

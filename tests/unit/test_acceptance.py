@@ -1,0 +1,66 @@
+"""A drop is taken for a goal when that is durable, and not before: until then its file is the only record of it."""
+
+import asyncio
+from types import SimpleNamespace
+
+import apsw
+import pytest
+
+from clew_daemon.acceptance import accept
+from clew_daemon.book import Book
+from clew_daemon.inbox import Accepted, Already, Dropped
+from clew_daemon.keys import Keys
+from clew_shared.ledger import Ledger, LedgerFailed
+from clew_shared.places import places
+from clew_shared.settings import Settings
+
+DROP = Dropped("do.md", b"# Do\n## It\n- [ ] That\n  ```sh\n  true\n  ```\n", ("1", "2", "3"))
+
+
+@pytest.fixture
+async def daemon(tmp_path):
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    settings = Settings()
+    made = SimpleNamespace(
+        book=Book(ledger, settings),
+        settings=settings,
+        places=places({}, tmp_path / "home", settings),
+        keys=Keys({}),
+    )
+    made.book.listeners.clear()
+    yield made
+    await ledger.close(10)
+
+
+async def test_a_drop_whose_acceptance_is_given_up_is_not_called_a_goal_before_that_is_durable(
+    daemon,
+):
+    """Its file was removed at the second look, while the disk was full and the goal in memory only."""
+    disk = apsw.Connection(str(daemon.book.ledger.path))
+    disk.execute("BEGIN IMMEDIATE")  # nothing can be written
+    first = asyncio.ensure_future(accept(daemon, DROP))
+    while not daemon.book.identities:  # now it waits for the ledger
+        assert not first.done()
+        await daemon.book.ledger.sync(0.05)
+    first.cancel()
+    second = asyncio.ensure_future(accept(daemon, DROP))
+    assert not await daemon.book.ledger.sync(0.2)
+    assert not second.done()
+    disk.execute("ROLLBACK")
+    assert isinstance(await second, Already)
+    assert len(daemon.book.ledger.goals()) == 1
+    assert isinstance(await accept(daemon, DROP), Already)
+    disk.close()
+
+
+async def test_a_drop_that_the_ledger_could_not_take_is_no_goal(daemon):
+    await daemon.book.ledger.close(10)
+    for _ in range(2):
+        with pytest.raises(LedgerFailed):
+            await accept(daemon, DROP)
+
+
+async def test_a_drop_is_one_goal_however_many_take_it_at_once(daemon):
+    verdicts = await asyncio.gather(*(accept(daemon, DROP) for _ in range(5)))
+    assert [type(v) for v in verdicts].count(Accepted) == 1
+    assert [type(v) for v in verdicts].count(Already) == 4

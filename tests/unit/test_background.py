@@ -1,0 +1,197 @@
+"""What a daemon does all its life goes on after a passing fault, and never ends without a word."""
+
+import asyncio
+import errno
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from structlog.testing import capture_logs
+
+from clew_daemon import background, reviewer, supervisor
+from clew_daemon.control import Control
+from clew_daemon.publisher import Publisher
+from clew_daemon.retention import Retention, clear
+from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed, LedgerUnwell
+from clew_shared.settings import Settings
+
+LEDGER = Path("/ledger.db")
+PASSING = (
+    LedgerError(LEDGER, "cannot be used: unable to open database file", "wait"),  # no descriptors
+    LedgerUnwell(LEDGER, "the disk is full", "make room"),
+    OSError(errno.EMFILE, "Too many open files"),
+)
+
+
+class Faulty:
+    """Raises the faults one after the other, then sets `well`."""
+
+    def __init__(self, *faults):
+        self.faults, self.well = list(faults), asyncio.Event()
+
+    async def __call__(self, *_):
+        if self.faults:
+            raise self.faults.pop(0)
+        self.well.set()
+
+
+async def is_well(work, task):
+    waiting = asyncio.ensure_future(work.well.wait())
+    await asyncio.wait([waiting, task], timeout=60, return_when=asyncio.FIRST_COMPLETED)
+    assert work.well.is_set()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def parts():
+    book = SimpleNamespace(listeners=[], cores={"a": None}, states=dict)
+    return SimpleNamespace(book=book, settings=Settings())
+
+
+async def test_housekeeping_goes_on_after_passing_faults():
+    work = Faulty(*PASSING)
+    with capture_logs() as lines:
+        await is_well(work, background.begin(background.steadily("sweep", 0.0, work)))
+    assert [line["event"] for line in lines] == ["housekeeping.deferred"] * len(PASSING)
+
+
+@pytest.mark.parametrize("fault", [*PASSING, LedgerCorrupt(LEDGER, "damaged", "restore")])
+async def test_reviews_go_on_after_a_fault_of_one(monkeypatch, fault):
+    """Any fault of the ledger ended them until the next start, and no goal was ever settled any more."""
+    monkeypatch.setattr(reviewer, "AGAIN_S", 0.0)
+    work = Faulty(fault)
+    made = reviewer.Reviewer(parts())
+    monkeypatch.setattr(made, "_review", work)
+    for goal in ("a", "b"):
+        made._due.put_nowait(goal)
+    await is_well(work, background.begin(made._work()))
+
+
+@pytest.mark.parametrize("fault", [*PASSING, LedgerCorrupt(LEDGER, "damaged", "restore")])
+async def test_reports_go_on_after_a_fault_of_one(monkeypatch, fault):
+    """A ledger that could not be opened for want of descriptors ended them, without a word."""
+    monkeypatch.setattr(supervisor, "REPORT_AGAIN_S", 0.0)
+    work = Faulty(fault)
+    made = supervisor.Supervisor(parts())
+    monkeypatch.setattr(made, "_report", work)
+    for goal in ("a", "b"):
+        made._reports.put_nowait(goal)
+    await is_well(work, background.begin(made._write_reports()))
+
+
+async def test_what_ends_by_a_bug_says_so_and_what_ends_with_the_ledger_does_not():
+    with capture_logs() as lines:
+        for fault in (KeyError("x"), LedgerFailed(LEDGER, "closed", "open it again")):
+            task = background.begin(Faulty(fault)())
+            await asyncio.gather(task, return_exceptions=True)
+            await asyncio.sleep(0)
+    assert [line["event"] for line in lines] == ["daemon.bug"]
+
+
+async def test_a_goal_that_is_retried_while_others_are_let_go_stays(monkeypatch):
+    """Which goals go was decided once, at the beginning: one retried since then was forgotten with all it had."""
+    old = {"settled": True, "updated_at": 0.0, "ended": True}
+    states = {g: SimpleNamespace(goal_id=g, **old) for g in ("a", "b", "c")}
+    gone = []
+
+    async def forget(goal):
+        gone.append(goal)
+        del states[goal]
+        if "b" in states:  # a person retries it meanwhile
+            states["b"] = SimpleNamespace(
+                goal_id="b", settled=False, updated_at=2.0, ended=False, spec=AWAITS_C
+            )
+
+    async def shrink():
+        return False
+
+    ledger = SimpleNamespace(shrink=shrink)
+    book = SimpleNamespace(states=lambda: states, forget=forget, ledger=ledger, gone=set())
+    daemon = SimpleNamespace(
+        book=book,
+        publisher=SimpleNamespace(keeps=lambda _: False),
+        places=SimpleNamespace(state=Path("/nowhere")),
+    )
+    await Retention(daemon, SimpleNamespace(uses=lambda _: False)).let_go(1.0)
+    assert gone == ["a"]
+
+
+AWAITS_C = SimpleNamespace(depends_on=["c"])
+
+
+async def test_folders_of_an_ended_goal_are_set_aside_together_before_the_first_is_removed(
+    tmp_path,
+):
+    """A goal that was retried while its TMPDIR was being removed lost the HOME that its worker had."""
+    goal = tmp_path / "goals" / "a"
+    for name in ("tmp/deep", "home", ".tmp.gone"):
+        (goal / name).mkdir(parents=True)
+    clearing = asyncio.ensure_future(clear(SimpleNamespace(state=tmp_path), "a"))
+    while (goal / "tmp").exists():  # noqa: ASYNC110 - one turn of the loop
+        await asyncio.sleep(0)
+    assert not (goal / "home").exists()
+    for name in ("tmp", "home"):
+        (goal / name).mkdir()
+    await clearing
+    assert sorted(path.name for path in goal.iterdir()) == ["home", "tmp"]
+
+
+async def test_a_goal_opened_anew_while_its_files_are_written_is_kept(tmp_path, monkeypatch):
+    """The end of the old writing let go of the new one, and nothing was published any more."""
+    state = SimpleNamespace(spec=SimpleNamespace(workspace=str(tmp_path)))
+    book = SimpleNamespace(listeners=[], cores={"a": SimpleNamespace(state=state)})
+    publisher = Publisher(book)
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    async def write_once(*_):
+        began.set()
+        await go_on.wait()
+
+    monkeypatch.setattr(publisher, "_write_once", write_once)
+    publisher.open("a")
+    publisher._goals["a"].last = True
+    await began.wait()
+    publisher.open("a")
+    (writing,) = publisher._tasks
+    go_on.set()
+    await writing
+    assert publisher.keeps("a")
+    await publisher.close()
+
+
+async def test_a_daemon_that_is_told_to_stop_while_a_worker_crashes_waits_for_no_back_off(
+    monkeypatch,
+):
+    """It waited out the back-off, a minute at the most, before it stopped."""
+    daemon = parts()
+    state = SimpleNamespace(epoch=1, goal=SimpleNamespace(status="in_progress"), ended=False)
+    daemon.book.cores["a"] = SimpleNamespace(state=state)
+    daemon.publisher = SimpleNamespace(open=lambda _: None)
+    made = supervisor.Supervisor(daemon)
+
+    async def work(_):
+        made._stopping = True
+
+    async def decide(*_, **__):
+        return 3600.0
+
+    monkeypatch.setattr(supervisor.schedule, "ready", lambda *_: True)
+    monkeypatch.setattr(supervisor, "_deeds", lambda _: 0)
+    monkeypatch.setattr(supervisor, "_lost", lambda _: None)
+    monkeypatch.setattr(made, "_unfit", lambda _: None)
+    monkeypatch.setattr(made, "_unmakable", lambda *_, **__: None)
+    monkeypatch.setattr(made, "_work", work)
+    monkeypatch.setattr(made, "_decide", decide)
+    async with asyncio.timeout(60):
+        await made._run("a")
+
+
+async def test_a_person_is_told_in_words_of_a_ledger_that_cannot_be_read():
+    """The connection ended without an answer, and the log had a bug of the daemon's."""
+
+    async def status(_):
+        raise LedgerCorrupt(LEDGER, "event 3 was changed", "restore a backup")
+
+    asked = b'{"jsonrpc": "2.0", "id": 1, "method": "status", "params": {}}\n'
+    answer = await Control(Path("/nowhere"), {"status": status})._answer(asked)
+    assert b"event 3 was changed; restore a backup" in answer
