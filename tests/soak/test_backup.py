@@ -10,6 +10,7 @@ import pytest
 
 from clew_daemon.cli.replay import checked
 
+SECRET = "hunter2abc9"
 STEPS = "".join(f"- [ ] Step {i}\n  ```sh\n  echo {i} >> trace\n  ```\n" for i in range(6))
 WRITER = """
 hello()
@@ -81,7 +82,10 @@ def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):
     """In the backup a step is in flight; the workspace has gone on since, and a second goal has come."""
     clew.start()
     wait = "echo first >> trace; until test -e go; do sleep 0.02; done"
-    goal = clew.submit(f"# Go\n\n## S\n- [ ] Wait\n  ```sh\n  {wait}\n  ```\n{STEPS}", "go.md")
+    goal = clew.submit(
+        f"# Go\n\n## S\n- [ ] Wait with password={SECRET}\n  ```sh\n  {wait}\n  ```\n{STEPS}",
+        "go.md",
+    )
     clew.until(lambda: clew.lines(goal, "trace"))
     backed_up(clew)
     (clew.workspace(goal) / "go").touch()
@@ -90,6 +94,9 @@ def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):
     clew.wait("goal.completed", goal=lost)
     assert "another clew daemon runs" in clew.cli("restore", str(clew.folder / "copy.db"), code=1)
     clew.stop()
+    (clew.home / "run").chmod(0o777)
+    assert "can be written by others" in clew.cli("restore", str(clew.folder / "copy.db"), code=1)
+    (clew.home / "run").chmod(0o700)
     assert clew.state(goal)["goal"]["status"] == "completed"
 
     told = restored(clew)
@@ -98,6 +105,7 @@ def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):
     assert [g["id"] for g in told["goals_lost"]] == [lost]
     assert Path(told["goals_lost"][0]["file"]).read_text().startswith("# Lost")
     assert clew.state(goal)["goal"]["status"] == "in_progress"  # nothing tells of what is lost
+    assert SECRET not in json.dumps(clew.state(goal))
     assert clew.history(goal) == []
     assert verified(clew)
     assert checked(Path(told["aside"]))["goals"] == 2

@@ -177,12 +177,13 @@ def _telling(deadline_s: float) -> Callable[[int, int], None]:
 @contextmanager
 def _alone(where: Where) -> Iterator[None]:
     """Hold the home as a daemon does, so that none runs and none begins."""
+    from clew_daemon.folders import FolderError
     from clew_daemon.lock import LockHeld, acquire
 
     try:
         lock = acquire(where.places.run)
-    except LockHeld as held:
-        raise CliError(str(held)) from None
+    except (LockHeld, FolderError) as error:
+        raise CliError(str(error)) from None
     with lock:
         yield
 

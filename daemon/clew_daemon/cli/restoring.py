@@ -123,6 +123,7 @@ def republish(ledger: Path) -> None:
     from clew_shared.contextdir import FOLDER, ContextDir
     from clew_shared.ledger import Reader
     from clew_shared.publish import state_view
+    from clew_shared.redact import redacted
 
     with Reader.open(ledger) as reader:
         latest: dict[str, State] = {}
@@ -132,4 +133,4 @@ def republish(ledger: Path) -> None:
             if Path(workspace, FOLDER).is_dir():
                 lines, loops = history(reader, state.goal_id)
                 with suppress(OSError):
-                    ContextDir(workspace).rebuild(state_view(state), lines, loops)
+                    ContextDir(workspace).rebuild(redacted(state_view(state)), lines, loops)
