@@ -1,7 +1,9 @@
-"""A played agent for the tests of the pure core: no process, no disk, no clock."""
+"""What all tests share: the seed of a run, and a played agent for the pure core (no process, no disk, no clock)."""
 
 from __future__ import annotations
 
+import os
+import random
 import signal
 from dataclasses import dataclass
 from itertools import count
@@ -16,6 +18,21 @@ from clew_shared.state import State, dump, load
 
 hypothesis.settings.register_profile("long", max_examples=2_000, deadline=None)
 """`pytest --hypothesis-profile=long`: twenty times as deep, for tests that set no number of their own."""
+
+SEEDS = 1 << 24
+
+
+def pytest_configure():
+    """Draw the SEED of tests that go by chance, one for all processes of this run; `SEED=n` draws it again."""
+    os.environ["SEED"] = os.environ.get("SEED") or str(random.SystemRandom().randrange(SEEDS))
+    if not os.environ.get("ROUNDS"):
+        os.environ.pop("ROUNDS", None)
+
+
+def pytest_report_header():
+    """Say what to repeat this run by."""
+    return f"SEED={os.environ['SEED']}"
+
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # what a shell starts in the background inherits this, and so would every child of a test

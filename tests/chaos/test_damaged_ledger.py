@@ -18,7 +18,7 @@ from damage import PAGE, SECTOR
 
 from clew_shared.ledger import Entry, Ledger, LedgerCorrupt, LedgerError, Reader, opening, verify
 
-SEED = int(os.environ.get("SEED") or int.from_bytes(os.urandom(3)))
+SEED = int(os.environ["SEED"])
 ROUNDS = int(os.environ.get("ROUNDS") or 0)
 
 

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from chaos_life import Life
 
-SEED = int(os.environ.get("SEED") or int.from_bytes(os.urandom(3)))
+SEED = int(os.environ["SEED"])
 ROUNDS = int(os.environ.get("ROUNDS") or 0)
 CONFIG = {
     "daemon.max_workers": 3,

@@ -19,7 +19,7 @@ from power_vfs import FATES, Disk, PowerDisk
 
 from clew_shared.ledger import Entry, Ledger, LedgerError, opening, schema, verify
 
-SEED = int(os.environ.get("SEED") or int.from_bytes(os.urandom(3)))
+SEED = int(os.environ["SEED"])
 ROUNDS = int(os.environ.get("ROUNDS") or 0)
 JOBS = 30
 LATER = (

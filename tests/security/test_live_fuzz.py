@@ -12,8 +12,8 @@ import sys
 import pytest
 from harness import DEADLINE_S
 
-SEED = os.environ.get("SEED") or str(random.SystemRandom().randrange(2**32))
-ROUNDS = int(os.environ.get("ROUNDS") or 1)
+SEED = os.environ["SEED"]
+ROUNDS = int(os.environ.get("ROUNDS", "1"))
 
 BABBLES = """
 import random
