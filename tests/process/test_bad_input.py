@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -99,7 +100,8 @@ def test_a_stale_pid_file_and_socket_are_in_nobodys_way(clew):
     run = clew.home / "run"
     run.mkdir()
     (run / "clew.pid").write_text(f"{os.getpid()}\n")
-    (run / "control.sock").write_text("not even a socket")
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(run / "control.sock"))
     clew.start()
     assert clew.answers()
     clew.kill()

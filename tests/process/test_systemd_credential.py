@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -62,17 +63,23 @@ def python_of_others() -> str:
     return found or ""
 
 
-def test_a_key_is_given_by_a_credential_of_the_unit(tmp_path):
+@pytest.fixture
+def open_folder():
+    """A folder that everybody may read; pytest's own are closed to others."""
+    with tempfile.TemporaryDirectory(prefix="clew-test-") as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+def test_a_key_is_given_by_a_credential_of_the_unit(open_folder):
     if os.geteuid() != 0 or not TOOL.exists() or not Path("/lib/systemd/systemd").exists():
         pytest.skip("needs root, systemd, and the script that starts a throw-away manager")
     if not python_of_others() or not ROOT.stat().st_mode & 0o001:
         pytest.skip("no Python of this version, or not these sources, for an ordinary user")
     site = sysconfig.get_paths()["purelib"]
     paths = ":".join([site, *(str(ROOT / name) for name in ("daemon", "shared", "worker"))])
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)  # pytest's own folders, closed to others
     with ScriptedLlm(then=calls(("finish", {"success": False, "summary": f"no {KEY}"}))) as llm:
-        config = tmp_path / "given.toml"
+        config = open_folder / "given.toml"
         config.write_text(CONFIG.replace("URL", llm.base_url).replace("SITE", site))
         script = LIFE.replace("CONFIG", str(config)).replace("PATHS", paths).replace("KEY", KEY)
         script = script.replace("PYTHON -m", f"{python_of_others()} -m")

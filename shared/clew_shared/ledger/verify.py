@@ -64,8 +64,9 @@ def verify(path: Path) -> Report:
     try:
         with Reader.open(path) as reader, reader.connection() as con:
             con.execute("BEGIN")  # one view of the whole, whatever a daemon writes meanwhile
-            fault = next(_faults(con, walk), None) or _odd_format(path)
+            fault = next(_faults(con, walk), None)
             con.execute("ROLLBACK")
+        fault = fault or _odd_format(path)  # last: closing the file lets go of our locks on it
     except Exception as error:  # noqa: BLE001 - a damaged file can decode to anything
         fault = _unreadable(error, walk)
     return Report(fault is None, walk.events, len(walk.tips.keys() - {""}), fault)

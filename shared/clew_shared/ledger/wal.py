@@ -11,7 +11,9 @@ It reads files only, and changes nothing. Formats: https://sqlite.org/walformat.
 
 from __future__ import annotations
 
+import os
 import struct
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +21,13 @@ _HEADER, _FRAME = 32, 24  # bytes, before all and before each page
 _INDEX = 48  # bytes of the index's header
 _LOOKS_MAX = 5
 _Sums = tuple[int, int]
+_looking = threading.Lock()
+_held: dict[tuple[int, int], int] = {}
+"""Descriptors of the indexes that were looked at, by device and inode: they stay open.
+
+With the first descriptor of a file that it closes, a process loses all its locks on it (fcntl(2)), SQLite's
+too. The next to open the ledger would then empty the index while we have it mapped: SIGBUS.
+"""
 
 
 @dataclass(frozen=True)
@@ -76,14 +85,26 @@ def lost_commits(ledger: Path, page_bytes: int) -> str:
     log_path, index_path = (Path(f"{ledger}{suffix}") for suffix in ("-wal", "-shm"))
     for _ in range(_LOOKS_MAX):
         try:
-            index = index_path.read_bytes()[:_INDEX]
+            index = _head(index_path)
             log = _Log(log_path.read_bytes(), page_bytes)
-            again = index_path.read_bytes()[:_INDEX]
+            again = _head(index_path)
         except FileNotFoundError:
             return ""
         if index == again and len(index) == _INDEX:
             return _lost(log, index)
     return ""  # it is written to all the time, so it is in use, and what it has is read from it
+
+
+def _head(index: Path) -> bytes:
+    """Read the head of an index, and let no lock on it go."""
+    info = index.stat()
+    at = (info.st_dev, info.st_ino)
+    with _looking:
+        if at not in _held:
+            for gone in [one for one, fd in _held.items() if not os.fstat(fd).st_nlink]:
+                os.close(_held.pop(gone))  # nobody can open it any more
+            _held[at] = os.open(index, os.O_RDONLY | os.O_CLOEXEC)
+        return os.pread(_held[at], _INDEX, 0)
 
 
 def _lost(log: _Log, index: bytes) -> str:
