@@ -156,6 +156,7 @@ SMALL_GOAL = """
 """
 
 
+@pytest.mark.long  # `test_bad_input` has a smaller one for every run
 def test_on_a_full_disk_nothing_is_judged_until_there_is_room(clew):
     with small(clew.home, "24m") as disk:
         clew.configure({})
