@@ -59,15 +59,22 @@ class Ground:
         except OSError:
             self._fd = -1
 
+    def stands(self) -> bool:
+        """Tell, in two calls, that the folder held is the one that is there; False says nothing yet."""
+        return self._is_same() is True
+
     def replaced(self) -> bool:
         """Tell whether another folder stands there than the one held."""
-        if self._fd < 0:
-            return False
+        return self._is_same() is False
+
+    def _is_same(self) -> bool | None:
+        """Compare the folder that is there with the one held; None where one of them is not."""
         try:
+            held = os.fstat(self._fd)
             now = os.stat(self._workspace, follow_symlinks=False)  # noqa: PTH116 - as above
         except OSError:
-            return False
-        return stat.S_ISDIR(now.st_mode) and not os.path.samestat(now, os.fstat(self._fd))
+            return None
+        return os.path.samestat(now, held) if stat.S_ISDIR(now.st_mode) else None
 
     def let_go(self) -> None:
         """Hold nothing any more; legal at any time."""

@@ -67,6 +67,10 @@ class Hands:
             kind = OutOfResources if is_short(error) else ExecutorDied
             raise kind(str(error)) from error
 
+    async def stand(self) -> bool:
+        """Tell that the executor's folder is still the one that is there; False says nothing yet."""
+        return await asyncio.to_thread(self._ground.stands)
+
     async def died(self, why: str) -> None:
         """End whatever a dead executor has left."""
         log.warning("executor.died", **self._about, reason=why)

@@ -215,7 +215,7 @@ class Methods:
         """Run an allowed action; None where its effect is unknown."""
         if p.tool == "recall":
             return self._recall(p.args)
-        if lost := await self._s.ground_lost():
+        if not await self._s.hands.stand() and (lost := await self._s.ground_lost()):
             text = f"{lost.detail} Nothing can be done there: a person is asked."
             return Report("error", text, changed=False)
         limits = self._s.settings.limits
