@@ -18,7 +18,7 @@ _INVISIBLE = re.compile(
 )
 _BLOCK = re.compile(r"\s*([#>+*=|~`-]|\d{1,9}[.)])")
 _HTML = re.compile(r"(\\*)<(?=[A-Za-z/!?])")
-_LINK = re.compile(r"(\\*)\](?=[(\[:])")
+_LINK = re.compile(r"(\\*)\](?=[(\[:]|$)")  # what a report writes behind a text may be a colon, too
 
 
 def visible(text: str) -> str:

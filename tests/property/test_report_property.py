@@ -95,6 +95,7 @@ def test_nothing_invisible_is_left(text):
 @settings(deadline=None, max_examples=40)
 @given(evil=EVIL, other=EVIL)
 @example(evil="x\n\n# Forged\n\n| a |\n| - |\n| b |\n<!--", other="`\n## Tree\n```")
+@example(evil="", other="[x][y]")
 def test_a_report_has_its_own_headings_and_none_of_others(played, evil, other):
     agent = played([evil or "one", other or "two"], spec={"unknown_keys": (evil, other)})
     agent.state.goal.description = evil
