@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.markdown import code, inline, quoted, visible
+from clew_shared.durable import sync
 from clew_shared.model import GoalStatus, StepStatus
 from clew_shared.moment import iso
 from clew_shared.progress import both_ends
@@ -72,16 +73,8 @@ def write(outbox: Path, state: State, text: str) -> Path:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-    _sync(outbox)  # that it was written is about to be recorded, so its name must last as well
+    sync(outbox)  # that it was written is about to be recorded, so its name must last as well
     return path
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _facts(state: State) -> str:

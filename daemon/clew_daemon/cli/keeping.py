@@ -16,6 +16,7 @@ import typer
 
 from clew_daemon.cli.arguments import Json, here
 from clew_daemon.cli.errors import CliError
+from clew_shared.durable import sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -145,16 +146,7 @@ def _name(part: Path, file: Path, *, force: bool) -> None:
         if os.path.lexists(file):
             raise
         part.replace(file)  # a file system without links
-    sync_folder(file.absolute().parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(file.absolute().parent)
 
 
 def _telling(deadline_s: float) -> Callable[[int, int], None]:

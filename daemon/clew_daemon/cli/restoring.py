@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.keeping import sync_folder
+from clew_shared.durable import sync
 
 if TYPE_CHECKING:
     from clew_daemon.cli.where import Where
@@ -81,11 +81,11 @@ def put_in_place(part: Path, ledger: Path) -> Path | None:
         for end in DATABASE:
             with suppress(FileNotFoundError):
                 os.link(_beside(ledger, end), _beside(aside, end))
-        sync_folder(ledger.parent)
+        sync(ledger.parent)
     for end in DATABASE[1:]:
         _beside(ledger, end).unlink(missing_ok=True)
     part.replace(ledger)
-    sync_folder(ledger.parent)
+    sync(ledger.parent)
     return aside
 
 

@@ -18,6 +18,7 @@ import typer
 from clew_daemon.cli.arguments import here
 from clew_daemon.cli.errors import EXIT_FAILED, CliError
 from clew_daemon.cli.printable import clean, short
+from clew_shared.durable import sync
 
 if TYPE_CHECKING:
     from clew_daemon.cli.where import Where
@@ -88,7 +89,7 @@ def drop(inbox: Path, name: str, raw: bytes) -> Path:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-    _sync_folder(inbox)
+    sync(inbox)
     return target
 
 
@@ -170,11 +171,3 @@ def _validate(where: Where, name: str, raw: bytes) -> None:
 def _note(text: str) -> None:
     """Say something that is worth knowing but no error."""
     print(f"clew: note: {clean(text)}", file=sys.stderr)
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
+from clew_shared.durable import sync
 from clew_shared.ledger.errors import LedgerError
 from clew_shared.ledger.opening import check_kind, explained, needs_immutable, open_reading
 
@@ -38,7 +39,7 @@ def copy(source: Path, target: Path, told: Callable[[int, int], None]) -> None:
         with _into(target):
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
             _copy_pages(con, target, told)
-            _sync(target)
+            sync(target)
 
 
 def _opened(source: Path) -> apsw.Connection:
@@ -54,14 +55,6 @@ def _copy_pages(con: apsw.Connection, target: Path, told: Callable[[int, int], N
                 told(backup.remaining, backup.page_count)
                 backup.step(STEP_PAGES)
         into.pragma("journal_mode", "delete")
-
-
-def _sync(target: Path) -> None:
-    descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import apsw
 
+from clew_shared.durable import sync
 from clew_shared.ledger import schema
 from clew_shared.ledger.errors import LedgerError, LedgerTooNew, LedgerUnwell, corrupt
 from clew_shared.ledger.wal import lost_commits
@@ -130,11 +131,7 @@ def _make_private(path: Path) -> None:
         path.chmod(0o600)
         return
     os.close(descriptor)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)  # a durable event in a file that has no name yet would be lost
-    finally:
-        os.close(folder)
+    sync(path.parent)  # a durable event in a file that has no name yet would be lost
 
 
 def check_kind(con: apsw.Connection, path: Path, known: int = len(schema.MIGRATIONS)) -> int:
