@@ -92,7 +92,7 @@ def restore(
 def copied(source: Path, target: Path, deadline_s: float) -> dict[str, Any]:
     """Copy a ledger and verify the copy; {events, goals, seq} of it, or CliError."""
     from clew_daemon.cli.replay import checked
-    from clew_shared.ledger import LedgerError, Reader, copy
+    from clew_shared.ledger import LedgerCorrupt, LedgerError, Reader, copy
 
     if not source.exists():
         raise CliError(f"there is no ledger at {source}")
@@ -100,6 +100,9 @@ def copied(source: Path, target: Path, deadline_s: float) -> dict[str, Any]:
         copy(source, target, _telling(deadline_s))
         with Reader.open(target) as reader:
             last = reader.last_seq()
+    except LedgerCorrupt as error:  # whose own advice is for the ledger in use: to move it away
+        tail = "nothing was changed; `clew verify` looks at the ledger in use"
+        raise CliError(f"{error.path}: {error.what}; {tail}") from None
     except LedgerError as error:
         raise CliError(str(error)) from None
     report = checked(target)
