@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BENCH_STAMP := $(VENV)/.bench
 SEEDS ?= 1000
 export SEED ROUNDS
 QUICK := tests/unit tests/property tests/parity
@@ -45,12 +46,16 @@ types: $(STAMP) ## mypy strict and pyright
 imports: $(STAMP) ## shared knows nobody; daemon and worker meet only through it
 	$(BIN)/lint-imports
 
-bench: $(STAMP) ## figures, none asserted: recorded runs, a step against bare commits, the idle daemon
-	$(BIN)/python bench/trajectories.py
-	$(BIN)/python bench/step.py
-	$(BIN)/python bench/footprint.py
-	$(BIN)/python bench/context.py
-	$(BIN)/python bench/library.py
+$(BENCH_STAMP): $(STAMP)
+	$(BIN)/python -m pip install -q --group bench
+	@touch $@
+
+bench: $(BENCH_STAMP) ## figures, none asserted, and the tables of docs/performance.md that they make
+	$(BIN)/python -m bench.trajectories
+	$(BIN)/python -m bench.context
+	$(BIN)/python -m bench.library
+	$(BIN)/python -m bench.step
+	$(BIN)/python -m bench.footprint
 
 simulate: $(STAMP) ## lives of the daemon in simulated time: make simulate SEEDS=N [FIRST=n]
 	$(BIN)/python tests/simulation/simulate.py --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))

@@ -1,0 +1,91 @@
+"""Plots for docs/performance.md, as SVG with text as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+
+mpl.use("svg")
+from matplotlib import pyplot as plt
+
+if TYPE_CHECKING:
+    from bench.figures import Series
+
+FOLDER = Path(__file__).parents[1] / "docs" / "performance"
+OURS, OTHERS, GRID = "#b5432a", "#4a6274", "#d8dde1"
+
+
+def dots(name: str, title: str, series: list[Series], *, log: bool = True) -> Path:
+    """Every value as a dot on its own line and the median as a bar; clew's stand out. All of one unit."""
+    figure, axes = _axes(title, series[0].unit, 0.9 + 0.36 * len(series))
+    for row, one in enumerate(reversed(series)):
+        colour = OURS if one.name.startswith("clew") else OTHERS
+        axes.scatter(one.values, [row] * len(one.values), s=14, color=colour, alpha=0.45, lw=0)
+        axes.plot([one.median] * 2, [row - 0.32, row + 0.32], color=colour, lw=2)
+    axes.set_yticks(range(len(series)), [one.name for one in reversed(series)])
+    if log:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(_plain)
+    axes.set_xlabel(series[0].unit)
+    return _keep(figure, name)
+
+
+def lines(
+    name: str,
+    title: str,
+    x_label: str,
+    unit: str,
+    curves: dict[str, list[tuple[float, float]]],
+    *,
+    log: str = "",
+) -> Path:
+    """Curves of points; `log` names the axes that are logarithmic: `x`, `y` or `xy`."""
+    figure, axes = _axes(title, unit, 3.0)
+    for index, (label, points) in enumerate(curves.items()):
+        colour = OURS if label.startswith("clew") else f"C{index}"
+        axes.plot(*zip(*points, strict=True), marker="o", ms=4, lw=1.5, color=colour, label=label)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(unit)
+    if "x" in log:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(_plain)
+    if "y" in log:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(_plain)
+    else:
+        axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, fontsize=9)
+    return _keep(figure, name)
+
+
+def _plain(value: float, _: int) -> str:
+    return f"{value:,.10g}"
+
+
+def _axes(title: str, unit: str, height: float) -> tuple[Any, Any]:
+    mpl.rcParams.update(
+        {
+            "svg.fonttype": "none",
+            "svg.hashsalt": "clew",
+            "font.family": "sans-serif",
+            "font.size": 10,
+        }
+    )
+    figure, axes = plt.subplots(figsize=(7.2, height), layout="constrained")
+    axes.set_title(f"{title} ({unit})", loc="left", fontsize=11)
+    axes.grid(color=GRID, lw=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _keep(figure: Any, name: str) -> Path:
+    """Write the SVG without a date, so that equal figures give an equal file; on white, for dark pages."""
+    FOLDER.mkdir(exist_ok=True)
+    path = FOLDER / f"{name}.svg"
+    figure.savefig(path, metadata={"Date": None}, facecolor="white")
+    plt.close(figure)
+    path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
+    return path
