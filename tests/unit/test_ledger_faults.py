@@ -1,14 +1,26 @@
 """The ledger when the disk is full, slow, locked or failing; all of it real."""
 
 import asyncio
+import os
+import resource
 import subprocess
 import sys
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import apsw
 import pytest
 
-from clew_shared.ledger import Entry, Ledger, LedgerError, LedgerFailed, LedgerState, Reader, verify
+from clew_shared.ledger import (
+    Entry,
+    Ledger,
+    LedgerError,
+    LedgerFailed,
+    LedgerState,
+    LedgerUnwell,
+    Reader,
+    verify,
+)
 from clew_shared.ledger import writer as writer_module
 
 BIG = b"x" * 50_000
@@ -221,3 +233,45 @@ async def test_a_failed_fsync_is_never_retried_and_fails_everyone(tmp_path, brit
     await ledger.append([Entry("a", "noted", b"again")])[1]
     await ledger.close(10)
     assert verify(path).ok
+
+
+@contextmanager
+def descriptors_left(number):
+    """Leave this process only so many descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
+    held = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 16, hard))
+    try:
+        with suppress(OSError):
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        for _ in range(number):
+            os.close(held.pop())
+        yield
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
+@pytest.mark.parametrize("kind", ["new", "old"])
+async def test_a_ledger_for_which_no_descriptors_are_left_may_be_opened_later(
+    tmp_path, number, kind
+):
+    path = tmp_path / "ledger.db"
+    if kind == "old":
+        await Ledger.open(path).close(10)
+
+    with descriptors_left(number):
+        try:
+            ledger = Ledger.open(path)
+        except LedgerUnwell:
+            refused = True
+        else:
+            refused = False
+            await ledger.close(10)
+
+    assert refused or number > 1
+    await Ledger.open(path).close(10)

@@ -5,8 +5,9 @@ A file that is not ours, newer, or damaged is refused before a byte of it is cha
 
 from __future__ import annotations
 
+import errno
 import os
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -25,21 +26,40 @@ REWRITTEN_BYTES_MAX = 256 << 20  # some seconds
 CHECKED_BYTES_MAX = 1 << 30  # a larger ledger would hold up the start; `clew verify` checks it
 _FULL = 2  # PRAGMA synchronous
 _HEADER_BYTES = 512  # the smallest page
+_DESCRIPTORS = 3  # database, WAL and its index
+_PASSING = frozenset(
+    (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EAGAIN)
+)
 
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into the ledger's own: damaged, or cannot be read."""
+    """Turn SQLite's errors into the ledger's own: damaged, not now, or not at all."""
     try:
         yield
     except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
         raise corrupt(path, f"damaged: {error}") from error
-    except (apsw.IOError, apsw.FullError, apsw.BusyError) as error:
-        hint = "make room, mend the disk, or end the program that holds it, and start again"
-        raise LedgerUnwell(path, f"cannot be used: {error}", hint) from error
     except (apsw.Error, OSError) as error:
+        if _passing(error, path):
+            hint = "make room, mend the disk, or end the program that holds it, and start again"
+            raise LedgerUnwell(path, f"cannot be used: {error}", hint) from error
         hint = "check that the file is there, that you may read it, and that the disk is well"
         raise LedgerError(path, f"cannot be used: {error}", hint) from error
+
+
+def _passing(error: apsw.Error | OSError, path: Path) -> bool:
+    """Tell what may be gone at a later start: a full disk, a failing one, no descriptors, no memory."""
+    if isinstance(error, OSError):
+        return error.errno in _PASSING
+    if isinstance(error, apsw.CantOpenError):  # SQLite does not say why: the system does
+        try:
+            with ExitStack() as opened:
+                for _ in range(_DESCRIPTORS):
+                    opened.enter_context(path.open("rb"))
+        except OSError as reason:
+            return reason.errno in _PASSING
+        return False
+    return isinstance(error, apsw.IOError | apsw.FullError | apsw.BusyError | apsw.NoMemError)
 
 
 def open_writing(
