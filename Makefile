@@ -9,7 +9,7 @@ export SEED ROUNDS
 QUICK := tests/unit tests/property tests/parity
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick check format lint types imports bench simulate chaos soak clean
+.PHONY: help install demo test quick check format lint types imports bench bench-peers simulate chaos soak clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -56,6 +56,9 @@ bench: $(BENCH_STAMP) ## figures, none asserted, and the tables of docs/performa
 	$(BIN)/python -m bench.library
 	$(BIN)/python -m bench.step
 	$(BIN)/python -m bench.footprint
+
+bench-peers: $(BENCH_STAMP) ## clew side by side with other supervisors and with libraries of durable steps
+	$(BIN)/python -m bench.peers
 
 simulate: $(STAMP) ## lives of the daemon in simulated time: make simulate SEEDS=N [FIRST=n]
 	$(BIN)/python tests/simulation/simulate.py --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))

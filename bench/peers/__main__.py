@@ -1,0 +1,47 @@
+"""clew side by side with what people run today, each doing the same work in the same run: python -m bench.peers.
+
+A part is a module of this folder with `PEERS`, the names that it knows (clew is one of them), and `run(options)`,
+which measures, prints a table, keeps the raw figures and writes its part of docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import signal
+import sys
+
+from bench.peers.options import Options
+
+PARTS = ("supervisors",)
+
+
+def main() -> None:
+    parts = {name: importlib.import_module(f"bench.peers.{name}") for name in PARTS}
+    known = sorted({peer for part in parts.values() for peer in part.PEERS})
+    options, chosen = _asked(known)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is put away
+    for name in chosen:
+        if options.chosen(parts[name].PEERS):
+            parts[name].run(options)
+
+
+def _asked(known: list[str]) -> tuple[Options, list[str]]:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.peers", description=__doc__.split("\n", maxsplit=1)[0]
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all")
+    parser.add_argument("--only", help=f"these alone, by commas: {','.join(known)}")
+    parser.add_argument("--rounds", type=int, help="how often each is measured")
+    parser.add_argument("--quick", action="store_true", help="few rounds: some two minutes a part")
+    parser.add_argument("--json", action="store_true", help="print the raw figures; write nothing")
+    given = parser.parse_args()
+    only = frozenset(given.only.split(",")) if given.only else frozenset()
+    if unknown := only - set(known) or set(given.parts) - set(PARTS):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    options = Options(only, given.rounds, quick=given.quick, json=given.json)
+    return options, given.parts or list(PARTS)
+
+
+if __name__ == "__main__":
+    main()
