@@ -13,7 +13,6 @@ import resource
 import signal
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ import psutil
 import structlog
 import uvloop
 
-from clew_daemon import background, schedule
+from clew_daemon import VERSION, background, schedule
 from clew_daemon import log as logging
 from clew_daemon.acceptance import accept
 from clew_daemon.book import Book
@@ -141,7 +140,7 @@ class App:
         log.info(
             "daemon.started",
             pid=os.getpid(),
-            version=version("clew"),
+            version=VERSION,
             state=str(self._places.state),
         )
         become_subreaper()
@@ -335,7 +334,7 @@ class App:
         report = self._daemon.nursery.report
         return {
             "pid": os.getpid(),
-            "version": version("clew"),
+            "version": VERSION,
             "uptime_s": round(time.monotonic() - self._began, 3),
             "ready": self._ready,
             "status": self._status_text(),

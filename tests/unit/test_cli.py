@@ -16,6 +16,7 @@ import pytest
 
 from clew_daemon.book import Book
 from clew_daemon.cli import run
+from clew_daemon.cli.app import COMMANDS
 from clew_shared import events as ev
 from clew_shared.core import Report
 from clew_shared.ledger import Ledger
@@ -24,6 +25,7 @@ from clew_shared.settings import Settings
 AT = 1_790_000_000.0
 MATHX, OTHER = "create-mathx-package-7f3a", "create-other-1234"
 EVIL = "bell \x07 red \x1b[31m title \x1b]0;pwned\x07 csi \x9b31m rtl \u202e"
+RE_COMMANDS = ["resume", "retry", "reload", "restore"]
 REPO = Path(__file__).resolve().parents[2]
 
 
@@ -159,11 +161,61 @@ def test_a_reading_command_imports_nothing_of_weight(home, args):
 def test_goal_ids_are_completed_from_the_ledger(home):
     env = {
         **os.environ,
-        "_CLEW_COMPLETE": "complete_bash",
+        "_CLEW_COMPLETE": "bash_complete",
         "COMP_WORDS": f"clew --home {home} history create-m",
         "COMP_CWORD": "4",
     }
-    assert spawned(env=env).stdout.split() == [MATHX]
+    assert spawned(env=env).stdout.split() == [f"plain,{MATHX}"]
+
+
+def test_commands_and_options_are_completed_without_importing_the_commands():
+    asked = {"_CLEW_COMPLETE": "bash_complete", "COMP_CWORD": "1"}
+    for begun, wanted in (("sta", ["status"]), ("--ver", ["--version"]), ("re", RE_COMMANDS)):
+        said = spawned(env={**os.environ, **asked, "COMP_WORDS": f"clew {begun}"})
+        assert said.stdout.split() == [f"plain,{name}" for name in wanted]
+
+
+@pytest.mark.parametrize(
+    ("shell", "place", "start_up"),
+    [
+        ("bash", ".bash_completions/clew.sh", ".bashrc"),
+        ("zsh", ".zfunc/_clew", ".zshrc"),
+        ("fish", ".config/fish/completions/clew.fish", None),
+    ],
+)
+def test_completion_is_installed_once_beside_what_a_start_up_file_has(
+    clew, tmp_path, monkeypatch, shell, place, start_up
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", f"/bin/{shell}")
+    if start_up:
+        (tmp_path / start_up).write_text("alias ll='ls -l'")
+    for _ in range(2):
+        code, out, err = clew("--install-completion")
+        assert (code, err) == (0, "")
+        assert str(tmp_path / place) in out
+    assert f"{shell}_complete" in (tmp_path / place).read_text()
+    if start_up:
+        lines = (tmp_path / start_up).read_text().splitlines()
+        assert (lines[0], len(lines)) == ("alias ll='ls -l'", 2)
+    assert clew("--show-completion")[1].strip() == (tmp_path / place).read_text().strip()
+
+
+def test_a_shell_without_completion_is_named(clew, monkeypatch):
+    monkeypatch.setenv("SHELL", "/bin/ksh")
+    code, _, err = clew("--install-completion")
+    assert (code, err.splitlines()) == (
+        1,
+        ["clew: there is no completion for 'ksh' ($SHELL), only for bash, zsh, fish"],
+    )
+
+
+def test_every_line_of_the_help_is_shown_whole_and_every_command_can_be_imported(clew):
+    shown = clew("--help")[1]
+    for command in COMMANDS:
+        assert f"  {command.name} " in shown
+        assert str(command.short_help) in shown
+        assert command.imported().name == command.name
 
 
 # ---- reading the ledger
@@ -393,14 +445,12 @@ def test_the_log_is_pretty_on_a_terminal_and_json_in_a_pipe(clew, tmp_path):
 
 
 def test_every_command_and_option_is_in_the_docs():
-    import typer
-
-    from clew_daemon.cli.app import application
+    from clew_daemon.cli.app import clew
 
     text = (REPO / "docs" / "cli.md").read_text(encoding="utf-8")
     sections = dict(re.findall(r"^### `(.+?)`\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL))
     shared = text[: text.index("###")]
-    commands = dict(_commands(typer.main.get_command(application()), "clew"))
+    commands = dict(_commands(clew, "clew"))
     assert set(sections) == set(commands) - {"clew", "clew service"}
     for path, command in commands.items():
         for param in command.params:
@@ -410,6 +460,7 @@ def test_every_command_and_option_is_in_the_docs():
 
 
 def _commands(command, path: str):
+    command = getattr(command, "imported", lambda: command)()
     yield path, command
     for name, inner in getattr(command, "commands", {}).items():
         yield from _commands(inner, f"{path} {name}")

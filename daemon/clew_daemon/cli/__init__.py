@@ -38,22 +38,29 @@ def run(args: Sequence[str]) -> int:
 
 
 def _invoke(args: Sequence[str]) -> int:
-    import typer
+    from click.exceptions import Exit
 
-    from clew_daemon.cli.app import application
+    from clew_daemon.cli.app import clew
+    from clew_daemon.cli.completion import answered
     from clew_daemon.cli.errors import CliError, tell, told
 
-    command = typer.main.get_command(application())
     try:
-        code = command.main(list(args), prog_name="clew", standalone_mode=False)
+        if (code := answered(clew)) is not None:
+            return code
+        with clew.make_context("clew", list(args)) as context:
+            clew.invoke(context)
+    except Exit as done:
+        return done.exit_code
     except CliError as error:
         tell(error.message)
         return error.code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        raise
     except Exception as error:
         if (usage := told(error)) is None:
             raise
         tell(usage)
         return int(getattr(error, "exit_code", 1))
-    return code if isinstance(code, int) else 0
+    return 0

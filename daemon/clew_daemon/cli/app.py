@@ -1,54 +1,81 @@
-"""The commands put together, and the options that all of them have.
+"""The commands by name with a line about each, and the options that all of them have.
 
-Declares, and does nothing: each command's work is in the file of its family.
+It imports no command: each one's work is in the file of its family.
 """
 
 from __future__ import annotations
 
 import os
-from pathlib import Path  # noqa: TC003 - typer reads annotations when it runs
-from typing import Annotated
+from pathlib import Path
 
-import typer
+import click
 
-from clew_daemon.cli import checking, daemon, demo, goals, keeping, logs, playbook, steering, submit
+from clew_daemon.cli.completion import install_completion, show_completion
+from clew_daemon.cli.later import Commands, Later
 from clew_daemon.cli.where import Where
 
+COMMANDS = [
+    Later("run", "daemon", "Run the daemon in the foreground, as systemd does."),
+    Later("submit", "submit", "Drop a goal into the inbox, in one piece."),
+    Later("status", "goals", "Show all goals, or one goal's tree with its progress."),
+    Later("history", "goals", "Show a goal's actions, oldest first."),
+    Later("loops", "goals", "Show the loops that were detected, with the evidence."),
+    Later("context", "goals", "Show exactly what the agent's LLM would be shown now."),
+    Later("feedback", "steering", "Tell the agent something; a blocked goal goes on with it."),
+    Later("unblock", "steering", "Lift the block of an action (see `clew status GOAL`)."),
+    Later("pause", "steering", "Stop work on a goal until `clew resume`."),
+    Later("resume", "steering", "Go on with a goal that was paused or waits."),
+    Later("cancel", "steering", "End a goal for good."),
+    Later("retry", "steering", "Start again with a goal that failed or was cancelled."),
+    Later("reload", "steering", "Read the config again, and show what changed."),
+    Later("logs", "logs", "Show the log: its last lines, or what is added to it."),
+    Later("backup", "keeping", "Copy the ledger into FILE, and verify the copy."),
+    Later("restore", "keeping", "Put a backup in the ledger's place, while no daemon runs."),
+    Later("verify", "checking", "Replay the ledger and check it."),
+    Later("config", "checking", "Show the config, and where each value comes from."),
+    Later("doctor", "checking", "Look at what clew needs, and how to mend what does not work."),
+    Later("demo", "demo", "Show the main job on a sample goal; it needs no LLM."),
+    Later("service", "daemon", "Run the daemon by systemd, as a service of this user."),
+    Later("playbook", "playbook", "What was learned across goals."),
+]
 
-def application() -> typer.Typer:
-    """Build the command line."""
-    app = typer.Typer(
-        name="clew",
-        help="Supervise LLM agents: record every step, restart at the same one, refuse loops.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon is running.",
-        context_settings={"help_option_names": ["-h", "--help"]},
-        rich_markup_mode=None,  # plain help is the same everywhere, and at once
-        pretty_exceptions_enable=False,
-    )
-    app.callback(invoke_without_command=True)(_root)
-    for family in (daemon, submit, goals, steering, logs, playbook, keeping, checking, demo):
-        family.register(app)
-    return app
+
+def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from clew_daemon import VERSION
+
+        print(f"clew {VERSION}")
+        context.exit()
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        print(f"clew {version('clew')}")
-        raise typer.Exit
-
-
-def _root(
-    context: typer.Context,
-    home: Annotated[
-        Path | None,
-        typer.Option(help="Put everything under this folder (also: CLEW_HOME).", metavar="DIR"),
-    ] = None,
-    version: Annotated[  # noqa: ARG001 - acted upon by its callback
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
+@click.group(
+    "clew",
+    cls=Commands,
+    commands=COMMANDS,
+    invoke_without_command=True,
+    help="Supervise LLM agents: record every step, restart at the same one, refuse loops.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon is running.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option(
+    "--home",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Put everything under this folder (also: CLEW_HOME).",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version.",
+)
+@install_completion
+@show_completion
+@click.pass_context
+def clew(context: click.Context, home: Path | None) -> None:
+    """Know which clew is meant; the command does the rest."""
     context.obj = Where.of(home, os.environ)
     if context.invoked_subcommand is None:
         print(context.get_help())

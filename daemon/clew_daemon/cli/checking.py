@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path  # noqa: TC003 - typer reads annotations when it runs
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from clew_daemon.cli.arguments import Json, here
+from clew_daemon.cli import arguments
 from clew_daemon.cli.errors import EXIT_FAILED, CliError
 
 if TYPE_CHECKING:
     from clew_daemon.cli.doctor import Finding
+    from clew_daemon.cli.where import Where
     from clew_shared.settings import Loaded
 
 _FINDING_STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this family."""
-    app.command()(verify)
-    app.command()(config)
-    app.command()(doctor)
-
-
-def verify(context: typer.Context, as_json: Json = False) -> None:
+@click.command()
+@arguments.as_json
+@click.pass_obj
+def verify(where: Where, as_json: bool) -> None:
     """Replay the ledger and check it; exit 1 with the first fault, if there is one."""
     from clew_daemon.cli.output import print_json, print_lines
     from clew_daemon.cli.printable import clean
     from clew_daemon.cli.replay import checked
 
-    where = here(context)
     report = checked(where.ledger, where.places.state)
     if as_json:
         print_json(report)
@@ -44,29 +40,30 @@ def verify(context: typer.Context, as_json: Json = False) -> None:
         of = "" if not fault["goal"] else f" of {fault['goal']}"
         print_lines([[("fault", "bold red"), (clean(f"{at}{of}: {fault['message']}"), "")]])
     if not report["ok"]:
-        raise typer.Exit(EXIT_FAILED)
+        raise click.exceptions.Exit(EXIT_FAILED)
 
 
-def config(
-    context: typer.Context,
-    check: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Check this file, and tell all its faults."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
+@click.command()
+@click.option(
+    "--check",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Check this file, and tell all its faults.",
+)
+@arguments.as_json
+@click.pass_obj
+def config(where: Where, check: Path | None, as_json: bool) -> None:
     """Show the config that is in force, and where each value comes from."""
     from clew_daemon.cli.output import print_json
     from clew_shared.settings import SettingsError, flatten, load
 
-    where = here(context)
     try:
         loaded = where.loaded if check is None else load(_text(check), {}, str(check))
     except SettingsError as error:
         if not as_json:
             raise CliError(f"{len(error.faults)} to mend:\n{error}") from None
         print_json({"faults": [{"place": f.place, "message": f.message} for f in error.faults]})
-        raise typer.Exit(EXIT_FAILED) from None
+        raise click.exceptions.Exit(EXIT_FAILED) from None
     if as_json:
         values = flatten(loaded.settings).items()
         keys = {key: {"value": value, "source": loaded.sources.get(key)} for key, value in values}
@@ -77,19 +74,22 @@ def config(
         _show_config(loaded)
 
 
-def doctor(context: typer.Context, as_json: Json = False) -> None:
+@click.command()
+@arguments.as_json
+@click.pass_obj
+def doctor(where: Where, as_json: bool) -> None:
     """Look at what clew needs: what works, what does not, how to mend it; exit 1 if any fails."""
     from clew_daemon.cli.doctor import examine
     from clew_daemon.cli.output import print_json
 
-    findings = examine(here(context))
+    findings = examine(where)
     failed = any(finding.level == "fail" for finding in findings)
     if as_json:
         print_json({"ok": not failed, "checks": [finding.as_dict() for finding in findings]})
     else:
         _show_findings(findings)
     if failed:
-        raise typer.Exit(EXIT_FAILED)
+        raise click.exceptions.Exit(EXIT_FAILED)
 
 
 def _show_config(loaded: Loaded) -> None:

@@ -6,34 +6,25 @@ import gc
 import sys
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from clew_daemon.cli.arguments import here
 from clew_daemon.cli.errors import EXIT_CONFIG, EXIT_FAILED, CliError
 
 if TYPE_CHECKING:
+    from clew_daemon.cli.where import Where
     from clew_daemon.units import Installed
 
 GC_USUAL = (700, 10, 10)
 
-service = typer.Typer(help="Run the daemon by systemd, as a service of this user.")
 
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this family."""
-    app.command()(run)
-    service.command()(install)
-    service.command()(uninstall)
-    app.add_typer(service, name="service", no_args_is_help=False)
-
-
-def run(context: typer.Context) -> None:
+@click.command()
+@click.pass_obj
+def run(where: Where) -> None:
     """Run the daemon in the foreground, as systemd does.
 
     SIGTERM or SIGINT stops it, SIGHUP reads the config again. Exit code 78: the config cannot be
     used, and all its faults are on stderr; another start with it would change nothing.
     """
-    where = here(context)
     from clew_shared.settings import SettingsError, places
 
     try:
@@ -44,29 +35,37 @@ def run(context: typer.Context) -> None:
 
     gc.set_threshold(*GC_USUAL)
     found = places(where.env, where.home, loaded.settings)
-    raise typer.Exit(run_daemon(found, loaded))
+    raise click.exceptions.Exit(run_daemon(found, loaded))
 
 
-def install(context: typer.Context) -> None:
+@click.group(no_args_is_help=False)
+def service() -> None:
+    """Run the daemon by systemd, as a service of this user."""
+
+
+@service.command()
+@click.pass_obj
+def install(where: Where) -> None:
     """Write and enable the systemd user unit for this clew."""
     from clew_daemon import units
 
-    where = here(context)
     grace_s = where.settings.restart.stop_grace_s
     _report(units.install(_program(), home=where.home, stop_grace_s=grace_s, env=where.env))
 
 
-def uninstall(context: typer.Context) -> None:
+@service.command()
+@click.pass_obj
+def uninstall(where: Where) -> None:
     """Stop, disable and remove the systemd user unit."""
     from clew_daemon import units
 
-    _report(units.uninstall(env=here(context).env))
+    _report(units.uninstall(env=where.env))
 
 
 def _report(done: Installed) -> None:
     print("\n".join(done.messages))
     if not done.ok:
-        raise typer.Exit(EXIT_FAILED)
+        raise click.exceptions.Exit(EXIT_FAILED)
 
 
 def _program() -> str:

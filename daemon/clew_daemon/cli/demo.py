@@ -15,9 +15,9 @@ import tempfile
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from clew_daemon.cli.errors import EXIT_FAILED, CliError
 
@@ -36,24 +36,17 @@ LOG_LINES_SHOWN = 5
 EXIT_TERMINATED = 128 + signal.SIGTERM
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this family."""
-    app.command()(demo)
-
-
-def demo(
-    chaos: Annotated[
-        bool, typer.Option("--chaos", help="Kill the workers several times on the way.")
-    ] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the throw-away home.")] = False,
-) -> None:
+@click.command()
+@click.option("--chaos", is_flag=True, help="Kill the workers several times on the way.")
+@click.option("--keep", is_flag=True, help="Keep the throw-away home.")
+def demo(chaos: bool, keep: bool) -> None:
     """Show the main job on a sample goal; it needs no LLM, and leaves nothing behind."""
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED)
     )  # the daemon is ours to stop
     home = Path(tempfile.mkdtemp(prefix="clew-demo-"))
     try:
-        raise typer.Exit(0 if _played(home, chaos=chaos) else EXIT_FAILED)
+        raise click.exceptions.Exit(0 if _played(home, chaos=chaos) else EXIT_FAILED)
     finally:
         if keep:
             print(f"kept: {home} (look at it with `clew --home {home} status`)")

@@ -30,7 +30,7 @@ def tell(message: str) -> None:
 
 
 def told(error: Exception) -> str | None:
-    """Give the words of an error that typer or the system raised, if it is one.
+    """Give the words of an error that click or the system raised, if it is one.
 
     None is for an error that nobody expected: its traceback is worth more than a sentence.
     """
@@ -39,7 +39,7 @@ def told(error: Exception) -> str | None:
         return f"{error.strerror or error}{name}"
     words = getattr(error, "format_message", None)
     if words is None:
-        return "nothing done" if type(error).__name__ == "Abort" else None
+        return None
     context = getattr(error, "ctx", None)
     path = getattr(context, "command_path", "clew")
     return f"{words()}\nSee `{path} --help`."

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from clew_daemon.cli.arguments import Goal, Json, OptionalGoal, here
+from clew_daemon.cli import arguments
 
 if TYPE_CHECKING:
     from clew_daemon.cli.output import Line
@@ -20,20 +20,15 @@ LINE_CHARS = 500
 DAEMON_KEYS = ("pid", "version", "uptime_s", "ready")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this family."""
-    app.command()(status)
-    app.command()(history)
-    app.command()(loops)
-    app.command()(context)
-
-
-def status(context: typer.Context, goal: OptionalGoal = None, as_json: Json = False) -> None:
+@click.command()
+@arguments.optional_goal
+@arguments.as_json
+@click.pass_obj
+def status(where: Where, goal: str | None, as_json: bool) -> None:
     """Show all goals, or one goal's tree with its progress."""
     from clew_daemon.cli import tree
     from clew_daemon.cli.output import print_json, print_lines
 
-    where = here(context)
     view = _one(where, goal) if goal is not None else _all(where)
     daemon = view["daemon"]
     if as_json:
@@ -44,29 +39,28 @@ def status(context: typer.Context, goal: OptionalGoal = None, as_json: Json = Fa
     print_lines([tree.daemon_line(daemon), *lines])
 
 
-def history(
-    context: typer.Context,
-    goal: Goal,
-    iterations: Annotated[
-        bool,
-        typer.Option(
-            "--iterations", help="The iteration records: each turn's calls and what was found."
-        ),
-    ] = False,
-    as_json: Json = False,
-) -> None:
+@click.command()
+@arguments.goal
+@click.option(
+    "--iterations",
+    is_flag=True,
+    help="The iteration records: each turn's calls and what was found.",
+)
+@arguments.as_json
+@click.pass_obj
+def history(where: Where, goal: str, iterations: bool, as_json: bool) -> None:
     """Show a goal's actions, oldest first."""
     from clew_daemon.cli.output import columns, print_json, print_lines
 
     if iterations:
-        name, records = _reflected(here(context), goal)
+        name, records = _reflected(where, goal)
         shown = {"goal": name, "iterations": records}
         rows, none = (
             [row for record in records for row in _record_rows(record)],
             "no iterations yet",
         )
     else:
-        name, actions, _ = _recorded(here(context), goal)
+        name, actions, _ = _recorded(where, goal)
         shown = {"goal": name, "actions": actions}
         rows, none = [_action_row(action) for action in actions], "no actions yet"
     if as_json:
@@ -75,12 +69,15 @@ def history(
         print_lines(columns(rows) or [[(none, "dim")]])
 
 
-def loops(context: typer.Context, goal: OptionalGoal = None, as_json: Json = False) -> None:
+@click.command()
+@arguments.optional_goal
+@arguments.as_json
+@click.pass_obj
+def loops(where: Where, goal: str | None, as_json: bool) -> None:
     """Show the loops that were detected, with the evidence."""
     from clew_daemon.cli.output import print_json, print_lines
     from clew_daemon.cli.record import goal_ids
 
-    where = here(context)
     names = goal_ids(where) if goal is None else [goal]
     found: list[dict[str, Any]] = []
     for name in names:
@@ -95,17 +92,17 @@ def loops(context: typer.Context, goal: OptionalGoal = None, as_json: Json = Fal
         print_lines(line for entry in found for line in _loop_lines(entry))
 
 
-def context(
-    context: typer.Context,
-    goal: Goal,
-    compact: Annotated[
-        bool, typer.Option("--compact", help="The need-to-know text instead of the prompt.")
-    ] = False,
-    max_chars: Annotated[
-        int | None, typer.Option(min=200, help="With --compact: at most so many characters.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
+@click.command()
+@arguments.goal
+@click.option("--compact", is_flag=True, help="The need-to-know text instead of the prompt.")
+@click.option(
+    "--max-chars",
+    type=click.IntRange(200),
+    help="With --compact: at most so many characters.",
+)
+@arguments.as_json
+@click.pass_obj
+def context(where: Where, goal: str, compact: bool, max_chars: int | None, as_json: bool) -> None:
     """Show exactly what the agent's LLM would be shown now, block by block, with its size."""
     from clew_daemon.cli.output import print_json, print_lines
     from clew_daemon.cli.printable import clean
@@ -113,7 +110,6 @@ def context(
     from clew_daemon.cli.record import named, state
     from clew_shared.compact import compact_context
 
-    where = here(context)
     name = named(where, goal)
     limit = max_chars or where.settings.context.max_chars
     text = compact_context(state(where, name), limit)

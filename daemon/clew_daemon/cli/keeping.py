@@ -9,12 +9,12 @@ import os
 import sys
 import time
 from contextlib import contextmanager, suppress
-from pathlib import Path  # noqa: TC003 - typer reads annotations when it runs
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from clew_daemon.cli.arguments import Json, here
+from clew_daemon.cli import arguments
 from clew_daemon.cli.errors import CliError
 from clew_shared.durable import sync
 
@@ -28,30 +28,27 @@ TELL_EVERY_S = 0.2
 MB = 1 << 20
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this family."""
-    app.command()(backup)
-    app.command()(restore)
-
-
-def backup(
-    context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes.")],
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace FILE if it is there already.")
-    ] = False,
-    deadline_s: Annotated[
-        float,
-        typer.Option(
-            "--deadline", metavar="SECONDS", min=1, help="Give up a copy that takes longer."
-        ),
-    ] = DEADLINE_S,
-    as_json: Json = False,
-) -> None:
+@click.command()
+@click.argument(
+    "file", metavar="FILE", type=click.Path(path_type=Path), help="Where the copy goes."
+)
+@click.option("--force", is_flag=True, help="Replace FILE if it is there already.")
+@click.option(
+    "--deadline",
+    "deadline_s",
+    metavar="SECONDS",
+    type=click.FloatRange(1),
+    default=DEADLINE_S,
+    show_default=True,
+    help="Give up a copy that takes longer.",
+)
+@arguments.as_json
+@click.pass_obj
+def backup(where: Where, file: Path, force: bool, deadline_s: float, as_json: bool) -> None:
     """Copy the ledger into FILE, beside a running daemon or without one, and verify the copy."""
     from clew_daemon.cli.output import print_json
 
-    ledger = here(context).ledger
+    ledger = where.ledger
     _may_be_written(file, ledger, force=force)
     part = file.absolute().with_name(f".{file.name}.{os.getpid()}.part")
     with removed(part):
@@ -64,16 +61,17 @@ def backup(
         print(f"{file}: {_holding(found)}, {size / MB:.1f} MB; verified")
 
 
-def restore(
-    context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup of a ledger.")],
-    as_json: Json = False,
-) -> None:
+@click.command()
+@click.argument(
+    "file", metavar="FILE", type=click.Path(path_type=Path), help="A backup of a ledger."
+)
+@arguments.as_json
+@click.pass_obj
+def restore(where: Where, file: Path, as_json: bool) -> None:
     """Put a backup in the ledger's place, while no daemon runs; the present ledger is kept aside."""
     from clew_daemon.cli.output import print_json
     from clew_daemon.cli.restoring import lacking, put_in_place, republish
 
-    where = here(context)
     ledger = where.ledger
     if ledger.exists() and file.exists() and ledger.samefile(file):
         raise CliError(f"{file} is the ledger itself; name a backup of it")

@@ -9,11 +9,11 @@ import json
 import os
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from clew_daemon.cli.arguments import Json, OptionalGoal, here
+from clew_daemon.cli import arguments
 from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.printable import clean, short
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clew_daemon.cli.output import Line
+    from clew_daemon.cli.where import Where
 
 POLL_S = 0.2
 LINES_MAX = 100_000
@@ -30,27 +31,24 @@ _LEVEL_STYLE = {"debug": "dim", "warning": "yellow", "error": "bold red", "criti
 _HEAD_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this family."""
-    app.command()(logs)
-
-
-def logs(
-    context: typer.Context,
-    goal: OptionalGoal = None,
-    follow: Annotated[
-        bool, typer.Option("-f", "--follow", help="Go on with what is added, until Ctrl-C.")
-    ] = False,
-    lines: Annotated[
-        int, typer.Option("-n", "--lines", min=0, max=LINES_MAX, help="So many of the last lines.")
-    ] = 100,
-    as_json: Json = False,
-) -> None:
+@click.command()
+@arguments.optional_goal
+@click.option("-f", "--follow", is_flag=True, help="Go on with what is added, until Ctrl-C.")
+@click.option(
+    "-n",
+    "--lines",
+    type=click.IntRange(0, LINES_MAX),
+    default=100,
+    show_default=True,
+    help="So many of the last lines.",
+)
+@arguments.as_json
+@click.pass_obj
+def logs(where: Where, goal: str | None, follow: bool, lines: int, as_json: bool) -> None:
     """Show the log: pretty on a terminal, JSON lines otherwise; one document with --json."""
     if as_json and follow:
-        raise typer.BadParameter("what is followed never becomes one document: leave out --json")
-    where = here(context)
-    name = None if goal is None else _named(context, goal)
+        raise click.BadParameter("what is followed never becomes one document: leave out --json")
+    name = None if goal is None else _named(where, goal)
     if not where.log_file.exists() and not follow:
         raise CliError(
             f"there is no log at {where.log_file}: no daemon has run here, or [log] file names "
@@ -124,10 +122,10 @@ def _opened(path: Path) -> Any:
         return None
 
 
-def _named(context: typer.Context, goal: str) -> str:
+def _named(where: Where, goal: str) -> str:
     from clew_daemon.cli.record import named
 
-    return named(here(context), goal)
+    return named(where, goal)
 
 
 def _wanted(lines: Iterable[bytes], goal: str | None) -> list[dict[str, Any]]:

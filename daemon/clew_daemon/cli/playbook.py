@@ -6,14 +6,14 @@ Reading goes to the ledger, with or without a daemon; changing asks the daemon.
 from __future__ import annotations
 
 import sys
-from enum import Enum
-from pathlib import Path  # noqa: TC003 - typer reads annotations when it runs
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from clew_daemon.cli.arguments import Json, here
+from clew_daemon.cli import arguments
 from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.later import Commands
 from clew_daemon.cli.printable import clean, short
 
 if TYPE_CHECKING:
@@ -27,39 +27,27 @@ IMPORT_BYTES_MAX = 16 << 20
 SENT_AT_ONCE = 100
 
 
-class Form(str, Enum):  # noqa: UP042 - typer shows its values
-    """How a playbook is written."""
-
-    json = "json"
-    markdown = "markdown"
+_bullet_id = click.argument("bullet_id", metavar="ID", help="A strategy's id, such as fil-00042.")
 
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="A strategy's id, such as fil-00042.")]
-Archived = Annotated[bool, typer.Option("--archived", help="Also what was removed or pruned.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this family."""
-    family = typer.Typer(help="What was learned across goals.", invoke_without_command=True)
-    family.callback()(_playbook)
-    family.command("list")(list_)
-    for command in (show, remove, restore, prune, export):
-        family.command()(command)
-    family.command("import")(import_)
-    app.add_typer(family, name="playbook", no_args_is_help=False)
-
-
-def _playbook(context: typer.Context) -> None:
+@click.group(cls=Commands, invoke_without_command=True)
+@click.pass_context
+def playbook(context: click.Context) -> None:
+    """What was learned across goals."""  # noqa: D401 - a heading of the help
     if context.invoked_subcommand is None:
-        list_(context)
+        context.invoke(list_)
 
 
-def list_(context: typer.Context, archived: Archived = False, as_json: Json = False) -> None:
+@playbook.command("list")
+@click.option("--archived", is_flag=True, help="Also what was removed or pruned.")
+@arguments.as_json
+@click.pass_obj
+def list_(where: Where, archived: bool, as_json: bool) -> None:
     """List the strategies by section, with their counts; contradictions are named."""
     from clew_daemon.cli.output import print_json, print_lines
     from clew_shared.playbook.text import render
 
-    playbook = _playbook_of(here(context))
+    playbook = _playbook_of(where)
     put_away = playbook.archived() if archived else []
     if as_json:
         print_json(
@@ -78,11 +66,14 @@ def list_(context: typer.Context, archived: Archived = False, as_json: Json = Fa
     )
 
 
-def show(context: typer.Context, bullet_id: Id, as_json: Json = False) -> None:
+@playbook.command()
+@_bullet_id
+@arguments.as_json
+@click.pass_obj
+def show(where: Where, bullet_id: str, as_json: bool) -> None:
     """Show one strategy: where it came from, and what spoke for and against it."""
     from clew_daemon.cli.output import print_json, print_lines
 
-    where = here(context)
     view = _view(where, bullet_id)
     if as_json:
         print_json(view)
@@ -90,30 +81,37 @@ def show(context: typer.Context, bullet_id: Id, as_json: Json = False) -> None:
         print_lines(_lines(view))
 
 
-def remove(context: typer.Context, bullet_id: Id) -> None:
+@playbook.command()
+@_bullet_id
+@click.pass_obj
+def remove(where: Where, bullet_id: str) -> None:
     """Put a strategy into the archive; no agent is shown it any more."""
-    _asked(context, "playbook_remove", id=bullet_id)
+    _asked(where, "playbook_remove", id=bullet_id)
     print(f"{clean(bullet_id)}: removed; `clew playbook restore {clean(bullet_id)}` takes it back")
 
 
-def restore(context: typer.Context, bullet_id: Id) -> None:
+@playbook.command()
+@_bullet_id
+@click.pass_obj
+def restore(where: Where, bullet_id: str) -> None:
     """Take a strategy out of the archive."""
-    _asked(context, "playbook_restore", id=bullet_id)
+    _asked(where, "playbook_restore", id=bullet_id)
     print(f"{clean(bullet_id)}: restored")
 
 
-def prune(
-    context: typer.Context,
-    below: Annotated[
-        float | None,
-        typer.Option(min=-1, max=1, help="A score; without, `[playbook] prune_below`."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
+@playbook.command()
+@click.option(
+    "--below",
+    type=click.FloatRange(-1, 1),
+    help="A score; without, `[playbook] prune_below`.",
+)
+@arguments.as_json
+@click.pass_obj
+def prune(where: Where, below: float | None, as_json: bool) -> None:
     """Archive every strategy whose score, (helpful - harmful) / uses, is below a threshold."""
     from clew_daemon.cli.output import print_json
 
-    answer = _asked(context, "playbook_prune", below=below)
+    answer = _asked(where, "playbook_prune", below=below)
     if as_json:
         print_json(answer)
         return
@@ -123,33 +121,44 @@ def prune(
         print(f"no strategy scores below {answer['below']:g}")
 
 
-def export(
-    context: typer.Context,
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Where to; stdout without.")
-    ] = None,
-    form: Annotated[
-        Form | None,
-        typer.Option("--format", help="Without: markdown for *.md, json for all else."),
-    ] = None,
-) -> None:
+@playbook.command()
+@click.argument(
+    "file",
+    metavar="[FILE]",
+    required=False,
+    type=click.Path(path_type=Path),
+    help="Where to; stdout without.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "markdown"]),
+    help="Without: markdown for *.md, json for all else.",
+)
+@click.pass_obj
+def export(where: Where, file: Path | None, form: str | None) -> None:
     """Write the playbook for another home, a program or a person."""
     from clew_shared.playbook.exchange import exported
 
     is_markdown = file is not None and file.suffix.casefold() in (".md", ".markdown")
-    form = form or (Form.markdown if is_markdown else Form.json)
-    text = exported(_playbook_of(here(context)), form.value)
+    form = form or ("markdown" if is_markdown else "json")
+    text = exported(_playbook_of(where), form)
     if file is None:
         sys.stdout.write(text)
     else:
         file.write_text(text, encoding="utf-8")
 
 
-def import_(
-    context: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="What was exported, or like it.")],
-    as_json: Json = False,
-) -> None:
+@playbook.command("import")
+@click.argument(
+    "file",
+    metavar="FILE|-",
+    type=click.Path(allow_dash=True),
+    help="What was exported, or like it.",
+)
+@arguments.as_json
+@click.pass_obj
+def import_(where: Where, file: str, as_json: bool) -> None:
     """Take in strategies from JSON or Markdown; doing it twice changes nothing more."""
     from clew_daemon.cli.output import print_json
 
@@ -157,7 +166,7 @@ def import_(
     done = {"added": 0, "updated": 0, "known": 0}
     for start in range(0, len(bullets), SENT_AT_ONCE):
         part = [one.to_dict() for one in bullets[start : start + SENT_AT_ONCE]]
-        for name, count in _asked(context, "playbook_import", bullets=part).items():
+        for name, count in _asked(where, "playbook_import", bullets=part).items():
             done[name] += count
     if as_json:
         print_json(done)
@@ -165,10 +174,10 @@ def import_(
         print(f"{done['added']} added, {done['updated']} updated, {done['known']} known already")
 
 
-def _asked(context: typer.Context, method: str, **params: Any) -> Any:
+def _asked(where: Where, method: str, **params: Any) -> Any:
     from clew_daemon.cli.client import call
 
-    return call(here(context).socket, method, **params)
+    return call(where.socket, method, **params)
 
 
 def _read(file: str) -> list[Bullet]:

@@ -5,70 +5,78 @@ Each command asks the control socket once; the daemon decides.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from clew_daemon.cli.arguments import Goal, here
+from clew_daemon.cli import arguments
 from clew_daemon.cli.printable import clean, short
 
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this family."""
-    for command in (feedback, unblock, pause, resume, cancel, retry, reload):
-        app.command()(command)
+if TYPE_CHECKING:
+    from clew_daemon.cli.where import Where
 
 
-def feedback(
-    context: typer.Context,
-    goal: Goal,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent shall know.")],
-) -> None:
+@click.command()
+@arguments.goal
+@click.argument("text", metavar="TEXT", help="What the agent shall know.")
+@click.pass_obj
+def feedback(where: Where, goal: str, text: str) -> None:
     """Tell the agent something; a blocked goal goes on with it."""
-    _ask(context, "feedback", goal, text=text)
+    _ask(where, "feedback", goal, text=text)
 
 
-def unblock(
-    context: typer.Context,
-    goal: Goal,
-    signature: Annotated[
-        str, typer.Argument(metavar="SIGNATURE", help="The refused action, or its beginning.")
-    ],
-) -> None:
+@click.command()
+@arguments.goal
+@click.argument("signature", metavar="SIGNATURE", help="The refused action, or its beginning.")
+@click.pass_obj
+def unblock(where: Where, goal: str, signature: str) -> None:
     """Lift the block of an action (see `clew status GOAL`)."""
-    where = here(context)
     from clew_daemon.cli.client import call
 
-    name = _resolved(context, goal)
+    name = _resolved(where, goal)
     blocked = call(where.socket, "status", goal=name)["goal"]["blocked_actions"]
     _told(call(where.socket, "unblock", goal=name, signature=_meant(signature, blocked)))
 
 
-def pause(context: typer.Context, goal: Goal) -> None:
+@click.command()
+@arguments.goal
+@click.pass_obj
+def pause(where: Where, goal: str) -> None:
     """Stop work on a goal until `clew resume`."""
-    _ask(context, "pause", goal)
+    _ask(where, "pause", goal)
 
 
-def resume(context: typer.Context, goal: Goal) -> None:
+@click.command()
+@arguments.goal
+@click.pass_obj
+def resume(where: Where, goal: str) -> None:
     """Go on with a goal that was paused or waits."""
-    _ask(context, "resume", goal)
+    _ask(where, "resume", goal)
 
 
-def cancel(context: typer.Context, goal: Goal) -> None:
+@click.command()
+@arguments.goal
+@click.pass_obj
+def cancel(where: Where, goal: str) -> None:
     """End a goal for good."""
-    _ask(context, "cancel", goal)
+    _ask(where, "cancel", goal)
 
 
-def retry(context: typer.Context, goal: Goal) -> None:
+@click.command()
+@arguments.goal
+@click.pass_obj
+def retry(where: Where, goal: str) -> None:
     """Start again with a goal that failed, was cancelled or is blocked."""
-    _ask(context, "retry", goal)
+    _ask(where, "retry", goal)
 
 
-def reload(context: typer.Context) -> None:
+@click.command()
+@click.pass_obj
+def reload(where: Where) -> None:
     """Read the config again, as SIGHUP does, and show what changed or why it was refused."""
     from clew_daemon.cli.client import call
 
-    changes = call(here(context).socket, "reload")["changes"]
+    changes = call(where.socket, "reload")["changes"]
     if not changes:
         print("nothing changed")
     for change in changes:
@@ -77,22 +85,21 @@ def reload(context: typer.Context) -> None:
         print(f"{clean(change['key'])}: {old} -> {new}{when}")
 
 
-def _ask(context: typer.Context, method: str, goal: str, **params: str) -> None:
+def _ask(where: Where, method: str, goal: str, **params: str) -> None:
     from clew_daemon.cli.client import call
 
-    _told(call(here(context).socket, method, goal=_resolved(context, goal), **params))
+    _told(call(where.socket, method, goal=_resolved(where, goal), **params))
 
 
 def _told(answer: dict[str, Any]) -> None:
     print(f"{clean(answer['id'])}: {clean(answer['status'])}")
 
 
-def _resolved(context: typer.Context, goal: str) -> str:
+def _resolved(where: Where, goal: str) -> str:
     """Return the goal's whole id; without a daemon that comes before a wrong name."""
     from clew_daemon.cli.client import call
     from clew_daemon.cli.record import named
 
-    where = here(context)
     call(where.socket, "ping")
     return named(where, goal)
 

@@ -11,11 +11,10 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from clew_daemon.cli.arguments import here
 from clew_daemon.cli.errors import EXIT_FAILED, CliError
 from clew_daemon.cli.printable import clean, short
 from clew_shared.durable import sync
@@ -29,24 +28,19 @@ GOAL_BYTES_MAX = 1 << 20
 SUFFIXES = (".md", ".txt")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this family."""
-    app.command()(submit)
-
-
-def submit(
-    context: typer.Context,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE|-", help="A goal file; - reads it from stdin.")
-    ],
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Show progress; exit 0 or 1 with the goal.")
-    ] = False,
-) -> None:
+@click.command()
+@click.argument(
+    "file",
+    metavar="FILE|-",
+    type=click.Path(allow_dash=True),
+    help="A goal file; - reads it from stdin.",
+)
+@click.option("--wait", is_flag=True, help="Show progress; exit 0 or 1 with the goal.")
+@click.pass_obj
+def submit(where: Where, file: str, wait: bool) -> None:
     """Drop a goal into the inbox, in one piece."""
     from clew_daemon.cli.client import ask, call
 
-    where = here(context)
     name, raw = _source(file)
     _validate(where, name, raw)
     if wait:
@@ -60,12 +54,12 @@ def submit(
     goal = accepted(where, dropped, known)
     if goal is None:
         print(f"dropped as {dropped}\nit waits in the inbox: see `clew status` and `clew logs`")
-        raise typer.Exit(EXIT_FAILED if wait else 0)
+        raise click.exceptions.Exit(EXIT_FAILED if wait else 0)
     print(goal, flush=True)
     if wait:
         from clew_daemon.cli.watching import watch
 
-        raise typer.Exit(0 if watch(where, [goal]) else EXIT_FAILED)
+        raise click.exceptions.Exit(0 if watch(where, [goal]) else EXIT_FAILED)
 
 
 def drop(inbox: Path, name: str, raw: bytes) -> Path:

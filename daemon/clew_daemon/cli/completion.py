@@ -1,0 +1,86 @@
+"""The shell's completion: its script printed or installed, and its questions answered.
+
+What may stand where is said by the commands' own declarations; the scripts are click's.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from clew_daemon.cli.errors import CliError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+VARIABLE = "_CLEW_COMPLETE"
+_SCRIPTS = {
+    "bash": (".bash_completions/clew.sh", ".bashrc", "source '{script}'"),
+    "zsh": (".zfunc/_clew", ".zshrc", "fpath+=~/.zfunc; autoload -Uz compinit; compinit"),
+    "fish": (".config/fish/completions/clew.fish", "", ""),
+}
+"""For each shell: where its script goes, and the line that its start-up file needs, if it needs one."""
+
+
+def answered(command: click.Command) -> int | None:
+    """Answer a shell that asks by the environment; the exit code, None where none asks."""
+    asked = os.environ.get(VARIABLE)
+    if not asked:
+        return None
+    from click.shell_completion import shell_complete
+
+    return shell_complete(command, {}, "clew", VARIABLE, asked)
+
+
+def _script(command: click.Command) -> tuple[str, str]:
+    """Give this user's shell and the script for it."""
+    from click.shell_completion import get_completion_class
+
+    shell = Path(os.environ.get("SHELL", "bash")).name
+    if shell not in _SCRIPTS or (kind := get_completion_class(shell)) is None:
+        known = ", ".join(_SCRIPTS)
+        raise CliError(f"there is no completion for {shell!r} ($SHELL), only for {known}")
+    return shell, kind(command, {}, "clew", VARIABLE).source()
+
+
+def _show(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        print(_script(context.command)[1])
+        context.exit()
+
+
+def _install(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if not wanted or context.resilient_parsing:
+        return
+    shell, script = _script(context.command)
+    place, start_up, line = _SCRIPTS[shell]
+    path = Path.home() / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(script, encoding="utf-8")
+    if start_up:
+        _have(Path.home() / start_up, line.format(script=path))
+    print(f"completion for {shell} is in {path}; it begins with the next shell")
+    context.exit()
+
+
+def _have(file: Path, line: str) -> None:
+    """See that a line stands in a file, once."""
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    if line not in text.splitlines():
+        with file.open("a", encoding="utf-8") as opened:
+            opened.write(f"{'' if text.endswith(chr(10)) or not text else chr(10)}{line}\n")
+
+
+def _option(
+    name: str, act: Callable[[click.Context, click.Parameter, bool], None], told: str
+) -> Callable[[click.decorators.FC], click.decorators.FC]:
+    return click.option(
+        name, is_flag=True, is_eager=True, expose_value=False, callback=act, help=told
+    )
+
+
+install_completion = _option("--install-completion", _install, "Install completion for this shell.")
+show_completion = _option("--show-completion", _show, "Print the completion for this shell.")
