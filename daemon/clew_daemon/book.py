@@ -18,7 +18,7 @@ from clew_shared import events as ev
 from clew_shared.core import Core, Recorded
 from clew_shared.ledger import Entry, Ledger
 from clew_shared.settings import RunbookAgent
-from clew_shared.state import STATE_VERSION, State, outline, pack
+from clew_shared.state import STATE_VERSION, State, dump, outline, packed
 
 if TYPE_CHECKING:
     from clew_shared.settings import Settings
@@ -37,11 +37,16 @@ class Book:
         self._commits: dict[str, asyncio.Future[None]] = {}
         self._heard: deque[tuple[str, list[Recorded]]] = deque()
         self._last = ledger.last_seq()
-        self._since_snapshot: dict[str, int] = {}
         self._snapshots = ledger.snapshots(STATE_VERSION)
+        self._keeping = (
+            asyncio.Lock()
+        )  # one after the other: an older one never replaces a newer one
         self.outlined: set[str] = set()  # settled goals, of which only the outline is in memory
         self.cores: dict[str, Core] = {
             goal: self._core(state) for goal, state in load_states(ledger, self._kept).items()
+        }
+        self._since_snapshot = {  # what was replayed counts, or daemons that die early would never keep one
+            goal: core.state.seq - self._snapshots.get(goal, 0) for goal, core in self.cores.items()
         }
         self.gone = set(ledger.purged())
         self.identities = {  # of accepted drops, and what goal each is
@@ -230,11 +235,15 @@ class Book:
     def _keep(self, core: Core) -> None:
         state = core.state
         self._snapshots[state.goal_id] = state.seq
-        task = asyncio.ensure_future(
-            self.ledger.snapshot(state.goal_id, state.seq, STATE_VERSION, pack(state))
-        )
+        keeping = self._kept_packed(state.goal_id, state.seq, dump(state))
+        task = asyncio.ensure_future(keeping)
         self._tasks.add(task)
         task.add_done_callback(self._written)
+
+    async def _kept_packed(self, goal: str, seq: int, dumped: bytes) -> None:
+        async with self._keeping:
+            state = await asyncio.to_thread(packed, dumped)
+            await self.ledger.snapshot(goal, seq, STATE_VERSION, state)
 
     def _written(self, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from clew_shared.ledger import Row
 
-SNAPSHOT_EVERY = 500
+SNAPSHOT_EVERY = 1_000
 """Events of a goal between two snapshots: what a start replays at the most."""
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew_shared.forgetting import count, let_go
 from clew_shared.model import ACTIONS_KEPT, Action, Result, Subtask
 from clew_shared.moment import iso
 from clew_shared.progress import WRITE_ONLY_TOOLS, is_wait
@@ -66,10 +67,6 @@ def _keep(state: State, action: Action) -> None:
     del subtask.actions[:-ACTIONS_KEPT]
 
 
-def _count(counts: dict[str, int], key: str) -> None:
-    counts[key] = counts.get(key, 0) + 1
-
-
 def action_allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:
     state.in_flight[seq] = InFlight(seq, e.signature, _action(state, e, seq, ""))
     state.proposed = True
@@ -77,7 +74,8 @@ def action_allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:
     state.attention.thoughts_without_tools = 0
     if e.signature not in state.scope.loop_counts:
         state.attention.theme = Streak()  # what leads to something not tried before is work
-    _count(state.scope.loop_counts, e.signature)
+    count(state.scope.loop_counts, e.signature)
+    let_go(state)
 
 
 def action_blocked(state: State, e: ev.ActionBlocked, seq: int) -> None:
@@ -85,11 +83,12 @@ def action_blocked(state: State, e: ev.ActionBlocked, seq: int) -> None:
     state.blocked_total += 1
     state.attention.thoughts_without_tools = 0
     if e.makes_block:
-        _count(state.scope.loop_counts, e.signature)
+        count(state.scope.loop_counts, e.signature)
         where = EVERYWHERE if e.everywhere else state.world
         state.scope.blocks.setdefault(e.signature, {})[where] = e.makes_block
     if e.counts:
         state.blocked_proposals += 1
+    let_go(state)
     if e.done:
         action = _action(state, e, seq, "")
         state.in_flight[seq] = InFlight(seq, e.signature, action)
@@ -106,7 +105,7 @@ def action_interrupted(state: State, e: ev.ActionInterrupted, _seq: int) -> None
     flight.action.result = Result.INTERRUPTED
     _keep(state, flight.action)
     if e.counts:
-        _count(state.scope.crashes, flight.signature)
+        count(state.scope.crashes, flight.signature)
 
 
 def action_finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
@@ -160,7 +159,9 @@ def world_after(state: State, signature: str, e: ev.ActionFinished) -> str:
 def _remember_change(state: State, signature: str, outcome: str) -> None:
     if signature not in state.changes:
         state.novelty += 1
-    state.changes.setdefault(signature, {})[outcome] = Change(state.world, state.novelty)
+    outcomes = state.changes[signature] = state.changes.pop(signature, {})
+    outcomes.pop(outcome, None)
+    outcomes[outcome] = Change(state.world, state.novelty)
 
 
 def makes_progress(scope: Scope, before: str, after: str, told: str) -> bool:
@@ -188,10 +189,10 @@ def _learn(state: State, action: Action, signature: str, e: ev.ActionFinished, b
     progress = makes_progress(scope, before, after, told)
     writer = action.name in WRITE_ONLY_TOOLS or signature in scope.writers
     if changed:
-        _count(scope.writers, signature)
-    _count(scope.worlds, after)
+        count(scope.writers, signature)
+    count(scope.worlds, after)
     if told:
-        _count(scope.outcomes, told)
+        count(scope.outcomes, told)
     idle = (writer or changed) and not progress
     scope.steps.append(Step(signature, progress, idle, e.plain))
     del scope.steps[:-STEPS_KEPT]
@@ -212,7 +213,7 @@ def _tally(
     scope: Scope, signature: str, world: str, action: Action, e: ev.ActionFinished, *, reading: bool
 ) -> None:
     tally = scope.tallies.setdefault(signature, {}).setdefault(world, Tally())
-    _count(tally.counts, e.outcome)
+    count(tally.counts, e.outcome)
     tally.steady = tally.outcome in ("", e.outcome)
     tally.outcome, tally.result, tally.head = e.outcome, e.result, e.head
     tally.seq, tally.soft = action.seq, e.soft
@@ -225,14 +226,14 @@ def _errors(scope: Scope, tool: str, signature: str, e: ev.ActionFinished) -> No
     _streak(scope.tool_errors, tool, what)
     _streak(scope.action_errors, signature, what)
     if what and e.result == Result.ERROR:
-        _count(scope.misuses, f"{tool}:{what}")
+        count(scope.misuses, f"{tool}:{what}")
 
 
 def _streak(streaks: dict[str, Streak], key: str, what: str) -> None:
     if not what:
         streaks.pop(key, None)
         return
-    streak = streaks.setdefault(key, Streak())
+    streak = streaks[key] = streaks.pop(key, Streak())
     streak.count = streak.count + 1 if streak.what == what else 1
     streak.what = what
 

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from clew_shared.events import Prompt, Spec
 from clew_shared.model import Action, Cost, Goal, GoalStatus, Subtask, Task
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 """Snapshots of another version are not read; the ledger is replayed instead."""
 
 STEPS_KEPT = 16
@@ -81,7 +81,7 @@ class Raised:
 
 @dataclass(slots=True)
 class Scope:
-    """What the gate remembers between two ends of a scope; bounded by the actions in it.
+    """What the gate remembers between two ends of a scope, counts in the order of use; `forgetting` bounds it.
 
     `waited` says that the last action only let time pass.
     """
@@ -297,7 +297,12 @@ def load(body: bytes) -> State:
 
 def pack(state: State) -> bytes:
     """Write a state as a snapshot keeps it: `dump`, compressed to about a tenth."""
-    return zlib.compress(dump(state), 1)
+    return packed(dump(state))
+
+
+def packed(dumped: bytes) -> bytes:
+    """Compress what `dump` gave; in a thread of its own it holds nobody up."""
+    return zlib.compress(dumped, 1)
 
 
 def unpack(body: bytes) -> State:

@@ -94,7 +94,7 @@ async def test_the_next_daemon_has_the_outline_and_starts_from_the_snapshot(book
     core = await ended(book)
     whole = dump(core.state)
     book.set_down("a")
-    await written(ledger)
+    await written(book)
     seq, snapshot = ledger.latest_snapshot("a", STATE_VERSION)
     assert (seq, dump(unpack(snapshot))) == (core.state.seq, whole)
     assert len(snapshot) < len(whole) / 5
@@ -107,7 +107,7 @@ async def test_a_purged_goal_leaves_no_snapshot_that_waited_to_be_written(book, 
     await ended(book)
     book.set_down("a")
     await book.forget("a")
-    await written(ledger)
+    await written(book)
     assert ledger.latest_snapshot("a", STATE_VERSION) is None
     assert (ledger.purged(), load_states(ledger)) == (["a"], {})
     assert verify(ledger.path).ok
@@ -126,9 +126,9 @@ async def test_what_was_purged_is_given_back_to_the_disk_piece_by_piece(book, le
     assert verify(ledger.path).ok
 
 
-async def written(ledger):
-    await asyncio.sleep(0)  # a snapshot is queued by a task of its own
-    assert await ledger.sync(60)
+async def written(book):
+    await asyncio.gather(*book._tasks, return_exceptions=True)
+    assert await book.ledger.sync(60)
 
 
 def pages(ledger):

@@ -79,7 +79,7 @@ SELECT seq, goal, n, kind, body, hash, digest FROM events
 """
 TIP_BEFORE = """
 SELECT n, hash FROM (
-  SELECT seq, n, hash FROM events WHERE goal = ?1 AND seq <= ?2
+  SELECT * FROM (SELECT seq, n, hash FROM events WHERE goal = ?1 AND seq <= ?2 ORDER BY seq DESC LIMIT 1)
   UNION ALL SELECT seq, n, hash FROM purged WHERE goal = ?1)
  ORDER BY seq DESC LIMIT 1
 """

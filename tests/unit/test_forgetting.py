@@ -1,0 +1,109 @@
+"""A state stays small however long its goal works, and forgets nothing that a goal of ordinary length needs."""
+
+import pytest
+
+from clew_shared import events as ev
+from clew_shared.core import Core, Report
+from clew_shared.fold import apply, fold
+from clew_shared.forgetting import EVERY, KEPT, WORKED_ON_KEPT
+from clew_shared.settings import Settings
+from clew_shared.state import State, as_dict, dump, load
+
+AT = 1_790_000_000.0
+
+
+def begun(subtasks=1):
+    seqs = iter(range(1, 10**9))
+    core = Core(State(goal_id="a"), Settings().loops, lambda: next(seqs), max_actions=10**9)
+    parts = tuple(ev.PlannedSubtask(description=f"Part {n}") for n in range(subtasks))
+    tasks = (ev.PlannedTask(description="All", subtasks=parts),)
+    core.emit(ev.GoalAccepted(at=AT, goal_id="a", spec=ev.Spec(description="Do"), tasks=tasks))
+    core.emit(ev.GoalStarted(at=AT))
+    core.start(AT)
+    return core
+
+
+def edit(core, n):
+    done = Report("success", f"line {n}", changed=True, world=f"w{n}")
+    return core.record("edit_file", {"path": "a", "line": n}, done, AT)
+
+
+@pytest.fixture(scope="module")
+def long():
+    """A goal that has edited far more often than is remembered."""
+    core = begun()
+    for n in range(2 * KEPT):
+        edit(core, n)
+    return core
+
+
+def test_the_state_of_a_goal_that_works_on_and_on_does_not_grow(long):
+    scope = long.state.scope
+    tallies = sum(map(len, scope.tallies.values()))
+    counted = (scope.worlds, scope.outcomes, scope.loop_counts, scope.writers, long.state.changes)
+    assert max(tallies, *map(len, counted)) < KEPT + EVERY
+    assert long.state.actions_total == 2 * KEPT
+
+
+def test_what_was_done_last_is_still_known_for_what_it_is(long):
+    last = 2 * KEPT - 1
+    assert edit(long, last).allowed
+    assert edit(long, last).reason == "repetition"
+    assert f"w{last}" in long.state.scope.worlds
+    assert "w0" not in long.state.scope.worlds
+
+
+def test_blocks_are_never_forgotten():
+    core = begun()
+    for _ in range(3):
+        said = core.record("run_cmd", {"cmd": "false"}, Report("failure", "no", False, "w"), AT)
+    assert said.reason == "repetition"
+    for n in range(KEPT + EVERY):
+        edit(core, n)
+    core.see_world("w", AT)
+    assert core.propose("run_cmd", {"cmd": "false"}, AT).reason == "blocked_action"
+
+
+def test_a_snapshot_goes_on_as_the_whole_record_does():
+    core, events = begun(), []
+    for n in range(KEPT + 2 * EVERY):
+        edit(core, n % (KEPT + EVERY // 2))
+        events += [(one.seq, one.event) for one in core.take()]
+    whole = fold(events)
+    for cut in (len(events) // 2, len(events) - 7):
+        state = load(dump(fold(events[:cut])))
+        for seq, event in events[cut:]:
+            apply(state, event, seq)
+        assert dump(state) == dump(whole)
+
+
+def test_a_poll_whose_output_always_moves_leaves_few_outcomes():
+    core = begun()
+    for n in range(2 * EVERY):
+        core.record("run_cmd", {"cmd": "date"}, Report("success", f"{n}x", False, "w"), AT)
+    (worlds,) = core.state.scope.tallies.values()
+    assert all(len(tally.counts) < 1.2 * EVERY for tally in worlds.values())
+
+
+def test_claims_that_say_nothing_any_more_are_forgotten():
+    core = begun()
+    for n in range(EVERY - 1):
+        core.record("tool", {"n": n % 2}, Report("success", f"{n}x", changed=True), AT)
+    before = sum(map(len, core.state.changes.values()))
+    core.record("tool", {"n": "another"}, Report("success", "x", changed=True), AT)
+    for n in range(EVERY):
+        core.record("tool", {"n": n % 2}, Report("success", f"{n}y", changed=True), AT)
+    assert sum(map(len, core.state.changes.values())) < before + EVERY
+
+
+def test_only_the_subtasks_that_were_worked_on_last_keep_their_actions():
+    core = begun(2 * WORKED_ON_KEPT)
+    for n in range(2 * WORKED_ON_KEPT):
+        for m in range(EVERY // WORKED_ON_KEPT):
+            edit(core, n * 100 + m)
+        core.complete_subtask(AT, success=True, failure="")
+        core.advance(AT)
+    subtasks = core.state.goal.tasks[0].subtasks
+    assert sum(1 for s in subtasks if s.actions) <= WORKED_ON_KEPT + 1
+    assert all(s.actions_total == EVERY // WORKED_ON_KEPT for s in subtasks)
+    assert as_dict(core.state)["goal"]["tasks"][0]["subtasks"][-1]["actions"]
