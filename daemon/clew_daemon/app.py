@@ -32,6 +32,7 @@ from clew_daemon.folders import FolderError, make
 from clew_daemon.inbox import Dropped, Inbox
 from clew_daemon.inbox import Verdict as Dropping
 from clew_daemon.keys import Keys, scrubbed, take_environment
+from clew_daemon.listing import listed
 from clew_daemon.lock import LockHeld, acquire
 from clew_daemon.lost_record import lost
 from clew_daemon.nursery import Nursery, SpawnError
@@ -319,10 +320,13 @@ class App:
             waits = schedule.waits_for(state, states, running, now)
             detail = goal_detail(state)
             return {"daemon": self._view(), "goal": detail | ({"reason": waits} if waits else {})}
-        goals = [status_view(state) for state in states.values()]
-        for view, state in zip(goals, states.values(), strict=True):
+        before = states.get(str(params.get("before")))
+        limit = params.get("limit")
+        shown, more = listed(states.values(), limit, before.accepted_seq if before else None)
+        goals = [status_view(state) for state in shown]
+        for view, state in zip(goals, shown, strict=True):
             view["reason"] = schedule.waits_for(state, states, running, now) or view["reason"]
-        return {"daemon": self._view(), "goals": goals}
+        return {"daemon": self._view(), "goals": goals, "more": more}
 
     async def _reload_asked(self, _: dict[str, Any]) -> dict[str, Any]:
         found = self._reload()

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon import eventlog
-from clew_daemon.store import SNAPSHOT_EVERY, load_state, load_states
+from clew_daemon.store import SNAPSHOT_EVERY, in_order, load_outlined, load_state
 from clew_shared import events as ev
 from clew_shared.core import Core, Recorded
 from clew_shared.ledger import Entry, Ledger
@@ -41,9 +41,11 @@ class Book:
         self._keeping = (
             asyncio.Lock()
         )  # one after the other: an older one never replaces a newer one
-        self.outlined: set[str] = set()  # settled goals, of which only the outline is in memory
+        over = load_outlined(ledger)
+        self.outlined = {s.goal_id for s in over}  # of settled goals only the outline is in memory
+        rest = [load_state(ledger, goal) for goal in ledger.without_outline(STATE_VERSION)]
         self.cores: dict[str, Core] = {
-            goal: self._core(state) for goal, state in load_states(ledger, self._kept).items()
+            goal: self._core(state) for goal, state in in_order([*over, *rest]).items()
         }
         self._since_snapshot = {  # what was replayed counts, or daemons that die early would never keep one
             goal: core.state.seq - self._snapshots.get(goal, 0) for goal, core in self.cores.items()
@@ -68,7 +70,9 @@ class Book:
         if self.may_set_down(goal):
             if self._snapshots.get(goal) != core.state.seq:
                 self._keep(core)
-            core.state = self._kept(core.state)
+            core.state = outline(core.state)
+            self.outlined.add(goal)
+            self._behind(self._keep_outline(core.state, dump(core.state)))
 
     async def whole(self, goal: str) -> Core:
         """Give a goal's core with all of its state, read again where only the outline was kept."""
@@ -78,12 +82,6 @@ class Book:
                 self.outlined.discard(goal)
                 self.cores[goal].state = state
         return self.cores[goal]
-
-    def _kept(self, state: State) -> State:
-        if not state.settled or self._snapshots.get(state.goal_id) != state.seq:
-            return state  # without a snapshot of its end, each start would replay it
-        self.outlined.add(state.goal_id)
-        return outline(state)
 
     def adopt(self, settings: Settings) -> None:
         """Go by other thresholds from now on."""
@@ -235,15 +233,25 @@ class Book:
     def _keep(self, core: Core) -> None:
         state = core.state
         self._snapshots[state.goal_id] = state.seq
-        keeping = self._kept_packed(state.goal_id, state.seq, dump(state))
-        task = asyncio.ensure_future(keeping)
-        self._tasks.add(task)
-        task.add_done_callback(self._written)
+        self._behind(self._keep_snapshot(state.goal_id, state.seq, dump(state)))
 
-    async def _kept_packed(self, goal: str, seq: int, dumped: bytes) -> None:
+    async def _keep_snapshot(self, goal: str, seq: int, dumped: bytes) -> None:
         async with self._keeping:
             state = await asyncio.to_thread(packed, dumped)
             await self.ledger.snapshot(goal, seq, STATE_VERSION, state)
+
+    async def _keep_outline(self, state: State, dumped: bytes) -> None:
+        async with self._keeping:
+            kept = packed(dumped)
+            await self.ledger.outline(
+                state.goal_id, state.accepted_seq, state.seq, STATE_VERSION, kept
+            )
+
+    def _behind(self, writing: Coroutine[Any, Any, None]) -> None:
+        """Write what nobody waits for."""
+        task = asyncio.ensure_future(writing)
+        self._tasks.add(task)
+        task.add_done_callback(self._written)
 
     def _written(self, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)

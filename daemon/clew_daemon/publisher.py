@@ -1,20 +1,24 @@
 """Publishes `.agent_context/` behind the ledger: coalesced, in a thread of its own, never in anyone's way.
 
-At most one write per 250 ms and goal, and always at a subtask's end, a block, and a worker's end. It hears of
-events only once they are durable.
+At most one write per 250 ms and goal, and always at a subtask's end, a block, and a worker's end; fewer where a
+write takes long. It hears of events only once they are durable.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clew_daemon.store import replay_history, text
+from clew_daemon.fitting import fitted_state
+from clew_daemon.store import history_lines, text
 from clew_shared import events as ev
 from clew_shared.contextdir import ContextDir
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
@@ -22,12 +26,19 @@ from clew_shared.publish import HistoryFold, history_view, state_view
 from clew_shared.redact import redacted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from clew_daemon.book import Book
     from clew_shared.core import Recorded
 
 log = structlog.get_logger()
 
 EVERY_S = 0.25
+RESTS = 10
+"""After a write nothing is written for so many times as long as it took, but for what is always written."""
+
+LINES_AT_ONCE = 250
+REST_MAX_S = 0.1
 AGAIN_S = 5.0
 BACKLOG_MAX = 20_000
 PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -47,6 +58,10 @@ class _Goal:
     last: bool = False  # nothing more is to come: let go once it is written
     writing: bool = False
     again: bool = False
+    missed: bool = (
+        False  # more was recorded during a rebuild than is held: it is read from the ledger
+    )
+    took_s: float = 0.0
     said: str = ""
 
 
@@ -57,7 +72,11 @@ class Publisher:
         self._book = book
         self._goals: dict[str, _Goal] = {}
         self._pool = ThreadPoolExecutor(1, "clew-publish")
+        self._builders = ThreadPoolExecutor(
+            1, "clew-rebuild"
+        )  # of long records, so that nobody waits for it
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = threading.Event()
         book.listeners.append(self.take)
 
     def open(self, goal: str) -> None:
@@ -82,11 +101,11 @@ class Publisher:
             _digest(kept, after=0)
         elif len(kept.backlog) > BACKLOG_MAX:
             kept.backlog.clear()
-            kept.again = True  # the disk is far behind: build anew instead of queueing for ever
+            kept.missed = kept.again = True
         urgent = any(isinstance(r.event, _AT_ONCE) for r in records) or any(
             isinstance(r.event, ev.ActionBlocked) for r in records
         )
-        self._soon(goal, 0.0 if urgent else EVERY_S)
+        self._soon(goal, 0.0 if urgent else max(EVERY_S, RESTS * kept.took_s))
 
     def keeps(self, goal: str) -> bool:
         """Tell whether a goal's files are being kept."""
@@ -101,11 +120,13 @@ class Publisher:
         await kept.idle.wait()
 
     async def close(self) -> None:
-        """Write what is left, and end the thread."""
+        """Write what is left, and end the threads."""
+        self._closing.set()
         for goal in list(self._goals):
             await self.settle(goal)
         self._goals.clear()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._builders):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _soon(self, goal: str, after_s: float) -> None:
         kept = self._goals[goal]
@@ -157,26 +178,72 @@ class Publisher:
 
     async def _write_once(self, goal: str, kept: _Goal) -> None:
         loop = asyncio.get_running_loop()
-        state = redacted(state_view(self._book.cores[goal].state))  # a goal file is kept as it came
+        state = state_view(self._book.cores[goal].state)
         if kept.fold is None:
-            kept.lines.clear()
-            fold, seq = await loop.run_in_executor(self._pool, self._rebuild, goal, kept, state)
-            kept.fold = fold
-            _digest(kept, after=seq)
+            await self._rebuild(goal, kept, state)
             return
         lines, kept.lines = kept.lines, []
         loops = kept.fold.loops if kept.loops else None
         kept.loops = False
-        if (
-            not await loop.run_in_executor(self._pool, kept.folder.update, state, lines, loops)
-            or len(kept.lines) > BACKLOG_MAX
-        ):
+        began = loop.time()
+        written = await loop.run_in_executor(self._pool, _update, kept.folder, state, lines, loops)
+        kept.took_s = loop.time() - began
+        if not written or len(kept.lines) > BACKLOG_MAX:
             kept.fold, kept.again = None, True
 
-    def _rebuild(self, goal: str, kept: _Goal, state: dict[str, Any]) -> tuple[HistoryFold, int]:
-        lines, fold, seq = replay_history(self._book.ledger, goal)
-        kept.folder.rebuild(state, lines, fold.loops)
-        return fold, seq
+    async def _rebuild(self, goal: str, kept: _Goal, state: dict[str, Any]) -> None:
+        """Write all of it anew from the ledger, then what was recorded meanwhile."""
+        loop = asyncio.get_running_loop()
+        kept.lines.clear()
+        fold, kept.missed = HistoryFold(), False
+        lines = self._read(goal, fold)
+        await loop.run_in_executor(self._builders, _build, kept.folder, state, lines, fold)
+        while kept.missed:
+            kept.missed = False
+            lines = self._read(goal, fold)
+            if not await loop.run_in_executor(self._builders, _go_on, kept.folder, lines, fold):
+                kept.again = True
+                return
+        kept.fold = fold
+        _digest(kept, after=fold.seq)
+
+    def _read(self, goal: str, fold: HistoryFold) -> Iterator[dict[str, Any]]:
+        """Read lines with rests between as long as the work: this thread keeps the one that judges from running."""
+        began = time.monotonic()
+        for number, line in enumerate(history_lines(self._book.ledger, goal, fold), 1):
+            yield line
+            if number % LINES_AT_ONCE == 0:
+                self._closing.wait(min(REST_MAX_S, time.monotonic() - began))
+                began = time.monotonic()
+
+
+def _build(
+    folder: ContextDir, state: dict[str, Any], lines: Iterator[dict[str, Any]], fold: HistoryFold
+) -> None:
+    folder.rebuild(_published(state), lines, fold.loops)
+
+
+def _go_on(folder: ContextDir, lines: Iterator[dict[str, Any]], fold: HistoryFold) -> bool:
+    """Append what follows; False where the files must be built anew."""
+    while some := list(islice(lines, LINES_AT_ONCE)):
+        if not folder.update(None, some, fold.loops):
+            return False
+    return True
+
+
+def _update(
+    folder: ContextDir,
+    state: dict[str, Any],
+    lines: list[dict[str, Any]],
+    loops: list[dict[str, Any]] | None,
+) -> bool:
+    return folder.update(_published(state), lines, loops)
+
+
+def _published(state: dict[str, Any]) -> dict[str, Any]:
+    """Give the state without keys (a goal file is kept as it came), shortened as what agents are told."""
+    shown: dict[str, Any] = fitted_state({"state": redacted(state)})["state"]
+    return shown
 
 
 def _may_pass(error: OSError | LedgerError) -> bool:

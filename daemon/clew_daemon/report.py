@@ -1,6 +1,6 @@
 """The outbox: what became of a goal, in a file that a person reads.
 
-Pure text from state, history and loops, and one atomic write; control characters are made harmless.
+Pure text from state, the last actions and loops, and one atomic write; control characters are made harmless.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def render(
 ) -> str:
     """Write the report: status, question, tree, checks, what was tried, loops, restarts, cost.
 
-    `strategies` are those that the agent was shown last, a line each.
+    Of actions and loops the last `TRIED_MAX` are enough. `strategies` are those that the agent was shown last, a
+    line each.
     """
     goal = state.goal
     parts = [
@@ -53,7 +54,7 @@ def render(
         "## Tree\n\n" + "\n".join(_tree(state)),
         _section("LLM calls", _llm_calls(state)),
         _section("Checks", [_check(n, c.passed, c.output) for n, c in state.checks.items()]),
-        _section("What was tried", _tried(actions)),
+        _section("What was tried", _tried(state, actions[-TRIED_MAX:])),
         _section("Loops", [_loop(entry) for entry in loops[-TRIED_MAX:]]),
         _section("Feedback", [f"- {inline(text)}" for text in state.feedback]),
         _section("Set aside by replans", [f"- {inline(text)}" for text in state.set_aside]),
@@ -159,10 +160,10 @@ def _check(name: str, passed: bool, output: str) -> str:
     return f"- [{'x' if passed else ' '}] {inline(name)}{said}"
 
 
-def _tried(actions: list[dict[str, Any]]) -> list[str]:
-    left_out = len(actions) - TRIED_MAX
+def _tried(state: State, actions: list[dict[str, Any]]) -> list[str]:
+    left_out = state.actions_total + state.blocked_total - len(state.in_flight) - len(actions)
     lines = [f"- … {left_out} earlier actions (`clew history`)"] if left_out > 0 else []
-    for action in actions[-TRIED_MAX:]:
+    for action in actions:
         args = ", ".join(f"{inline(k, 60)}={inline(str(v), 60)}" for k, v in action["args"].items())
         lines.append(f"- {action['seq']} {inline(action['name'])}({args}) → {action['result']}")
     return lines

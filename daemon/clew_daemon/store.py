@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from clew_shared import events as ev
 from clew_shared.fold import apply
-from clew_shared.ledger import LedgerCorrupt
+from clew_shared.ledger import SEQ_MAX, LedgerCorrupt
 from clew_shared.publish import HistoryFold, history_view
 from clew_shared.state import STATE_VERSION, State, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from clew_shared.ledger import Row
 
@@ -33,6 +33,13 @@ class Readable(Protocol):
     """What a ledger and a reader have in common."""
 
     def goals(self) -> list[str]: ...
+    def outlines(
+        self, version: int, before: int = SEQ_MAX, limit: int = -1
+    ) -> list[tuple[str, bytes]]: ...
+    def without_outline(self, version: int) -> list[str]: ...
+    def ends(self, goal: str, before: int, limit: int) -> list[int]: ...
+    def place(self, goal: str, before: int) -> int: ...
+    def loops(self, goal: str | None, before: int, limit: int) -> list[tuple[int, str]]: ...
     def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[Row]: ...
     def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None: ...
     def output(self, seq: int) -> bytes | None: ...
@@ -51,34 +58,48 @@ def load_states(
     ledger: Readable, kept: Callable[[State], State] = lambda state: state
 ) -> dict[str, State]:
     """Give what is `kept` of the states of all goals, in the order of their acceptance."""
-    states = [kept(load_state(ledger, goal)) for goal in ledger.goals() if goal]
+    return in_order(kept(load_state(ledger, goal)) for goal in ledger.goals())
+
+
+def load_outlined(ledger: Readable, before: int = SEQ_MAX, limit: int = -1) -> list[State]:
+    """Give the outlines of goals that are over and of which nothing was recorded since, the last accepted first."""
+    return [unpack(state) for _, state in ledger.outlines(STATE_VERSION, before, limit)]
+
+
+def load_listed(ledger: Readable, limit: int | None, before: int | None) -> dict[str, State]:
+    """Give what a list of goals is made of: the outlines that it needs, and all goals that have none."""
+    most = -1 if limit is None else limit + 1
+    over = load_outlined(ledger, SEQ_MAX if before is None else before, most)
+    rest = [load_state(ledger, goal) for goal in ledger.without_outline(STATE_VERSION)]
+    return in_order([*over, *rest])
+
+
+def in_order(states: Iterable[State]) -> dict[str, State]:
+    """Put states in the order of their goals' acceptance."""
     return {s.goal_id: s for s in sorted(states, key=lambda s: s.accepted_seq)}
 
 
-def history(ledger: Readable, goal: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Give a goal's lines of history.jsonl and its entries of loops.json, oldest first."""
-    lines, fold, _ = replay_history(ledger, goal)
-    return lines, fold.loops
-
-
-def replay_history(ledger: Readable, goal: str) -> tuple[list[dict[str, Any]], HistoryFold, int]:
-    """Give the lines, the fold that made them, and the number of the last event in it."""
-    fold, lines, seq = HistoryFold(), [], 0
-    for row in ledger.read(goal):
-        seq = row.seq
-        if row.kind in _OF_HISTORY and (ended := fold.take(row.seq, ev.decode(row.body))):
+def history_lines(ledger: Readable, goal: str, fold: HistoryFold) -> Iterator[dict[str, Any]]:
+    """Give the lines of history.jsonl that follow what the fold has taken, oldest first, as they are drawn."""
+    for row in ledger.read(goal, fold.seq):
+        if row.kind in OF_HISTORY and (ended := fold.take(row.seq, ev.decode(row.body))):
             action, of = ended
-            lines.append(history_view(action, output_text(ledger, of)))
-    return lines, fold, seq
+            yield history_view(action, output_text(ledger, of))
 
 
 def output_of(ledger: Readable, goal: str, action: int) -> str | None:
     """Give the output of an action by the action's number, None where there is none."""
+    end = end_of(ledger, goal, action)
+    return output_text(ledger, end.seq) if end and end.kind == "action_finished" else None
+
+
+def end_of(ledger: Readable, goal: str, action: int) -> Row | None:
+    """Give the event that an action ended with, None where it is not found."""
     for row in ledger.read(goal, action, FOLLOWING_MAX):
-        if row.kind == "action_finished":
+        if row.kind in ("action_finished", "action_interrupted"):
             event = ev.decode(row.body)
-            if isinstance(event, ev.ActionFinished) and event.of == action:
-                return output_text(ledger, row.seq)
+            if isinstance(event, ev.ActionFinished | ev.ActionInterrupted) and event.of == action:
+                return row
     return None
 
 
@@ -95,7 +116,7 @@ def text(output: bytes | None) -> str:
     return (output or b"").decode("utf-8", "replace")
 
 
-_OF_HISTORY = frozenset(
+OF_HISTORY = frozenset(
     {
         "subtask_started",
         "tree_edited",

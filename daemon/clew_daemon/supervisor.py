@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clew_daemon import background, cells, ground, report, restart, schedule
+from clew_daemon import background, cells, ground, pages, report, restart, schedule
 from clew_daemon.endings import Ended
 from clew_daemon.keys import KeyFileError
 from clew_daemon.retention import clear
 from clew_daemon.session import Session
-from clew_daemon.store import history
 from clew_daemon.waits import Waits
 from clew_shared import events as ev
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
@@ -29,6 +28,7 @@ from clew_shared.model import GoalStatus
 
 if TYPE_CHECKING:
     from clew_daemon.context import Daemon
+    from clew_daemon.store import Readable
     from clew_shared.core import Core, Recorded
 
 log = structlog.get_logger()
@@ -365,7 +365,7 @@ class Supervisor:
         core = self._d.book.cores.get(goal)
         if core is None:
             return  # let go of meanwhile
-        actions, loops = await asyncio.to_thread(history, self._d.book.ledger, goal)
+        actions, loops = await asyncio.to_thread(_last_deeds, self._d.book.ledger, goal)
         kept, ids = self._d.playbook.kept, core.state.strategies
         shown = [f"[{i}] {bullet.content}" for i in ids if (bullet := kept.get_bullet(i))]
         text = report.render(core.state, actions, loops, shown)
@@ -373,6 +373,13 @@ class Supervisor:
         await self._d.book.emit(core, ev.Reported(at=time.time()))
         if core.state.ended and goal not in self._runs:
             await clear(self._d.places, goal)
+
+
+def _last_deeds(ledger: Readable, goal: str) -> tuple[list[Any], list[Any]]:
+    """Read what a report tells of."""
+    actions, _ = pages.actions(ledger, goal, report.TRIED_MAX, outputs=False)
+    loops, _ = pages.loops(ledger, goal, report.TRIED_MAX)
+    return actions, loops
 
 
 def _deeds(core: Core) -> tuple[int, int, int]:

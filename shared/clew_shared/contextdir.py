@@ -10,12 +10,16 @@ import contextlib
 import json
 import os
 import stat
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from clew_shared.removal import remove_tree
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 FOLDER = ".agent_context"
 STATE, HISTORY, LOOPS = "state.json", "history.jsonl", "loops.json"
+BUFFER_BYTES = 1 << 18
 
 
 class ContextDir:
@@ -25,12 +29,14 @@ class ContextDir:
         self._workspace = workspace
         self._history_bytes = -1  # what history.jsonl must have; -1: not written yet
 
-    def rebuild(self, state: dict[str, Any], lines: list[dict[str, Any]], loops: list[Any]) -> None:
-        """Write all three files anew, from the ledger."""
+    def rebuild(
+        self, state: dict[str, Any], lines: Iterable[dict[str, Any]], loops: list[Any]
+    ) -> None:
+        """Write all three files anew, from the ledger; `loops` may be filled while `lines` are drawn."""
         with _folder(self._workspace) as folder:
-            self._write_history(folder, lines)
-            _replace(folder, LOOPS, _json(loops))
-            _replace(folder, STATE, _json(state))
+            self._history_bytes = _replace(folder, HISTORY, map(_json, lines))
+            _replace(folder, LOOPS, [_json(loops)])
+            _replace(folder, STATE, [_json(state)])
 
     def update(
         self, state: dict[str, Any] | None, lines: list[dict[str, Any]], loops: list[Any] | None
@@ -40,15 +46,10 @@ class ContextDir:
             if lines and not self._append(folder, lines):
                 return False
             if loops is not None:
-                _replace(folder, LOOPS, _json(loops))
+                _replace(folder, LOOPS, [_json(loops)])
             if state is not None:
-                _replace(folder, STATE, _json(state))
+                _replace(folder, STATE, [_json(state)])
         return True
-
-    def _write_history(self, folder: int, lines: list[dict[str, Any]]) -> None:
-        data = _lines(lines)
-        _replace(folder, HISTORY, data)
-        self._history_bytes = len(data)
 
     def _append(self, folder: int, lines: list[dict[str, Any]]) -> bool:
         flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -61,7 +62,7 @@ class ContextDir:
             ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
             if not ours or found.st_size != self._history_bytes:
                 return False
-            data = _lines(lines)
+            data = b"".join(map(_json, lines))
             _write_all(fd, data)
             self._history_bytes += len(data)
         finally:
@@ -97,22 +98,22 @@ class _Fd(int):
         os.close(self)
 
 
-def _replace(folder: int, name: str, data: bytes) -> None:
-    """Put a file in place of whatever has the name, at once or not at all."""
+def _replace(folder: int, name: str, parts: Iterable[bytes]) -> int:
+    """Put a file in place of whatever has the name, at once or not at all; gives its bytes."""
     temporary = f".{name}.{os.getpid()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=folder)
-    fd = os.open(temporary, flags, 0o644, dir_fd=folder)
-    try:
-        _write_all(fd, data)
-    finally:
-        os.close(fd)
+    size = 0
+    with os.fdopen(os.open(temporary, flags, 0o644, dir_fd=folder), "wb", BUFFER_BYTES) as file:
+        for part in parts:
+            size += file.write(part)
     try:
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except IsADirectoryError:
         remove_tree(name, folder)
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    return size
 
 
 def _write_all(fd: int, data: bytes) -> None:
@@ -126,7 +127,3 @@ def _json(value: Any) -> bytes:
         json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         + b"\n"
     )
-
-
-def _lines(lines: list[dict[str, Any]]) -> bytes:
-    return b"".join(_json(line) for line in lines)

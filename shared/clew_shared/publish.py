@@ -7,6 +7,7 @@ here is ever read back.
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from clew_shared import events as ev
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     from clew_shared.state import State
 
 OUTPUT_CHARS = 1_000
+SHOWN = 1_000
+"""Of counted and of blocked signatures, the last ones; as many as the default `max_actions`."""
+
+LOOPS_KEPT = 1_000
+"""Entries of loops.json, the last ones; all of them are in the ledger."""
+
 VERSION = 1
 
 
@@ -28,14 +35,18 @@ def state_view(state: State) -> dict[str, Any]:
         "goal": goal_view(state.goal),
         "current_task_idx": state.current_task_idx,
         "current_subtask_idx": state.current_subtask_idx,
-        "loop_counts": dict(state.loop_counts),
-        "blocked_actions": state.blocked_actions,
+        "loop_counts": _last(state.loop_counts),
+        "blocked_actions": state.blocked_actions[-SHOWN:],
         "last_probe_state": dict(state.last_probe_state),
         "iteration": state.iteration,
         "epoch": state.epoch,
         "restarts": state.restarts,
         "seq": state.seq,
     }
+
+
+def _last(counts: dict[str, int]) -> dict[str, int]:
+    return dict(islice(counts.items(), max(0, len(counts) - SHOWN), None))
 
 
 def goal_view(goal: Goal) -> dict[str, Any]:
@@ -112,7 +123,7 @@ def status_view(state: State) -> dict[str, Any]:
         "epoch": state.epoch,
         "pid": state.pid,
         "restarts": state.restarts,
-        "blocked_actions": state.blocked_actions,
+        "blocked_actions": state.blocked_actions[-SHOWN:],
         "iteration": state.iteration,
         "reason": state.reason or None,
         "updated_at": iso(state.updated_at),
@@ -176,15 +187,24 @@ def cost_view(cost: Cost) -> dict[str, float]:
 
 
 class HistoryFold:
-    """Turns a goal's events, in order, into the lines of history.jsonl and the entries of loops.json."""
+    """Turns a goal's events, in order, into the lines of history.jsonl and the entries of loops.json.
 
-    def __init__(self) -> None:
+    `seq` is the last that it has taken; `at` the place (task, subtask) that it begins in.
+    """
+
+    def __init__(self, at: tuple[int, int] = (0, 0)) -> None:
         self._flying: dict[int, tuple[Any, int, int]] = {}
-        self._at: tuple[int, int] = (0, 0)
+        self._at = at
+        self.seq = 0
         self.loops: list[dict[str, Any]] = []
+
+    def begun(self, seq: int, event: ev.Event, at: tuple[int, int]) -> None:
+        """Take in an action that had begun before the first event, in the subtask at that place."""
+        self._flying[seq] = (event, *at)
 
     def take(self, seq: int, event: ev.Event) -> tuple[Action, int] | None:
         """Take an event; gives the action that it ended and the number whose output belongs to it."""
+        self.seq = seq
         match event:
             case ev.SubtaskStarted():
                 self._at = (event.task_idx, event.subtask_idx)
@@ -192,6 +212,7 @@ class HistoryFold:
                 self._at = (event.task_idx, event.subtask_idx)
             case ev.LoopDetected():
                 self.loops.append(loop_view(event, *self._at))
+                del self.loops[:-LOOPS_KEPT]
             case ev.ActionAllowed():
                 self._flying[seq] = (event, self._at[0], self._at[1])
             case ev.ActionBlocked() if event.done:

@@ -11,9 +11,10 @@ from sim_loop import Loop, StuckError
 from sim_world import World
 
 from clew_daemon import schedule
-from clew_daemon.store import replay_history
+from clew_daemon.store import history_lines
 from clew_shared import events as ev
 from clew_shared.fold import apply
+from clew_shared.publish import HistoryFold
 from clew_shared.state import State, dump, load
 
 if TYPE_CHECKING:
@@ -147,6 +148,6 @@ def _afterwards(world: World) -> list[str]:
 def _history(world: World, goal: str) -> None:
     from sim_ledger import SimLedger
 
-    lines, _, _ = replay_history(SimLedger(world, None, None), goal)  # type: ignore[arg-type]
+    lines = list(history_lines(SimLedger(world, None, None), goal, HistoryFold()))  # type: ignore[arg-type]
     ended = world.watch.goals[goal].ended
     hold.history_has_every_action_once(goal, [line["seq"] for line in lines], ended)

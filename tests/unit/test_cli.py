@@ -242,9 +242,13 @@ def test_a_home_without_a_ledger_has_no_goals(clew, tmp_path):
     assert json.loads(clew("--home", tmp_path, "status", "--json")[1]) == {
         "daemon": None,
         "goals": [],
+        "more": False,
     }
     assert json.loads(clew("--home", tmp_path, "verify", "--json")[1])["ok"]
-    assert json.loads(clew("--home", tmp_path, "loops", "--json")[1]) == {"loops": []}
+    assert json.loads(clew("--home", tmp_path, "loops", "--json")[1]) == {
+        "loops": [],
+        "more": False,
+    }
     assert list(tmp_path.iterdir()) == []
 
 
@@ -254,7 +258,10 @@ def test_a_ledger_that_a_first_start_is_making_has_no_goals(clew, tmp_path, made
     made(tmp_path / "state" / "ledger.db")
 
     assert json.loads(clew("--home", tmp_path, "status", "--json")[1])["goals"] == []
-    assert json.loads(clew("--home", tmp_path, "loops", "--json")[1]) == {"loops": []}
+    assert json.loads(clew("--home", tmp_path, "loops", "--json")[1]) == {
+        "loops": [],
+        "more": False,
+    }
 
 
 def test_a_goal_may_be_named_by_its_beginning(clew, home):

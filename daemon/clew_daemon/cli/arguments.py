@@ -35,3 +35,18 @@ optional_goal = click.argument(
     shell_complete=complete_goal,
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+LIMIT, LIMIT_JSON = 100, 1_000
+limit = click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(0),
+    metavar="N",
+    help=f"At most so many, the last ones ({LIMIT}; with --json {LIMIT_JSON}); 0 for all.",
+)
+
+
+def limited(limit: int | None, *, as_json: bool) -> int | None:
+    """Return how many are asked for; None for all."""
+    if limit is None:
+        return LIMIT_JSON if as_json else LIMIT
+    return limit or None

@@ -22,25 +22,36 @@ DAEMON_KEYS = ("pid", "version", "uptime_s", "ready")
 
 @click.command()
 @arguments.optional_goal
+@arguments.limit
+@click.option("--before", metavar="ID", help="Those that were accepted before this goal.")
 @arguments.as_json
 @click.pass_obj
-def status(where: Where, goal: str | None, as_json: bool) -> None:
-    """Show all goals, or one goal's tree with its progress."""
+def status(
+    where: Where, goal: str | None, limit: int | None, before: str | None, as_json: bool
+) -> None:
+    """Show goals (those that are not over, and the last that are), or one goal's tree with its progress."""
     from clew_daemon.cli import tree
     from clew_daemon.cli.output import print_json, print_lines
 
-    view = _one(where, goal) if goal is not None else _all(where)
+    asked = arguments.limited(limit, as_json=as_json)
+    view = _one(where, goal) if goal is not None else _all(where, asked, before)
     daemon = view["daemon"]
     if as_json:
         view["daemon"] = daemon and {**daemon, **{key: daemon.get(key) for key in DAEMON_KEYS}}
         print_json(view)
         return
-    lines = tree.goal_lines(view["goal"]) if goal is not None else tree.overview(view["goals"])
-    print_lines([tree.daemon_line(daemon), *lines])
+    if goal is not None:
+        print_lines([tree.daemon_line(daemon), *tree.goal_lines(view["goal"])])
+        return
+    first = view["goals"][0]["id"] if view["goals"] else ""
+    left_out = _left_out(view.get("more"), "goals that are over", f"clew status --before {first}")
+    print_lines([tree.daemon_line(daemon), *left_out, *tree.overview(view["goals"])])
 
 
 @click.command()
 @arguments.goal
+@arguments.limit
+@click.option("--before", type=click.IntRange(1), metavar="SEQ", help="Those before this action.")
 @click.option(
     "--iterations",
     is_flag=True,
@@ -48,48 +59,58 @@ def status(where: Where, goal: str | None, as_json: bool) -> None:
 )
 @arguments.as_json
 @click.pass_obj
-def history(where: Where, goal: str, iterations: bool, as_json: bool) -> None:
-    """Show a goal's actions, oldest first."""
+def history(
+    where: Where,
+    goal: str,
+    limit: int | None,
+    before: int | None,
+    iterations: bool,
+    as_json: bool,
+) -> None:
+    """Show a goal's last actions, oldest first."""
     from clew_daemon.cli.output import columns, print_json, print_lines
 
+    asked = arguments.limited(limit, as_json=as_json)
     if iterations:
-        name, records = _reflected(where, goal)
-        shown = {"goal": name, "iterations": records}
-        rows, none = (
-            [row for record in records for row in _record_rows(record)],
-            "no iterations yet",
-        )
+        name, records, more = _reflected(where, goal, asked, before)
+        shown = {"goal": name, "iterations": records, "more": more}
+        rows, none = [row for one in records for row in _record_rows(one)], "no iterations yet"
+        first = records[0]["iteration"] if records else 0
     else:
-        name, actions, _ = _recorded(where, goal)
-        shown = {"goal": name, "actions": actions}
+        name, actions, more = _recorded(where, goal, asked, before, outputs=as_json)
+        shown = {"goal": name, "actions": actions, "more": more}
         rows, none = [_action_row(action) for action in actions], "no actions yet"
+        first = actions[0]["seq"] if actions else 0
     if as_json:
         print_json(shown)
-    else:
-        print_lines(columns(rows) or [[(none, "dim")]])
+        return
+    command = f"clew history {name} {'--iterations ' * iterations}--before {first}"
+    left_out = _left_out(more, "iterations" if iterations else "actions", command)
+    print_lines([*left_out, *(columns(rows) or [[(none, "dim")]])])
 
 
 @click.command()
 @arguments.optional_goal
+@arguments.limit
+@click.option("--before", type=click.IntRange(1), metavar="SEQ", help="Those before this event.")
 @arguments.as_json
 @click.pass_obj
-def loops(where: Where, goal: str | None, as_json: bool) -> None:
-    """Show the loops that were detected, with the evidence."""
+def loops(
+    where: Where, goal: str | None, limit: int | None, before: int | None, as_json: bool
+) -> None:
+    """Show the last loops that were detected, oldest first, with the evidence."""
     from clew_daemon.cli.output import print_json, print_lines
-    from clew_daemon.cli.record import goal_ids
 
-    names = goal_ids(where) if goal is None else [goal]
-    found: list[dict[str, Any]] = []
-    for name in names:
-        resolved, _, entries = _recorded(where, name)
-        found += [{"goal": resolved, **entry} for entry in entries]
-    found.sort(key=lambda entry: entry["timestamp"])
+    found, more = _looped(where, goal, arguments.limited(limit, as_json=as_json), before)
     if as_json:
-        print_json({"loops": found})
-    elif not found:
+        print_json({"loops": found, "more": more})
+        return
+    if not found:
         print_lines([[("no loops", "dim")]])
-    else:
-        print_lines(line for entry in found for line in _loop_lines(entry))
+        return
+    asked = f"clew loops {goal + ' ' if goal else ''}--before {found[0]['seq']}"
+    lines = [line for entry in found for line in _loop_lines(entry)]
+    print_lines([*_left_out(more, "loops", asked), *lines])
 
 
 @click.command()
@@ -124,16 +145,23 @@ def context(where: Where, goal: str, compact: bool, max_chars: int | None, as_js
         print_lines(_prompt_lines(shown))
 
 
-def _all(where: Where) -> dict[str, Any]:
-    from clew_daemon.cli.client import ask
+def _left_out(more: object, what: str, command: str) -> list[Line]:
+    """Say that there are earlier ones, and how to see them."""
+    return [[(f"… earlier {what}: {command}, or all: -n 0", "dim")]] if more else []
 
-    answer = ask(where.socket, "status")
+
+def _all(where: Where, limit: int | None, before: str | None) -> dict[str, Any]:
+    from clew_daemon.cli.client import ask
+    from clew_daemon.cli.record import named, states
+
+    last = None if before is None else named(where, before)
+    answer = ask(where.socket, "status", limit=limit, before=last)
     if answer is not None:
         return dict(answer)
-    from clew_daemon.cli.record import states
     from clew_shared.publish import status_view
 
-    return {"daemon": None, "goals": [status_view(state) for state in states(where)]}
+    found, more = states(where, limit, last)
+    return {"daemon": None, "goals": [status_view(state) for state in found], "more": more}
 
 
 def _one(where: Where, goal: str) -> dict[str, Any]:
@@ -149,18 +177,34 @@ def _one(where: Where, goal: str) -> dict[str, Any]:
     return {"daemon": None, "goal": goal_detail(state(where, name))}
 
 
-def _recorded(where: Where, goal: str) -> tuple[str, list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return a goal's full name, its actions and its loops."""
+def _recorded(
+    where: Where, goal: str, limit: int | None, before: int | None, *, outputs: bool
+) -> tuple[str, list[dict[str, Any]], bool]:
+    """Return a goal's full name, its last actions, and whether there are earlier ones."""
     from clew_daemon.cli.record import named, opened
 
     name = named(where, goal)
     with opened(where) as reader:
         if reader is None:
-            return name, [], []
-        from clew_daemon.store import history as recorded
+            return name, [], False
+        from clew_daemon import pages
 
-        actions, entries = recorded(reader, name)
-    return name, actions, entries
+        return name, *pages.actions(reader, name, limit, before, outputs=outputs)
+
+
+def _looped(
+    where: Where, goal: str | None, limit: int | None, before: int | None
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return the last loops of a goal, or of all, and whether there are earlier ones."""
+    from clew_daemon.cli.record import named, opened
+
+    name = None if goal is None else named(where, goal)
+    with opened(where) as reader:
+        if reader is None:
+            return [], False
+        from clew_daemon import pages
+
+        return pages.loops(reader, name, limit, before)
 
 
 def _prompt_lines(shown: dict[str, Any]) -> list[Line]:
@@ -197,8 +241,10 @@ def _prompt_lines(shown: dict[str, Any]) -> list[Line]:
     return [*lines, [(f"-- head {sha}: {told}", "dim")]]
 
 
-def _reflected(where: Where, goal: str) -> tuple[str, list[dict[str, Any]]]:
-    """Return a goal's full name and its iteration records."""
+def _reflected(
+    where: Where, goal: str, limit: int | None, before: int | None
+) -> tuple[str, list[dict[str, Any]], bool]:
+    """Return a goal's full name, its last iteration records, and whether there are earlier ones."""
     from clew_daemon.cli.record import named, opened
     from clew_shared import events as ev
     from clew_shared.iterations import KINDS, records_of
@@ -206,7 +252,10 @@ def _reflected(where: Where, goal: str) -> tuple[str, list[dict[str, Any]]]:
     name = named(where, goal)
     with opened(where) as reader:
         rows = () if reader is None else reader.read(name)
-        return name, records_of(ev.decode(row.body) for row in rows if row.kind in KINDS)
+        records = records_of(ev.decode(row.body) for row in rows if row.kind in KINDS)
+    found = [one for one in records if before is None or one["iteration"] < before]
+    shown = found if limit is None else found[-limit:]
+    return name, shown, len(shown) < len(found)
 
 
 def _record_rows(record: dict[str, Any]) -> list[Line]:

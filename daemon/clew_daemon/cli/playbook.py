@@ -242,13 +242,13 @@ def _view(where: Where, bullet_id: str) -> dict[str, Any]:
 def _source(where: Where, added: Any) -> dict[str, Any]:
     """Say what a strategy was drawn from; of a goal that was let go only the numbers are left."""
     from clew_daemon.cli.record import opened
-    from clew_daemon.store import history
+    from clew_daemon.pages import action
 
     actions: list[dict[str, Any]] = []
     with opened(where) as reader:
-        if reader is not None and added.actions:
-            lines, _ = history(reader, added.source_goal)
-            actions = [line for line in lines if line["seq"] in added.actions]
+        if reader is not None:
+            found = (action(reader, added.source_goal, seq) for seq in added.actions)
+            actions = [one for one in found if one]
     return {
         "goal": added.source_goal,
         "evidence": added.evidence,

@@ -84,14 +84,23 @@ def found(name: str, ids: list[str]) -> str:
     raise CliError(f"there is no goal {name!r}; {_nearest(name, ids)}")
 
 
-def states(where: Where) -> list[State]:
-    """Give the states of all goals as they would be without a daemon: no worker runs."""
+def states(
+    where: Where, limit: int | None = None, before: str | None = None
+) -> tuple[list[State], bool]:
+    """Give goals' states as they would be without a daemon, no worker runs; and whether earlier ones are left out.
+
+    All that are not over, and of the others the last `limit`; with `before` those that were accepted earlier.
+    """
     with opened(where) as reader:
         if reader is None:
-            return []
-        from clew_daemon.store import load_states
+            return [], False
+        from clew_daemon.listing import listed
+        from clew_daemon.store import load_listed, load_state
 
-        return [_at_rest(state) for state in load_states(reader).values()]
+        last = None if before is None else load_state(reader, before).accepted_seq
+        found = load_listed(reader, limit, last)
+        shown, more = listed(found.values(), limit, last)
+        return [_at_rest(state) for state in shown], more
 
 
 def state(where: Where, goal: str) -> State:

@@ -16,7 +16,7 @@ from clew_shared.ledger import Fault, LedgerError, Reader
 from clew_shared.ledger import verify as verify_record
 from clew_shared.playbook import record
 from clew_shared.playbook.playbook import Playbook
-from clew_shared.state import STATE_VERSION, State, as_dict, unpack
+from clew_shared.state import STATE_VERSION, State, as_dict, outline, unpack
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,8 @@ def checked(path: Path, state: Path | None = None) -> dict[str, Any]:
 def _fold_fault(path: Path) -> Fault | None:
     try:
         with Reader.open(path) as reader:
-            faults = (_goal_fault(reader, goal) for goal in reader.goals())
+            outlines = dict(reader.outlines(STATE_VERSION))
+            faults = (_goal_fault(reader, goal, outlines.get(goal)) for goal in reader.goals())
             return next(filter(None, faults), None) or _playbook_fault(reader)
     except LedgerError as error:
         return Fault(None, None, error.what)
@@ -64,8 +65,8 @@ def _playbook_fault(reader: Reader) -> Fault | None:
     return None
 
 
-def _goal_fault(reader: Reader, goal: str) -> Fault | None:
-    """Fold the goal from its first event, and compare with its snapshot on the way."""
+def _goal_fault(reader: Reader, goal: str, outlined: bytes | None) -> Fault | None:
+    """Fold the goal from its first event, and compare with its snapshot on the way, with its outline at the end."""
     state = State(goal_id=goal)
     snapshot = reader.latest_snapshot(goal, STATE_VERSION)
     for row in reader.read(goal):
@@ -75,14 +76,16 @@ def _goal_fault(reader: Reader, goal: str) -> Fault | None:
             return Fault(row.seq, goal, f"the event does not fold: {type(error).__name__}: {error}")
         if snapshot and snapshot[0] == row.seq and (why := _differs(state, snapshot[1])):
             return Fault(row.seq, goal, why)
+    if outlined and (why := _differs(outline(state), outlined, "outline")):
+        return Fault(state.seq, goal, why)
     return None
 
 
-def _differs(state: State, snapshot: bytes) -> str:
+def _differs(state: State, snapshot: bytes, what: str = "snapshot") -> str:
     try:
         kept = as_dict(unpack(snapshot))
     except ValueError:
-        return "the snapshot cannot be read"
+        return f"the {what} cannot be read"
     folded = as_dict(state)
     keys = sorted(key for key in folded if folded[key] != kept.get(key))
-    return f"the snapshot is not what its events give: {', '.join(keys)}" if keys else ""
+    return f"the {what} is not what its events give: {', '.join(keys)}" if keys else ""

@@ -119,10 +119,10 @@ def _free(path: Path) -> Path:
 
 def republish(ledger: Path) -> None:
     """Write `.agent_context/` anew where it is, so that nothing there tells of what was not restored."""
-    from clew_daemon.store import history, load_states
+    from clew_daemon.store import history_lines, load_states
     from clew_shared.contextdir import FOLDER, ContextDir
     from clew_shared.ledger import Reader
-    from clew_shared.publish import state_view
+    from clew_shared.publish import HistoryFold, state_view
     from clew_shared.redact import redacted
 
     with Reader.open(ledger) as reader:
@@ -131,6 +131,7 @@ def republish(ledger: Path) -> None:
             latest[state.spec.workspace] = state
         for workspace, state in latest.items():
             if Path(workspace, FOLDER).is_dir():
-                lines, loops = history(reader, state.goal_id)
+                fold = HistoryFold()
+                lines = history_lines(reader, state.goal_id, fold)
                 with suppress(OSError):
-                    ContextDir(workspace).rebuild(redacted(state_view(state)), lines, loops)
+                    ContextDir(workspace).rebuild(redacted(state_view(state)), lines, fold.loops)

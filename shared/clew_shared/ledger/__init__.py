@@ -13,12 +13,14 @@ from clew_shared.ledger.errors import (
     LedgerTooNew,
     LedgerUnwell,
 )
+from clew_shared.ledger.reader import SEQ_MAX
 from clew_shared.ledger.records import Entry, LedgerState, Row
 from clew_shared.ledger.sqlite import Ledger, Reader
 from clew_shared.ledger.turns import TurnLedger
 from clew_shared.ledger.verify import Fault, Report, verify
 
 __all__ = [
+    "SEQ_MAX",
     "Entry",
     "Fault",
     "Ledger",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     import apsw
 
+SEQ_MAX = 2**63 - 1
 _PAGE_ROWS = 256
 
 
@@ -132,6 +133,39 @@ class Reading:
             yield from (Row(*row) for row in page)
             after = page[-1][0]
 
+    def ends(self, goal: str, before: int, limit: int) -> list[int]:
+        """Give the numbers of a goal's events that ended an action, newest first."""
+        return [seq for (seq,) in self._rows(schema.ENDS, goal, before, limit)]
+
+    def place(self, goal: str, before: int) -> int:
+        """Give the number of the event that last said which subtask is the current one, 0 for none."""
+        rows = self._rows(schema.PLACE, goal, before)
+        return rows[0][0] if rows else 0
+
+    def loops(self, goal: str | None, before: int, limit: int) -> list[tuple[int, str]]:
+        """Give number and goal of the events that tell of loops, of one goal or of all, newest first."""
+        if goal is None:
+            return self._rows(schema.LOOPS, before, limit)
+        return self._rows(schema.LOOPS_OF_GOAL, goal, before, limit)
+
+    def outlines(
+        self, version: int, before: int = SEQ_MAX, limit: int = -1
+    ) -> list[tuple[str, bytes]]:
+        """Give goal and outline of goals that are over, the last accepted first.
+
+        Raises LedgerCorrupt where one is not as it was kept.
+        """
+        if not self._rows(schema.HAS_OUTLINES):
+            return []
+        rows = self._rows(schema.OUTLINES, version, before, limit)
+        return [(goal, self._unsealed(goal, seq, version, kept)) for goal, seq, kept in rows]
+
+    def without_outline(self, version: int) -> list[str]:
+        """List the goals that have no outline of their last event, sorted."""
+        if not self._rows(schema.HAS_OUTLINES):
+            return self.goals()
+        return [goal for (goal,) in self._rows(schema.WITHOUT_OUTLINE, version)]
+
     def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None:
         """Give the seq and the state of the goal's snapshot, if there is one of this version.
 
@@ -141,11 +175,14 @@ class Reading:
         if not rows:
             return None
         seq, sealed = rows[0]
+        return seq, self._unsealed(goal, seq, version, sealed)
+
+    def _unsealed(self, goal: str, seq: int, version: int, sealed: bytes) -> bytes:
         with self._decoding(f"the snapshot of {goal}"):
             state = unsealed(goal, seq, version, sealed)
         if state is None:
             raise corrupt(self.path, f"damaged: the snapshot of {goal} (event {seq}) was changed")
-        return seq, state
+        return state
 
     def output(self, seq: int) -> bytes | None:
         """Give the output that was kept with the event `seq`; LedgerCorrupt where it is another."""

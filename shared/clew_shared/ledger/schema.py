@@ -50,10 +50,24 @@ END;
 # Outputs may be kept compressed: nothing in the schema changes, but version 1 would take them for damaged.
 _VERSION_2 = ""
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2)
+# So that what a reader jumps to is found, whatever lies between: few events are of these kinds.
+_VERSION_3 = """
+CREATE INDEX places ON events (goal) WHERE kind IN ('subtask_started', 'tree_edited');
+CREATE INDEX loops_of_goal ON events (goal) WHERE kind = 'loop_detected';
+CREATE INDEX loops ON events (kind) WHERE kind = 'loop_detected';
+-- Of goals that are over, what is asked of them day by day; as a snapshot it can be made anew from the events.
+CREATE TABLE outlines (
+  goal TEXT PRIMARY KEY, accepted INTEGER NOT NULL,
+  seq INTEGER NOT NULL, version INTEGER NOT NULL, state BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX outlines_accepted ON outlines (accepted);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
 
 APPEND = "INSERT INTO appending VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 KEEP_SNAPSHOT = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)"
+KEEP_OUTLINE = "INSERT OR REPLACE INTO outlines VALUES (?, ?, ?, ?, ?)"
 
 TIPS = "SELECT goal, seq, n, hash FROM purged UNION ALL SELECT goal, seq, n, hash FROM heads"
 HEAD = "SELECT CAST(seq AS INTEGER) FROM heads WHERE goal = ?"
@@ -84,6 +98,33 @@ SELECT n, hash FROM (
  ORDER BY seq DESC LIMIT 1
 """
 EVENTS = "SELECT seq, goal, n, kind, body, hash FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
+ENDS = """
+SELECT seq FROM events
+ WHERE goal = ? AND seq < ? AND kind IN ('action_finished', 'action_blocked', 'action_interrupted')
+ ORDER BY seq DESC LIMIT ?
+"""
+PLACE = """
+SELECT seq FROM events WHERE goal = ? AND seq < ? AND kind IN ('subtask_started', 'tree_edited')
+ ORDER BY seq DESC LIMIT 1
+"""
+LOOPS_OF_GOAL = """
+SELECT seq, goal FROM events WHERE goal = ? AND seq < ? AND kind = 'loop_detected'
+ ORDER BY seq DESC LIMIT ?
+"""
+LOOPS = """
+SELECT seq, goal FROM events WHERE kind = 'loop_detected' AND seq < ? ORDER BY seq DESC LIMIT ?
+"""
+# An outline is of its goal's end, or of no use; `accepted` is the order of goals.
+OUTLINES = """
+SELECT o.goal, o.seq, o.state FROM outlines AS o CROSS JOIN heads AS h ON h.goal = o.goal AND h.seq = o.seq
+ WHERE o.version = ? AND o.accepted < ? ORDER BY o.accepted DESC LIMIT ?
+"""
+WITHOUT_OUTLINE = """
+SELECT goal FROM heads AS h WHERE goal <> '' AND NOT EXISTS (
+  SELECT 1 FROM outlines AS o WHERE o.goal = h.goal AND o.seq = h.seq AND o.version = ?) ORDER BY goal
+"""
+HAS_OUTLINES = "SELECT 1 FROM sqlite_schema WHERE name = 'outlines'"  # not before version 3
+ALL_OUTLINES = "SELECT goal, seq, version, state FROM outlines ORDER BY goal"
 SNAPSHOTS = "SELECT goal, seq, version, state FROM snapshots ORDER BY goal"
 SNAPSHOT = "SELECT seq, state FROM snapshots WHERE goal = ? AND version = ?"
 OUTPUT = """
@@ -129,6 +170,7 @@ PURGE = (
     """,
     "DELETE FROM outputs WHERE seq IN (SELECT seq FROM events WHERE goal = ?)",
     "DELETE FROM snapshots WHERE goal = ?",
+    "DELETE FROM outlines WHERE goal = ?",
     "DELETE FROM heads WHERE goal = ?",
     "DELETE FROM events WHERE goal = ?",
 )

@@ -99,6 +99,11 @@ class Ledger(Reading):
         kept = sealed(goal, seq, version, state)
         await self._write(schema.KEEP_SNAPSHOT, (goal, seq, version, kept), size=len(kept))
 
+    async def outline(self, goal: str, accepted: int, seq: int, version: int, state: bytes) -> None:
+        """Keep what is asked of a goal that is over, as of `seq`; `accepted` is its place among goals."""
+        kept = sealed(goal, seq, version, state)
+        await self._write(schema.KEEP_OUTLINE, (goal, accepted, seq, version, kept), len(kept))
+
     async def purge(self, goal: str) -> None:
         """Remove an ended goal's events, outputs and snapshot; what `verify` needs of it stays."""
         loop = self._writer.admit(1, 0)

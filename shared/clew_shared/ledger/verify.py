@@ -155,8 +155,16 @@ def _end_faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
         if (count, seq) != (ranges, last):
             what = f"{count} events were purged up to seq {seq}"
             yield Fault(None, goal, f"{what}, the record says which {ranges} up to {last}")
-    for goal, seq, version, kept in con.execute(schema.SNAPSHOTS):
-        if unsealed(goal, seq, version, kept) is None:
-            yield Fault(seq, goal, "its snapshot was changed")
+    yield from _seal_faults(con)
     for (seq,) in con.execute(schema.STRAY_OUTPUT):
         yield Fault(seq, None, "an output without its event")
+
+
+def _seal_faults(con: apsw.Connection) -> Iterator[Fault]:
+    kinds = [("snapshot", schema.SNAPSHOTS)]
+    if con.execute(schema.HAS_OUTLINES).fetchone():
+        kinds.append(("outline", schema.ALL_OUTLINES))
+    for what, sql in kinds:
+        for goal, seq, version, kept in con.execute(sql):
+            if unsealed(goal, seq, version, kept) is None:
+                yield Fault(seq, goal, f"its {what} was changed")

@@ -1,0 +1,136 @@
+"""A page of a record is the end of the whole, however it was cut."""
+
+import random
+
+import pytest
+
+from clew_daemon import pages
+from clew_daemon.book import Book
+from clew_daemon.listing import listed
+from clew_daemon.store import history_lines
+from clew_shared import events as ev
+from clew_shared.core import Report
+from clew_shared.ledger import Ledger
+from clew_shared.publish import HistoryFold
+from clew_shared.settings import Settings
+from clew_shared.state import Goal, State
+
+AT = 1_790_000_000.0
+DONE = Report("success", "as it was", changed=True)
+
+
+async def recorded(book, goal, rng):
+    """Record a goal with actions that overlap, refusals, interruptions, loops, and several subtasks."""
+    parts = tuple(ev.PlannedSubtask(description=f"Part {n}") for n in range(8))
+    tasks = (ev.PlannedTask(description="All", subtasks=parts),)
+    spec = ev.Spec(description="Do")
+    await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, tasks=tasks), b"file")
+    core = book.cores[goal]
+    with book.entering(core):
+        core.emit(ev.GoalStarted(at=AT))
+        core.start(AT)
+        flying = []
+        for n in range(200):
+            match rng.randrange(8):
+                case 0 | 1 | 2:
+                    said = core.propose("look", {"n": n}, AT)
+                    flying += [said.seq] if said.allowed else []
+                case 3 | 4 if flying:
+                    core.outcome(flying.pop(rng.randrange(len(flying))), DONE, AT)
+                case 5:
+                    core.record("write", {"n": n}, DONE, AT)
+                case 6:
+                    core.record("make", {"of": n // 20}, Report("failure", "no", changed=False), AT)
+                case 7 if not core.state.replan_required:
+                    core.complete_subtask(AT, success=True, failure="")
+                    core.advance(AT)
+        core.interrupt("stopped", AT, counts=False)
+    await book.commit(core)
+
+
+@pytest.fixture
+async def ledger(tmp_path):
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    book = Book(ledger, Settings())
+    book.listeners.clear()
+    rng = random.Random(7)
+    for goal in ("a", "b"):
+        await recorded(book, goal, rng)
+    yield ledger
+    await ledger.close(10)
+
+
+def whole(ledger, goal="a"):
+    fold = HistoryFold()
+    return list(history_lines(ledger, goal, fold)), fold.loops
+
+
+async def test_the_last_actions_are_the_end_of_the_whole_history(ledger):
+    lines, _ = whole(ledger)
+    assert len(lines) > 60
+    for limit in (1, 2, 7, len(lines) - 1, len(lines), len(lines) + 1):
+        assert pages.actions(ledger, "a", limit) == (lines[-limit:], limit < len(lines))
+    assert pages.actions(ledger, "a", None) == (lines, False)
+
+
+async def test_pages_put_together_are_the_whole_history(ledger):
+    lines, _ = whole(ledger)
+    found, more = pages.actions(ledger, "a", 7)
+    while more:
+        page, more = pages.actions(ledger, "a", 7, found[0]["seq"])
+        found = page + found
+    assert found == lines
+
+
+async def test_actions_without_outputs_are_those_with_them_but_for_these(ledger):
+    found, _ = pages.actions(ledger, "a", 50, outputs=False)
+    assert found == [line | {"output": ""} for line in whole(ledger)[0][-50:]]
+
+
+async def test_one_action_is_found_by_its_number(ledger):
+    for line in whole(ledger)[0]:
+        assert pages.action(ledger, "a", line["seq"]) == line
+    assert pages.action(ledger, "a", 10**9) is None
+    assert pages.action(ledger, "b", 1) is None
+
+
+async def test_loops_are_given_page_by_page_of_one_goal_and_of_all(ledger):
+    for goals in (["a"], ["a", "b"]):
+        asked = goals[0] if len(goals) == 1 else None
+        entries = [entry for goal in goals for entry in whole(ledger, goal)[1]]
+        assert len(entries) > 2
+        found, more = pages.loops(ledger, asked, 2)
+        while more:
+            page, more = pages.loops(ledger, asked, 2, found[0]["seq"])
+            found = page + found
+        plain = [{k: v for k, v in one.items() if k not in ("goal", "seq")} for one in found]
+        assert plain == entries
+
+
+async def test_a_goal_without_actions_has_an_empty_page(ledger):
+    assert pages.actions(ledger, "nobody", 10) == ([], False)
+    assert pages.loops(ledger, "nobody", 10) == ([], False)
+
+
+def states(*statuses):
+    return [
+        State(goal_id=f"g{n}", goal=Goal("x", status=status), accepted_seq=n)
+        for n, status in enumerate(statuses, 1)
+    ]
+
+
+def ids(shown):
+    return [state.goal_id for state in shown[0]], shown[1]
+
+
+def test_a_list_has_all_goals_that_are_not_over_and_the_last_that_are():
+    found = states("completed", "blocked", "failed", "cancelled", "queued")
+    assert ids(listed(found, 1)) == (["g2", "g4", "g5"], True)
+    assert ids(listed(found, 3)) == (["g1", "g2", "g3", "g4", "g5"], False)
+    assert ids(listed(found, None)) == (["g1", "g2", "g3", "g4", "g5"], False)
+
+
+def test_the_page_before_a_goal_has_only_goals_that_are_over():
+    found = states("completed", "blocked", "failed", "cancelled", "queued")
+    assert ids(listed(found, 1, before=4)) == (["g3"], True)
+    assert ids(listed(found, 2, before=4)) == (["g1", "g3"], False)
