@@ -21,6 +21,9 @@ GC_OBJECTS = 100_000
 def main() -> None:
     """Run `clew` with the arguments of this process, and exit."""
     gc.set_threshold(GC_OBJECTS)
+    os.environ.setdefault(
+        "PYDANTIC_DISABLE_PLUGINS", "__all__"
+    )  # else all installed packages are searched
     sys.exit(run(sys.argv[1:]))
 
 
