@@ -127,6 +127,7 @@ class App:
         self._began = time.monotonic()
         self._stop = asyncio.Event()
         self._hangup = asyncio.Event()
+        self._news = asyncio.Event()
         self._interrupts = 0
         self._ready = False
         self._slow_again = 0.0
@@ -161,6 +162,7 @@ class App:
 
     async def _serve(self, ledger: Ledger) -> None:
         book = Book(ledger, self._settings)
+        book.listeners.append(lambda *_: self._news.set())
         children = Children()
         daemon = self._daemon = Daemon(
             places=self._places,
@@ -357,10 +359,12 @@ class App:
         return await accept(self._daemon, dropped)
 
     async def _tell(self) -> None:
-        """Keep STATUS= true."""
+        """Keep STATUS= true: some time after what was recorded last, so that an idle daemon sleeps."""
         said = ""
         while True:
+            await self._news.wait()
             await asyncio.sleep(STATUS_EVERY_S)
+            self._news.clear()
             text = self._status_text()
             if text != said:
                 self._notifier.status(text)

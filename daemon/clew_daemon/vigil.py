@@ -29,7 +29,7 @@ class Vigil:
     async def keep(self) -> Ended:
         """Look until something is wrong; says what."""
         while True:
-            pause_s = min(self._s.settings.heartbeat.interval_s, 0.5) / 2
+            pause_s = min(self._s.settings.heartbeat.interval_s, MEMORY_EVERY_S)
             due = time.monotonic() + pause_s
             await asyncio.sleep(pause_s)
             if (late_s := time.monotonic() - due) > pause_s:
@@ -73,15 +73,13 @@ class Vigil:
         return Ended("crash", "stalled", f"no proposal for {still_s:.0f} s")
 
     async def _weigh(self) -> Ended | None:
-        if time.monotonic() - self._weighed_at < MEMORY_EVERY_S:
+        if time.monotonic() - self._weighed_at < MEMORY_EVERY_S or self._s.hands.limited():
             return None
         self._weighed_at = time.monotonic()
         return await asyncio.to_thread(self.over_memory)
 
     def over_memory(self) -> Ended | None:
-        """Over its memory, where the kernel does not see to that."""
-        if self._s.hands.limited():
-            return None
+        """Over its memory; looked at where the kernel does not see to that."""
         guards = [cell.guard.pid for cell in (self._s.cell, self._s.hands.cell) if cell]
         used_mb = vitals.memory_mb(guards)
         limit_mb = self._s.settings.limits.memory_mb
