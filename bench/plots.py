@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parents[1] / "docs" / "performance"
 OURS, OTHERS, GRID = "#b5432a", "#4a6274", "#d8dde1"
+CURVES = ("#4a6274", "#2a8a9e", "#7a5ca8", "#5f8f3e", "#c49a1a", "#222222")
 
 
 def dots(name: str, title: str, series: list[Series], *, log: bool = True) -> Path:
@@ -43,8 +45,9 @@ def lines(
 ) -> Path:
     """Curves of points; `log` names the axes that are logarithmic: `x`, `y` or `xy`."""
     figure, axes = _axes(title, unit, 3.0)
-    for index, (label, points) in enumerate(curves.items()):
-        colour = OURS if label.startswith("clew") else f"C{index}"
+    colours = cycle(CURVES)
+    for label, points in curves.items():
+        colour = OURS if label.startswith("clew") else next(colours)
         axes.plot(*zip(*points, strict=True), marker="o", ms=4, lw=1.5, color=colour, label=label)
     axes.set_xlabel(x_label)
     axes.set_ylabel(unit)
@@ -54,6 +57,7 @@ def lines(
     if "y" in log:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(_plain)
+        axes.yaxis.set_minor_formatter(_plain)
     else:
         axes.set_ylim(bottom=0)
     axes.legend(frameon=False, fontsize=9)

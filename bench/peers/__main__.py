@@ -13,7 +13,7 @@ import sys
 
 from bench.peers.options import Options
 
-PARTS = ("supervisors",)
+PARTS = ("supervisors", "durable")
 
 
 def main() -> None:

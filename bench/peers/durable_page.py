@@ -1,0 +1,255 @@
+"""The part `durable` of docs/performance.md, and its two plots, from what the bench kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bench import figures, page
+from bench.peers.durable_steps import AT_ONCE, SIZES
+from bench.peers.steppers import NAMES, TIMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bench.figures import Series
+
+ON_RECORD = {
+    "clew": "the decision before it is acted on; the outcome",
+    "dbos-two": "the decision before it is acted on; the outcome",
+    "langgraph-two": "the decision before it is acted on; the outcome",
+}
+RECOVERED = {
+    "clew": "clew: the daemon is killed",
+    "clew-worker": "clew: the worker alone is killed",
+    "dbos": "DBOS",
+    "langgraph": "LangGraph, growing list",
+}
+NONE = "-"
+Kept = tuple[dict[str, Any], dict[str, "Series"]]
+
+
+def write() -> None:
+    """Write the part and the plots."""
+    from bench import plots
+
+    kept = figures.load("durable")
+    page.write("durable", text(kept))
+    _, series = kept
+    curves = {
+        NAMES[way]: [
+            (size, series[name].median)
+            for size in SIZES
+            if (name := f"{way}: step at {size}") in series
+        ]
+        for way in NAMES
+    }
+    plots.lines(
+        "durable-steps",
+        "A durable step",
+        "finished steps of the workflow",
+        "µs",
+        {name: points for name, points in curves.items() if len(points) > 2},
+        log="xy",
+    )
+    plots.dots(
+        "durable-recovery",
+        "Recovery after SIGKILL, 100 steps done",
+        [
+            figures.Series(label, "ms", series[name].values)
+            for way, label in RECOVERED.items()
+            if (name := f"{way}: recovery at 100") in series
+        ],
+    )
+
+
+def text(kept: Kept) -> str:
+    """All of the part."""
+    facts, series = kept[0]["facts"], kept[1]
+    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
+    missing = "".join(f" {peer} is left out: {why}." for peer, why in facts["missing"].items())
+    return "\n\n".join(
+        [
+            f"{page.under(kept[0])} {versions}.{missing}",
+            _steps(kept),
+            "![A durable step](performance/durable-steps.svg)",
+            _files(kept),
+            _rates(kept),
+            _recovery(kept),
+            "![Recovery](performance/durable-recovery.svg)",
+            _idle(kept),
+            _facts(facts),
+            _better(series),
+        ]
+    )
+
+
+def _steps(kept: Kept) -> str:
+    facts, series = kept[0]["facts"], kept[1]
+    head = ["a step, µs", "on record", "waits for the disk", *(f"at {size:,}" for size in SIZES)]
+    rows = [
+        [
+            NAMES[way],
+            ON_RECORD.get(way, "the outcome"),
+            _syncs(series, way)
+            + (f" ({facts['pragmas'][way]})" if way in facts["pragmas"] else ""),
+            *_cells(series, (f"{way}: step at {size}" for size in SIZES)),
+        ]
+        for way in _measured(series, "step at 10")
+    ]
+    return page.table(head, rows) + "\n\n" + _durable(series)
+
+
+def _durable(series: dict[str, Series]) -> str:
+    """Does each wait for the disk at every step?"""
+    counted = {way: one.median for way in NAMES if (one := series.get(f"{way}: syncs"))}
+    lazy = [NAMES[way] for way, calls in counted.items() if calls < 1]
+    if not counted:
+        return "Calls that wait for the disk could not be counted here (no strace, or it may not)."
+    if lazy:
+        return f"Not safe when the power goes, since not every step waits for the disk: {', '.join(lazy)}."
+    return "Each waits for the disk at every step, so a finished step outlives the loss of power."
+
+
+def _syncs(series: dict[str, Series], way: str) -> str:
+    one = series.get(f"{way}: syncs")
+    return f"{one.median:.3g}" if one else "not counted"
+
+
+def _files(kept: Kept) -> str:
+    _, series = kept
+    head = ["on the disk, MB", *(f"at {size:,}" for size in SIZES)]
+    return page.table(
+        head,
+        (
+            [NAMES[way], *_cells(series, (f"{way}: file at {size}" for size in SIZES))]
+            for way in _measured(series, "file at 1000")
+        ),
+    )
+
+
+def _rates(kept: Kept) -> str:
+    _, series = kept
+    head = ["steps a second", "1 workflow", "8 at once", "64 at once"]
+    rows = (
+        [NAMES[way], *_cells(series, (f"{way}: {many} at once" for many in (1, 8, 64)))]
+        for way in AT_ONCE
+        if f"{way}: 1 at once" in series
+    )
+    return page.table(head, rows)
+
+
+def _recovery(kept: Kept) -> str:
+    facts, series = kept[0]["facts"], kept[1]
+    counted = ("kills", "records lost", "never carried out", "carried out twice")
+    last = "told of the step under way"
+    head = ["until the first new step, ms", "100 steps done", "1,000 done", *counted, last]
+    rows = []
+    for way, label in RECOVERED.items():
+        if way in facts["counts"]:
+            counts = facts["counts"][way]
+            seen = [counts[name] for name in (*counted, "told of a step under way")]
+            cells = _cells(series, (f"{way}: recovery at {size}" for size in (100, 1000)))
+            rows.append([label, *cells, *seen])
+    return page.table(head, rows) + f"\n\nSeed of the moments of the kills: {facts['seed']}."
+
+
+def _idle(kept: Kept) -> str:
+    _, series = kept
+    what = {
+        "launch": "launch to first step, ms",
+        "imports": "imports alone, ms",
+        "PSS": "PSS, MB",
+        "idle CPU": "CPU, thousandths of a core",
+    }
+    rows = [
+        [NAMES[way].split(",")[0], *_cells(series, (f"{way}: {name}" for name in what))]
+        for way in ("clew", "dbos", "langgraph")
+        if f"{way}: launch" in series
+    ]
+    if "clew: PSS of the daemon" in series:
+        daemon, rest = (
+            figures.short(series[f"clew: PSS of {of}"].median)
+            for of in ("the daemon", "nursery and worker")
+        )
+        rows[0][3] += f" (daemon {daemon}; nursery, worker and its guards {rest})"
+    return page.table(["one workflow that waits", *what.values()], rows)
+
+
+def _facts(facts: dict[str, Any]) -> str:
+    hung, failing = facts["hung_until_s"], facts["failing"]
+    ways = [way for way in NAMES if way in failing]
+    head = ["what was seen", *(NAMES[way].split(",")[0] for way in ways)]
+    rows = [
+        ["the process hangs (SIGSTOP)", *(_hung(hung[way]) for way in ways)],
+        [f"one failing step, {TIMES} times", *(_tried(failing[way]) for way in ways)],
+        ["what else stops it", *(_stopped(failing[way]) for way in ways)],
+    ]
+    return page.table(head, rows)
+
+
+def _hung(until_s: float | None) -> str:
+    if until_s is None:
+        return "stays as it is: nobody watches"
+    return f"killed and replaced; the next step done after {figures.short(until_s)} s"
+
+
+def _tried(seen: dict[str, Any]) -> str:
+    if "refused" not in seen:
+        return f"carried out {seen['ran']} times"
+    refused = ", ".join(f"{reason} {count}" for reason, count in seen["refused"].items())
+    return f"carried out {seen['ran']} times; refused: {refused}; the goal is {seen['goal']}"
+
+
+def _stopped(seen: dict[str, Any]) -> str:
+    if "refused" in seen:
+        return f"blocked and handed up to: {', '.join(seen['escalated_to'])}"
+    tries = f"retries by default end after {seen['retried']} tries with {seen['retries_end_with']}"
+    after = seen.get("stopped_after")
+    return tries + (f"; the recursion limit, by default after {after:,} steps" if after else "")
+
+
+BETTER = {  # what is compared with clew, of which a higher figure is better only where it is a rate
+    **{f"step at {size}": f"a step after {size:,}" for size in SIZES},
+    **{f"file at {size}": f"the file after {size:,}" for size in SIZES},
+    "1 at once": "steps a second of one workflow",
+    "8 at once": "steps a second of eight",
+    "recovery at 100": "recovery after 100, against the daemon's",
+    "recovery at 1000": "recovery after 1,000, against the daemon's",
+    "launch": "launch to first step",
+    "imports": "imports",
+    "PSS": "PSS",
+    "idle CPU": "CPU while waiting",
+}
+
+
+def _better(series: dict[str, Series]) -> str:
+    """Where the median of a peer was better than clew's."""
+    lines = []
+    for what, words in BETTER.items():
+        if (ours := series.get(f"clew: {what}")) is None:
+            continue
+        others = [(NAMES[way], series.get(f"{way}: {what}")) for way in NAMES if way != "clew"]
+        better = [
+            f"{name} ({figures.short(one.median)})"
+            for name, one in others
+            if one and (one.median > ours.median if "at once" in what else one.median < ours.median)
+        ]
+        if better:
+            lines.append(
+                f"- {words} ({figures.short(ours.median)} {ours.unit}): {'; '.join(better)}"
+            )
+    if not lines:
+        return "In this run no median of a peer was better than clew's."
+    return "Better than clew, by the median of this run:\n\n" + "\n".join(lines)
+
+
+def _cells(series: dict[str, Series], names: Iterable[str]) -> list[str]:
+    """Median and spread without the unit, which the head has."""
+    return [
+        str(series[name]).replace(f" {series[name].unit}", "") if name in series else NONE
+        for name in names
+    ]
+
+
+def _measured(series: dict[str, Series], what: str) -> list[str]:
+    return [way for way in NAMES if f"{way}: {what}" in series]
