@@ -98,9 +98,13 @@ class Executor:
             said = f"not carried out, the arguments are too long: {error}"
             return Done(id=0, seq=seq, result="error", output=said, duration_s=0.0, changed=False)
 
-    async def digest(self) -> str:
-        """Give the digest of the world."""
-        found = await self._ask(Digested, lambda number: Digest(id=number), DIGEST_TIMEOUT_S)
+    async def digest(self, *, anew: bool) -> str:
+        """Give the digest of the world, `anew` from every file's stat."""
+
+        def request(number: int) -> Digest:
+            return Digest(id=number, anew=anew)
+
+        found = await self._ask(Digested, request, DIGEST_TIMEOUT_S)
         return found.world.digest
 
     async def check(self, name: str, cmd: str, *, timeout_s: float, output_bytes: int) -> Checked:

@@ -78,10 +78,10 @@ class Hands:
             await self._executor.end()
             self._executor = None
 
-    async def digest(self) -> str:
-        """Measure the world; "" where that cannot be done."""
+    async def digest(self, *, anew: bool) -> str:
+        """Measure the world, `anew` from every file's stat; "" where that cannot be done."""
         try:
-            return await (await self.executor()).digest()
+            return await (await self.executor()).digest(anew=anew)
         except OutOfResources:
             raise
         except ExecutorDied as error:

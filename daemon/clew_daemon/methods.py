@@ -254,7 +254,7 @@ class Methods:
 
     async def _reported(self, p: protocol.Outcome | protocol.Record) -> Report:
         """Make a report of what an agent says; where it is silent on `changed`, the disk is compared."""
-        world = await self._s.hands.digest() if p.changed is None else ""
+        world = await self._s.hands.digest(anew=False) if p.changed is None else ""
         return Report(
             p.result,
             None if p.output is None else redact(p.output),

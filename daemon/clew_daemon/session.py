@@ -128,7 +128,7 @@ class Session:
 
     async def look(self) -> None:
         """Take in the world as it is now: somebody else may have changed it."""
-        world = await self.hands.digest()
+        world = await self.hands.digest(anew=True)
         with self.entering() as core:
             core.see_world(world, time.time())
 
@@ -139,7 +139,7 @@ class Session:
         """
         if self._own_tools or not self.core.goes_by_a_claim:
             return
-        world = await self.hands.digest()
+        world = await self.hands.digest(anew=True)
         with self.entering() as core:
             core.drop_claim(world, time.time())
 

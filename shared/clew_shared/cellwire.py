@@ -183,10 +183,11 @@ class Run(_Message):
 
 
 class Digest(_Message):
-    """Ask for the digest of the world."""
+    """Ask for the digest of the world; `anew`: of every file, whatever the kernel says of changes."""
 
     type: Literal["digest"] = "digest"
     id: int
+    anew: bool = True
 
 
 class Check(_Message):

@@ -6,22 +6,33 @@ import subprocess
 
 import pytest
 
-from clew_worker.executor import world as world_module
+from clew_worker.executor import contents, tree
 from clew_worker.executor.world import WorldWatch
 
 IGNORE = (".git", "__pycache__", "*.pyc", "build/out")
 
 
-@pytest.fixture
-def watch(tmp_path):
+class Told(WorldWatch):
+    """Looks only at what the kernel tells was touched."""
+
+    def digest(self):
+        return super().digest(anew=False)
+
+
+@pytest.fixture(params=["looked at whole", "watched"])
+def watch(request, tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("a")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "b.txt").write_text("b")
-    return WorldWatch(str(tmp_path), IGNORE)
+    if request.param == "watched":
+        monkeypatch.setattr(tree, "WATCHED_FROM", 0)
+    watch = (Told if request.param == "watched" else WorldWatch)(str(tmp_path), IGNORE)
+    yield watch
+    watch.close()
 
 
 def test_the_same_files_give_the_same_digest_anywhere(watch, tmp_path):
-    other = tmp_path.parent / "copy"
+    other = tmp_path.with_name(f"{tmp_path.name}-copy")
     shutil.copytree(tmp_path, other)
     assert WorldWatch(str(other), IGNORE).digest() == watch.digest()
 
@@ -90,7 +101,7 @@ def test_a_links_target_counts_and_is_not_followed(watch, tmp_path):
 
 
 def test_a_large_file_counts_by_size_and_time(watch, tmp_path, monkeypatch):
-    monkeypatch.setattr(world_module, "CONTENT_BYTES_MAX", 10)
+    monkeypatch.setattr(contents, "CONTENT_BYTES_MAX", 10)
     large = tmp_path / "large"
     large.write_text("x" * 20)
     before = watch.digest()
@@ -99,7 +110,7 @@ def test_a_large_file_counts_by_size_and_time(watch, tmp_path, monkeypatch):
 
 
 def test_too_many_entries_are_said(watch, tmp_path, monkeypatch):
-    monkeypatch.setattr(world_module, "ENTRIES_MAX", 2)
+    monkeypatch.setattr(tree, "ENTRIES_MAX", 2)
     assert watch.digest().partial
     assert watch.digest().entries == 2
 
@@ -183,7 +194,7 @@ def test_switching_the_branch_changes_the_world(repository, watch):
 def test_a_linked_work_tree_is_known(repository, watch, tmp_path):
     repository("add", ".")
     repository("commit", "-m", "first")
-    linked = tmp_path.parent / "linked"
+    linked = tmp_path.with_name(f"{tmp_path.name}-linked")
     repository("worktree", "add", str(linked))
     there = WorldWatch(str(linked), IGNORE)
     before = there.digest()

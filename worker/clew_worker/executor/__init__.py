@@ -69,6 +69,7 @@ class Executor:
 
     def close(self) -> None:
         self._commands.close()
+        self._watch.close()
         self._workspace.close()
 
     def _answer(self, request: Request) -> None:
@@ -78,12 +79,12 @@ class Executor:
             case Check():
                 self._wire.send(self._check(request))
             case Digest():
-                self._wire.send(Digested(id=request.id, world=self._digest()))
+                self._wire.send(Digested(id=request.id, world=self._digest(anew=request.anew)))
             case Killall():
                 self._wire.send(Killed(id=request.id, count=self._commands.kill_background()))
 
-    def _digest(self) -> World:
-        self._world = self._watch.digest()
+    def _digest(self, *, anew: bool) -> World:
+        self._world = self._watch.digest(anew=anew)
         return self._world
 
     def _carry_out(self, request: Run | Check, name: str, args: dict[str, object]) -> Outcome:
@@ -107,7 +108,7 @@ class Executor:
         world = None
         if request.world:
             before = self._world
-            world = self._digest()
+            world = self._digest(anew=False)
             if before is not None:
                 changed = before.digest != world.digest
         return Done(

@@ -130,3 +130,19 @@ def seccomp_filter(program: bytes) -> None:
     holder = ctypes.create_string_buffer(fprog, len(fprog))
     result = _libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), holder)
     _checked(int(result), "seccomp")
+
+
+def inotify() -> int:
+    """Open a queue of file events, to be read without waiting; the descriptor."""
+    return _checked(int(_libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)), "inotify_init1")
+
+
+def inotify_add(queue: int, path: str, mask: int) -> int:
+    """Watch `path`; the watch's number, the same one for the same file or folder."""
+    raw = ctypes.c_char_p(os.fsencode(path))
+    return _checked(int(_libc.inotify_add_watch(queue, raw, ctypes.c_uint32(mask))), path)
+
+
+def inotify_remove(queue: int, watch: int) -> None:
+    """Watch no more; OSError where the kernel has ended that watch already."""
+    _checked(int(_libc.inotify_rm_watch(queue, watch)), f"inotify_rm_watch {watch}")

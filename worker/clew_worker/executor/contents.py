@@ -1,0 +1,105 @@
+"""What each entry of the world is, in 17 bytes: its kind, and a digest of its content.
+
+The content of a file is read once and then known by its stat. It knows single entries, no folders.
+"""
+
+import hashlib
+import os
+import stat
+import struct
+import time
+
+CONTENT_BYTES_MAX = 64 * 1024 * 1024
+_FRESH_NS = 20_000_000  # a file may change again within one tick of the clock and look the same
+_FRESH_COARSE_NS = 2_100_000_000  # the same, where the disk keeps whole seconds only
+_SECOND_NS = 1_000_000_000
+_CHUNK = 1024 * 1024
+
+_stamp = struct.Struct("QQqqq").pack
+
+
+def _summary(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+class Contents:
+    """Descriptions of files; those of files that rest are remembered."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, bytes] = {}
+        self._before: dict[bytes, bytes] = {}
+        self._buffer = bytearray(_CHUNK)
+        self._now_ns = 0
+        self._read_until = 0.0
+
+    def __len__(self) -> int:
+        """Count the contents that are remembered, of files that are gone too."""
+        return len(self._known)
+
+    def begin(self, reading_s: float) -> None:
+        """Begin a digest: what is not read within `reading_s` counts by size and time."""
+        self._now_ns = time.time_ns()
+        self._read_until = time.monotonic() + reading_s
+
+    def begin_sweep(self) -> None:
+        """Forget what is not asked for until `end_sweep`."""
+        self._before, self._known = self._known, {}
+
+    def end_sweep(self) -> None:
+        """See `begin_sweep`."""
+        self._before = {}
+
+    def describe(self, at: int, name: str, info: os.stat_result, *, afresh: bool) -> bytes | None:
+        """Describe what `name` in the folder `at` is, `info` being its lstat; None if it is gone.
+
+        A file is read again if `afresh`, whatever its stat says.
+        """
+        if stat.S_ISREG(info.st_mode):
+            content = self._content(at, name, info, afresh=afresh)
+            kind = b"x" if info.st_mode & stat.S_IXUSR else b"f"
+            return None if content is None else kind + content
+        if not stat.S_ISLNK(info.st_mode):
+            return b"o" + _summary(b"%o" % stat.S_IFMT(info.st_mode))
+        try:
+            return b"l" + _summary(os.fsencode(os.readlink(name, dir_fd=at)))
+        except OSError:
+            return None
+
+    def _content(self, at: int, name: str, info: os.stat_result, *, afresh: bool) -> bytes | None:
+        times = info.st_mtime_ns, info.st_ctime_ns
+        stamp = _stamp(info.st_dev, info.st_ino, info.st_size, *times)
+        content = None if afresh else self._known.get(stamp) or self._before.get(stamp)
+        if content is None:
+            content = self._read(at, name, info)
+        if content is not None and self._rests(*times):
+            self._known[stamp] = content
+        return content
+
+    def _rests(self, mtime_ns: int, ctime_ns: int) -> bool:
+        """Tell whether a change after now would show in the times (git calls the others racy)."""
+        fresh_ns = _FRESH_NS if ctime_ns % _SECOND_NS else _FRESH_COARSE_NS
+        since_ns = self._now_ns - fresh_ns
+        return ctime_ns < since_ns and not since_ns <= mtime_ns <= self._now_ns
+
+    def _read(self, at: int, name: str, info: os.stat_result) -> bytes | None:
+        """Digest a file's content; by size and time if it cannot be had, None if the file is gone."""
+        by_stat = _summary(b"%d %d" % (info.st_size, info.st_mtime_ns))
+        if info.st_size > CONTENT_BYTES_MAX or time.monotonic() > self._read_until:
+            return by_stat
+        try:
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            return by_stat
+        digest = hashlib.blake2b(digest_size=16)
+        try:
+            left = CONTENT_BYTES_MAX if stat.S_ISREG(os.fstat(fd).st_mode) else 0
+            while left > 0 and (count := os.readv(fd, [self._buffer])):
+                digest.update(memoryview(self._buffer)[:count])
+                left -= count
+        except OSError:
+            return by_stat
+        finally:
+            os.close(fd)
+        return digest.digest()
