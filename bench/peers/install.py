@@ -51,11 +51,19 @@ def debian(name: str, *packages: str) -> Path:
 
     def make(folder: Path) -> None:
         _run("apt-get", "download", "-qq", *packages, cwd=folder)
-        for package in sorted(folder.glob("*.deb")):
-            _run("dpkg", "-x", str(package), str(folder))
-            package.unlink()
+        debs = sorted(folder.glob("*.deb"))
+        for deb in debs:
+            _run("dpkg", "-x", str(deb), str(folder))
+            deb.unlink()
+        (folder / "debs").write_text("\n".join(deb.name for deb in debs) + "\n")
 
     return _once(name, packages, make)
+
+
+def debian_version(name: str, package: str) -> str:
+    """The version of a package that `debian` unpacked: `runit_2.1.2-54_amd64.deb`."""
+    debs = (ENV / name / "debs").read_text().split()
+    return next(deb.split("_")[1] for deb in debs if deb.startswith(f"{package}_"))
 
 
 def _once(name: str, asked: tuple[str, ...], make: Callable[[Path], None]) -> Path:
