@@ -1,0 +1,97 @@
+"""The bench against other supervisors: what it makes of what children say and of what it measured. None is started."""
+
+import importlib
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+def module(name):
+    return importlib.import_module(f"bench.peers.{name}")
+
+
+def found(measure, **values):
+    names = {key.replace("_", "-"): key.replace("_", " ") for key in values}
+    by_key = {key.replace("_", "-"): seen for key, seen in values.items()}
+    empty = dict.fromkeys(names, "")
+    return module("supervisors_page").Found(names, empty, empty, {measure: by_key}, {}, 50)
+
+
+@pytest.fixture
+def said(tmp_path):
+    said = module("said").Said(tmp_path / "said")
+    yield said
+    said.close()
+
+
+def test_a_better_peer_is_named_with_its_median():
+    run = found("restart, tiny", clew=[100, 90, 110], runit=[17, 18, 19], circus=[2500])
+    (line,) = module("supervisors_page").others_better(run, {"restart, tiny": "a bare child"})
+    assert line == "- a bare child: better than clew (100 ms) are runit (18.0)."
+
+
+def test_a_peer_that_is_as_good_as_clew_is_not_called_better():
+    run = found("restart, loaded", clew=[700], clew_built_in=[20], pm2=[19])
+    (line,) = module("supervisors_page").others_better(run, {"restart, loaded": "a loaded child"})
+    assert line == "- a loaded child: nobody is clearly better than clew."
+
+
+def test_a_measure_that_clew_was_left_out_of_is_not_judged():
+    run = found("idle CPU", runit=[0.1])
+    assert module("supervisors_page").others_better(run, {"idle CPU": "CPU"}) == []
+
+
+def test_the_page_names_who_was_not_measured_and_why():
+    run = found("restart, tiny", clew=[100])
+    run.out["systemd"] = "a user manager needs root"
+    text = module("supervisors_page").text(run, "how")
+    assert text.endswith("Not measured: systemd (a user manager needs root).")
+
+
+def test_a_word_that_comes_in_two_pieces_is_heard_once_it_is_whole(said):
+    fd = os.open(said.path, os.O_WRONLY)
+    os.write(fd, b"s6-tiny0 12 5.5\nrunit-ti")
+    assert said.when("s6-tiny0") == 5.5
+    os.write(fd, b"ny1 13 6.25\n")
+    os.close(fd)
+    assert said.wait(["runit-tiny1"], 6.0, 60)["runit-tiny1"].pid == 13
+
+
+def test_a_child_that_said_nothing_since_is_named(said):
+    said.say("pm2-tiny0", 12, time.monotonic())
+    with pytest.raises(TimeoutError, match="pm2-tiny0"):
+        said.wait(["pm2-tiny0"], time.monotonic(), 0.01)
+
+
+def test_an_environment_that_was_not_finished_is_made_anew(tmp_path, monkeypatch):
+    install = module("install")
+    monkeypatch.setattr(install, "ENV", tmp_path / "env")
+    made = []
+
+    def make(folder):
+        made.append(sorted(path.name for path in folder.iterdir()))
+        (folder / "half").touch()
+        if len(made) == 1:
+            raise install.MissingError("no network")
+
+    with pytest.raises(install.MissingError):
+        install._once("peer", ("peer==1",), make)
+    install._once("peer", ("peer==1",), make)
+    install._once("peer", ("peer==1",), make)
+    install._once("peer", ("peer==2",), make)
+    assert made == [[], [], []]
+
+
+def test_only_the_peers_that_were_asked_for_take_part():
+    options = module("options").Options(only=frozenset({"s6", "dbos"}))
+    assert options.chosen(["clew", "s6"]) == ["s6"]
+    assert module("options").Options().chosen(["clew", "s6"]) == ["clew", "s6"]
