@@ -1,13 +1,14 @@
 """The agent's line of the worker protocol: bounded reading and writing, with a deadline on every write.
 
-It frames and times; what a message means is the session's.
+It frames and times; what a message means is the session's. It is on the way of every step: what comes is
+taken from the transport without a stream between, and an answer goes to the socket at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from clew_shared import protocol
 
@@ -17,59 +18,118 @@ if TYPE_CHECKING:
 WRITE_TIMEOUT_S = 30.0
 
 
-class Channel:
-    """A connected stream to one agent.
+class Channel(asyncio.Protocol):
+    """A connected stream to one agent; one task receives.
 
-    `heard_at` is monotonic, of the last byte that came; `unread` says that it left an answer unread too long.
+    `heard_at` is monotonic, of the last message that came; `unread` says that it left an answer unread too long.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._transport: asyncio.Transport | None = None
+        self._came = bytearray()
+        self._searched = 0  # bytes of it, without an end of a line
+        self._over = False  # nothing more will come
+        self._more: asyncio.Future[None] | None = None
+        self._room = asyncio.Event()
+        self._room.set()
         self.heard_at = time.monotonic()
         self.unread = False
 
     @classmethod
     async def over(cls, sock: socket.socket) -> Channel:
         """Take over a connected, non-blocking socket."""
-        reader, writer = await asyncio.open_connection(sock=sock, limit=protocol.LINE_BYTES_MAX + 1)
-        return cls(reader, writer)
+        loop = asyncio.get_running_loop()
+        _, channel = await loop.create_connection(lambda: cls(sock), sock=sock)
+        return channel
 
     async def receive(self) -> dict[str, Any] | None:
         """Give the next message, None at the end; raises ProtocolError on a broken line."""
-        try:
-            line = await self._reader.readuntil(b"\n")
-        except asyncio.IncompleteReadError as error:
-            if error.partial.strip():
-                raise protocol.ProtocolError(
-                    "the last line has no end", protocol.PARSE_ERROR
-                ) from None
-            return None
-        except asyncio.LimitOverrunError:
-            message = f"a line of over {protocol.LINE_BYTES_MAX} bytes"
-            raise protocol.ProtocolError(message, protocol.PARSE_ERROR) from None
-        except ConnectionError:
-            return None
+        while (end := self._came.find(b"\n", self._searched)) < 0:
+            self._searched = len(self._came)
+            if self._searched > protocol.LINE_BYTES_MAX:
+                message = f"a line of over {protocol.LINE_BYTES_MAX} bytes"
+                raise protocol.ProtocolError(message, protocol.PARSE_ERROR)
+            if self._over:
+                return self._ended()
+            await self._wait()
+        line = bytes(self._came[: end + 1])
+        del self._came[: end + 1]
+        self._searched = 0
         self.heard_at = time.monotonic()
         return protocol.parse(line)
 
     async def send(self, line: bytes) -> bool:
         """Send one line; False where the other side is gone or does not read."""
-        if self._writer.is_closing():
+        transport = self._transport
+        if transport is None or transport.is_closing():
             return False
         try:
-            self._writer.write(line)
-            if self._writer.transport.get_write_buffer_size() == 0:
-                return True  # the usual case: the socket took it
-            async with asyncio.timeout(WRITE_TIMEOUT_S):
-                await self._writer.drain()
-        except TimeoutError:  # an OSError, too
-            self.unread = True
-            return False
+            rest = line if transport.get_write_buffer_size() else line[self._sock.send(line) :]
+        except BlockingIOError:
+            rest = line
         except OSError:
             return False
-        return True
+        return not rest or await self._send_later(transport, rest)
+
+    async def _send_later(self, transport: asyncio.Transport, rest: bytes) -> bool:
+        """Leave to the transport what the socket does not take now, and wait until it has room again."""
+        transport.write(rest)
+        try:
+            async with asyncio.timeout(WRITE_TIMEOUT_S):
+                await self._room.wait()
+        except TimeoutError:
+            self.unread = True
+            return False
+        return not transport.is_closing()
 
     def close(self) -> None:
         """End the connection; what the other side has not read is dropped."""
-        self._writer.transport.abort()
+        if self._transport:
+            self._transport.abort()
+
+    def _ended(self) -> None:
+        if self._came.strip():
+            raise protocol.ProtocolError("the last line has no end", protocol.PARSE_ERROR)
+
+    async def _wait(self) -> None:
+        """Wait for more to come, and let it come."""
+        assert self._transport is not None  # noqa: S101 - made by `over`
+        self._transport.resume_reading()
+        self._more = asyncio.get_running_loop().create_future()
+        try:
+            await self._more
+        finally:
+            self._more = None
+
+    def _wake(self) -> None:
+        if self._more and not self._more.done():
+            self._more.set_result(None)
+
+    # -- what the transport tells ------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._came += data
+        self._wake()
+        if len(self._came) > protocol.LINE_BYTES_MAX and self._transport:
+            self._transport.pause_reading()  # an agent that floods waits in its own socket
+
+    def eof_received(self) -> bool:
+        self._over = True
+        self._wake()
+        return True  # it may still read: closing is up to the session
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self._over = True
+        self._room.set()
+        self._wake()
+
+    def pause_writing(self) -> None:
+        self._room.clear()
+
+    def resume_writing(self) -> None:
+        self._room.set()

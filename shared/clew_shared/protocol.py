@@ -215,7 +215,7 @@ def parse(line: bytes) -> dict[str, Any]:
     if len(line) > LINE_BYTES_MAX:
         raise ProtocolError(f"a message of over {LINE_BYTES_MAX} bytes", PARSE_ERROR)
     try:
-        message = json.loads(line.decode(), parse_float=_finite, parse_constant=_finite)
+        message = _READER.decode(line.decode())
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"not JSON: {error}", PARSE_ERROR) from None
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
@@ -233,6 +233,10 @@ def _finite(number: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{number[:40]} is no finite number")
     return value
+
+
+_READER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
+_WRITER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def _deeper(value: Any, depth: int) -> bool:
@@ -279,8 +283,7 @@ def params(method: str, raw: Any) -> _Params:
 
 def line(message: dict[str, Any]) -> bytes:
     """Write a message as one line; lone surrogates cannot be sent and become `?`."""
-    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace") + b"\n"
+    return _WRITER.encode(message).encode("utf-8", "replace") + b"\n"
 
 
 def result(request_id: Any, value: Any) -> bytes:

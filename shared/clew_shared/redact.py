@@ -82,6 +82,8 @@ _NAME = re.compile(
     rf"(?:[A-Za-z0-9]{{1,30}}[_-]){{0,4}}(?:{_KEY_NAMES}|authorization)", re.IGNORECASE
 )
 VALUE_CHARS_MIN = 6
+KEY_CHARS_MIN = 8
+"""No key in use is shorter, and no shape either: the shortest is an address with a password, `ab://:p@`."""
 _LABELS = ("scheme", "bearer", "name", "netrc", "cookie", "url")
 
 
@@ -91,6 +93,8 @@ def redact(text: str) -> str:
     Shapes: the makers' prefixes (`sk-…`, `ghp_…`, `AKIA…`), JSON web tokens, private keys, `Bearer …`,
     `api_key=…`, session cookies, passwords in addresses and in .netrc. Doing it twice changes nothing more.
     """
+    if len(text) < KEY_CHARS_MIN:
+        return text
     text = without_hidden(text, REDACTED)
     low = text.lower()
     if not any(hint in low for hint in _HINTS):

@@ -13,7 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clew_shared.hidden import HIDDEN_MAX, hide, names_hidden
-from clew_shared.redact import redact, redacted
+from clew_shared.hidden import KEY_CHARS_MIN as HIDDEN_CHARS_MIN
+from clew_shared.redact import _SECRET, KEY_CHARS_MIN, redact, redacted
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
 BODY = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ"
@@ -269,3 +270,10 @@ def test_the_time_grows_with_the_length_and_no_faster(pieces):
     short = max(min(seconds(8_000) for _ in range(2)), 1e-4)
     if seconds(64_000) > 30 * short:  # measured again where the machine was busy
         assert min(seconds(64_000) for _ in range(3)) <= 30 * max(seconds(8_000), short)
+
+
+@given(st.text(max_size=KEY_CHARS_MIN - 1) | st.from_regex(r"ab://:.@?|bearer.|pwd=.{1,3}"))
+def test_no_text_too_short_to_be_looked_at_holds_a_key(text):
+    short = text[: KEY_CHARS_MIN - 1]
+    assert _SECRET.search(short) is None
+    assert KEY_CHARS_MIN <= HIDDEN_CHARS_MIN
