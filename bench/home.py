@@ -37,18 +37,20 @@ class Home:
         self.log = folder / "daemon.log"
         (folder / "config.toml").write_text(config)
         self.daemon: subprocess.Popen[bytes] | None = None
+        self.before: list[str] = []  # a command that starts the daemon, as strace does
+        self.program = ["-m", "clew_daemon"]
 
     def start(self) -> Self:
         """Start the daemon and wait until it is ready."""
         ready = self.log.read_text().count("daemon.ready") if self.log.exists() else 0
         with self.log.open("a") as out:
-            self.daemon = subprocess.Popen(self.command("run"), stdout=out)
+            self.daemon = subprocess.Popen([*self.before, *self.command("run")], stdout=out)
         wait_for(lambda: self._alive() and self.log.read_text().count("daemon.ready") > ready)
         return self
 
     def command(self, *arguments: str) -> list[str]:
         """The command line of clew for this home."""
-        return [sys.executable, "-m", "clew_daemon", "--home", str(self.folder), *arguments]
+        return [sys.executable, *self.program, "--home", str(self.folder), *arguments]
 
     def drop(self, name: str, text: str) -> None:
         """Drop a goal file as a person would: whole, by a rename."""

@@ -50,8 +50,10 @@ class Channel(asyncio.Protocol):
             if self._searched > protocol.LINE_BYTES_MAX:
                 message = f"a line of over {protocol.LINE_BYTES_MAX} bytes"
                 raise protocol.ProtocolError(message, protocol.PARSE_ERROR)
+            if self._over and self._came.strip():
+                raise protocol.ProtocolError("the last line has no end", protocol.PARSE_ERROR)
             if self._over:
-                return self._ended()
+                return None
             await self._wait()
         line = bytes(self._came[: end + 1])
         del self._came[: end + 1]
@@ -87,10 +89,6 @@ class Channel(asyncio.Protocol):
         """End the connection; what the other side has not read is dropped."""
         if self._transport:
             self._transport.abort()
-
-    def _ended(self) -> None:
-        if self._came.strip():
-            raise protocol.ProtocolError("the last line has no end", protocol.PARSE_ERROR)
 
     async def _wait(self) -> None:
         """Wait for more to come, and let it come."""

@@ -1,0 +1,68 @@
+"""The agent of the step benches: proposes and reports as cheaply as a process can, with prepared bytes.
+
+`python stepping.py STEPS [ROUNDS]`, with the daemon (or a bench) at the other end of CLEW_FD. Each step's seconds go to
+`times.N` in its folder, one file a round. With more rounds than one each waits for the file `go.N`, so that a bench can
+measure other things in between. What a step proposes names it (`step-00017`), and so does what it reports.
+"""
+
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+
+
+class Line:
+    """A connection that sends a request and waits for its answer."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(fileno=int(os.environ["CLEW_FD"]))
+        self._id = 0
+
+    def ask(self, method: bytes, params: bytes) -> bytes:
+        """Give the answer's line; what else the daemon says in between is read over."""
+        self._id += 1
+        head = b'{"jsonrpc":"2.0","id":%d,' % self._id
+        self._socket.sendall(head + b'"method":"%s","params":%s}\n' % (method, params))
+        came = b""
+        while True:
+            data = self._socket.recv(1 << 16)
+            if not data:
+                sys.exit(0)
+            came += data
+            while b"\n" in came:
+                line, came = came.split(b"\n", 1)
+                if line.startswith(head):
+                    return line
+
+
+def step(line: Line, name: bytes) -> float:
+    """One step: propose, hear the verdict, report, hear that it is recorded; its seconds."""
+    proposal = b'{"tool":"edit","args":{"path":"a.py","text":"%s"}}' % name
+    began = time.perf_counter()
+    verdict = line.ask(b"propose", proposal)
+    if b'"verdict":"allowed"' not in verdict:
+        sys.exit(f"refused: {verdict!r}")
+    seq = verdict.split(b'"seq":', 1)[1].split(b",", 1)[0]
+    report = b'{"seq":%s,"result":"success","output":"done %s","changed":true}' % (seq, name)
+    line.ask(b"outcome", report)
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    steps, rounds = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    line = Line()
+    line.ask(b"hello", b'{"protocol":1,"agent":"stepping/1"}')
+    for number in range(rounds):
+        while rounds > 1 and not Path(f"go.{number}").exists():
+            time.sleep(0.002)
+        first = number * steps
+        times = [step(line, b"step-%05d" % one) for one in range(first, first + steps)]
+        part = Path(f"times.{number}.part")
+        part.write_text("".join(f"{one:.9f}\n" for one in times))
+        part.rename(f"times.{number}")
+    line.ask(b"finish", b'{"success":false,"summary":"the bench is over"}')
+
+
+if __name__ == "__main__":
+    main()
