@@ -19,34 +19,57 @@ HEAD_CHARS: Final = 400
 FAULT_SCAN_CHARS: Final = 2_000
 SOFT_LINES: Final = 6
 
+_MONTHS: Final = (
+    *("jan", "feb", "mar", "apr", "may", "jun"),
+    *("jul", "aug", "sep", "oct", "nov", "dec"),
+)
+
 _VOLATILE: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), word)
-    for pattern, word in (
+    (needs, re.compile(pattern, re.IGNORECASE), word)
+    for needs, pattern, word in (
         # dates and times: 2026-11-21T10:00:00.123Z, 21/11/2026, Sat Nov 21 10:00:00 UTC 2026, 10:00:00
-        (r"\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z| ?[+-]\d\d:?\d\d)?)?", "<date>"),
-        (r"\b\d{1,2}[/.]\d{1,2}[/.]\d{4}\b", "<date>"),
+        ("-", r"\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z| ?[+-]\d\d:?\d\d)?)?", "<date>"),
+        ("/.", r"\b\d{1,2}[/.]\d{1,2}[/.]\d{4}\b", "<date>"),
         (
+            _MONTHS,
             (
                 r"\b(mon|tue|wed|thu|fri|sat|sun)[a-z]*,? (\d{1,2} )?"
                 r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*( \d{1,2})?(,? \d{4})?"
             ),
             "<date>",
         ),
-        (r"\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec) +\d{1,2} +(\d\d:\d\d|\d{4})\b", "<date>"),
-        (r"\b\d{1,2}:\d\d:\d\d([.,]\d+)?( ?[ap]m)?( [A-Z]{3,4}( \d{4})?)?\b", "<time>"),
+        (
+            _MONTHS,
+            r"\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec) +\d{1,2} +(\d\d:\d\d|\d{4})\b",
+            "<date>",
+        ),
+        (":", r"\b\d{1,2}:\d\d:\d\d([.,]\d+)?( ?[ap]m)?( [A-Z]{3,4}( \d{4})?)?\b", "<time>"),
         # durations: in 0.12s, 3.4 seconds, 12ms, 1m32s, took 5 minutes
-        (r"\b\d+m ?\d+(\.\d+)?s\b", "<duration>"),
-        (r"(?<![\w.])\d+(\.\d+)? ?(ns|µs|us|ms|s|secs?|seconds?|mins?|minutes?|hrs?|hours?)\b", "<duration>"),
+        ("s", r"\b\d+m ?\d+(\.\d+)?s\b", "<duration>"),
+        (
+            "smh",
+            r"(?<![\w.])\d+(\.\d+)? ?(ns|µs|us|ms|s|secs?|seconds?|mins?|minutes?|hrs?|hours?)\b",
+            "<duration>",
+        ),
         # addresses and ids
-        (r"\b0x[0-9a-f]{4,}\b", "<address>"),
-        (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<id>"),
-        (r"\b(port|localhost:|127\.0\.0\.1:)\s?\d{4,5}\b", r"\1<port>"),
+        (("0x",), r"\b0x[0-9a-f]{4,}\b", "<address>"),
+        ("-", r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<id>"),
+        (
+            ("port", "localhost:", "127.0.0.1:"),
+            r"\b(port|localhost:|127\.0\.0\.1:)\s?\d{4,5}\b",
+            r"\1<port>",
+        ),
         # temporary paths
-        (r"/(tmp|var/tmp|dev/shm|var/folders)/[^\s'\":,;)\]]+", "<tmp>"),
-        (r"\b(pytest-of-\w+/)?pytest-\d+\b", "<tmp>"),
+        (("tmp/", "/shm/", "/folders/"), r"/(tmp|var/tmp|dev/shm|var/folders)/[^\s'\":,;)\]]+", "<tmp>"),
+        (("pytest-",), r"\b(pytest-of-\w+/)?pytest-\d+\b", "<tmp>"),
         # ids, pids and counters that say they are
         # ("job 3 of 10" counts work and stays; "job id 3" names itself)
         (
+            (
+                *("pid", "tid", "req", "session", "trace", "attempt", "try", "retr", "iteration", "seq"),
+                *("counter", "nonce", "uptime", "timestamp", "seed"),
+                *("process", "thread", "job", "task", "run", "build"),
+            ),
             (
                 r"\b(pid|tid|request|req|session|trace|attempt|try|retry|retries|iteration|seq|sequence|counter"
                 r"|nonce|uptime|timestamp|seed|(?:process|thread|job|task|run|build) ?(?:id|no|nr|number|#))"
@@ -54,12 +77,21 @@ _VOLATILE: Final = tuple(
             ),
             r"\1\2<n>",
         ),
-        (r"\b(id|[a-z]+_id)(\s*[:=]\s*)['\"]?(?=[\w-]*\d)[\w-]+", r"\1\2<id>"),
-        (r"\[\d{3,7}\](?=[:\s])", "[<pid>]"),
-        (r"\b(process|thread) \d{3,}\b", r"\1 <pid>"),
-        (r"\b(attempt|try|retry|iteration) \d+ ?(/|of) ?\d+", r"\1 <n>"),
+        (
+            ("id",),
+            r"\b(id|[a-z]+_id)(\s*[:=]\s*)['\"]?(?=[\w-]*\d)[\w-]+",
+            r"\1\2<id>",
+        ),
+        ("[", r"\[\d{3,7}\](?=[:\s])", "[<pid>]"),
+        (("process", "thread"), r"\b(process|thread) \d{3,}\b", r"\1 <pid>"),
+        (
+            ("attempt", "try", "iteration"),
+            r"\b(attempt|try|retry|iteration) \d+ ?(/|of) ?\d+",
+            r"\1 <n>",
+        ),
     )
 )  # fmt: skip
+"""What a text must hold (one of these, in lower case) for the pattern to be looked for, the pattern, and the word."""
 
 _BLANKS: Final = re.compile(r"[ \t]+")
 
@@ -117,9 +149,12 @@ ERROR_CLASS_CHARS: Final = 160
 
 def normalise(text: str) -> str:
     """Replace durations, dates, addresses, temporary paths, and ids and counters that say they are."""
-    for pattern, word in _VOLATILE:
-        text = pattern.sub(word, text)
-    lines = (_BLANKS.sub(" ", line).rstrip() for line in text.splitlines())
+    low = text.lower()
+    for needs, pattern, word in _VOLATILE:
+        if any(need in low for need in needs):
+            text, found = pattern.subn(word, text)
+            low = text.lower() if found else low
+    lines = (line.rstrip() for line in _BLANKS.sub(" ", text).splitlines())
     return "\n".join(lines).strip()
 
 
