@@ -23,6 +23,9 @@ from clew_shared.state import STATE_VERSION, State, dump, outline, packed
 if TYPE_CHECKING:
     from clew_shared.settings import Settings
 
+TELL_S = 0.002
+_STEPS = ("action_allowed", "action_finished")
+
 Listener = Callable[[str, list[Recorded]], None]
 
 
@@ -36,6 +39,7 @@ class Book:
         self._tasks: set[asyncio.Future[Any]] = set()
         self._commits: dict[str, asyncio.Future[None]] = {}
         self._heard: deque[tuple[str, list[Recorded]]] = deque()
+        self._later: asyncio.TimerHandle | None = None
         self._last = ledger.last_seq()
         self._snapshots = ledger.snapshots(STATE_VERSION)
         self._keeping = (
@@ -208,14 +212,21 @@ class Book:
         if done.cancelled() or done.exception() is not None:
             return  # the ledger has failed, and says so itself
         self._heard.append((goal, records))
-        if len(self._heard) == 1:
-            asyncio.get_running_loop().call_soon(self._after_answers)
+        loop = asyncio.get_running_loop()
+        if all(record.event.kind in _STEPS for record in records):
+            # steps are told of together, and not while the agent's next one may be on its way
+            self._later = self._later or loop.call_later(TELL_S, self._tell)
+        else:
+            loop.call_soon(self._after_answers)
 
     def _after_answers(self) -> None:
         # one round later: who waits for the commit is answered before anything is logged or published
         asyncio.get_running_loop().call_soon(self._tell)
 
     def _tell(self) -> None:
+        if self._later:
+            self._later.cancel()
+            self._later = None
         while self._heard:
             goal, records = self._heard.popleft()
             for listener in self.listeners:

@@ -43,6 +43,7 @@ _LEVELS = {
     "fatal": 50,
 }
 _LEVEL_NAMES = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "critical"}
+_PLAIN = {int, float, bool, type(None)}
 _SECRET_KEYS = {"api_key", "apikey", "authorization", "password", "secret", "access_token"}
 
 
@@ -174,13 +175,32 @@ def _finish(_: object, method: str, event: EventDict) -> tuple[tuple[EventDict],
     now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     level = _LEVEL_NAMES[_LEVELS.get(method, 20)]
     line: EventDict = {"timestamp": now, "level": level}
+    plain = _is_plain(event)
     for key in _FIRST_KEYS[2:]:
         if event.get(key) is not None:
-            line[key] = _clean(event[key])
+            line[key] = event[key] if plain else _clean(event[key])
     for key, value in event.items():
         if key not in line and key not in _FIRST_KEYS:
-            line[key] = _clean_named(key, value)
+            line[key] = value if plain else _clean_named(key, value)
     return (line,), {}
+
+
+def _is_plain(event: EventDict) -> bool:
+    """Tell whether a line can be written as it is: no key in any text, and nothing but short texts and numbers.
+
+    All texts are looked through at once; what a key is in stays in what they are joined to.
+    """
+    texts = []
+    for key, value in event.items():
+        kind = type(value)
+        if kind is str:
+            texts.append(value)
+        elif kind not in _PLAIN or (kind is float and not math.isfinite(value)):
+            return False
+        if key.lower() in _SECRET_KEYS:
+            return False
+    joined = "\0".join(texts)
+    return len(joined) <= MAX_CHARS and redact(joined) == joined
 
 
 def _clean(value: object, depth: int = 0) -> object:
@@ -218,8 +238,11 @@ def _clean_text(text: str) -> str:
     return clean if len(clean) <= MAX_CHARS else clean[: MAX_CHARS - 1] + "…"
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+
 def _json_line(line: EventDict) -> bytes:
-    text = json.dumps(line, ensure_ascii=False)
+    text = _ENCODER.encode(line)
     if not text.isprintable():  # control characters beyond ASCII's, or no Unicode at all
         text = json.dumps(line)
     return f"{text}\n".encode()
