@@ -91,11 +91,13 @@ class Nursery:
             await self._ensure()
 
     async def stop(self) -> None:
-        """End the template; cells go on."""
+        """End the template, with what it has in store; cells go on."""
+        self._drop()  # it ends by itself
         if self._child:
-            self._child.kill()
-            await asyncio.wait([self._child.ended], timeout=KILL_WAIT_S)
-        self._drop()
+            done, _ = await asyncio.wait([self._child.ended], timeout=KILL_WAIT_S)
+            if not done:
+                self._child.kill()
+                await asyncio.wait([self._child.ended], timeout=KILL_WAIT_S)
 
     async def spawn(
         self, spec: CellSpec, channel: int, log_fd: int | None, group: Leaf | None = None

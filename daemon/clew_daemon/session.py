@@ -49,6 +49,9 @@ log = structlog.get_logger()
 
 FINISHED_GRACE_S = 5.0
 LAST_WORDS_S = 1.0
+ASKING = ("hello", "llm_slot")
+"""What is answered before the world was looked at: neither is judged by it."""
+
 OWED_REPLAN_MAX = 100
 """So many messages without the replan that was asked for, and the goal goes to a person."""
 
@@ -64,6 +67,7 @@ class Session:
         self.agent: cells.Agent = self.settings.agents.get(self.core.state.spec.agent or None)
         self.credential = daemon.keys.of(self.agent)
         self.ready = asyncio.Event()
+        self._looked = asyncio.Event()
         self.leave: protocol.Leave | None = None
         self._methods = Methods(self)
         self.channel: Channel | None = None
@@ -229,13 +233,23 @@ class Session:
         self._spawn(self._drain(output))
         self._spawn(self._wait_exit(self.cell))
         await self._record_start(self.cell)
-        await self.look()
         with self.entering() as core:
             core.start(time.time())
         await self.commit()
         self.ready.set()
-        for coroutine in (self._serve(), self._watch()):
+        for coroutine in (self._serve(), self._watch(), self._look_first()):
             self._spawn(coroutine)
+
+    async def _look_first(self) -> None:
+        """See the world while the agent takes in what it was told; what it wants then waits for this."""
+        try:
+            await self.look()
+        except (SpawnError, ExecutorDied, OSError) as error:
+            self._finish(endings.by_fault(error))
+            return
+        except WrongState:  # it is being stopped, and told so whatever it wants
+            pass
+        self._looked.set()
 
     async def _connect(self) -> int:
         """Spawn the agent at the other end of a new channel; gives the pipe of what it prints."""
@@ -304,6 +318,8 @@ class Session:
         try:
             request_id, method, raw = protocol.request(message)
             params = protocol.params(method, raw)
+            if method not in ASKING:
+                await self._looked.wait()
             if method in ("act", "propose", "record", "plan", "complete_subtask", "finish"):
                 self.acted_at = time.monotonic()
             answer = protocol.result(request_id, await self._methods.call(method, params))

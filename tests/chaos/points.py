@@ -107,8 +107,8 @@ RETENTION = {
 """The same, of what is done to goals that ended long ago."""
 
 WORKER = {
-    "nursery.serve_one": "clew_worker.nursery:_serve_one",
-    "nursery.spawn": "clew_worker.nursery:spawn",
+    "nursery.serve_one": "clew_worker.nursery:Nursery.serve_one",
+    "nursery.spawn": "clew_worker.nursery:Nursery.spawn",
     "cell.start": "clew_worker.cell:start",
     "cell.guard": "clew_worker.cell:_guard",
     "cell.payload": "clew_worker.cell:_payload",

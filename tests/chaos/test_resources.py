@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from harness import Clew, become_subreaper, children
+from harness import Clew, become_subreaper, nursery
 from surroundings import NoDescriptors, bystander, foreign, runbook, sound, unharmed
 
 STEPS = [f"echo {n} >> trace" for n in range(3)]
@@ -33,10 +33,7 @@ def worker(clew):
 
 
 def nursery_pid(clew):
-    for pid in children(clew.daemon.pid):
-        if b"clew_worker.nursery" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            return pid
-    raise AssertionError("no nursery")
+    return nursery(clew.daemon.pid) or pytest.fail("no nursery")
 
 
 def waits_for_resources(clew, goal, why):

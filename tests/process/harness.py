@@ -267,7 +267,8 @@ class Clew:
         """The goal's executor: the payload of a cell that works in its workspace and is no agent."""
         assert self.daemon is not None
         folder, agent = self.folder_of(goal), self.agent_pid(goal)
-        cells = [child for guard in children(self.daemon.pid) for child in children(guard)]
+        guards = set(children(self.daemon.pid)) - {nursery(self.daemon.pid)}
+        cells = [child for guard in guards for child in children(guard)]
         # of a cell in a user namespace of its own an ordinary user cannot read the folder
         found = [pid for pid in cells if pid != agent and cwd(pid) in (folder, "")]
         assert len(found) == 1, [describe(pid) for pid in cells]
@@ -312,6 +313,16 @@ def children(pid: int | str = "self") -> list[int]:
         with contextlib.suppress(OSError):
             found += [int(child) for child in (task / "children").read_text().split()]
     return found
+
+
+def nursery(daemon: int) -> int:
+    """The nursery of a daemon, 0 for none; guards were forked from it, and hold no descriptor open."""
+    for pid in children(daemon):
+        with contextlib.suppress(OSError):
+            held = any(Path(f"/proc/{pid}/fd").iterdir())
+            if held and "clew_worker.nursery" in describe(pid):
+                return pid
+    return 0
 
 
 def alive(pid: int) -> bool:

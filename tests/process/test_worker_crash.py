@@ -8,7 +8,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from harness import alive, children, cwd, running
+from harness import alive, children, nursery, running
 
 STEPS = """\
 # Take steps
@@ -381,8 +381,7 @@ def test_on_interrupt_ask_takes_an_interrupted_step_to_a_person(clew):
 def test_the_nursery_dying_takes_no_worker_along_and_is_renewed(clew):
     goal = clew.start().submit(STEPS, "a.md")
     clew.until(lambda: clew.lines(goal, "begun"))
-    (nursery,) = [pid for pid in children(clew.daemon.pid) if cwd(pid) == "/" and not children(pid)]
-    os.kill(nursery, signal.SIGKILL)
+    os.kill(nursery(clew.daemon.pid), signal.SIGKILL)
     other = clew.submit(STEPS.replace("until test -e go; do sleep 0.02; done; ", ""), "b.md")
     clew.wait("goal.completed", goal=other)
     (clew.workspace(goal) / "go").touch()

@@ -145,10 +145,9 @@ class Soak:
 
     def _kill_nursery(self) -> bool:
         with suppress(OSError):
-            for pid in harness.children(self.clew.daemon.pid):
-                if "clew_worker.nursery" in harness.describe(pid) and not harness.children(pid):
-                    os.kill(pid, signal.SIGKILL)
-                    return True
+            if pid := harness.nursery(self.clew.daemon.pid):
+                os.kill(pid, signal.SIGKILL)
+                return True
         return False
 
     # -- samples

@@ -1,8 +1,8 @@
 """A cell: a guard process and the payload that it starts, ended as one.
 
 With a PID namespace the guard is its init, and the kernel ends the whole tree with it; without
-one it is a subreaper that ends what is left. It runs in processes that the nursery has forked;
-what the payload does is none of its business.
+one it is a subreaper that ends what is left. Both are forked by the nursery and then wait for
+their order: what to be, and where. What the payload does is none of this module's business.
 """
 
 import contextlib
@@ -20,13 +20,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from clew_shared.cellwire import CHANNEL_FD, CellSpec, SandboxReport, is_shortage
+from clew_shared.cellwire import (
+    CHANNEL_FD,
+    PACKET_BYTES_MAX,
+    CellSpec,
+    SandboxReport,
+    is_shortage,
+    read_spawn,
+)
 
 from . import sandbox
 from .sandbox import interpreter, kernel, namespaces, privileges
 
 EXIT_CONFIGURATION = 78
 _REPORT_FD = CHANNEL_FD + 1
+_GO_FD = CHANNEL_FD + 2
+_PATH_BYTES_MAX = 4096
 _HIGH_FD = 64  # above every fixed number, so that moving one never overwrites another
 _SWEEP_S = 5.0
 
@@ -36,9 +45,9 @@ class Wiring:
     """The descriptors that the nursery hands to a new cell, and what it found out before."""
 
     control: int  # the nursery's own socket: hangs up when the daemon is gone
-    report: int  # to the nursery: pids (by SCM_CREDENTIALS), warnings, an error
-    channel: int
-    log: int | None
+    report: int  # to the nursery: pids (by SCM_CREDENTIALS), warnings, an error; from it: the order
+    leash: int  # from the nursery to the guard: the daemon is the parent, here is your group
+    pidns: bool
     sandbox: SandboxReport
 
 
@@ -62,9 +71,9 @@ def uses_pidns(spec: CellSpec, report: SandboxReport) -> bool:
     return spec.isolation == "auto" and report.isolation == "pidns"
 
 
-def _uses_netns(spec: CellSpec, report: SandboxReport) -> bool:
+def _uses_netns(spec: CellSpec, wiring: Wiring) -> bool:
     wanted = not spec.sandbox.network and spec.sandbox.mode != "off"
-    return wanted and uses_pidns(spec, report) and report.network_off == "netns"
+    return wanted and wiring.pidns and wiring.sandbox.network_off == "netns"
 
 
 def _tell(report: int, kind: bytes, **fields: object) -> None:
@@ -87,16 +96,22 @@ def _guarded(report: int, steps: Callable[[], int]) -> NoReturn:
         os._exit(code)
 
 
-def start(spec: CellSpec, wiring: Wiring) -> NoReturn:
-    """Be the process in between: fork the guard and end, so that the daemon inherits it."""
+def start(wiring: Wiring) -> NoReturn:
+    """Be the process in between: fork the guard, and be killed, so that the daemon inherits it.
+
+    Where there never is an order for them, it ends when the guard does.
+    """
 
     def steps() -> int:
-        _enter_group(spec.cgroup)
-        if uses_pidns(spec, wiring.sandbox):
-            netns = _uses_netns(spec, wiring.sandbox)
-            namespaces.enter(userns=wiring.sandbox.userns, netns=netns)
-        if os.fork() == 0:
-            _guarded(wiring.report, lambda: _guard(spec, wiring))
+        _close_from(CHANNEL_FD, keep=(wiring.control, wiring.report, wiring.leash))
+        if wiring.pidns:
+            namespaces.enter(userns=wiring.sandbox.userns)
+        guard = os.fork()
+        if guard == 0:
+            _guarded(wiring.report, lambda: _guard(wiring))
+        for fd in (wiring.control, wiring.report, wiring.leash):
+            os.close(fd)
+        os.waitpid(guard, 0)
         return 0
 
     _guarded(wiring.report, steps)
@@ -120,38 +135,41 @@ def _end(signum: int, _frame: object) -> None:
     raise _Ended(signum)
 
 
-def _guard(spec: CellSpec, wiring: Wiring) -> int:
+def _guard(wiring: Wiring) -> int:
     """Be the guard: wait for the payload, end what it left, exit as it did."""
     os.setsid()
-    pidns = uses_pidns(spec, wiring.sandbox)
     signal.signal(signal.SIGTERM, _end)
-    os.write(wiring.report, b"G")
-    if not os.read(wiring.report, 1):  # until the daemon is the parent
-        return 1
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL if pidns else signal.SIGTERM)
-    if hung_up(wiring.control):
-        return 1
-    os.close(wiring.control)
-    if pidns:
-        namespaces.furnish()
-        if spec.sandbox.mode != "off":
-            namespaces.close_off(sandbox.view(spec))
-        if _uses_netns(spec, wiring.sandbox):
-            namespaces.raise_loopback()
-    else:
+    if not wiring.pidns:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    go, release = os.pipe2(os.O_CLOEXEC)
+    os.write(wiring.report, b"G")
     try:
         child = os.fork()
         if child == 0:
-            _guarded(_REPORT_FD, lambda: _payload(spec, wiring))
+            os.close(release)
+            _guarded(_REPORT_FD, lambda: _payload(wiring, go))
+        if not _take_leash(wiring):
+            return 1
+        os.write(release, b"!")
         _drop_descriptors()
         code = _await(child)
     except _Ended as ended:
         code = 128 + int(ended.args[0])
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if not pidns:
+    if not wiring.pidns:
         _sweep()
     return code
+
+
+def _take_leash(wiring: Wiring) -> bool:
+    """Wait until the daemon is the parent, and be ended with it from then on; False where it is gone."""
+    order = os.read(wiring.leash, _PATH_BYTES_MAX)
+    if not order:
+        return False
+    _enter_group(os.fsdecode(order[1:]))
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # it is outside of the walls that the payload puts up
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL if wiring.pidns else signal.SIGTERM)
+    return not hung_up(wiring.control)
 
 
 def _drop_descriptors() -> None:
@@ -210,18 +228,27 @@ def _sweep() -> None:
         time.sleep(0.001)
 
 
-def _payload(spec: CellSpec, wiring: Wiring) -> int:
-    """Be the payload: take one's place, put the walls up, and run."""
+def _payload(wiring: Wiring, go: int) -> int:
+    """Be the payload: wait for the order, take one's place, put the walls up, and run."""
     guard = os.getppid()
-    _place_descriptors(wiring)
+    _place_descriptors(wiring, go)
+    _reset_signals()
     os.setsid()
     os.write(_REPORT_FD, b"P")
-    pidns = uses_pidns(spec, wiring.sandbox)
-    if not pidns:
+    if not wiring.pidns:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != guard:
             return 1
-    _reset_signals(foreign=spec.kind == "command")
+    spec = _ordered()
+    if spec is None:
+        return 1
+    _enter_group(spec.cgroup)
+    if wiring.pidns:
+        _furnish(spec, wiring)
+    if spec.kind == "command":
+        signal.signal(
+            signal.SIGPIPE, signal.SIG_DFL
+        )  # as programs expect; Python itself ignores it
     os.umask(spec.umask)
     os.environ.clear()
     os.environ.update(spec.env)
@@ -231,33 +258,59 @@ def _payload(spec: CellSpec, wiring: Wiring) -> int:
     program = _program(spec)
     privileges.no_new_privs()
     spare = privileges.EXECUTOR_SPARE if spec.kind == "executor" else 0
-    privileges.limit(spec.limits, processes=pidns and wiring.sandbox.userns, spare=spare)
+    privileges.limit(spec.limits, processes=wiring.pidns and wiring.sandbox.userns, spare=spare)
     try:
-        netns = _uses_netns(spec, wiring.sandbox)
-        warnings = sandbox.confine(spec, wiring.sandbox, pidns=pidns, netns=netns)
+        netns = _uses_netns(spec, wiring)
+        warnings = sandbox.confine(spec, wiring.sandbox, pidns=wiring.pidns, netns=netns)
     except (sandbox.SandboxError, OSError) as error:
         raise SpawnError("sandbox", str(error)) from error
+    if not os.read(_GO_FD, 1):  # the guard has ended: nobody would end us
+        return 1
+    os.close(_GO_FD)
     _tell(_REPORT_FD, b"W", warnings=warnings)
     return _run(spec, program)
 
 
-def _place_descriptors(wiring: Wiring) -> None:
-    """Leave stdin, stdout, stderr, the channel and, until the start, the report; all else shut."""
+def _ordered() -> CellSpec | None:
+    """Wait for the order and take up its descriptors; None where the nursery is gone."""
+    with socket.socket(fileno=os.dup(_REPORT_FD)) as report:
+        data, fds, _, _ = socket.recv_fds(report, PACKET_BYTES_MAX, 2)
+    if not fds:
+        return None
+    channel, *log = fds
+    os.dup2(channel, CHANNEL_FD)
+    for target in (1, 2) if log else ():
+        os.dup2(log[0], target)
+    for fd in fds:
+        os.close(fd)
+    return read_spawn(data).spec
+
+
+def _furnish(spec: CellSpec, wiring: Wiring) -> None:
+    """See other mounts than all others from now on, and another network where none is wanted."""
+    netns = _uses_netns(spec, wiring)
+    namespaces.leave_mounts(netns=netns)
+    namespaces.furnish()
+    if spec.sandbox.mode != "off":
+        namespaces.close_off(sandbox.view(spec))
+    if netns:
+        namespaces.raise_loopback()
+
+
+def _place_descriptors(wiring: Wiring, go: int) -> None:
+    """Leave stdin, stdout, stderr, a place for the channel and, until the start, report and go; all else shut."""
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    log = null if wiring.log is None else wiring.log
-    wanted = (null, log, log, wiring.channel, wiring.report)
+    wanted = (null, null, null, null, wiring.report, go)
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD) for fd in wanted]
     for target, fd in enumerate(high):
-        os.dup2(fd, target, inheritable=target != _REPORT_FD)
-    _close_from(_REPORT_FD + 1, keep=())
+        os.dup2(fd, target, inheritable=target < _REPORT_FD)
+    _close_from(_GO_FD + 1, keep=())
 
 
-def _reset_signals(*, foreign: bool) -> None:
-    """Nothing ignored, handled or blocked, as programs expect; Python itself ignores SIGPIPE."""
+def _reset_signals() -> None:
+    """Nothing ignored, handled or blocked."""
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD):
         signal.signal(signum, signal.SIG_DFL)
-    if foreign:
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 

@@ -11,6 +11,7 @@ import gc
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import struct
@@ -47,6 +48,32 @@ class _Birth:
     message: str = ""
 
 
+@dataclass
+class _Unborn:
+    """A cell that waits for its order: a process in between, the guard, and the payload."""
+
+    middle: int
+    reports: socket.socket
+    leash: socket.socket
+    pidns: bool
+
+    def order(self, request: bytes, fds: list[int], cgroup: str) -> None:
+        """Tell it what to be; the daemon is the guard's parent when this returns."""
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and said why
+            socket.send_fds(self.reports, [request], fds)
+        os.kill(self.middle, signal.SIGKILL)
+        os.waitpid(self.middle, 0)
+        with contextlib.suppress(BrokenPipeError):
+            self.leash.send(b"!" + os.fsencode(cgroup))
+        self.leash.close()
+
+    def forget(self) -> None:
+        """Let it end: nobody is going to order it."""
+        self.reports.close()
+        self.leash.close()
+        os.waitpid(self.middle, 0)
+
+
 def preload(modules: list[str]) -> tuple[str, ...]:
     """Import what cells will need; what is not installed stays out."""
     loaded = []
@@ -54,6 +81,10 @@ def preload(modules: list[str]) -> tuple[str, ...]:
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
             loaded.append(name)
+    if "clew_worker.agent.llm" in loaded:
+        from .agent.rehearsal import rehearse
+
+        rehearse()
     return tuple(loaded)
 
 
@@ -71,9 +102,9 @@ def _note(birth: _Birth, data: bytes, sender: int) -> None:
             birth.reason, birth.message = fields["reason"], fields["message"]
 
 
-def _listen(reports: socket.socket, birth: _Birth) -> None:
-    """Read reports until the payload runs (every other end is closed) or the deadline."""
-    while True:
+def _listen(reports: socket.socket, birth: _Birth, *, for_guard: bool = False) -> None:
+    """Read reports until the payload runs (every other end is closed), has a guard, or the deadline."""
+    while not (for_guard and birth.guard_pid):
         try:
             data, ancillary, _, _ = reports.recvmsg(_NOTE_BYTES_MAX, socket.CMSG_SPACE(_UCRED.size))
         except TimeoutError:
@@ -82,45 +113,107 @@ def _listen(reports: socket.socket, birth: _Birth) -> None:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(birth.guard_pid, signal.SIGKILL)
             return
+        except (
+            ConnectionResetError
+        ):  # it ended with its order unread; what it said can still be read
+            continue
         if not data:
             return
         sender = _UCRED.unpack(ancillary[0][2][: _UCRED.size])[0] if ancillary else 0
         _note(birth, data, sender)
 
 
-def spawn(control: int, spec: CellSpec, fds: list[int], report: SandboxReport) -> _Birth:
-    """Start a cell as a child of the daemon; returns when its payload runs, or has failed to."""
-    birth = _Birth()
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours, theirs:
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        ours.settimeout(_SPAWN_TIMEOUT_S)
-        log = fds[1] if len(fds) > 1 else None
-        wiring = cell.Wiring(control, theirs.fileno(), fds[0], log, report)
-        middle = os.fork()
-        if middle == 0:
-            ours.close()
-            cell.start(spec, wiring)
-        os.waitpid(middle, 0)  # from now on the daemon is the guard's parent
-        with contextlib.suppress(OSError):
-            ours.send(b"!")
-        theirs.close()
-        _listen(ours, birth)
-    return birth
+class Nursery:
+    """Forks cells; one of the usual kind is always forked ahead, since that is most of the time it takes."""
 
+    def __init__(self, control: socket.socket, report: SandboxReport) -> None:
+        self._control = control
+        self._report = report
+        self._spare: _Unborn | None = None
 
-def _born(
-    control: socket.socket, spec: CellSpec, fds: list[int], report: SandboxReport, *, cut: bool
-) -> _Birth:
-    """Start a cell; where there is nothing to start it with, the nursery lives on and says so."""
-    if cut or not fds:
-        return _Birth(reason="resources", message=os.strerror(errno.EMFILE))
-    try:
-        return spawn(control.fileno(), spec, fds, report)
-    except OSError as error:
-        if not cellwire.is_shortage(error):
+    def prepare(self) -> None:
+        """Have a cell of the usual kind in store."""
+        if self._spare is None:
+            with contextlib.suppress(OSError):  # then the next request says what is wanting
+                self._spare = self._unborn(pidns=self._report.isolation == "pidns")
+
+    def forget(self) -> None:
+        """End what is in store."""
+        spare, self._spare = self._spare, None
+        if spare:
+            spare.forget()
+
+    def spawn(self, spec: CellSpec, request: bytes, fds: list[int]) -> _Birth:
+        """Start a cell as a child of the daemon; returns when its payload runs, or has failed to."""
+        birth = _Birth()
+        unborn = self._take(pidns=cell.uses_pidns(spec, self._report))
+        with unborn.reports, unborn.leash:
+            _listen(unborn.reports, birth, for_guard=True)
+            unborn.order(request, fds, spec.cgroup)
+            _listen(unborn.reports, birth)
+        return birth
+
+    def _take(self, *, pidns: bool) -> _Unborn:
+        spare = self._spare
+        if spare is None or spare.pidns != pidns:
+            return self._unborn(pidns=pidns)
+        self._spare = None
+        if not cell.hung_up(spare.leash.fileno()):
+            return spare
+        spare.forget()  # something has ended it
+        return self._unborn(pidns=pidns)
+
+    def _unborn(self, *, pidns: bool) -> _Unborn:
+        reports, report = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        leash, leashed = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with report, leashed:
+                reports.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+                reports.settimeout(_SPAWN_TIMEOUT_S)
+                fds = (self._control.fileno(), report.fileno(), leashed.fileno())
+                wiring = cell.Wiring(*fds, pidns=pidns, sandbox=self._report)
+                middle = os.fork()
+                if middle == 0:
+                    cell.start(wiring)
+        except OSError:
+            reports.close()
+            leash.close()
             raise
-        return _Birth(reason="resources", message=error.strerror or str(error))
+        return _Unborn(middle, reports, leash, pidns)
+
+    def born(self, request: cellwire.Spawn, data: bytes, fds: list[int], *, cut: bool) -> _Birth:
+        """Start a cell; where there is nothing to start it with, the nursery lives on and says so."""
+        if cut or not fds:
+            return _Birth(reason="resources", message=os.strerror(errno.EMFILE))
+        try:
+            return self.spawn(request.spec, data, fds)
+        except OSError as error:
+            if not cellwire.is_shortage(error):
+                raise
+            return _Birth(reason="resources", message=error.strerror or str(error))
+
+    def serve_one(self) -> bool:
+        """Answer one request; False when the daemon has hung up."""
+        control, most = self._control, cellwire.PACKET_BYTES_MAX
+        data, fds, flags, _ = socket.recv_fds(control, most, _DESCRIPTORS_MAX)
+        if not data:
+            return False
+        try:
+            request = cellwire.read_spawn(data)
+            birth = self.born(request, data, fds, cut=bool(flags & socket.MSG_CTRUNC))
+        finally:
+            for fd in fds:
+                os.close(fd)
+        control.sendall(_answer(request, birth, self._report))
+        return True
+
+    def serve(self) -> None:
+        """Answer requests until the daemon hangs up; what can be done ahead is done when none waits."""
+        while True:
+            if not select.select([self._control], [], [], 0)[0]:
+                self.prepare()
+            if not self.serve_one():
+                return
 
 
 def _answer(request: cellwire.Spawn, birth: _Birth, report: SandboxReport) -> bytes:
@@ -147,21 +240,6 @@ def _answer(request: cellwire.Spawn, birth: _Birth, report: SandboxReport) -> by
     )
 
 
-def _serve_one(control: socket.socket, report: SandboxReport) -> bool:
-    """Answer one request; False when the daemon has hung up."""
-    data, fds, flags, _ = socket.recv_fds(control, cellwire.PACKET_BYTES_MAX, _DESCRIPTORS_MAX)
-    if not data:
-        return False
-    try:
-        request = cellwire.read_spawn(data)
-        birth = _born(control, request.spec, fds, report, cut=bool(flags & socket.MSG_CTRUNC))
-    finally:
-        for fd in fds:
-            os.close(fd)
-    control.sendall(_answer(request, birth, report))
-    return True
-
-
 def serve(control: socket.socket, modules: list[str]) -> int:
     """Live until the daemon hangs up."""
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -175,8 +253,11 @@ def serve(control: socket.socket, modules: list[str]) -> int:
     gc.freeze()  # collections in the cells then leave these pages shared
     hello = NurseryHello(pid=os.getpid(), preloaded=loaded, sandbox=report)
     control.sendall(cellwire.packet(hello))
-    while _serve_one(control, report):
-        pass
+    nursery = Nursery(control, report)
+    try:
+        nursery.serve()
+    finally:
+        nursery.forget()
     return 0
 
 

@@ -1,7 +1,7 @@
 """A PID, mount and IPC namespace for a cell: it sees and signals nobody, and dies with its init.
 
-Root makes them directly, others by way of a user namespace where that is permitted. `enter` and
-`furnish` are called in processes that were forked for it, and change only those.
+Root makes them directly, others by way of a user namespace where that is permitted. `enter`,
+`leave_mounts` and `furnish` are called in processes that were forked for it, and change only those.
 """
 
 import contextlib
@@ -23,29 +23,24 @@ _QUIET = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 
-def flags(*, userns: bool, netns: bool) -> int:
-    """Say which namespaces a cell gets."""
-    return (
-        kernel.CLONE_NEWPID
-        | kernel.CLONE_NEWNS
-        | kernel.CLONE_NEWIPC
-        | (kernel.CLONE_NEWUSER if userns else 0)
-        | (kernel.CLONE_NEWNET if netns else 0)
-    )
-
-
-def enter(*, userns: bool, netns: bool) -> None:
-    """Leave for new namespaces; the next child is the init of the PID namespace."""
+def enter(*, userns: bool) -> None:
+    """Leave for new PID and IPC namespaces; the next child is the init of the first."""
     uid, gid = os.geteuid(), os.getegid()
-    kernel.unshare(flags(userns=userns, netns=netns))
+    user = kernel.CLONE_NEWUSER if userns else 0
+    kernel.unshare(kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC | user)
     if userns:
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
         Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
 
 
+def leave_mounts(*, netns: bool) -> None:
+    """Leave for a copy of the mounts as they are now, and for a network of one's own if so wanted."""
+    kernel.unshare(kernel.CLONE_NEWNS | (kernel.CLONE_NEWNET if netns else 0))
+
+
 def furnish() -> None:
-    """As the init of the namespace: mounts of its own, and its own /proc."""
+    """In the PID namespace, and with mounts of its own: let nothing out, and show its own /proc."""
     kernel.mount("none", "/", "", kernel.MS_SLAVE | kernel.MS_REC)
     kernel.mount("proc", "/proc", "proc", _QUIET)
 
@@ -175,11 +170,12 @@ def possible(*, userns: bool, netns: bool) -> bool:
 def _try(*, userns: bool, netns: bool) -> int:
     """Enter and furnish, in processes of our own; returns the exit code."""
     try:
-        enter(userns=userns, netns=netns)
+        enter(userns=userns)
         init = os.fork()
         if init == 0:
             code = 1
             try:
+                leave_mounts(netns=netns)
                 furnish()
                 close_off(View(keep=(*SYSTEM, *python_folders())))
                 if netns:
