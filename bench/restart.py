@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
-
 from bench import figures, page, restart_marks
 from bench.endpoint import Asked, Endpoint, tool_call
 from bench.figures import Series
@@ -52,7 +51,11 @@ PARTS = (
     ("environment, limits", "closed off ends", "confined begins"),
     ("Landlock, capabilities, seccomp", "confined begins", "confined ends"),
     ("event loop, connection", "confined ends", "says hello begins"),
-    ("hello answered (its start and that it is ready recorded)", "says hello begins", "hello answered ends"),
+    (
+        "hello answered (its start and that it is ready recorded)",
+        "says hello begins",
+        "hello answered ends",
+    ),
     ("the model's client, prompt, question", "hello answered ends", "asked"),
 )
 COLD = """
@@ -220,7 +223,9 @@ def single(kills: int) -> tuple[list[Series], dict[str, float]]:
     finally:
         floors.close()
     names = ("clew, hello answered", "clew, model asked", "clew, first action done")
-    series = [Series(n, "ms", list(v)) for n, v in zip(names, zip(*found, strict=True), strict=True)]
+    series = [
+        Series(n, "ms", list(v)) for n, v in zip(names, zip(*found, strict=True), strict=True)
+    ]
     return series + [Series(FLOORS[kind], "ms", ms) for kind, ms in floors.ms.items()], memory
 
 
@@ -318,7 +323,9 @@ def cold_memory() -> dict[str, float]:
     """PSS and USS in MB of fresh Pythons: one as an agent, one as an executor."""
     held: dict[str, tuple[float, float]] = {}
     for name, modules in (("agent", MODULES), ("executor", ())):
-        with subprocess.Popen([sys.executable, "-c", COLD, *modules], stdout=subprocess.PIPE) as one:
+        with subprocess.Popen(
+            [sys.executable, "-c", COLD, *modules], stdout=subprocess.PIPE
+        ) as one:
             assert one.stdout
             one.stdout.readline()
             info = psutil.Process(one.pid).memory_full_info()
@@ -340,7 +347,9 @@ def text(kept: dict[str, Any], series: dict[str, Series]) -> str:
     restarts = page.table(
         ["from SIGKILL", "median (5 to 95 %)", "n"], [(s.name, s, len(s.values)) for s in rest]
     )
-    spent = page.table(["part", "ms"], [(name, figures.short(series[name].median)) for name in names])
+    spent = page.table(
+        ["part", "ms"], [(name, figures.short(series[name].median)) for name in names]
+    )
     memory = kept["facts"]["memory"]
     columns = list(memory)
     rows = [
@@ -361,7 +370,9 @@ def text(kept: dict[str, Any], series: dict[str, Series]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--kills", type=int, default=30, help="single restarts (default 30)")
-    parser.add_argument("--workers", type=int, default=50, help="workers killed at once (default 50)")
+    parser.add_argument(
+        "--workers", type=int, default=50, help="workers killed at once (default 50)"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="times that they are (default 5)")
     parser.add_argument("--no-page", action="store_true", help="print, and write nothing")
     chosen = parser.parse_args()
