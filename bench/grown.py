@@ -70,6 +70,15 @@ async def live_goal(state: Path, actions: int, workspace: Path, agent: str = "be
     await _closed(ledger)
 
 
+async def idle_goal(state: Path, workspace: Path) -> None:
+    """Record one goal, `one`, that was only accepted."""
+    ledger, book = _opened(state)
+    spec = ev.Spec(description="One", workspace=str(workspace))
+    event = ev.GoalAccepted(at=time.time(), goal_id="one", spec=spec, identity=("one",))
+    await book.accept(event, b"# One\n")
+    await _closed(ledger)
+
+
 async def ended_goals(state: Path, count: int, workspaces: Path, actions: int = 20) -> None:
     """Record so many goals that were completed, reported and reviewed, in ten subtasks each."""
     ledger, book = _opened(state)
@@ -77,7 +86,8 @@ async def ended_goals(state: Path, count: int, workspaces: Path, actions: int = 
         await _ended(book, f"over-{number:05}", workspaces, actions)
         if number % 100 == 99:
             await asyncio.sleep(0)
-    for goal in list(book.cores):
+    for goal, core in book.cores.items():
+        await book.commit(core)
         book.set_down(goal)
     while len(ledger.snapshots(STATE_VERSION)) < len(book.cores):  # noqa: ASYNC110 - nobody tells of it
         await asyncio.sleep(0.01)

@@ -15,15 +15,14 @@ async def _heard_at_once(_book, _core):
 
 
 def _forgets_blocks_at_restart(monkeypatch):
-    loaded = book.load_states
+    loaded = book.load_state
 
-    def load(ledger, kept):
-        states = loaded(ledger, kept)
-        for state in states.values():
-            state.scope.blocks.clear()
-        return states
+    def load(ledger, goal):
+        state = loaded(ledger, goal)
+        state.scope.blocks.clear()
+        return state
 
-    monkeypatch.setattr(book, "load_states", load)
+    monkeypatch.setattr(book, "load_state", load)
 
 
 def _allows_what_is_blocked(monkeypatch):
