@@ -246,6 +246,10 @@ class Book:
         self._snapshots[state.goal_id] = state.seq
         self._behind(self._keep_snapshot(state.goal_id, state.seq, dump(state)))
 
+    def keep(self, goal: str, seq: int, version: int, kept: bytes) -> None:
+        """Keep a snapshot of something else that is a fold of events, behind them."""
+        self._behind(self.ledger.snapshot(goal, seq, version, kept))
+
     async def _keep_snapshot(self, goal: str, seq: int, dumped: bytes) -> None:
         async with self._keeping:
             state = await asyncio.to_thread(packed, dumped)

@@ -6,15 +6,18 @@ told once they are durable.
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING, Any
 
+from clew_daemon.store import SNAPSHOT_EVERY
 from clew_shared import events as ev
 from clew_shared.core import WrongState
 from clew_shared.playbook import deltas, exchange, review
 from clew_shared.playbook.deltas import DeltaError, Draft
+from clew_shared.playbook.playbook import VERSION
 from clew_shared.playbook.playbook import Playbook as Kept
-from clew_shared.playbook.record import fold
+from clew_shared.playbook.record import apply
 from clew_shared.playbook.reflector import ExecutionReflector
 from clew_shared.playbook.selection import CHARS_MAX, select
 
@@ -29,9 +32,9 @@ if TYPE_CHECKING:
     from clew_shared.state import State
 
 
-def recorded(ledger: Readable) -> Iterator[tuple[int, ev.Event]]:
-    """Read the playbook's events, oldest first."""
-    for row in ledger.read(""):
+def recorded(ledger: Readable, after: int = 0) -> Iterator[tuple[int, ev.Event]]:
+    """Read the playbook's events whose number is greater than `after`, oldest first."""
+    for row in ledger.read("", after):
         if row.kind.startswith("bullet_"):
             yield row.seq, ev.decode_playbook(row.body)
 
@@ -44,8 +47,17 @@ class Playbook:
         self.kept = Kept()
 
     def load(self) -> None:
-        """Replay the playbook's events."""
-        self.kept = fold(event for _, event in recorded(self._book.ledger))
+        """Replay the playbook's events since its snapshot, and keep another one where there were many."""
+        ledger, self.kept = self._book.ledger, Kept()
+        after, replayed = 0, 0
+        if found := ledger.latest_snapshot("", VERSION):
+            after, self.kept = found[0], Kept.from_dict(json.loads(found[1]))
+        for seq, event in recorded(ledger, after):
+            apply(self.kept, event)
+            after, replayed = seq, replayed + 1
+        if replayed >= SNAPSHOT_EVERY:
+            dumped = json.dumps(self.kept.to_dict(), ensure_ascii=False).encode()
+            self._book.keep("", after, VERSION, dumped)
 
     def chosen(
         self, state: State, settings: PlaybookSettings, chars_max: int = CHARS_MAX

@@ -166,7 +166,7 @@ class Publisher:
             kept.writing = False
             if kept.again and not kept.said:
                 kept.again = False
-                self._soon(goal, EVERY_S)
+                self._soon(goal, max(EVERY_S, 2 * kept.took_s))
             else:
                 kept.idle.set()
                 if self._goals.get(goal) is not kept:

@@ -6,6 +6,7 @@ a state, and whether a snapshot is the state that its events give.
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from clew_shared.fold import apply
 from clew_shared.ledger import Fault, LedgerError, Reader
 from clew_shared.ledger import verify as verify_record
 from clew_shared.playbook import record
-from clew_shared.playbook.playbook import Playbook
+from clew_shared.playbook.playbook import VERSION, Playbook
 from clew_shared.state import STATE_VERSION, State, as_dict, outline, unpack
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ def _fold_fault(path: Path) -> Fault | None:
 
 
 def _playbook_fault(reader: Reader) -> Fault | None:
-    """Fold the playbook from its first event."""
-    playbook = Playbook()
+    """Fold the playbook from its first event, and compare with its snapshot on the way."""
+    playbook, snapshot = Playbook(), reader.latest_snapshot("", VERSION)
     for row in reader.read(""):
         if not row.kind.startswith("bullet_"):
             continue
@@ -62,6 +63,8 @@ def _playbook_fault(reader: Reader) -> Fault | None:
             record.apply(playbook, ev.decode_playbook(row.body))
         except Exception as error:  # noqa: BLE001 - whatever a wrong event breaks is its fault
             return Fault(row.seq, "", f"the event does not fold: {type(error).__name__}: {error}")
+        if snapshot and snapshot[0] == row.seq and json.loads(snapshot[1]) != playbook.to_dict():
+            return Fault(row.seq, "", "the playbook's snapshot is not what its events give")
     return None
 
 

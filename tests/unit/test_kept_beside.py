@@ -1,0 +1,145 @@
+"""What is kept beside the events can be made anew from them: snapshots of the playbook, outlines of ended goals."""
+
+import asyncio
+
+import pytest
+
+from clew_daemon import playbook as playbook_module
+from clew_daemon.book import Book
+from clew_daemon.cli.replay import checked
+from clew_daemon.playbook import Playbook
+from clew_daemon.store import SNAPSHOT_EVERY, load_state
+from clew_shared import events as ev
+from clew_shared.ledger import Ledger, verify
+from clew_shared.settings import Settings
+from clew_shared.state import STATE_VERSION, dump, load, outline, packed, unpack
+
+AT = 1_790_000_000.0
+
+
+@pytest.fixture
+async def ledger(tmp_path):
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    yield ledger
+    await ledger.close(10)
+
+
+def opened(ledger):
+    book = Book(ledger, Settings())
+    book.listeners.clear()
+    return book
+
+
+async def learned(book, count):
+    """Record strategies, each tagged, some put away."""
+    for n in range(1, count + 1):
+        one = f"tes-{n:05}"
+        added = ev.BulletAdded(at=AT, id=one, section="Testing", content=f"Run test {n} alone")
+        tagged = ev.BulletTagged(at=AT, id=one, tag="helpful", source_goal="g")
+        gone = [ev.BulletRemoved(at=AT, id=one, reason="x")] if n % 3 == 0 else []
+        await book.emit_own([added, tagged, *gone])
+
+
+async def settled(book):
+    await asyncio.gather(*book._tasks)
+
+
+def corrupted(ledger, sql, *values):
+    with ledger._writer._con as con:
+        con.execute(sql, values)
+
+
+async def test_a_playbook_with_many_events_starts_from_its_snapshot(ledger, monkeypatch):
+    book = opened(ledger)
+    await learned(book, SNAPSHOT_EVERY // 2)
+    first = Playbook(book)
+    first.load()
+    await settled(book)
+    await learned(book, 2)
+    read, found = playbook_module.recorded, []
+    monkeypatch.setattr(
+        playbook_module, "recorded", lambda *given: found.append(list(read(*given))) or found[-1]
+    )
+    again = Playbook(book)
+    again.load()
+    assert len(found[0]) == 4
+    whole = playbook_module.Kept()
+    for _, event in read(ledger):
+        playbook_module.apply(whole, event)
+    assert again.kept.to_dict() == whole.to_dict()
+    assert checked(ledger.path)["ok"]
+
+
+async def test_a_snapshot_of_the_playbook_that_its_events_do_not_give_is_a_fault(ledger):
+    book = opened(ledger)
+    await learned(book, 3)
+    await ledger.snapshot("", ledger.last_seq(), 1, b'{"version": 1, "bullets": []}')
+    assert "playbook's snapshot" in checked(ledger.path)["fault"]["message"]
+
+
+async def over(book, goal="a"):
+    spec = ev.Spec(description="Do", workspace=f"/w/{goal}")
+    await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, identity=(goal,)), b"file")
+    core = book.cores[goal]
+    with book.entering(core):
+        core.emit(ev.GoalEnded(at=AT, status="cancelled"))
+        core.emit(ev.Reported(at=AT))
+        core.emit(ev.Reviewed(at=AT, of=core.state.rested_seq))
+    await book.commit(core)
+    book.set_down(goal)
+    await settled(book)
+    return core
+
+
+async def test_an_ended_goal_is_read_by_its_outline_until_something_is_recorded_of_it(ledger):
+    book = opened(ledger)
+    core = await over(book)
+    ((goal, kept),) = ledger.outlines(STATE_VERSION)
+    assert (goal, dump(unpack(kept))) == ("a", dump(core.state))
+    assert ledger.without_outline(STATE_VERSION) == []
+    await book.whole("a")
+    await book.emit(core, ev.GoalRequeued(at=AT, by="retry", reopen=True))
+    assert ledger.outlines(STATE_VERSION) == []
+    assert ledger.without_outline(STATE_VERSION) == ["a"]
+    assert opened(ledger).cores["a"].state.goal.status == "queued"
+
+
+async def test_outlines_are_given_the_last_accepted_first_and_page_by_page(ledger):
+    book = opened(ledger)
+    cores = {goal: await over(book, goal) for goal in ("z", "m", "a")}
+    assert [goal for goal, _ in ledger.outlines(STATE_VERSION)] == ["a", "m", "z"]
+    before = cores["a"].state.accepted_seq
+    assert [goal for goal, _ in ledger.outlines(STATE_VERSION, before, 1)] == ["m"]
+    assert ledger.outlines(STATE_VERSION + 1) == []
+    assert ledger.without_outline(STATE_VERSION + 1) == ["a", "m", "z"]
+
+
+async def test_a_purged_goal_leaves_no_outline(ledger):
+    book = opened(ledger)
+    await over(book)
+    await book.forget("a")
+    assert ledger.outlines(STATE_VERSION) == []
+    assert verify(ledger.path).ok
+
+
+async def test_an_outline_that_was_changed_or_is_not_of_its_events_is_a_fault(ledger):
+    book = opened(ledger)
+    core = await over(book)
+    state = load(dump(core.state))
+    state.reason = "another"
+    await ledger.outline("a", state.accepted_seq, state.seq, STATE_VERSION, packed(dump(state)))
+    assert "outline is not what its events give: reason" in checked(ledger.path)["fault"]["message"]
+    kept = packed(dump(outline(load_state(ledger, "a"))))
+    await ledger.outline("a", state.accepted_seq, state.seq, STATE_VERSION, kept)
+    assert checked(ledger.path)["ok"]
+    corrupted(ledger, "UPDATE outlines SET state = x'00' WHERE goal = ?", "a")
+    assert "its outline was changed" in checked(ledger.path)["fault"]["message"]
+
+
+async def test_a_ledger_of_the_version_before_is_read_without_outlines(tmp_path, ledger):
+    book = opened(ledger)
+    await over(book)
+    corrupted(ledger, "DROP TABLE outlines")
+    assert ledger.outlines(STATE_VERSION) == []
+    assert ledger.without_outline(STATE_VERSION) == ["a"]
+    assert checked(ledger.path)["ok"]
