@@ -1,0 +1,157 @@
+"""What each command imports, and what it must do without: the rule that keeps `clew` quick to start, and light.
+
+An import that a test here finds belongs into the function that needs it.
+"""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from clew_daemon.book import Book
+from clew_shared import events as ev
+from clew_shared.ledger import Ledger
+from clew_shared.settings import Settings
+
+GOAL = "say-hello-1a2b"
+FILE = "# Say hello\n- [ ] Say it\n  ```sh\n  echo hello\n  ```\n"
+NEVER = {"openai", "httpx", "watchdog", "uvloop", "structlog", "psutil", "typer", "clew_worker"}
+"""No command of a few moments needs these: they are the daemon's and the workers'."""
+TERMINAL = {"rich", "pygments"}
+READING = {"asyncio", "markdown_it", "yaml", "rapidfuzz"}
+LIGHT = {"pydantic", "pydantic_core", "apsw", "email"}
+"""With these a command takes three times as long; `email` comes with importlib.metadata."""
+ALL = NEVER | TERMINAL | READING | LIGHT
+
+SCRIPT = """
+import sys
+from clew_daemon.cli import run
+code = run(sys.argv[1:])
+print(*sorted(m for m in sys.modules if "." not in m), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+EVERY = SCRIPT.replace('*sorted(m for m in sys.modules if "." not in m)', "*sys.modules")
+
+
+def loaded(script, *args, **env):
+    """The top-level modules that are there when a program ends, which must end well."""
+    command = [sys.executable, "-c", script, *map(str, args)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env={**os.environ, **env}, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+async def record(folder):
+    (folder / "state").mkdir()
+    ledger = Ledger.open(folder / "state" / "ledger.db")
+    accepted = ev.GoalAccepted(at=1.0, goal_id=GOAL, spec=ev.Spec(description="Say hello"))
+    await Book(ledger, Settings()).accept(accepted, b"goal")
+    await ledger.close(5)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("imports")
+    asyncio.run(record(folder))
+    (folder / "state" / "clew.log").write_text('{"event": "daemon.ready"}\n')
+    (folder / "goal.md").write_text(FILE)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "args",
+    [[], ["--help"], ["--version"], ["status", "--help"], ["submit", "--help"], ["logs"]],
+    ids=" ".join,
+)
+def test_help_version_and_log_need_neither_models_nor_the_ledger(home, args):
+    seen = loaded(SCRIPT, "--home", home, *args)
+    assert "click" in seen
+    assert not seen & ALL
+
+
+@pytest.mark.parametrize(
+    ("words", "at"), [("clew sta", 1), ("clew --ver", 1), ("clew status --js", 2)]
+)
+def test_completing_commands_and_options_needs_nothing_of_weight(words, at):
+    asked = {"_CLEW_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(at)}
+    assert not loaded(SCRIPT, **asked) & ALL
+
+
+def test_completing_a_goal_reads_the_ledger_and_no_more(home):
+    words = f"clew --home {home} history say"
+    asked = {"_CLEW_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "4"}
+    seen = loaded(SCRIPT, **asked)
+    assert "apsw" in seen
+    assert not seen & (ALL - {"apsw"})
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["status"], ["status", "--json"], ["status", GOAL], ["history", GOAL], ["loops"]],
+    ids=" ".join,
+)
+def test_reading_the_ledger_needs_models_but_no_loop_and_no_terminal(home, args):
+    seen = loaded(SCRIPT, "--home", home, *args)
+    assert "apsw" in seen
+    assert not seen & (NEVER | TERMINAL | READING)
+
+
+def test_submitting_reads_a_goal_file_and_no_more(home):
+    seen = loaded(SCRIPT, "--home", home, "submit", home / "goal.md")
+    assert "markdown_it" in seen
+    assert not seen & (NEVER | TERMINAL | {"asyncio", "apsw"})
+
+
+@pytest.mark.parametrize("args", [["status"], ["status", "--json"]], ids=" ".join)
+def test_asking_a_daemon_needs_neither_models_nor_the_ledger(tmp_path, args):
+    (tmp_path / "run").mkdir()
+    with socket.socket(socket.AF_UNIX) as listening:
+        folder = os.open(tmp_path / "run", os.O_PATH)
+        listening.bind(f"/proc/self/fd/{folder}/control.sock")
+        os.close(folder)
+        listening.listen()
+        thread = threading.Thread(target=answer, args=[listening])
+        thread.start()
+        seen = loaded(EVERY, "--home", tmp_path, *args)
+        thread.join(60)
+    assert "clew_daemon.cli.client" in seen
+    assert not {name.partition(".")[0] for name in seen} & ALL
+    assert [name for name in seen if name.startswith("clew_shared.")] == ["clew_shared.places"]
+
+
+def answer(listening):
+    """Play a daemon that has no goals, once."""
+    daemon = {"pid": 1, "version": "0", "uptime_s": 1.0, "ready": True, "status": "", "sandbox": {}}
+    connection, _ = listening.accept()
+    with connection, connection.makefile("rwb") as lines:
+        asked = json.loads(lines.readline())
+        said = {"jsonrpc": "2.0", "id": asked["id"], "result": {"daemon": daemon, "goals": []}}
+        lines.write(json.dumps(said).encode() + b"\n")
+
+
+def test_the_daemon_is_without_what_only_workers_and_terminals_need():
+    script = "import sys, clew_daemon.app; print(*sys.modules, file=sys.stderr)"
+    seen = loaded(script)
+    assert "clew_daemon.supervisor" in seen
+    assert not seen & {"openai", "httpx", "typer", "click", "rapidfuzz", "clew_worker"}
+    assert not {name for name in seen if name.startswith("clew_daemon.cli")}
+
+
+def test_the_nursery_is_without_what_only_the_daemon_needs():
+    script = (
+        "import sys\nfrom clew_worker import nursery\nnursery.preload([])\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    seen = loaded(script)
+    assert "clew_worker.executor" in seen
+    kept_out = {"openai", "httpx", "apsw", "psutil", "structlog", "watchdog", "markdown_it", "yaml"}
+    assert not seen & (kept_out | {"rapidfuzz", "rich", "click", "clew_daemon"})
