@@ -24,15 +24,20 @@ class Vigil:
 
     def __init__(self, session: Session) -> None:
         self._s = session
-        self._weighed_at = 0.0
+        self._weighed_in = -1.0
 
     async def keep(self) -> Ended:
-        """Look until something is wrong; says what."""
+        """Look until something is wrong; says what.
+
+        At full turns of the clock, so that all workers are looked at when the daemon has woken for one.
+        """
         while True:
-            pause_s = min(self._s.settings.heartbeat.interval_s, MEMORY_EVERY_S)
-            due = time.monotonic() + pause_s
-            await asyncio.sleep(pause_s)
-            if (late_s := time.monotonic() - due) > pause_s:
+            every_s = min(self._s.settings.heartbeat.interval_s, MEMORY_EVERY_S)
+            now = time.monotonic()
+            due = now + 1.5 * every_s
+            due -= due % every_s  # half a turn away at least
+            await asyncio.sleep(due - now)
+            if (late_s := time.monotonic() - due) > every_s:
                 self._forgive(late_s)
             if self._s.stopping:
                 continue
@@ -73,9 +78,10 @@ class Vigil:
         return Ended("crash", "stalled", f"no proposal for {still_s:.0f} s")
 
     async def _weigh(self) -> Ended | None:
-        if time.monotonic() - self._weighed_at < MEMORY_EVERY_S or self._s.hands.limited():
+        turn = time.monotonic() // MEMORY_EVERY_S
+        if turn == self._weighed_in or self._s.hands.limited():
             return None
-        self._weighed_at = time.monotonic()
+        self._weighed_in = turn
         return await asyncio.to_thread(self.over_memory)
 
     def over_memory(self) -> Ended | None:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 from pathlib import Path
 
 import psutil
 
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 SIGNAL_BASE = 128
 
 
 def memory_mb(guards: list[int]) -> float:
-    """Give the resident memory of whole process trees, in MiB."""
+    """Give the resident memory of whole process trees, in MiB.
+
+    By the kernel's own file: it is asked twice a second of every process of every worker.
+    """
     total = 0
     for pid in (member for guard in guards for member in tree(guard)):
-        with contextlib.suppress(psutil.Error, OSError):
-            total += psutil.Process(pid).memory_info().rss
-    return total / (1 << 20)
+        with contextlib.suppress(OSError):
+            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return total * PAGE_BYTES / (1 << 20)
 
 
 def tree(pid: int) -> list[int]:
