@@ -48,28 +48,44 @@ def recovery(kinds: dict[str, Kind], options: Options) -> tuple[list[Series], di
 
 
 def _killed(one: Running, told: Counter[str], chance: random.Random, *, worker: bool) -> float:
-    """Kill it in the midst of its steps, launch it again; milliseconds until its first new step."""
-    wire = one.wires[0]
-    wire.ask(FREE, tell=True)
-    last = wire.hear("done")["done"]
+    """Kill it in the midst of its steps and let it go on; milliseconds until its first new step."""
+    one.wires[0].ask(FREE, tell=True)
+    done = one.wires[0].hear("done")["done"]
     time.sleep(chance.uniform(0, 0.01))
-    if worker:
-        began = time.monotonic()
-        one.program.agents()[0].kill()  # type: ignore[attr-defined]
-    else:
-        one.program.kill()
-    last = max([last, *(said["done"] for said in wire.rest() if "done" in said)])
-    one.kill() if not worker else wire.close()
-    if not worker:
-        began = one.start()
-    one.wires = [one.accept()]
-    one.wires[0].ask(1, tell=True)
-    first = one.wires[0].hear("done")
+    told_later, began = _worker_killed(one) if worker else _all_killed(one)
+    last = max([done, *told_later])
+    wire = one.accept()
+    one.wires = [wire]
+    wire.ask(1, tell=True)
+    first = wire.hear("done")
+    wire.hear("took_s")
     told["kills"] += 1
     told["records lost"] += first["done"] <= last
-    told["told of a step under way"] += any("interrupted" in s for s in one.wires[0].said)
-    one.wires[0].hear("took_s")
-    return (first["at"] - began) * 1000
+    told["told of a step under way"] += any("interrupted" in said for said in wire.said)
+    return float(first["at"] - began) * 1000
+
+
+def _worker_killed(one: Running) -> tuple[list[int], float]:
+    """What else was done, and the moment of the kill: the daemon launches the next worker."""
+    (agent,) = one.program.agents()  # type: ignore[attr-defined]
+    began = time.monotonic()
+    agent.kill()
+    done = _done(one)
+    one.wires[0].close()
+    return done, began
+
+
+def _all_killed(one: Running) -> tuple[list[int], float]:
+    """What else was done, and the moment of the launch."""
+    one.program.kill()
+    done = _done(one)
+    one.kill()
+    return done, one.start()
+
+
+def _done(one: Running) -> list[int]:
+    """Steps that it said were done before it was killed."""
+    return [said["done"] for said in one.wires[0].rest() if "done" in said]
 
 
 def _counted(one: Running) -> Told:
