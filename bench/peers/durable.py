@@ -26,7 +26,7 @@ COMMAND = "python -m bench.peers durable"
 
 
 def run(options: Options) -> None:
-    """Measure the chosen peers, keep the figures, and write the page where all were chosen."""
+    """Measure the chosen peers, keep the figures, and write the page where nothing was cut short."""
     before = figures.conditions()
     ways, missing = kinds(options.chosen(PEERS))
     for peer, why in missing.items():
@@ -40,8 +40,8 @@ def run(options: Options) -> None:
         print(f"{one.name:50} {one}")
     for name, fact in facts.items():
         print(f"{name}: {fact}")
-    if not options.only:
-        command = COMMAND + " --quick" * options.quick
+    if not (options.quick or options.only):
+        command = f"{COMMAND} --rounds {options.rounds}" if options.rounds else COMMAND
         figures.save("durable", command, before, series, **facts)
         durable_page.write()
 

@@ -1,0 +1,143 @@
+"""The bench against libraries of durable steps: what its programs say, what the page makes of it. No peer is run."""
+
+import importlib
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FACTS = {
+    "pragmas": {"dbos": "journal_mode = delete, synchronous = 2"},
+    "counts": {},
+    "seed": 7,
+    "hung_until_s": {"clew": 10.2, "dbos": None},
+    "failing": {
+        "dbos": {"ran": 500, "retried": 3, "retries_end_with": "MaxRetries"},
+        "clew": {"ran": 2, "refused": {"repetition": 498}, "escalated_to": ["task"], "goal": "x"},
+    },
+    "versions": {"clew": "0"},
+    "missing": {},
+}
+SEEN = {"at": "2026-01-01T00:00", "cores": 2, "kernel": "6", "python": "3", "load": [0.5]}
+
+
+STEPS = """
+import sys
+from itertools import count
+from steps_line import Line
+line = Line(int(sys.argv[1]), "work-0")
+for step in count():
+    line.turn()
+    line.done(step)
+"""
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.syspath_prepend(str(ROOT / "bench" / "peers"))
+
+
+def text(facts=(), **values):
+    """The page's part, of series by name: `clew__launch=[1, 2]`."""
+    figures = importlib.import_module("bench.figures")
+    names = [name.replace("__", ": ").replace("_", " ") for name in values]
+    series = {
+        name: figures.Series(name, "ms", seen)
+        for name, seen in zip(names, values.values(), strict=True)
+    }
+    kept = {"before": SEEN, "after": SEEN, "command": "it", "facts": {**FACTS, **dict(facts)}}
+    return importlib.import_module("bench.peers.durable_page").text((kept, series))
+
+
+def test_a_peer_that_was_better_is_named_with_its_median():
+    assert "- launch to first step (900 ms): DBOS (500)" in text(
+        clew__launch=[900], dbos__launch=[400, 500, 600], langgraph__launch=[901]
+    )
+
+
+def test_of_rates_the_higher_one_is_better():
+    page = text(clew__8_at_once=[900], dbos__8_at_once=[400])
+    assert "In this run no median of a peer was better" in page
+
+
+def test_a_peer_that_does_not_wait_for_the_disk_at_each_step_is_named():
+    page = text(clew__syncs=[2], dbos__syncs=[0.02])
+    assert "since not every step waits for the disk: DBOS." in page
+
+
+def test_where_calls_could_not_be_counted_nothing_is_said_of_them():
+    assert "could not be counted here" in text()
+
+
+def test_a_peer_that_could_not_be_had_is_named_with_the_reason():
+    assert "langgraph is left out: no network." in text({"missing": {"langgraph": "no network"}})
+
+
+def test_what_was_seen_of_those_that_hang_and_fail_has_a_row_each():
+    page = text()
+    assert "| killed and replaced; the next step done after 10.2 s | stays as it is" in page
+    assert "| carried out 2 times; refused: repetition 498; the goal is x | carried out 500" in page
+
+
+@pytest.fixture
+def bench():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(30)
+        yield server
+
+
+def test_a_program_does_as_many_steps_as_it_was_asked_for_and_says_how_long_each_took(bench):
+    port = str(bench.getsockname()[1])
+    program = subprocess.Popen([sys.executable, "-c", STEPS, port], cwd=ROOT / "bench" / "peers")
+    wire = importlib.import_module("bench.peers.steppers").Wire(bench.accept()[0])
+    assert wire.workflow == "work-0"
+    wire.ask(2)
+    assert len(wire.hear("took_s")["took_s"]) == 2
+    wire.ask(1, tell=True)
+    assert wire.hear("done")["done"] == 2
+    wire.close()
+    assert program.wait(60) == 0
+
+
+def test_what_a_program_said_before_it_was_killed_is_heard_up_to_the_torn_word(bench):
+    with socket.create_connection(bench.getsockname()) as program:
+        program.sendall(b'{"workflow": "work-0"}\n{"done": 7}\n{"done": 8}\n{"do')
+    wire = importlib.import_module("bench.peers.steppers").Wire(bench.accept()[0])
+    assert wire.rest() == [{"done": 7}, {"done": 8}]
+    wire.close()
+
+
+def test_what_was_carried_out_is_found_again_by_another_process(tmp_path):
+    effects = importlib.import_module("steps_line").Effects(tmp_path / "e")
+    for step in range(300):
+        effects.carry_out(step)
+    assert effects.has(299)
+    assert not effects.has(300)
+    assert not effects.has(9)  # too long ago to be the one under way
+
+
+def test_an_agent_goes_on_after_the_last_action_on_record_unless_it_was_interrupted_undone(
+    tmp_path,
+):
+    clew = importlib.import_module("steps_clew")
+    effects = importlib.import_module("steps_line").Effects(tmp_path / "e")
+    said = []
+    line = type("Silent", (), {"say": staticmethod(said.append)})
+
+    def hello(*actions):
+        subtasks = [{"actions": [{"args": {"line": at}, "result": how} for at, how in actions]}]
+        goal = {"tasks": [{"subtasks": subtasks}]}
+        state = {"goal": goal, "current_task_idx": 0, "current_subtask_idx": 0}
+        return json.loads(json.dumps({"state": state}))
+
+    assert clew.next_step(hello(), effects, line) == 0
+    assert clew.next_step(hello((0, "success")), effects, line) == 1
+    assert clew.next_step(hello((0, "success"), (1, "interrupted")), effects, line) == 1
+    effects.carry_out(1)
+    assert clew.next_step(hello((0, "success"), (1, "interrupted")), effects, line) == 2
+    assert [one["carried_out"] for one in said] == [False, True]
