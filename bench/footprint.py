@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WAITING, ENDED, WORKERS, FILES = 10, 100, 8, 1000
-WARM_UP_S = 3
 LATER = "---\nnot_before: 2099-01-01T00:00:00Z\n---\n# Goal {}\ntext\n"
 RUNBOOK = "# Say hello\n## Do it\n- [ ] Say it\n  ```sh\n  echo hello\n  ```\n"
 CONFIG = "[daemon]\nmax_workers = 8\n"
@@ -132,13 +131,13 @@ def wake_ups(pid: int) -> int:
 
 
 def parts(home: Home) -> dict[str, list[psutil.Process]]:
-    """The processes of a daemon by what they are: daemon, nursery, and all the rest are workers."""
+    """The processes of a daemon: itself, its nursery, and the rest, which work or are kept ready to."""
     assert home.daemon
     daemon = psutil.Process(home.daemon.pid)
     below = daemon.children(recursive=True)
     nursery = min(below, key=lambda one: one.create_time())  # which all workers are forked from
     rest = [one for one in below if one != nursery]
-    return {"daemon": [daemon], "nursery": [nursery], "workers": rest}
+    return {"daemon": [daemon], "nursery": [nursery], "workers and spares": rest}
 
 
 def at_rest(homes: dict[str, Home], stretch_s: float) -> dict[str, dict[str, dict[str, float]]]:
@@ -203,8 +202,9 @@ def silent_llm() -> Iterator[str]:
                 one.close()
 
 
-def measured_at_rest(stretch_s: float) -> dict[str, dict[str, dict[str, float]]]:
-    """Four daemons side by side, each in its state."""
+@contextmanager
+def resting() -> Iterator[dict[str, Home]]:
+    """Four daemons side by side, each in its state, which come to rest while other things are measured."""
     with ExitStack() as stack:
         url = stack.enter_context(silent_llm())
         llm = (
@@ -223,8 +223,7 @@ def measured_at_rest(stretch_s: float) -> dict[str, dict[str, dict[str, float]]]
         drop(homes["8 idle workers"], WORKERS, "# Goal {}\ntext\n")
         log = homes["8 idle workers"].log
         wait_for(lambda: log.read_text().count('"worker.ready"') >= WORKERS)
-        time.sleep(WARM_UP_S)
-        return at_rest(homes, stretch_s)
+        yield homes
 
 
 def drop(home: Home, count: int, text: str = LATER) -> float:
@@ -320,10 +319,11 @@ def with_byte_code() -> None:
 def main() -> None:
     chosen, before = options(), figures.conditions()
     with_byte_code()
-    series = measured_commands(chosen.rounds)
-    series += started_and_stopped(chosen.rounds)
-    series.append(files_at_once())
-    found = measured_at_rest(chosen.stretch)
+    with resting() as homes:
+        series = started_and_stopped(chosen.rounds)
+        series.append(files_at_once())
+        series += measured_commands(chosen.rounds)
+        found = at_rest(homes, chosen.stretch)
     figures.save("footprint", "python -m bench.footprint", before, series, at_rest=found)
     tell()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from clew_daemon import vitals
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from clew_daemon.session import Session
 
 MEMORY_EVERY_S = 0.5
+_SCALES = ThreadPoolExecutor(1, "clew-scales")
+"""Weighs all workers, one after the other: several threads would wait for each other at every small file."""
 
 
 class Vigil:
@@ -82,7 +85,7 @@ class Vigil:
         if turn == self._weighed_in or self._s.hands.limited():
             return None
         self._weighed_in = turn
-        return await asyncio.to_thread(self.over_memory)
+        return await asyncio.get_running_loop().run_in_executor(_SCALES, self.over_memory)
 
     def over_memory(self) -> Ended | None:
         """Over its memory; looked at where the kernel does not see to that."""

@@ -7,7 +7,6 @@ Reading commands must answer at once, so they take the few keys they need straig
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -105,8 +104,12 @@ class Where:
 
     @cached_property
     def _raw(self) -> dict[str, Any]:
+        if not self.config_text:
+            return {}
+        import tomllib
+
         try:
-            return tomllib.loads(self.config_text or "")
+            return tomllib.loads(self.config_text)
         except ValueError as error:
             raise CliError(
                 f"the config {self.config} cannot be read: {error}\n"
