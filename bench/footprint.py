@@ -107,7 +107,7 @@ def measured_commands(rounds: int) -> list[Series]:
         named = commands(home, goal)
         series = in_turns(named, home, rounds)
         home.stop()
-        alone = {f"{name}, no daemon": named[name] for name in ("clew status", "clew status GOAL")}
+        alone = {f"{name} (no daemon)": named[name] for name in ("clew status", "clew status GOAL")}
         return series + in_turns(alone, home, rounds)
 
 
