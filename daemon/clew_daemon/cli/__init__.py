@@ -24,7 +24,9 @@ def main() -> None:
     os.environ.setdefault(
         "PYDANTIC_DISABLE_PLUGINS", "__all__"
     )  # else all installed packages are searched
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    gc.freeze()  # nor at the end: what the system is about to take back need not be looked through
+    sys.exit(code)
 
 
 def run(args: Sequence[str]) -> int:
