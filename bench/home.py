@@ -88,7 +88,7 @@ def throw_away(config: str) -> Iterator[Home]:
             home.stop()
 
 
-def command_agent(name: str, program: Path, *arguments: str) -> str:
-    """Config of an agent that is a Python program with tools of its own."""
+def command_agent(name: str, program: Path, *arguments: str, own_tools: bool = True) -> str:
+    """Config of an agent that is a Python program, with tools of its own or clew's."""
     command = json.dumps([sys.executable, str(program), *arguments])
-    return f'[agents.{name}]\nkind = "command"\nown_tools = true\ncommand = {command}\n'
+    return f'[agents.{name}]\nkind = "command"\nown_tools = {str(own_tools).lower()}\ncommand = {command}\n'

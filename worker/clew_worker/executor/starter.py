@@ -1,0 +1,75 @@
+"""The process that starts commands, as a program of its own: small, so that its forks are cheap.
+
+It runs where the commands run and is trusted as little: what it says of a command is believed only as
+far as the kernel bears it out (`commands`). It imports nothing but the standard library, and no
+package: it is started by its path, without site-packages.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+from typing import Any, NoReturn
+
+SOCKET = 3
+REQUEST_BYTES_MAX = 120 * 1024  # a string of a command line has 128 KiB at most (MAX_ARG_STRLEN)
+
+
+def serve() -> None:
+    """Start what is asked for on the socket, until that closes."""
+    sock = socket.socket(fileno=SOCKET)
+    os.set_inheritable(SOCKET, False)
+    while _start_one(sock):
+        pass
+
+
+def _start_one(sock: socket.socket) -> bool:
+    """Start what one request asks for, as a child of the executor; False at the end.
+
+    Forked twice: when the process in between has ended, the executor is the command's parent. Only
+    then the line with its pid is ended, so that the executor need not wait for it.
+    """
+    data, fds, _, _ = socket.recv_fds(sock, REQUEST_BYTES_MAX, 3)
+    if not data:
+        return False
+    for fd in fds:
+        os.set_inheritable(fd, False)  # recv_fds of 3.11 drops MSG_CMSG_CLOEXEC
+    output, answer, go = fds
+    between = os.fork()
+    if between == 0:
+        child = os.fork()
+        if child == 0:
+            _become(json.loads(data), output, answer, go)
+        os.write(answer, b"%d" % child)
+        os._exit(0)
+    os.waitpid(between, 0)
+    os.write(answer, b"\n")
+    for fd in fds:
+        os.close(fd)
+    return True
+
+
+def _become(request: dict[str, Any], output: int, answer: int, go: int) -> NoReturn:
+    """Be the command, as soon as the executor follows it; tell why, if it cannot be."""
+    try:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDONLY)
+        for target, fd in enumerate((null, output, output)):
+            os.dup2(fd, target)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        if os.read(go, 1):
+            os.chdir(request["cwd"])
+            os.execvp(request["argv"][0], request["argv"])  # noqa: S606 - starting it is the job
+    except OSError as error:
+        os.write(answer, f"cannot start {request['argv'][0]}: {error.strerror}\n".encode())
+    except ValueError as error:
+        os.write(answer, f"cannot start the command: {error}\n".encode())
+    finally:
+        os._exit(127)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:  # what this Python put into the environment by itself
+        os.environ.pop(name, None)
+    serve()
