@@ -34,7 +34,7 @@ def act(tool: str, **args: Any) -> None:
     took_ms = (time.perf_counter() - began) * 1e3
     if answer["verdict"] != "allowed" or answer["outcome"]["result"] != "success":
         raise SystemExit(f"{tool} {args}: {answer}")
-    print(f"{tool} {took_ms:.3f}", flush=True)
+    print(f"{tool} {took_ms:.3f} {answer['outcome']['duration_s'] * 1e3:.1f}", flush=True)
 
 
 call("hello", protocol=1, agent="bench/1")

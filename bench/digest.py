@@ -1,9 +1,9 @@
 """What the world's digest costs by number of files, and an `act` in a real daemon by tool: python -m bench.digest.
 
 First the digest alone, in this process, of trees of source files (folders of 20, sizes 0.2 to 20 KB, and folders that
-are ignored): cold, everything looked at anew, nothing changed, one file changed. Then a real daemon with a real executor in
-its sandbox, and an agent that asks for actions in turns. No timing is asserted; the aim is a step under 20 ms in a
-workspace of 100,000 files.
+are ignored): cold, everything looked at anew, nothing changed, one file changed. Then a real daemon with a real
+executor in its sandbox, and an agent that asks for actions in turns. No timing is asserted; the aim is a step under
+20 ms in a workspace of 100,000 files.
 """
 
 from __future__ import annotations

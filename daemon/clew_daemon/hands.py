@@ -67,9 +67,11 @@ class Hands:
             kind = OutOfResources if is_short(error) else ExecutorDied
             raise kind(str(error)) from error
 
-    async def stand(self) -> bool:
-        """Tell that the executor's folder is still the one that is there; False says nothing yet."""
-        return await asyncio.to_thread(self._ground.stands)
+    async def standing(self) -> Executor | None:
+        """Give the executor that lives, on the folder that is there; None says nothing yet."""
+        stands = await asyncio.to_thread(self._ground.stands)
+        alive = self._executor is not None and self._executor.alive
+        return self._executor if stands and alive and not self._ended else None
 
     async def died(self, why: str) -> None:
         """End whatever a dead executor has left."""

@@ -215,13 +215,14 @@ class Methods:
         """Run an allowed action; None where its effect is unknown."""
         if p.tool == "recall":
             return self._recall(p.args)
-        if not await self._s.hands.stand() and (lost := await self._s.ground_lost()):
+        executor = await self._s.hands.standing()
+        if not executor and (lost := await self._s.ground_lost()):
             text = f"{lost.detail} Nothing can be done there: a person is asked."
             return Report("error", text, changed=False)
         limits = self._s.settings.limits
         began = time.monotonic()
         try:
-            executor = await self._s.hands.executor()
+            executor = executor or await self._s.hands.executor()
             done = await executor.run(
                 seq,
                 p.tool,

@@ -86,7 +86,7 @@ class Tree:
 
     def look(self, touched: Touched, again: Iterable[Folder], budget_s: float) -> None:
         """Look at the names that were touched, and at whole folders `again`."""
-        self._begin(ENTRIES_MAX - self.entries, budget_s)
+        self._begin(2 * ENTRIES_MAX, budget_s)  # what is known may be seen again, and as much new
         whole = {folder for folder, names in touched.items() if "" in names}.union(again)
         for folder, names in touched.items():
             if folder not in whole and not folder.gone:
@@ -94,6 +94,7 @@ class Tree:
         for folder in whole:
             if not folder.gone:
                 self._walk([folder], deep=False)
+        self.partial = self.partial or self.entries > ENTRIES_MAX
 
     def settle(self) -> bytes:
         """Give the digest of it all; only folders above a change are digested anew."""

@@ -85,7 +85,8 @@ class WorldWatch:
         if cluttered:
             self._contents.begin_sweep()
         self._tree.walk(budget_s)
-        if self._watches.on and not watching:  # what was listed before is not watched yet
+        began = self._watches.on and not watching
+        if began and not self._tree.partial:  # what was listed before is not watched yet
             self._tree.look({}, self._watches.blind, budget_s)
         if cluttered:
             self._contents.end_sweep()

@@ -1,0 +1,267 @@
+"""What the digest of a large workspace falls back to: floods, limits, file systems that do not tell, hostile trees."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from clew_worker.executor import contents, tree, watches
+from clew_worker.executor.world import WorldWatch
+from clew_worker.sandbox import kernel
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setattr(tree, "WATCHED_FROM", 0)
+    for name in ("a", "a/b", "c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "f").write_text(name)
+    return tmp_path
+
+
+@pytest.fixture
+def watched(root):
+    watch = WorldWatch(str(root), ("skipped",))
+    watch.digest()
+    yield watch
+    watch.close()
+
+
+def afresh(root):
+    """What a watch says that has seen nothing before."""
+    watch = WorldWatch(str(root), ("skipped",))
+    world = watch.digest()
+    watch.close()
+    return world
+
+
+def inotify_watches():
+    """Count the inotify watches of this process."""
+    infos = [info.read_text() for info in Path("/proc/self/fdinfo").iterdir() if info.exists()]
+    return sum(text.count("inotify wd:") for text in infos)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Count folders that are opened."""
+    opened = []
+    real = tree.Tree._open
+    monkeypatch.setattr(
+        tree.Tree, "_open", lambda self, folder: opened.append(folder.path) or real(self, folder)
+    )
+    return opened
+
+
+def test_nothing_is_looked_at_where_nothing_was_touched(watched, calls):
+    watched.digest(anew=False)
+    calls.clear()
+    before = watched.digest(anew=False)
+    assert not calls
+    assert watched.digest(anew=True) == before
+    assert sorted(calls) == ["", "a/", "a/b/", "c/"]
+
+
+def test_only_the_folder_that_was_touched_is_looked_at(watched, calls, root):
+    (root / "a" / "b" / "f").write_text("x")
+    assert watched.digest(anew=False) == afresh(root)
+    assert calls[0] == "a/b/"
+
+
+def test_a_small_workspace_has_no_watches(root, monkeypatch):
+    monkeypatch.setattr(tree, "WATCHED_FROM", 500)
+    before = inotify_watches()
+    watch = WorldWatch(str(root), ())
+    watch.digest()
+    (root / "a" / "f").write_text("x")
+    assert watch.digest(anew=False) == afresh(root)
+    assert inotify_watches() == before
+
+
+def test_a_workspace_that_grows_large_is_watched_from_then_on(root, monkeypatch, calls):
+    monkeypatch.setattr(tree, "WATCHED_FROM", 20)
+    watch = WorldWatch(str(root), ("skipped",))
+    watch.digest()
+    for number in range(20):
+        (root / f"n{number}").touch()
+    watch.digest(anew=False)
+    calls.clear()
+    watch.digest(anew=False)
+    assert not calls
+    watch.close()
+
+
+def test_a_flood_of_events_leads_to_a_look_at_everything(watched, root):
+    most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    for number in range(most // 2 + 1):
+        os.utime(root / "a" / "f", ns=(number, number))
+        os.utime(root / "c" / "f", ns=(number, number))
+    (root / "a" / "b" / "f").write_text("behind the flood")
+    assert watched.digest(anew=False) == afresh(root)
+    (root / "a" / "b" / "f").write_text("after it")
+    assert watched.digest(anew=False) == afresh(root)
+
+
+def test_more_events_than_are_read_lead_to_a_look_at_everything(watched, root, monkeypatch):
+    monkeypatch.setattr(watches, "EVENTS_BYTES_MAX", 0)
+    (root / "a" / "f").write_text("x")
+    assert watched.digest(anew=False) == afresh(root)
+
+
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_folders_beyond_the_limit_of_watches_are_looked_at_each_time(root, monkeypatch, most):
+    monkeypatch.setattr(watches, "WATCHES_MAX", most)
+    before = inotify_watches()
+    watch = WorldWatch(str(root), ("skipped",))
+    watch.digest()
+    assert inotify_watches() - before == most
+    for folder in ("a", "a/b", "c"):
+        (root / folder / "f").write_text(f"{folder} changed")
+        assert watch.digest(anew=False) == afresh(root)
+    watch.close()
+
+
+def test_without_a_queue_everything_is_looked_at_each_time(root, monkeypatch):
+    def none_left():
+        raise OSError(24, "too many")
+
+    monkeypatch.setattr(kernel, "inotify", none_left)
+    watch = WorldWatch(str(root), ())
+    watch.digest()
+    (root / "a" / "f").write_text("x")
+    assert watch.digest(anew=False) == afresh(root)
+
+
+def test_a_refused_watch_makes_a_blind_folder(root, monkeypatch):
+    def refused(*_):
+        raise OSError(28, "no watches left")
+
+    monkeypatch.setattr(kernel, "inotify_add", refused)
+    watch = WorldWatch(str(root), ())
+    watch.digest()
+    (root / "a" / "f").write_text("x")
+    assert watch.digest(anew=False) == afresh(root)
+    watch.close()
+
+
+def test_file_systems_that_others_write_too_are_looked_at_each_time(root, monkeypatch):
+    monkeypatch.setattr(watches, "_shared_devices", lambda: {root.stat().st_dev})
+    before = inotify_watches()
+    watch = WorldWatch(str(root), ())
+    watch.digest()
+    assert inotify_watches() == before
+    (root / "a" / "f").write_text("x")
+    assert watch.digest(anew=False) == afresh(root)
+    watch.close()
+
+
+def test_watches_go_with_their_folders(watched, root):
+    before = inotify_watches()
+    (root / "a" / "b" / "f").unlink()
+    (root / "a" / "b").rename(root.parent / f"{root.name}-away")
+    watched.digest(anew=False)
+    assert inotify_watches() == before - 1
+    watched.close()
+    assert inotify_watches() == before - 4
+
+
+def test_a_link_made_unseen_and_written_outside_is_found_anew(watched, root):
+    (root / "skipped").mkdir()
+    os.link(root / "a" / "f", root / "skipped" / "other")
+    before = watched.digest(anew=False)
+    (root / "skipped" / "other").write_text("by another name")
+    assert watched.digest(anew=True) != before
+
+
+def test_a_file_with_two_names_is_looked_at_each_time(watched, root):
+    (root / "skipped").mkdir()
+    os.link(root / "a" / "f", root / "skipped" / "other")
+    before = watched.digest()
+    (root / "skipped" / "other").write_text("by another name")
+    assert watched.digest(anew=False) != before
+
+
+def test_a_written_file_is_read_again_though_its_stat_is_known(watched, root, monkeypatch):
+    rest = contents.Contents._rests
+    monkeypatch.setattr(contents.Contents, "_rests", lambda *_: True)
+    monkeypatch.setattr(contents, "_stamp", lambda *_: b"the same for all")
+    before = watched.digest(anew=False)
+    (root / "a" / "f").write_text("x")
+    assert watched.digest(anew=False) != before
+    monkeypatch.setattr(contents.Contents, "_rests", rest)
+
+
+@pytest.mark.parametrize(
+    ("age_ns", "rests"),
+    [(1_000_000, False), (30_000_001, True), (-5_000_000_001, False)],
+)
+def test_a_file_that_changed_within_a_tick_is_not_remembered(age_ns, rests):
+    known = contents.Contents()
+    known.begin(1.0)
+    at = known._now_ns - age_ns
+    at += not at % 10**9  # of a disk that keeps more than seconds
+    assert known._rests(0, at) is rests
+
+
+def test_where_times_are_whole_seconds_a_file_must_rest_longer():
+    known = contents.Contents()
+    known.begin(1.0)
+    now_s = known._now_ns // 10**9
+    assert not known._rests(0, (now_s - 1) * 10**9)
+    assert known._rests(0, (now_s - 4) * 10**9)
+
+
+def test_what_is_not_read_in_time_counts_by_size_and_time(root, monkeypatch):
+    monkeypatch.setattr(contents.Contents, "begin", lambda self, _: None)
+    by_stat = WorldWatch(str(root), ())
+    before = by_stat.digest()
+    os.utime(root / "a" / "f", (1, 1))
+    assert by_stat.digest() != before
+    by_stat.close()
+
+
+def test_a_partial_world_is_the_same_however_often_it_is_looked_at(root, monkeypatch):
+    monkeypatch.setattr(tree, "ENTRIES_MAX", 4)
+    watch = WorldWatch(str(root), ("skipped",))
+    before = watch.digest()
+    assert before.partial
+    assert before.entries == 4
+    assert watch.digest(anew=False) == before == afresh(root)
+    (root / "c" / "f").unlink()
+    (root / "c").rmdir()
+    (root / "a" / "b" / "f").unlink()
+    assert not watch.digest(anew=False).partial
+    assert watch.digest(anew=False) == afresh(root)
+    watch.close()
+
+
+def test_a_workspace_that_grows_beyond_the_bound_is_partial_at_once(watched, root, monkeypatch):
+    monkeypatch.setattr(tree, "ENTRIES_MAX", 8)
+    for number in range(4):
+        (root / "c" / f"n{number}").touch()
+    assert watched.digest(anew=False) == afresh(root)
+    assert watched.digest(anew=False).partial
+
+
+def test_a_very_deep_workspace_is_digested_as_far_as_paths_reach(watched, root):
+    at = os.open(root, os.O_RDONLY)
+    for _ in range(1_000):
+        os.mkdir("deep", dir_fd=at)
+        below = os.open("deep", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    assert watched.digest(anew=False) == afresh(root)
+    (root / "deep" / "deep" / "f").write_text("x")
+    assert watched.digest(anew=False) == afresh(root)
+    subprocess.run(["rm", "-rf", root / "deep"], check=True)  # shutil.rmtree is recursive
+
+
+def test_contents_of_files_that_are_gone_are_swept_out(watched, root, monkeypatch):
+    monkeypatch.setattr("clew_worker.executor.world._FORGOTTEN_MAX", 0)
+    monkeypatch.setattr(contents.Contents, "_rests", lambda *_: True)
+    for number in range(50):
+        (root / "a" / "f").write_text(str(number))
+        watched.digest(anew=False)
+    assert len(watched._contents) < 30
+    assert watched.digest(anew=False) == afresh(root)
