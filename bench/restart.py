@@ -297,7 +297,7 @@ def worker_memory(watched: Watched) -> dict[str, float]:
     agents = watched.agents().values()
     guards = {psutil.Process(pid).ppid() for pid in agents}
     daemon = psutil.Process(watched.home.daemon.pid)
-    cells = [p for p in daemon.children() if not any(fds(p)) or p.pid in guards]
+    cells = [p for p in daemon.children() if is_guard(p)]
     tree = [one for cell in cells for one in (cell, *cell.children(recursive=True))]
     thinking = [one for one in tree if one.pid in guards or one.pid in agents]
     return {
@@ -308,11 +308,9 @@ def worker_memory(watched: Watched) -> dict[str, float]:
     }
 
 
-def fds(process: psutil.Process) -> list[str]:
-    """What a process holds open: a guard nothing, the nursery its line to the daemon."""
-    with contextlib.suppress(OSError):
-        return os.listdir(f"/proc/{process.pid}/fd")
-    return []
+def is_guard(process: psutil.Process) -> bool:
+    """A guard at work holds nothing open; the nursery its line to the daemon, a guard in store its leash."""
+    return not any(Path(f"/proc/{process.pid}/fd").iterdir())
 
 
 def _sum(processes: list[psutil.Process], what: str) -> float:

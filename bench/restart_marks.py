@@ -1,9 +1,9 @@
 """Starts a daemon whose restart path leaves its times in a mapped file: what the parts of a restart are.
 
 `restart_marks.py FILE … -m clew_daemon …` is the daemon, and `restart_marks.py FILE nursery …` its nursery.
-The newest time of each mark is kept, on the monotonic clock that all processes share; forked and confined ones
-write through the map that they inherited. Nothing in clew knows of it, and figures of whole restarts are had
-without it.
+The first time of each mark since they were cleared is kept, on the monotonic clock that all processes share; forked
+and confined ones write through the map that they inherited. Nothing in clew knows of it, and figures of whole
+restarts are had without it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DAEMON = {
     "end recorded": "clew_daemon.session:Session._close",
     "decided": "clew_daemon.supervisor:Supervisor._decide",
     "connected": "clew_daemon.session:Session._connect",
-    "asked for a cell": "clew_daemon.nursery:_send",
+    "asked for a cell": "clew_daemon.template:_send",
     "start recorded": "clew_daemon.session:Session._record_start",
     "executor started": "clew_daemon.executor:Executor.start",
     "world seen": "clew_daemon.session:Session.look",
@@ -47,9 +47,7 @@ DAEMON = {
 }
 WORKER = {
     "nursery asked": "clew_worker.nursery:Nursery.serve_one",
-    "nursery spawn": "clew_worker.nursery:Nursery.spawn",
-    "middle": "clew_worker.cell:start",
-    "namespaces": "clew_worker.sandbox.namespaces:enter",
+    "nursery spawn": "clew_worker.nursery:Nursery._begin",
     "guard": "clew_worker.cell:_guard",
     "furnished": "clew_worker.sandbox.namespaces:furnish",
     "closed off": "clew_worker.sandbox.namespaces:close_off",
@@ -73,7 +71,7 @@ _SLOT = struct.Struct("d")
 
 
 class Marks:
-    """The newest time of each mark; 0 where it was not passed since `clear`."""
+    """The first time of each mark; 0 where it was not passed since `clear`."""
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
@@ -83,7 +81,9 @@ class Marks:
             self._map = mmap.mmap(file.fileno(), 0)
 
     def put(self, name: str) -> None:
-        _SLOT.pack_into(self._map, NAMES.index(name) * _SLOT.size, time.monotonic())
+        at = NAMES.index(name) * _SLOT.size
+        if not any(self._map[at : at + _SLOT.size]):
+            _SLOT.pack_into(self._map, at, time.monotonic())
 
     def read(self) -> dict[str, float]:
         return {n: _SLOT.unpack_from(self._map, i * _SLOT.size)[0] for i, n in enumerate(NAMES)}
@@ -132,7 +132,7 @@ def _around(function: Any, label: str, marks: Marks) -> Any:
 
 def daemon(file: str, argv: list[str]) -> None:
     """Be `python -m clew_daemon`, whose nursery is started by this script, too."""
-    from clew_daemon import nursery as asking
+    from clew_daemon import template as asking
     from clew_daemon.cli import main
 
     start = asking.subprocess.Popen

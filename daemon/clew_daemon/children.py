@@ -50,7 +50,9 @@ class Children:
         """While a spawn is under way a child may be new and not an orphan."""
 
     def watch(self, pid: int) -> Child:
-        """Wait for a child of this process; must be called before anyone else could reap it."""
+        """Wait for a child of this process; must be called before anyone else could reap it, or again."""
+        if known := self._known.get(pid):
+            return known
         loop = asyncio.get_running_loop()
         child = Child(pid, loop.create_future())
         self._known[pid] = child

@@ -53,10 +53,20 @@ def by_fault(error: SpawnError | ExecutorDied | LedgerError | OSError) -> Ended:
                 return by_fault(cause)
             return Ended("crash", "executor", str(error))
         case SpawnError():
-            kind: Kind = "crash" if error.reason == "spawn" else "unable"
-            return Ended(kind, error.reason, str(error))
+            return _by_spawn(error)
         case _:
             return Ended("crash", "start", str(error))
+
+
+def _by_spawn(error: SpawnError) -> Ended:
+    """Say whether a worker that cannot be started is tried again: a bug may pass, and what it is forked from."""
+    match error.reason:
+        case "nursery":
+            return Ended("temporary", str(error))
+        case "spawn":
+            return Ended("crash", error.reason, str(error))
+        case _:
+            return Ended("unable", error.reason, str(error))
 
 
 def is_short(error: BaseException) -> bool:

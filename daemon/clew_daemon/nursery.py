@@ -1,38 +1,40 @@
-"""The daemon's side of the nursery: asks the warm template for cells, and renews it when it dies.
+"""The daemon's side of the nursery: gives cells, and renews the warm process that they are forked from.
 
-What runs in a cell, and how it is confined, is the worker's; see `clew_shared.cellwire` for the wire.
+What runs in a cell, and how it is confined, is the worker's; see `clew_shared.cellwire` for the wire, and
+`clew_daemon.template` for the line to one process.
 """
 
 from __future__ import annotations
 
-import array
 import asyncio
-import contextlib
+import heapq
 import signal
-import socket
-import subprocess
-import sys
+import time
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
 
+from clew_daemon.template import KILL_WAIT_S, Gone, Template
 from clew_shared import cellwire
-from clew_shared.cellwire import CellSpec, NurseryHello, SandboxReport, Spawned, SpawnFailed
+from clew_shared.cellwire import CellSpec, SandboxReport, SpawnFailed
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from clew_daemon.cgroups import Leaf
     from clew_daemon.children import Child, Children
 
 log = structlog.get_logger()
 
-READY_TIMEOUT_S = 60.0
-SPAWN_TIMEOUT_S = 60.0
-KILL_WAIT_S = 5.0
+STARTS_AT_ONCE = 4
+AGAIN_FIRST_S = 1.0
+AGAIN_MAX_S = 60.0
 
 
 class SpawnError(Exception):
-    """A cell could not be started; `reason` is `sandbox`, `exec`, `resources` or `spawn`."""
+    """A cell could not be started; `reason` is `sandbox`, `exec`, `resources`, `nursery` or `spawn`."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -72,32 +74,33 @@ class Cell:
 
 
 class Nursery:
-    """One template process; `start` and `stop` may be called at any time, also twice."""
+    """Gives cells; `start` and `stop` may be called at any time, also twice.
+
+    Its process is replaced when it has ended, hangs, or is made of what has changed since. One that does not
+    start is tried again ever later, and meanwhile an outdated one goes on: it is whole, as it is in memory.
+    """
 
     def __init__(self, children: Children, env: dict[str, str], preload: tuple[str, ...]) -> None:
         self._children = children
         self._env = env
         self._preload = preload
-        self._socket: socket.socket | None = None
-        self._child: Child | None = None
-        self._process: subprocess.Popen[bytes] | None = None  # kept: Popen reaps when collected
-        self._lock = asyncio.Lock()
-        self._next = 0
+        self._template: Template | None = None
+        self._renewing = asyncio.Lock()
+        self._turns = Turns(STARTS_AT_ONCE)
+        self._failures = 0
+        self._again_at = 0.0
+        self._fault = ""
         self.report: SandboxReport | None = None
 
     async def start(self) -> None:
-        """Start the template and wait until it is warm; raises SpawnError."""
-        async with self._lock:
-            await self._ensure()
+        """Start the process and wait until it is warm; raises SpawnError."""
+        await self._ready()
 
     async def stop(self) -> None:
-        """End the template, with what it has in store; cells go on."""
-        self._drop()  # it ends by itself
-        if self._child:
-            done, _ = await asyncio.wait([self._child.ended], timeout=KILL_WAIT_S)
-            if not done:
-                self._child.kill()
-                await asyncio.wait([self._child.ended], timeout=KILL_WAIT_S)
+        """End the process; cells go on."""
+        template, self._template = self._template, None
+        if template:
+            await template.end()
 
     async def spawn(
         self, spec: CellSpec, channel: int, log_fd: int | None, group: Leaf | None = None
@@ -109,29 +112,21 @@ class Nursery:
         """
         if group:
             spec = spec.model_copy(update={"cgroup": str(group.path)})
-        async with self._lock:
+        fds = [channel] if log_fd is None else [channel, log_fd]
+        # a worker is back when its agent is: hands can wait until it wants something
+        async with self._turns.one(later=spec.kind == "executor"):
             self._children.spawning += 1
             try:
-                return await self._spawn(spec, channel, log_fd, group)
+                return await self._spawn(spec, fds, group)
             finally:
                 self._children.spawning -= 1
 
-    async def _spawn(
-        self, spec: CellSpec, channel: int, log_fd: int | None, group: Leaf | None
-    ) -> Cell:
-        await self._ensure()
-        assert self._socket is not None  # noqa: S101 - what `_ensure` promises
-        self._next += 1
-        request = cellwire.packet(cellwire.Spawn(id=self._next, spec=spec))
-        fds = [channel] if log_fd is None else [channel, log_fd]
+    async def _spawn(self, spec: CellSpec, fds: list[int], group: Leaf | None) -> Cell:
+        template = await self._ready()
         try:
-            await _send(self._socket, request, fds)
-            answer = await self._answer()
-        except (OSError, TimeoutError, EOFError, ValueError) as error:
-            if self._child:
-                self._child.kill()
-            self._drop()
-            raise SpawnError("spawn", f"the nursery is gone ({error}); it is renewed") from None
+            answer = await template.ask(spec, fds)
+        except (Gone, ValueError) as error:
+            raise SpawnError("spawn", f"no cell of the nursery: {error}") from None
         if isinstance(answer, SpawnFailed):
             if answer.guard_pid:
                 await asyncio.wait(
@@ -141,87 +136,81 @@ class Nursery:
         guard = self._children.watch(answer.guard_pid)
         return Cell(guard, answer.pid, answer.isolation, answer.warnings, self._children, group)
 
-    async def _answer(self) -> Spawned | SpawnFailed:
-        """Read the answer to the last request; older ones (of a spawn given up) are ended."""
-        while True:
-            message = await self._receive(SPAWN_TIMEOUT_S)
-            if not isinstance(message, Spawned | SpawnFailed):
-                continue
-            if message.id == self._next:
-                return message
-            if isinstance(message, Spawned):
-                self._children.watch(message.guard_pid).kill()
+    async def _ready(self) -> Template:
+        """Give a process that is there and up to date, a new one where need be; raises SpawnError."""
+        async with self._renewing:
+            template = self._template
+            if template and template.alive and not template.outdated:
+                return template
+            if time.monotonic() >= self._again_at:
+                await self._renew()
+            elif not (template and template.alive):
+                raise SpawnError("nursery", self._fault)
+            assert self._template is not None  # noqa: S101 - renewed, or the outdated one
+            return self._template
 
-    async def _receive(self, timeout_s: float) -> NurseryHello | Spawned | SpawnFailed:
-        assert self._socket is not None  # noqa: S101 - callers hold a started nursery
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(timeout_s):
-            data = await loop.sock_recv(self._socket, cellwire.PACKET_BYTES_MAX)
-        if not data:
-            raise EOFError("end of its socket")
-        return cellwire.read_from_nursery(data)
-
-    async def _ensure(self) -> None:
-        if self._socket and self._child and not self._child.ended.done():
-            return
-        self._drop()
-        self._child = None
+    async def _renew(self) -> None:
+        """Put a new process in the place of the last one; raises SpawnError where neither is to be had."""
+        last = self._template
         try:
-            self._child = self._begin()
-        except OSError as error:
-            reason = "resources" if cellwire.is_shortage(error) else "spawn"
-            raise SpawnError(reason, f"the nursery: {error.strerror or error}") from error
-        try:
-            hello = await self._receive(READY_TIMEOUT_S)
-        except (OSError, TimeoutError, EOFError, ValueError) as error:
-            self._child.kill()
-            self._drop()
-            raise SpawnError("spawn", f"the nursery did not start: {error}") from None
-        if isinstance(hello, NurseryHello):
-            self.report = hello.sandbox
-            log.debug("nursery.ready", pid=hello.pid, preloaded=list(hello.preloaded))
-
-    def _begin(self) -> Child:
-        """Start the template process; raises OSError."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        self._socket = ours  # closed by `_drop` where the process cannot be started
-        with theirs:
-            fd = theirs.fileno()
-            command = [sys.executable, "-P", "-m", "clew_worker.nursery", str(fd), *self._preload]
-            self._process = subprocess.Popen(  # a vfork, of the main thread (PDEATHSIG)
-                command, pass_fds=[fd], env=self._env, stdin=subprocess.DEVNULL, cwd="/"
-            )
-        return self._children.watch(self._process.pid)
-
-    def _drop(self) -> None:
-        if self._socket:
-            self._socket.close()
-        self._socket = None
-        if self._process:
-            self._process.returncode = self._process.returncode or 0  # reaped by `Children`
-        self._process = None
-
-
-async def _send(sock: socket.socket, data: bytes, fds: list[int]) -> None:
-    """Send one packet with descriptors; waits while the socket is full."""
-    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
-    async with asyncio.timeout(SPAWN_TIMEOUT_S):
-        while True:
-            try:
-                sock.sendmsg([data], ancillary)
-            except BlockingIOError:
-                await _writable(sock)
-            else:
+            new = await Template.start(self._children, self._env, self._preload)
+        except (OSError, Gone) as error:
+            self._put_off(error)
+            if last and last.alive:
                 return
+            short = isinstance(error, OSError) and cellwire.is_shortage(error)
+            raise SpawnError("resources" if short else "nursery", self._fault) from None
+        self._failures, self._template = 0, new
+        if new.hello:
+            self.report = new.hello.sandbox
+            log.debug("nursery.ready", pid=new.hello.pid, preloaded=list(new.hello.preloaded))
+        if last:
+            await last.end()
+
+    def _put_off(self, error: Exception) -> None:
+        """Try again later, and ever later."""
+        pause_s = min(AGAIN_MAX_S, AGAIN_FIRST_S * 2.0**self._failures)
+        self._failures += 1
+        self._again_at = time.monotonic() + pause_s
+        self._fault = f"the nursery does not start: {error}"
+        log.error("nursery.failed", reason=str(error), again_s=pause_s)
 
 
-async def _writable(sock: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    loop.add_writer(sock.fileno(), ready.set)
-    try:
-        await ready.wait()
-    finally:
-        with contextlib.suppress(OSError, ValueError):
-            loop.remove_writer(sock.fileno())
+class Turns:
+    """So many at once; who may wait goes last. Source: a semaphore, but for the order."""
+
+    def __init__(self, places: int) -> None:
+        self._free = places
+        self._waiting: list[tuple[bool, int, asyncio.Future[None]]] = []
+        self._count = 0
+
+    @asynccontextmanager
+    async def one(self, *, later: bool) -> AsyncIterator[None]:
+        """Hold one of the places."""
+        await self._take(later=later)
+        try:
+            yield
+        finally:
+            self._give()
+
+    async def _take(self, *, later: bool) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._count += 1
+        heapq.heappush(self._waiting, (later, self._count, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._give()
+            raise
+
+    def _give(self) -> None:
+        while self._waiting:
+            turn = heapq.heappop(self._waiting)[2]
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1

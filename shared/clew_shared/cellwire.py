@@ -11,8 +11,9 @@ Nursery (SOCK_SEQPACKET, one JSON message a packet, at most PACKET_BYTES_MAX)
 
         daemon                                   nursery
                               <- NurseryHello         once, when it is warm
+                              <- InStore              a cell is forked ahead; at any time
         Spawn + [channel, log?] ->                    SCM_RIGHTS; the daemon closes its copies
-                              <- Spawned | SpawnFailed   in the order of the requests
+                              <- Spawned | SpawnFailed   by `id`: several start at once, in any order
 
     `channel` is a stream socket (agent protocol or the executor wire below); it is fd 3 of the
     cell. `log` is the write end of a pipe that takes stdout and stderr (absent: /dev/null).
@@ -120,11 +121,12 @@ class SandboxReport(_Message):
 
 
 class NurseryHello(_Message):
-    """The nursery is warm."""
+    """The nursery is warm. Where one of the files or folders of `made_of` changes, it is out of date."""
 
     type: Literal["nursery_hello"] = "nursery_hello"
     pid: int
     preloaded: tuple[str, ...]
+    made_of: tuple[str, ...] = ()
     sandbox: SandboxReport
 
 
@@ -134,6 +136,13 @@ class Spawn(_Message):
     type: Literal["spawn"] = "spawn"
     id: int
     spec: CellSpec
+
+
+class InStore(_Message):
+    """A guard waits for a cell to be wanted: a child of the daemon, to be waited for like any other."""
+
+    type: Literal["in_store"] = "in_store"
+    guard_pid: int
 
 
 class Spawned(_Message):
@@ -265,13 +274,14 @@ class Killed(_Message):
     count: int
 
 
-FromNursery = Annotated[NurseryHello | Spawned | SpawnFailed, Field(discriminator="type")]
+FromNurseryMessage = NurseryHello | InStore | Spawned | SpawnFailed
+FromNursery = Annotated[FromNurseryMessage, Field(discriminator="type")]
 ToExecutor = Annotated[Run | Digest | Check | Cancel | Killall, Field(discriminator="type")]
 FromExecutor = Annotated[
     ExecutorReady | Done | Digested | Checked | Killed, Field(discriminator="type")
 ]
 
-_from_nursery: TypeAdapter[NurseryHello | Spawned | SpawnFailed] = TypeAdapter(FromNursery)
+_from_nursery: TypeAdapter[FromNurseryMessage] = TypeAdapter(FromNursery)
 _to_executor: TypeAdapter[Run | Digest | Check | Cancel | Killall] = TypeAdapter(ToExecutor)
 _from_executor: TypeAdapter[ExecutorReady | Done | Digested | Checked | Killed] = TypeAdapter(
     FromExecutor
@@ -292,7 +302,7 @@ class OversizedMessageError(ValueError):
     """A message is larger than its wire carries."""
 
 
-def packet(message: Spawn | NurseryHello | Spawned | SpawnFailed) -> bytes:
+def packet(message: Spawn | FromNurseryMessage) -> bytes:
     """Pack one message for the nursery's socket; OversizedMessageError beyond PACKET_BYTES_MAX."""
     data = message.model_dump_json().encode()
     if len(data) > PACKET_BYTES_MAX:
@@ -316,7 +326,7 @@ def read_spawn(data: bytes) -> Spawn:
     return Spawn.model_validate_json(data)
 
 
-def read_from_nursery(data: bytes) -> NurseryHello | Spawned | SpawnFailed:
+def read_from_nursery(data: bytes) -> FromNurseryMessage:
     """Unpack what the nursery sent; pydantic.ValidationError if it is broken."""
     return _from_nursery.validate_json(data)
 

@@ -30,16 +30,16 @@ def decoded(text: str) -> points.Order:
 
 def daemon(order: str, argv: list[str]) -> None:
     """Be `python -m clew_daemon`, whose nursery is started by this script."""
-    from clew_daemon import nursery
+    from clew_daemon import template
     from clew_daemon.cli import main
 
-    start = nursery.subprocess.Popen
+    start = template.subprocess.Popen
 
     def popen(command: list[str], **named: Any) -> Any:
         arguments = command[command.index("clew_worker.nursery") + 1 :]
         return start([sys.executable, __file__, "nursery", order, *arguments], **named)
 
-    nursery.subprocess = SimpleNamespace(**vars(nursery.subprocess) | {"Popen": popen})
+    template.subprocess = SimpleNamespace(**vars(template.subprocess) | {"Popen": popen})
     points.arm(decoded(order), points.DAEMON | points.RETENTION)
     sys.argv = ["clew", *argv]
     main()

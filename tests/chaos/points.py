@@ -58,9 +58,9 @@ DAEMON = {
     "goal.copy": "clew_daemon.acceptance:_keep_copy",
     "goal.folders": "clew_daemon.supervisor:Supervisor._unfit",
     # the worker, as the daemon sees it
-    "nursery.ensure": "clew_daemon.nursery:Nursery._ensure",
-    "nursery.send": "clew_daemon.nursery:_send",
-    "nursery.answer": "clew_daemon.nursery:Nursery._answer",
+    "nursery.ensure": "clew_daemon.nursery:Nursery._ready",
+    "nursery.send": "clew_daemon.template:_send",
+    "nursery.answer": "clew_daemon.template:Template._answered",
     "nursery.stop": "clew_daemon.nursery:Nursery.stop",
     "worker.connect": "clew_daemon.session:Session._connect",
     "worker.record_start": "clew_daemon.session:Session._record_start",
@@ -108,8 +108,8 @@ RETENTION = {
 
 WORKER = {
     "nursery.serve_one": "clew_worker.nursery:Nursery.serve_one",
-    "nursery.spawn": "clew_worker.nursery:Nursery.spawn",
-    "cell.start": "clew_worker.cell:start",
+    "nursery.spawn": "clew_worker.nursery:Nursery._begin",
+    "cell.fork": "clew_worker.cell:fork",
     "cell.guard": "clew_worker.cell:_guard",
     "cell.payload": "clew_worker.cell:_payload",
     "cell.run": "clew_worker.cell:_run",
@@ -123,18 +123,10 @@ WORKER = {
 }
 """Label → the function of the nursery, a cell, the runbook agent or the executor that it names."""
 
-NEVER_AFTER = {"cell.start"}
-"""These end their process: there is no after."""
-
 
 def names(labels: dict[str, str]) -> list[str]:
     """Give the points of some labels."""
-    return [
-        f"{label}.{side}"
-        for label in labels
-        for side in ("before", "after")
-        if side == "before" or label not in NEVER_AFTER
-    ]
+    return [f"{label}.{side}" for label in labels for side in ("before", "after")]
 
 
 ALL = [*names(DAEMON), *names(RETENTION), *names(WORKER)]
@@ -234,8 +226,7 @@ def _around(function: Any, label: str, hit: Any) -> Any:
     def now(*args: Any, **named: Any) -> Any:
         hit(f"{label}.before")
         result = function(*args, **named)
-        if label not in NEVER_AFTER:
-            hit(f"{label}.after")
+        hit(f"{label}.after")
         return result
 
     return now

@@ -12,7 +12,7 @@ from harness import alive, children
 SHORT = {
     "clew_daemon.executor:ANSWER_MARGIN_S": 1.0,
     "clew_daemon.executor:DIGEST_TIMEOUT_S": 2.0,
-    "clew_daemon.nursery:SPAWN_TIMEOUT_S": 2.0,
+    "clew_daemon.template:SPAWN_TIMEOUT_S": 2.0,
 }
 CONFIG = {
     "heartbeat.interval_s": 0.2,
@@ -37,7 +37,7 @@ STUCK_NURSERY = (
     "nursery.spawn.before",
     "nursery.spawn.after",
     "nursery.serve_one.after",
-    "cell.start.before",
+    "cell.fork.before",
     "cell.payload.before",
     "cell.run.before",
 )

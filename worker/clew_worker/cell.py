@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -96,25 +97,16 @@ def _guarded(report: int, steps: Callable[[], int]) -> NoReturn:
         os._exit(code)
 
 
-def start(wiring: Wiring) -> NoReturn:
-    """Be the process in between: fork the guard, and be killed, so that the daemon inherits it.
-
-    Where there never is an order for them, it ends when the guard does.
-    """
-
-    def steps() -> int:
-        _close_from(CHANNEL_FD, keep=(wiring.control, wiring.report, wiring.leash))
-        if wiring.pidns:
-            namespaces.enter(userns=wiring.sandbox.userns)
-        guard = os.fork()
-        if guard == 0:
-            _guarded(wiring.report, lambda: _guard(wiring))
-        for fd in (wiring.control, wiring.report, wiring.leash):
-            os.close(fd)
-        os.waitpid(guard, 0)
-        return 0
-
-    _guarded(wiring.report, steps)
+def fork(wiring: Wiring) -> int:
+    """Fork the guard of a new cell, as a child of the nursery's parent: the daemon. Gives its pid; OSError."""
+    ids = os.geteuid(), os.getegid()
+    if wiring.pidns:
+        guard = namespaces.fork_apart(userns=wiring.sandbox.userns, parent=True)
+    else:
+        guard = kernel.fork(kernel.CLONE_PARENT)
+    if guard == 0:
+        _guarded(wiring.report, lambda: _guard(wiring, *ids))
+    return guard
 
 
 def _enter_group(cgroup: str) -> None:
@@ -135,23 +127,29 @@ def _end(signum: int, _frame: object) -> None:
     raise _Ended(signum)
 
 
-def _guard(wiring: Wiring) -> int:
+def _guard(wiring: Wiring, uid: int, gid: int) -> int:
     """Be the guard: wait for the payload, end what it left, exit as it did."""
+    _close_all_but(wiring.control, wiring.report, wiring.leash)
     os.setsid()
-    signal.signal(signal.SIGTERM, _end)
+    if wiring.pidns and wiring.sandbox.userns:
+        namespaces.remain(uid, gid)
     if not wiring.pidns:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    signal.signal(signal.SIGTERM, _end)
     go, release = os.pipe2(os.O_CLOEXEC)
-    os.write(wiring.report, b"G")
     try:
         child = os.fork()
         if child == 0:
             os.close(release)
             _guarded(_REPORT_FD, lambda: _payload(wiring, go))
-        if not _take_leash(wiring):
+        kernel.prctl(
+            kernel.PR_SET_DUMPABLE, 0
+        )  # it is outside of the walls that the payload puts up
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL if wiring.pidns else signal.SIGTERM)
+        if hung_up(wiring.control) or not _take_leash(wiring.leash):
             return 1
         os.write(release, b"!")
-        _drop_descriptors()
+        _close_all_but()  # nothing that somebody waits to see closed
         code = _await(child)
     except _Ended as ended:
         code = 128 + int(ended.args[0])
@@ -161,28 +159,19 @@ def _guard(wiring: Wiring) -> int:
     return code
 
 
-def _take_leash(wiring: Wiring) -> bool:
-    """Wait until the daemon is the parent, and be ended with it from then on; False where it is gone."""
-    order = os.read(wiring.leash, _PATH_BYTES_MAX)
-    if not order:
-        return False
+def _take_leash(leash: int) -> bool:
+    """Wait until the payload is wanted, and enter its group; False where it never will be."""
+    order = os.read(leash, _PATH_BYTES_MAX)
     _enter_group(os.fsdecode(order[1:]))
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # it is outside of the walls that the payload puts up
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL if wiring.pidns else signal.SIGTERM)
-    return not hung_up(wiring.control)
+    return bool(order)
 
 
-def _drop_descriptors() -> None:
-    """Hold nothing open that somebody waits to see closed."""
-    _close_from(0, keep=())
-
-
-def _close_from(first: int, keep: tuple[int, ...]) -> None:
-    for entry in list(Path("/proc/self/fd").iterdir()):
-        fd = int(entry.name)
-        if fd >= first and fd not in keep:
-            with contextlib.suppress(OSError):  # the listing's own
-                os.close(fd)
+def _close_all_but(*kept: int) -> None:
+    """Close every descriptor but these."""
+    first = 0 if not kept else CHANNEL_FD
+    for fd in (*sorted(kept), max(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _HIGH_FD)):
+        os.closerange(first, fd)
+        first = fd + 1
 
 
 def _await(child: int) -> int:
@@ -304,7 +293,7 @@ def _place_descriptors(wiring: Wiring, go: int) -> None:
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD) for fd in wanted]
     for target, fd in enumerate(high):
         os.dup2(fd, target, inheritable=target < _REPORT_FD)
-    _close_from(_GO_FD + 1, keep=())
+    _close_all_but(*range(CHANNEL_FD, _GO_FD + 1))
 
 
 def _reset_signals() -> None:

@@ -10,16 +10,26 @@ import errno
 import gc
 import importlib
 import json
+import math
 import os
 import select
 import signal
 import socket
 import struct
 import sys
+import time
 from dataclasses import dataclass
+from typing import Any
 
 from clew_shared import cellwire
-from clew_shared.cellwire import CellSpec, NurseryHello, SandboxReport, Spawned, SpawnFailed
+from clew_shared.cellwire import (
+    InStore,
+    NurseryHello,
+    SandboxReport,
+    Spawn,
+    Spawned,
+    SpawnFailed,
+)
 
 from . import cell, sandbox
 from .sandbox import kernel
@@ -38,40 +48,82 @@ _NOTE_BYTES_MAX = 16 * 1024
 
 
 @dataclass
-class _Birth:
-    """What a new cell has reported of itself."""
+class _Cell:
+    """A cell that waits for its order, or has it and is not running yet; and what it has reported."""
 
-    guard_pid: int | None = None
+    guard_pid: int
+    reports: socket.socket
+    leash: socket.socket
+    pidns: bool
+    id: int = 0
+    late_at: float = math.inf
     pid: int | None = None
     warnings: tuple[str, ...] = ()
     reason: str | None = None
     message: str = ""
 
-
-@dataclass
-class _Unborn:
-    """A cell that waits for its order: a process in between, the guard, and the payload."""
-
-    middle: int
-    reports: socket.socket
-    leash: socket.socket
-    pidns: bool
-
-    def order(self, request: bytes, fds: list[int], cgroup: str) -> None:
-        """Tell it what to be; the daemon is the guard's parent when this returns."""
-        with contextlib.suppress(BrokenPipeError):  # it has ended, and said why
-            socket.send_fds(self.reports, [request], fds)
-        os.kill(self.middle, signal.SIGKILL)
-        os.waitpid(self.middle, 0)
-        with contextlib.suppress(BrokenPipeError):
-            self.leash.send(b"!" + os.fsencode(cgroup))
+    def order(self, request: Spawn, data: bytes, fds: list[int]) -> None:
+        """Tell it what to be; what goes wrong from here on, it reports."""
+        self.id = request.id
+        self.late_at = time.monotonic() + _SPAWN_TIMEOUT_S
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            socket.send_fds(self.reports, [data], fds)
+            self.leash.send(b"!" + os.fsencode(request.spec.cgroup))
         self.leash.close()
 
-    def forget(self) -> None:
-        """Let it end: nobody is going to order it."""
+    def hear(self) -> bool:
+        """Take in one report; False when there are no more: the payload runs, or nothing does."""
+        try:
+            space = socket.CMSG_SPACE(_UCRED.size)
+            data, ancillary, _, _ = self.reports.recvmsg(_NOTE_BYTES_MAX, space)
+        except (
+            ConnectionResetError
+        ):  # it ended with its order unread; what it said can still be read
+            return True
+        if data:
+            self._note(data, _UCRED.unpack(ancillary[0][2][: _UCRED.size])[0] if ancillary else 0)
+        return bool(data)
+
+    def _note(self, data: bytes, sender: int) -> None:
+        """Take in one report: a pid of this namespace, by the kernel's word, or what went wrong."""
+        match data[:1]:
+            case b"P":
+                self.pid = sender
+            case b"W":
+                self.warnings = tuple(json.loads(data[1:])["warnings"])
+            case _:
+                fields = json.loads(data[1:])
+                self.reason, self.message = fields["reason"], fields["message"]
+
+    def give_up(self) -> None:
+        """End it: it is late."""
+        self.reason, self.message = "spawn", f"no start within {_SPAWN_TIMEOUT_S:.0f} s"
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.guard_pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Let go of it; without its order it ends."""
         self.reports.close()
         self.leash.close()
-        os.waitpid(self.middle, 0)
+
+    def answer(self) -> Spawned | SpawnFailed:
+        """Say to the daemon what has come of it."""
+        if self.reason is None and self.pid:
+            return Spawned(
+                id=self.id,
+                guard_pid=self.guard_pid,
+                pid=self.pid,
+                isolation="pidns" if self.pidns else "guard",
+                warnings=self.warnings,
+            )
+        return SpawnFailed.model_validate(
+            {
+                "id": self.id,
+                "reason": self.reason or "spawn",
+                "message": self.message or "the new process ended before it had started",
+                "guard_pid": self.guard_pid,
+            }
+        )
 
 
 def preload(modules: list[str]) -> tuple[str, ...]:
@@ -88,156 +140,123 @@ def preload(modules: list[str]) -> tuple[str, ...]:
     return tuple(loaded)
 
 
-def _note(birth: _Birth, data: bytes, sender: int) -> None:
-    """Take in one report: a pid of this namespace, by the kernel's word, or what went wrong."""
-    match data[:1]:
-        case b"G":
-            birth.guard_pid = sender
-        case b"P":
-            birth.pid = sender
-        case b"W":
-            birth.warnings = tuple(json.loads(data[1:])["warnings"])
-        case _:
-            fields = json.loads(data[1:])
-            birth.reason, birth.message = fields["reason"], fields["message"]
+def sources() -> list[str]:
+    """Name what tells that this process is out of date: clew's files, the Python, its folders of modules.
 
-
-def _listen(reports: socket.socket, birth: _Birth, *, for_guard: bool = False) -> None:
-    """Read reports until the payload runs (every other end is closed), has a guard, or the deadline."""
-    while not (for_guard and birth.guard_pid):
-        try:
-            data, ancillary, _, _ = reports.recvmsg(_NOTE_BYTES_MAX, socket.CMSG_SPACE(_UCRED.size))
-        except TimeoutError:
-            birth.reason, birth.message = "spawn", f"no start within {_SPAWN_TIMEOUT_S:.0f} s"
-            if birth.guard_pid is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(birth.guard_pid, signal.SIGKILL)
-            return
-        except (
-            ConnectionResetError
-        ):  # it ended with its order unread; what it said can still be read
-            continue
-        if not data:
-            return
-        sender = _UCRED.unpack(ancillary[0][2][: _UCRED.size])[0] if ancillary else 0
-        _note(birth, data, sender)
+    An installation or an upgrade of a package makes or removes an entry of such a folder.
+    """
+    own = {"clew_worker", "clew_shared"}
+    loaded = [(name, getattr(m, "__file__", None)) for name, m in sys.modules.items()]
+    files = [file for name, file in loaded if file and name.partition(".")[0] in own]
+    found = {*files, *sys.path, sys.executable, os.path.join(sys.prefix, "pyvenv.cfg")}  # noqa: PTH118
+    return sorted(path for path in found if path)
 
 
 class Nursery:
-    """Forks cells; one of the usual kind is always forked ahead, since that is most of the time it takes."""
+    """Forks cells, several at once; one of the usual kind is forked ahead: that is most of a start."""
 
     def __init__(self, control: socket.socket, report: SandboxReport) -> None:
         self._control = control
         self._report = report
-        self._spare: _Unborn | None = None
+        self._spare: _Cell | None = None
+        self._starting: list[_Cell] = []
 
-    def prepare(self) -> None:
-        """Have a cell of the usual kind in store."""
-        if self._spare is None:
-            with contextlib.suppress(OSError):  # then the next request says what is wanting
-                self._spare = self._unborn(pidns=self._report.isolation == "pidns")
+    def serve(self) -> None:
+        """Answer requests until the daemon hangs up; what can be done ahead is done when nothing else is."""
+        while True:
+            ready = self._ready(0 if self._spare is None else None)
+            if not ready:
+                self._prepare()
+            for one in [c for c in self._starting if c.reports.fileno() in ready]:
+                if not one.hear():
+                    self._settle(one)
+            for one in [c for c in self._starting if c.late_at <= time.monotonic()]:
+                one.give_up()
+                self._settle(one)
+            if self._control.fileno() in ready and not self.serve_one():
+                return
 
-    def forget(self) -> None:
-        """End what is in store."""
-        spare, self._spare = self._spare, None
-        if spare:
-            spare.forget()
-
-    def spawn(self, spec: CellSpec, request: bytes, fds: list[int]) -> _Birth:
-        """Start a cell as a child of the daemon; returns when its payload runs, or has failed to."""
-        birth = _Birth()
-        unborn = self._take(pidns=cell.uses_pidns(spec, self._report))
-        with unborn.reports, unborn.leash:
-            _listen(unborn.reports, birth, for_guard=True)
-            unborn.order(request, fds, spec.cgroup)
-            _listen(unborn.reports, birth)
-        return birth
-
-    def _take(self, *, pidns: bool) -> _Unborn:
-        spare = self._spare
-        if spare is None or spare.pidns != pidns:
-            return self._unborn(pidns=pidns)
-        self._spare = None
-        if not cell.hung_up(spare.leash.fileno()):
-            return spare
-        spare.forget()  # something has ended it
-        return self._unborn(pidns=pidns)
-
-    def _unborn(self, *, pidns: bool) -> _Unborn:
-        reports, report = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        leash, leashed = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            with report, leashed:
-                reports.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-                reports.settimeout(_SPAWN_TIMEOUT_S)
-                fds = (self._control.fileno(), report.fileno(), leashed.fileno())
-                wiring = cell.Wiring(*fds, pidns=pidns, sandbox=self._report)
-                middle = os.fork()
-                if middle == 0:
-                    cell.start(wiring)
-        except OSError:
-            reports.close()
-            leash.close()
-            raise
-        return _Unborn(middle, reports, leash, pidns)
-
-    def born(self, request: cellwire.Spawn, data: bytes, fds: list[int], *, cut: bool) -> _Birth:
-        """Start a cell; where there is nothing to start it with, the nursery lives on and says so."""
-        if cut or not fds:
-            return _Birth(reason="resources", message=os.strerror(errno.EMFILE))
-        try:
-            return self.spawn(request.spec, data, fds)
-        except OSError as error:
-            if not cellwire.is_shortage(error):
-                raise
-            return _Birth(reason="resources", message=error.strerror or str(error))
+    def _ready(self, timeout_s: float | None) -> set[int]:
+        """Wait for something to do; nothing within the time is an empty set."""
+        poll = select.poll()
+        for one in (self._control, *(c.reports for c in self._starting)):
+            poll.register(one, select.POLLIN)
+        soonest = min((one.late_at for one in self._starting), default=math.inf)
+        if timeout_s is None and soonest < math.inf:
+            timeout_s = max(0.0, soonest - time.monotonic())
+        found = poll.poll(None if timeout_s is None else math.ceil(1000 * timeout_s))
+        return {fd for fd, _ in found}
 
     def serve_one(self) -> bool:
-        """Answer one request; False when the daemon has hung up."""
+        """Begin with one request; False when the daemon has hung up."""
         control, most = self._control, cellwire.PACKET_BYTES_MAX
         data, fds, flags, _ = socket.recv_fds(control, most, _DESCRIPTORS_MAX)
-        if not data:
-            return False
         try:
-            request = cellwire.read_spawn(data)
-            birth = self.born(request, data, fds, cut=bool(flags & socket.MSG_CTRUNC))
+            if data:
+                self._begin(
+                    cellwire.read_spawn(data), data, fds, cut=bool(flags & socket.MSG_CTRUNC)
+                )
         finally:
             for fd in fds:
                 os.close(fd)
-        control.sendall(_answer(request, birth, self._report))
-        return True
+        return bool(data)
 
-    def serve(self) -> None:
-        """Answer requests until the daemon hangs up; what can be done ahead is done when none waits."""
-        while True:
-            if not select.select([self._control], [], [], 0)[0]:
-                self.prepare()
-            if not self.serve_one():
-                return
+    def _begin(self, request: Spawn, data: bytes, fds: list[int], *, cut: bool) -> None:
+        """Start a cell; where there is nothing to start it with, the nursery lives on and says so."""
+        if cut or not fds:
+            self._refuse(request, OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
+            return
+        try:
+            one = self._take(pidns=cell.uses_pidns(request.spec, self._report))
+        except OSError as error:
+            self._refuse(request, error)
+            return
+        one.order(request, data, fds)
+        self._starting.append(one)
 
+    def _refuse(self, request: Spawn, error: OSError) -> None:
+        reason: Any = "resources" if cellwire.is_shortage(error) else "spawn"
+        message = error.strerror or str(error)
+        self._say(SpawnFailed(id=request.id, reason=reason, message=message))
 
-def _answer(request: cellwire.Spawn, birth: _Birth, report: SandboxReport) -> bytes:
-    if birth.reason is None and birth.guard_pid and birth.pid:
-        isolation = "pidns" if cell.uses_pidns(request.spec, report) else "guard"
-        return cellwire.packet(
-            Spawned(
-                id=request.id,
-                guard_pid=birth.guard_pid,
-                pid=birth.pid,
-                isolation=isolation,
-                warnings=birth.warnings,
-            )
-        )
-    return cellwire.packet(
-        SpawnFailed.model_validate(
-            {
-                "id": request.id,
-                "reason": birth.reason or "spawn",
-                "message": birth.message or "the new process ended before it had started",
-                "guard_pid": birth.guard_pid,
-            }
-        )
-    )
+    def _settle(self, one: _Cell) -> None:
+        self._starting.remove(one)
+        one.close()
+        self._say(one.answer())
+
+    def _say(self, message: Spawned | SpawnFailed | InStore) -> None:
+        self._control.sendall(cellwire.packet(message))
+
+    def _prepare(self) -> None:
+        """Have a cell of the usual kind in store."""
+        with contextlib.suppress(OSError):  # then the next request says what is wanting
+            self._spare = self._fork(pidns=self._report.isolation == "pidns")
+            self._say(InStore(guard_pid=self._spare.guard_pid))
+
+    def _take(self, *, pidns: bool) -> _Cell:
+        """Give the cell in store, or a new one where that is another kind or was ended by somebody."""
+        spare = self._spare
+        if spare is None or spare.pidns != pidns:
+            return self._fork(pidns=pidns)
+        self._spare = None
+        if not cell.hung_up(spare.leash.fileno()):
+            return spare
+        spare.close()
+        return self._fork(pidns=pidns)
+
+    def _fork(self, *, pidns: bool) -> _Cell:
+        with contextlib.ExitStack() as opened:
+            pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            reports, report = map(opened.enter_context, pair)
+            pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            leash, leashed = map(opened.enter_context, pair)
+            reports.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            fds = (self._control.fileno(), report.fileno(), leashed.fileno())
+            guard = cell.fork(cell.Wiring(*fds, pidns=pidns, sandbox=self._report))
+            report.close()
+            leashed.close()
+            opened.pop_all()
+        return _Cell(guard, reports, leash, pidns)
 
 
 def serve(control: socket.socket, modules: list[str]) -> int:
@@ -251,13 +270,10 @@ def serve(control: socket.socket, modules: list[str]) -> int:
     report = sandbox.probe()
     gc.collect()
     gc.freeze()  # collections in the cells then leave these pages shared
-    hello = NurseryHello(pid=os.getpid(), preloaded=loaded, sandbox=report)
+    made_of = tuple(sources())
+    hello = NurseryHello(pid=os.getpid(), preloaded=loaded, made_of=made_of, sandbox=report)
     control.sendall(cellwire.packet(hello))
-    nursery = Nursery(control, report)
-    try:
-        nursery.serve()
-    finally:
-        nursery.forget()
+    Nursery(control, report).serve()
     return 0
 
 

@@ -181,8 +181,15 @@ class Nursery:
         theirs.close()
         os.close(log_w)
         ours.settimeout(DEADLINE_S)
-        answer = cellwire.read_from_nursery(self.control.recv(cellwire.PACKET_BYTES_MAX))
+        answer = self.hear()
         return answer, ours, log_r
+
+    def hear(self):
+        """The next answer; what is only in store is kept in mind."""
+        while True:
+            heard = cellwire.read_from_nursery(self.control.recv(cellwire.PACKET_BYTES_MAX))
+            if heard.type != "in_store":
+                return heard
 
     def spawn(self, spec):
         answer, channel, log = self.ask(spec)

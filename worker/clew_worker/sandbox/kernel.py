@@ -4,11 +4,14 @@ It only makes calls and turns errno into OSError; what is to be called, and when
 """
 
 import ctypes
+import errno
 import os
 import platform
+import signal
 import struct
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_with_gil = ctypes.PyDLL(None, use_errno=True)
 MACHINE = platform.machine()
 
 PR_SET_PDEATHSIG = 1
@@ -20,6 +23,7 @@ PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 
+CLONE_PARENT = 0x0000_8000
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWIPC = 0x0800_0000
 CLONE_NEWUSER = 0x1000_0000
@@ -35,6 +39,9 @@ MS_SLAVE = 1 << 19
 
 RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_BENEATH = 0x08
+_SYS_CLONE = {"x86_64": 56, "ppc64le": 120, "i686": 120, "armv7l": 120}
+_SYS_CLONE_GENERIC = 220
+_FLAGS_ARE_SECOND = ("s390x",)
 _SYS_OPENAT2 = 437
 _SYS_MOUNT_SETATTR = 442
 _MOUNT_ATTR_RDONLY = 1
@@ -59,6 +66,27 @@ def prctl(option: int, arg2: int = 0, arg3: int = 0) -> int:
     """Make the system call of that name."""
     args = (ctypes.c_ulong(value) for value in (arg2, arg3, 0, 0))
     return _checked(int(_libc.prctl(option, *args)), f"prctl({option})")
+
+
+def fork(flags: int) -> int:
+    """Fork with flags of clone(2): as a child of one's own parent, into other namespaces.
+
+    For single-threaded processes. It goes past the C library, whose record of this thread's number stays the
+    parent's: the child may wait and fork (by os.fork, which mends that), and should do little else.
+    """
+    if MACHINE in _FLAGS_ARE_SECOND:
+        raise OSError(errno.ENOSYS, f"clone: not known for {MACHINE}")
+    api = ctypes.pythonapi
+    api.PyOS_BeforeFork()
+    number = _SYS_CLONE.get(MACHINE, _SYS_CLONE_GENERIC)
+    rest = (ctypes.c_ulong(0) for _ in range(4))
+    how = ctypes.c_ulong(flags | signal.SIGCHLD)
+    pid = int(_with_gil.syscall(ctypes.c_long(number), how, *rest))
+    if pid == 0:
+        api.PyOS_AfterFork_Child()
+    else:
+        api.PyOS_AfterFork_Parent()
+    return _checked(pid, "clone")
 
 
 def unshare(flags: int) -> None:

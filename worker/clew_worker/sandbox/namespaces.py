@@ -1,7 +1,7 @@
 """A PID, mount and IPC namespace for a cell: it sees and signals nobody, and dies with its init.
 
-Root makes them directly, others by way of a user namespace where that is permitted. `enter`,
-`leave_mounts` and `furnish` are called in processes that were forked for it, and change only those.
+Root makes them directly, others by way of a user namespace where that is permitted. `leave_mounts`
+and `furnish` are called in processes that were forked for it, and change only those.
 """
 
 import contextlib
@@ -23,15 +23,18 @@ _QUIET = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 
-def enter(*, userns: bool) -> None:
-    """Leave for new PID and IPC namespaces; the next child is the init of the first."""
-    uid, gid = os.geteuid(), os.getegid()
+def fork_apart(*, userns: bool, parent: bool) -> int:
+    """Fork the init of new PID and IPC namespaces, if so wanted as a child of one's own `parent`."""
     user = kernel.CLONE_NEWUSER if userns else 0
-    kernel.unshare(kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC | user)
-    if userns:
-        Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
-        Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+    whose = kernel.CLONE_PARENT if parent else 0
+    return kernel.fork(kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC | user | whose)
+
+
+def remain(uid: int, gid: int) -> None:
+    """In a new user namespace: be there who one was outside."""
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
 
 
 def leave_mounts(*, netns: bool) -> None:
@@ -161,28 +164,26 @@ def raise_loopback() -> None:
 
 def possible(*, userns: bool, netns: bool) -> bool:
     """Try in a child whether this user may have these namespaces, and a /proc in them."""
-    child = os.fork()
+    ids = (os.geteuid(), os.getegid()) if userns else ()
+    try:
+        child = fork_apart(userns=userns, parent=False)
+    except OSError:
+        return False
     if child == 0:
-        os._exit(_try(userns=userns, netns=netns))
+        os._exit(_try(ids, netns=netns))
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def _try(*, userns: bool, netns: bool) -> int:
-    """Enter and furnish, in processes of our own; returns the exit code."""
+def _try(ids: tuple[int, ...], *, netns: bool) -> int:
+    """Furnish the namespaces of this process, which is their init; returns the exit code."""
     try:
-        enter(userns=userns)
-        init = os.fork()
-        if init == 0:
-            code = 1
-            try:
-                leave_mounts(netns=netns)
-                furnish()
-                close_off(View(keep=(*SYSTEM, *python_folders())))
-                if netns:
-                    raise_loopback()
-                code = 0
-            finally:
-                os._exit(code)
-        return os.waitstatus_to_exitcode(os.waitpid(init, 0)[1])
-    except OSError:
+        if ids:
+            remain(*ids)
+        leave_mounts(netns=netns)
+        furnish()
+        close_off(View(keep=(*SYSTEM, *python_folders())))
+        if netns:
+            raise_loopback()
+    except BaseException:  # noqa: BLE001 - nothing may return into the nursery
         return 1
+    return 0
