@@ -38,7 +38,7 @@ DAEMON = {
     "x greeted": "clew_daemon.session:Session.greeted",
     "x hello view": "clew_daemon.methods:hello_view",
     "x transact": "clew_shared.ledger.writer:Writer._transact",
-    "x spec": "clew_daemon.session:Session._agent_spec",
+    "x spec": "clew_daemon.hands:Hands.agent_spec",
     "x channel": "clew_daemon.channel:Channel.over",
     "x created": "clew_daemon.vitals:created",
     "x told": "clew_daemon.book:Book._tell",

@@ -1,4 +1,4 @@
-"""The hands of one worker: its executor, started when it is needed, and the group that its cells live in.
+"""The hands of one worker: its executor, started when it is needed, and the specs and the group of its cells.
 
 It knows what cells may do, and the folder they stand on; what they are asked to do is decided elsewhere.
 """
@@ -34,7 +34,7 @@ class Hands:
     def __init__(self, daemon: Daemon, state: State, epoch: int) -> None:
         self._d = daemon
         self._state = state
-        self._about = {"goal": state.goal_id, "epoch": epoch}
+        self._about: dict[str, Any] = {"goal": state.goal_id, "epoch": epoch}
         self._group = daemon.cgroups.worker(state.goal_id, epoch)
         self._ground = ground.Ground(state.spec.workspace)
         self._executor: Executor | None = None
@@ -133,4 +133,11 @@ class Hands:
         """Give the spec of an executor."""
         return cells.executor_spec(
             self._d.places, self._d.settings, self._state, self.hidden(), self._d.keys.env
+        )
+
+    def agent_spec(self, agent: cells.Agent) -> CellSpec:
+        """Give the spec of the agent that these are the hands of."""
+        d, epoch = self._d, self._about["epoch"]
+        return cells.agent_spec(
+            d.places, d.settings, self._state, agent, self.hidden(), d.keys.env, epoch
         )

@@ -1,11 +1,13 @@
 """What an agent prints: whole lines of it for the log, and the end of it for a person; both without keys.
 
-Pure text: it knows no descriptor and no log. Keys are looked for in whole lines, several at a time, because a key
+It knows no log. Keys are looked for in whole lines, several at a time, because a key
 that came in two pieces would be recognised in neither.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
 from typing import TYPE_CHECKING
 
 from clew_shared.redact import redact
@@ -54,6 +56,21 @@ class Printed:
             if line.strip():
                 self._said += 1
                 self._say(line[:LINE_CHARS])
+
+
+async def drain(fd: int, printed: Printed) -> None:
+    """Read a pipe to its end, which closes it: a bounded number of lines, the rest is dropped."""
+    reader = asyncio.StreamReader(limit=1 << 16)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(fd, "rb", 0)
+    )
+    try:
+        while data := await reader.read(1 << 14):
+            printed.take(data)
+    finally:
+        printed.end()
+        transport.close()
 
 
 def _text(data: bytes) -> str:

@@ -25,7 +25,7 @@ from clew_daemon.hands import Hands
 from clew_daemon.hello import thresholds
 from clew_daemon.methods import Methods
 from clew_daemon.nursery import Cell, SpawnError
-from clew_daemon.printed import Printed
+from clew_daemon.printed import Printed, drain
 from clew_daemon.vigil import Vigil
 from clew_shared import events as ev
 from clew_shared import protocol
@@ -259,7 +259,7 @@ class Session:
         os.set_blocking(output_w, True)
         try:
             with theirs:
-                spec = self._agent_spec()
+                spec = self.hands.agent_spec(self.agent)
                 self.cell = await self._d.nursery.spawn(
                     spec, theirs.fileno(), output_w, self.hands.leaf(spec)
                 )
@@ -427,18 +427,7 @@ class Session:
             self.stop(spent)
 
     async def _drain(self, fd: int) -> None:
-        """Log what the agent prints, a bounded number of lines; the rest is read and dropped."""
-        reader = asyncio.StreamReader(limit=1 << 16)
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(fd, "rb", 0)
-        )
-        try:
-            while data := await reader.read(1 << 14):
-                self._printed.take(data)
-        finally:
-            self._printed.end()
-            transport.close()
+        await drain(fd, self._printed)
 
     def _log_printed(self, line: str) -> None:
         log.info("worker.output", goal=self.goal_id, epoch=self.epoch, line=line)
@@ -508,14 +497,3 @@ class Session:
             return
         log.error("daemon.bug", goal=self.goal_id, error=repr(error), exc_info=error)
         self._finish(Ended("crash", "internal", repr(error)))
-
-    def _agent_spec(self) -> Any:
-        return cells.agent_spec(
-            self._d.places,
-            self.settings,
-            self.core.state,
-            self.agent,
-            self.hands.hidden(),
-            self._d.keys.env,
-            self.epoch,
-        )

@@ -48,6 +48,7 @@ class Template:
         self._asked: dict[int, asyncio.Future[Spawned | SpawnFailed]] = {}
         self._reading: asyncio.Task[None] | None = None
         self._seen: dict[str, int] = {}
+        self._lost = False
         self.hello: NurseryHello | None = None
 
     @classmethod
@@ -77,7 +78,8 @@ class Template:
     @property
     def alive(self) -> bool:
         """It can be asked."""
-        return not (self.child.ended.done() or self._reading is None or self._reading.done())
+        ended = self.child.ended.done() or self._reading is None or self._reading.done()
+        return not (ended or self._lost)
 
     @property
     def outdated(self) -> bool:
@@ -99,11 +101,11 @@ class Template:
             async with asyncio.timeout(SPAWN_TIMEOUT_S):
                 await _send(self._line, request, fds)
                 return await answer
-        except TimeoutError:
-            self.child.kill()
-            raise Gone(f"no answer for {SPAWN_TIMEOUT_S:.0f} s") from None
         except OSError as error:
-            raise Gone(str(error)) from None
+            self._lost = True
+            self.child.kill()
+            late = isinstance(error, TimeoutError)
+            raise Gone(f"no answer for {SPAWN_TIMEOUT_S:g} s" if late else str(error)) from None
         finally:
             del self._asked[number]
 

@@ -29,10 +29,10 @@ sys.path[:0] = {paths!r}
 import clew_worker.nursery as nursery
 from clew_worker.sandbox import kernel
 import encodings.idna, traceback, difflib, subprocess, fnmatch, rapidfuzz.process
-nursery.preload([])
+nursery.preload({modules!r})
 os.setgroups([]); os.setresgid({uid}, {uid}, {uid}); os.setresuid({uid}, {uid}, {uid})
 kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
-sys.exit(nursery.main(["nursery", {fd!r}]))
+sys.exit(nursery.main(["nursery", {fd!r}, *{modules!r}]))
 """
 
 
@@ -131,6 +131,7 @@ class Nursery:
     uid: int | None = None
     modules: tuple[str, ...] = ()
     nested: bool = False
+    path: str = ""
     cells: list = field(default_factory=list)
 
     def __enter__(self):
@@ -140,11 +141,12 @@ class Nursery:
         self.control.settimeout(DEADLINE_S)
         fd = str(theirs.fileno())
         argv = [sys.executable, "-m", "clew_worker.nursery", fd, *self.modules]
+        env = {"PATH": os.defpath} | ({"PYTHONPATH": self.path} if self.path else {})
         if self.uid is not None:
             paths = [str(_SRC / part) for part in ("daemon", "worker", "shared")]
-            code = _AS_USER.format(paths=paths, uid=self.uid, fd=fd)
+            code = _AS_USER.format(paths=paths, uid=self.uid, fd=fd, modules=list(self.modules))
             argv = [sys.executable, "-c", code]
-        self.process = subprocess.Popen(argv, pass_fds=[theirs.fileno()], env={"PATH": os.defpath})
+        self.process = subprocess.Popen(argv, pass_fds=[theirs.fileno()], env=env)
         theirs.close()
         self.hello = cellwire.read_from_nursery(self.control.recv(cellwire.PACKET_BYTES_MAX))
         return self
@@ -267,6 +269,12 @@ def variant(request):
     if uid is not None and os.geteuid() != 0:
         pytest.skip("only root can act for an ordinary user")
     return isolation, uid
+
+
+@pytest.fixture(scope="session")
+def make_nursery():
+    """Start nurseries of one's own."""
+    return Nursery
 
 
 @pytest.fixture(scope="module")

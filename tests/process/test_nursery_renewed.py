@@ -1,0 +1,223 @@
+"""The nursery's process is replaced when it has ended, hangs or is out of date, and workers go on."""
+
+import asyncio
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from harness import alive, become_subreaper
+
+from clew_daemon import nursery, template
+from clew_daemon.children import Children
+from clew_daemon.nursery import Nursery, SpawnError, Turns
+from clew_shared.cellwire import CellSpec, SandboxSpec
+
+DEADLINE_S = 60.0
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of modules that the nursery's Python has on its path."""
+    found = tmp_path / "modules"
+    found.mkdir()
+    return found
+
+
+@pytest.fixture
+def live(folder, tmp_path):
+    """Run a coroutine function with a nursery, and end that; `start` spawns a cell that waits to be told."""
+
+    async def life(what):
+        env = {"PATH": os.defpath, "PYTHONPATH": str(folder)}
+        one = Nursery(Children(), env, ())
+
+        async def start():
+            ours, theirs = socket.socketpair()
+            with theirs:
+                box = SandboxSpec(mode="off", workspace=str(tmp_path))
+                spec = CellSpec(kind="command", cwd=str(tmp_path), sandbox=box, argv=WAITS)
+                try:
+                    return await one.spawn(spec, theirs.fileno(), None), ours
+                except SpawnError:
+                    ours.close()
+                    raise
+
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                await what(one, start)
+        finally:
+            await one.stop()
+
+    become_subreaper()
+    yield lambda what: asyncio.run(life(what))
+    become_subreaper(on=False)
+
+
+WAITS = ("/bin/sh", "-c", "read line <&3")
+
+
+async def ended(cell, line):
+    """Tell a cell to end; its exit code."""
+    line.sendall(b"go\n")
+    code = await cell.guard.ended
+    line.close()
+    return code
+
+
+def pid(one):
+    return one._template.child.pid
+
+
+def test_cells_of_one_nursery_are_forked_from_one_process(live):
+    async def what(one, start):
+        cells = await asyncio.gather(*(start() for _ in range(9)))
+        first = pid(one)
+        cells += [await start()]
+        assert pid(one) == first
+        assert [await ended(*cell) for cell in cells] == [0] * 10
+
+    live(what)
+
+
+def test_a_nursery_is_renewed_when_a_package_is_installed(live, folder):
+    async def what(one, start):
+        before = await start()
+        first = pid(one)
+        (folder / "another-1.0.dist-info").mkdir()
+        after = await start()
+        assert pid(one) != first
+        assert not alive(first)
+        assert await ended(*before) == await ended(*after) == 0  # cells go on
+
+    live(what)
+
+
+def test_clews_own_files_and_the_python_tell_that_a_nursery_is_out_of_date(live):
+    async def what(one, start):
+        await one.start()
+        made_of = one._template.hello.made_of
+        names = {Path(path).name for path in made_of}
+        assert {"cell.py", "cellwire.py", "llm_client.py", "site-packages"} - names <= {
+            "llm_client.py"  # only where it was asked for
+        }
+        assert not one._template.outdated
+
+    live(what)
+
+
+def test_a_killed_nursery_is_renewed(live):
+    async def what(one, start):
+        cell = await start()
+        first = pid(one)
+        os.kill(first, signal.SIGKILL)
+        await one._template.child.ended
+        other = await start()
+        assert pid(one) != first
+        assert await ended(*cell) == await ended(*other) == 0
+
+    live(what)
+
+
+def test_a_nursery_that_hangs_is_ended_by_a_deadline_and_renewed(live, monkeypatch):
+    async def what(one, start):
+        await one.start()
+        first = pid(one)
+        os.kill(first, signal.SIGSTOP)
+        monkeypatch.setattr(template, "SPAWN_TIMEOUT_S", 0.5)
+        with pytest.raises(SpawnError, match="no answer"):
+            await start()
+        monkeypatch.undo()
+        assert await ended(*await start()) == 0
+        assert pid(one) != first
+
+    live(what)
+
+
+def broken(folder):
+    """Let each Python that starts here leave a mark, and end."""
+    marks = folder.parent / "starts"
+    (folder / "sitecustomize.py").write_text(
+        f"import os\nopen({str(marks)!r}, 'a').write('x')\nos._exit(3)\n"
+    )
+    return marks
+
+
+def test_a_nursery_that_does_not_start_is_tried_again_later_and_not_for_each_worker(
+    live, folder, monkeypatch
+):
+    marks = broken(folder)
+
+    async def what(one, start):
+        for _ in range(3):
+            with pytest.raises(SpawnError, match="does not start") as caught:
+                await start()
+            assert caught.value.reason == "nursery"
+        assert marks.read_text() == "x"
+        (folder / "sitecustomize.py").unlink()
+        one._again_at = 0.0  # it is later
+        assert await ended(*await start()) == 0
+
+    monkeypatch.setattr(nursery, "AGAIN_FIRST_S", 1000.0)
+    monkeypatch.setattr(nursery, "AGAIN_MAX_S", 1000.0)
+    live(what)
+
+
+def test_an_outdated_nursery_goes_on_where_no_new_one_starts(live, folder):
+    async def what(one, start):
+        await one.start()
+        first = pid(one)
+        broken(folder)
+        assert await ended(*await start()) == 0
+        assert pid(one) == first
+
+    live(what)
+
+
+def test_a_cell_in_store_that_somebody_has_killed_is_not_given(live):
+    async def what(one, start):
+        await one.start()
+        known = one._children._known
+        while len(known) < 2:  # noqa: ASYNC110 - the process, and the guard of what is in store
+            await asyncio.sleep(0.01)
+        for child in [c for c in known.values() if c.pid != pid(one)]:
+            child.kill()
+            await child.ended
+        assert await ended(*await start()) == 0
+
+    live(what)
+
+
+def test_hands_are_started_after_the_agents_that_wait():
+    async def what():
+        turns, order = Turns(1), []
+
+        async def one(name, *, later):
+            async with turns.one(later=later):
+                order.append(name)
+                await asyncio.sleep(0)
+
+        await asyncio.gather(
+            one("first", later=True),
+            one("hands", later=True),
+            one("agent", later=False),
+            one("another", later=False),
+        )
+        assert order == ["first", "agent", "another", "hands"]
+
+    asyncio.run(what())
+
+
+def test_a_turn_that_is_given_up_is_the_next_ones():
+    async def what():
+        turns = Turns(1)
+        async with turns.one(later=False):
+            waiting = asyncio.ensure_future(turns._take(later=False))
+            await asyncio.sleep(0)
+        waiting.cancel()  # it has just been given its turn
+        await asyncio.gather(waiting, return_exceptions=True)
+        async with asyncio.timeout(DEADLINE_S), turns.one(later=False):
+            pass
+
+    asyncio.run(what())
