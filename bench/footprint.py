@@ -303,7 +303,9 @@ def table_at_rest(found: dict[str, dict[str, dict[str, float]]]) -> str:
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.footprint", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20, help="of commands and of starts [20]")
+    parser.add_argument(
+        "--rounds", type=int, default=20, help="of commands; half as many of starts [20]"
+    )
     parser.add_argument("--stretch", type=float, default=35, help="seconds of rest looked at [35]")
     return parser.parse_args()
 
@@ -318,13 +320,20 @@ def with_byte_code() -> None:
 
 def main() -> None:
     chosen, before = options(), figures.conditions()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leaves nothing behind
     with_byte_code()
     with resting() as homes:
-        series = started_and_stopped(chosen.rounds)
+        series = started_and_stopped(chosen.rounds // 2)
         series.append(files_at_once())
         series += measured_commands(chosen.rounds)
         found = at_rest(homes, chosen.stretch)
-    figures.save("footprint", "python -m bench.footprint", before, series, at_rest=found)
+    figures.save(
+        "footprint",
+        " ".join(["python -m bench.footprint", *sys.argv[1:]]),
+        before,
+        series,
+        at_rest=found,
+    )
     tell()
 
 
