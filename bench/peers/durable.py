@@ -31,6 +31,8 @@ def run(options: Options) -> None:
     ways, missing = kinds(options.chosen(PEERS))
     for peer, why in missing.items():
         print(f"{peer} is left out: {why}")
+    if not ways:
+        return
     series, facts = _measured(ways, options)
     facts |= {"missing": missing, "versions": _versions(ways)}
     if options.json:

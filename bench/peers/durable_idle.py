@@ -35,7 +35,7 @@ def launches(kinds: dict[str, Kind], options: Options) -> list[Series]:
             with running((kind, 1)) as (one,):
                 one.steps(1)
                 first[way].append((time.monotonic() - began) * 1000)
-            if turn % 2 == 0:
+            if turn % 3 == 0:
                 imports[way].append(_imported(way))
     return [
         *(Series(f"{way}: launch", "ms", values) for way, values in first.items()),

@@ -172,7 +172,10 @@ def _idle(kept: Kept) -> str:
             for of in ("the daemon", "nursery and worker")
         )
         rows[0][3] += f" (daemon {daemon}; nursery, worker and its guards {rest})"
-    return page.table(["one workflow that waits", *what.values()], rows)
+    table = page.table(["one workflow that waits", *what.values()], rows)
+    if "clew: launch" in series and "clew: PSS" not in series:
+        table += "\n\nThe memory of clew's processes is shown to root alone: not measured here."
+    return table
 
 
 def _facts(facts: dict[str, Any]) -> str:
