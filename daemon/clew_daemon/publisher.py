@@ -58,9 +58,7 @@ class _Goal:
     last: bool = False  # nothing more is to come: let go once it is written
     writing: bool = False
     again: bool = False
-    missed: bool = (
-        False  # more was recorded during a rebuild than is held: it is read from the ledger
-    )
+    missed: bool = False  # during a rebuild more was recorded than is held
     took_s: float = 0.0
     said: str = ""
 
@@ -72,9 +70,7 @@ class Publisher:
         self._book = book
         self._goals: dict[str, _Goal] = {}
         self._pool = ThreadPoolExecutor(1, "clew-publish")
-        self._builders = ThreadPoolExecutor(
-            1, "clew-rebuild"
-        )  # of long records, so that nobody waits for it
+        self._builders = ThreadPoolExecutor(1, "clew-rebuild")  # long records hold up no other goal
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = threading.Event()
         book.listeners.append(self.take)

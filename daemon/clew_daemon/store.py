@@ -11,7 +11,7 @@ from clew_shared import events as ev
 from clew_shared.fold import apply
 from clew_shared.ledger import SEQ_MAX, LedgerCorrupt
 from clew_shared.publish import HistoryFold, history_view
-from clew_shared.state import STATE_VERSION, State, unpack
+from clew_shared.state import STATE_VERSION, State, outline, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -63,7 +63,8 @@ def load_states(
 
 def load_outlined(ledger: Readable, before: int = SEQ_MAX, limit: int = -1) -> list[State]:
     """Give the outlines of goals that are over and of which nothing was recorded since, the last accepted first."""
-    return [unpack(state) for _, state in ledger.outlines(STATE_VERSION, before, limit)]
+    found = ledger.outlines(STATE_VERSION, before, limit)
+    return [outline(unpack(state)) for _, state in found]  # so that they share what is empty
 
 
 def load_listed(ledger: Readable, limit: int | None, before: int | None) -> dict[str, State]:

@@ -316,27 +316,42 @@ def unpack(body: bytes) -> State:
 def outline(state: State) -> State:
     """Give what is asked of a settled goal day by day: its place in lists and queues, and its tree's marks.
 
-    It is no fold of its events any more: whoever would go on with the goal, or shows all of it, reads it anew.
+    It is no fold of its events any more: whoever would go on with the goal, or shows all of it, reads it anew. What
+    is empty in it is shared by all outlines, thousands of which may be in memory.
     """
     tasks = [
-        replace(task, subtasks=[Subtask(sub.description, sub.status) for sub in task.subtasks])
+        replace(task, subtasks=[_mark(subtask) for subtask in task.subtasks])
         for task in state.goal.tasks
     ]
     return replace(
         state,
         goal=replace(state.goal, tasks=tasks),
         spec=_without_texts(state.spec),
-        scope=Scope(blocks=state.scope.blocks),
+        scope=Scope(blocks=state.scope.blocks) if state.scope.blocks else _EMPTY.scope,
         inherited=None,
-        attention=Attention(),
-        changes={},
+        attention=_EMPTY.attention,
+        changes=_EMPTY.changes,
         prompt=None,
-        calls=[],
-        checks={},
-        feedback=[],
-        feedback_untold=[],
-        set_aside=[],
+        calls=_EMPTY.calls,
+        checks=_EMPTY.checks,
+        feedback=_EMPTY.feedback,
+        feedback_untold=_EMPTY.feedback,
+        set_aside=_EMPTY.set_aside,
     )
+
+
+def _mark(subtask: Subtask) -> Subtask:
+    return Subtask(
+        subtask.description,
+        subtask.status,
+        actions=_UNMARKED.actions,
+        steps=_UNMARKED.steps,
+        insights=_UNMARKED.insights,
+        cost=_UNMARKED.cost,
+    )
+
+
+_EMPTY, _UNMARKED = State(), Subtask("")
 
 
 def _without_texts(spec: Spec) -> Spec:
