@@ -102,8 +102,6 @@ def weigh(home: Home, name: str, found: Figures) -> None:
 def in_process(home: Home, name: str, found: Figures) -> None:
     """Time what a daemon does with the state: fold from a snapshot and from nothing, keep it, publish it."""
     workspace = home.folder / "workspaces" / "grow"
-    shown = workspace / FOLDER / "state.json"
-    found.add(f"{name}: state.json", "kB", shown.stat().st_size / 1000)
     with Reader.open(home.folder / "state" / "ledger.db") as reader:
         began = time.perf_counter()
         state = load_state(reader, grown.GOAL)
@@ -130,6 +128,8 @@ def in_process(home: Home, name: str, found: Figures) -> None:
         found.add(f"{name}: view", "ms", (time.perf_counter() - began) * 1000)
         ContextDir(str(workspace)).rebuild(redacted(view), [], [])
         found.add(f"{name}: publish", "ms", (time.perf_counter() - began) * 1000)
+    shown = workspace / FOLDER / "state.json"
+    found.add(f"{name}: state.json", "kB", shown.stat().st_size / 1000)
 
 
 class WithoutSnapshot:

@@ -192,6 +192,8 @@ class Publisher:
         loop = asyncio.get_running_loop()
         kept.lines.clear()
         fold, kept.missed = HistoryFold(), False
+        if self._book.cores[goal].state.actions_total > LINES_AT_ONCE:  # the rest will take a while
+            await loop.run_in_executor(self._pool, _update, kept.folder, state, [], None)
         lines = self._read(goal, fold)
         await loop.run_in_executor(self._builders, _build, kept.folder, state, lines, fold)
         while kept.missed:

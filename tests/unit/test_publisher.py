@@ -66,16 +66,18 @@ async def test_what_is_recorded_while_a_long_history_is_built_stands_there_once(
     begun, go = threading.Event(), threading.Event()
     build = publisher_module._build
 
-    def slow(*given):
-        build(*given)
+    def slow(folder, state, lines, fold):
+        found = list(lines)
         begun.set()
         go.wait(60)
+        build(folder, state, found, fold)
 
     monkeypatch.setattr(publisher_module, "_build", slow)
     monkeypatch.setattr(publisher_module, "BACKLOG_MAX", 20)
     await act(book, 300)
     publisher.open("a")
     await asyncio.to_thread(begun.wait, 60)
+    assert json.loads(published(tmp_path, "state.json"))["goal_id"] == "a"
     await act(book, 100, first=300)  # more than is held
     await act(book, 5, first=400)
     go.set()
