@@ -1,120 +1,216 @@
-"""A judged and recorded step against two bare WAL commits, in one run: python bench/step.py [STEPS] [ROUNDS].
+"""A judged and recorded step against two bare WAL commits, in turns: `python -m bench.step [--rounds N] [--steps N]`.
 
-A real daemon on a throw-away home on this disk, and a real foreign worker that proposes and reports in a loop
-(`propose` + `outcome`, `changed` given, so that nothing but judging and recording is measured). Between the
-worker's batches the same disk takes pairs of bare commits (`synchronous=FULL`). Also printed: the cost of step
-5,000 against step 100. No timing is asserted; the issue's aims are 2.5 times and 1.2 times.
+A real daemon on a throw-away home on this disk, and a real worker that proposes and reports (`changed` given, so that
+nothing but judging and recording is measured). In turns with it: pairs of bare commits (`synchronous=FULL`, one row of
+400 bytes, the log reused, as the ledger's is), the same messages answered at once, and the same messages recorded by
+the ledger's writer thread without anything decided (`bench/least.py`). Then the parts of a step, by a stop-watch beside
+the daemon, and the proof by strace that each answer stands after its sync (`bench/synced.py`).
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import os
-import signal
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
 
 import apsw
+from bench import figures, home, page, plots, synced
+from bench.figures import Series
 
-AGENT = """
-import json, os, socket, sys, time
-s = socket.socket(fileno=int(os.environ["CLEW_FD"])); f = s.makefile("rwb"); n = 0
-def call(m, **p):
-    global n; n += 1
-    f.write((json.dumps({"jsonrpc": "2.0", "id": n, "method": m, "params": p}) + "\\n").encode()); f.flush()
-    while True:
-        r = json.loads(f.readline())
-        if r.get("id") == n: return r["result"]
-call("hello", protocol=1, agent="bench/1")
-steps, out = int(sys.argv[1]), open("times.txt", "w", buffering=1)
-for i in range(steps):
-    t = time.perf_counter()
-    v = call("propose", tool="edit", args={"path": "a.py", "line": i})
-    assert v["verdict"] == "allowed", v
-    call("outcome", seq=v["seq"], result="success", output="edited line %d" % i, changed=True)
-    out.write("%d %.9f\\n" % (i, time.perf_counter() - t))
-    if i % 250 == 249: time.sleep(0.4)
-out.write("end\\n")
-call("finish", success=False, summary="bench over")
-"""
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-
-def bare_pairs(folder: Path, seconds: float) -> list[float]:
-    db = apsw.Connection(str(folder / "bare.db"))
-    for sql in (
-        "pragma journal_mode=wal",
-        "pragma synchronous=full",
-        "pragma wal_autocheckpoint=0",
-        "create table if not exists t(a integer primary key, b blob)",
-    ):
-        db.execute(sql).fetchall()
-    body, times = b"x" * 400, []
-    until = time.perf_counter() + seconds
-    while time.perf_counter() < until:
-        began = time.perf_counter()
-        db.execute("insert into t(b) values(?)", (body,))
-        db.execute("insert into t(b) values(?)", (body,))
-        times.append(time.perf_counter() - began)
-    db.execute("pragma wal_checkpoint(passive)")
-    db.close()
-    return times
+HERE = Path(__file__).parent
+AGENT, LEAST, WATCHED = HERE / "stepping.py", HERE / "least.py", HERE / "watched.py"
+GOAL = "---\nagent: bench\n---\n# Many steps\n"
+CLEW, BARE, FRESH = "clew: a step", "two bare commits", "two bare commits, a fresh log"
+MESSAGES, COMMITS = "two messages, answered at once", "two messages, recorded and answered"
+PARTS = (
+    ("the line read as JSON", "parse", "parsed"),
+    ("its params checked", "check", "checked"),
+    ("judged and folded", "judge", "judged"),
+    ("encoded and chained", "record", "put"),
+    ("handed to the writer thread", "put", "commit"),
+    ("committed", "commit", "committed"),
+    ("back to the loop", "committed", "woke"),
+    ("the answer made", "woke", "answer"),
+    ("the answer sent", "answer", "sent"),
+)
 
 
-def measure(home: Path, daemon: subprocess.Popen[bytes]) -> tuple[list[str], list[float]]:
-    bare: list[float] = []
-    while True:
-        found = list(home.glob("workspaces/*/times.txt"))
-        lines = found[0].read_text().splitlines() if found else []
-        if lines and lines[-1] == "end":
-            return lines, bare
-        if daemon.poll() is not None:
-            sys.exit((home / "log").read_text()[-2000:])
-        # the worker rests 0.4 s after 250 steps: measure the bare pairs then
-        if lines and len(lines) % 250 == 0:
-            bare += bare_pairs(home, 0.2)
-        time.sleep(0.02)
+class Bare:
+    """A database that takes one row a commit; its log is reused, as the ledger's is."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._path = folder / name
+        self._open()
+
+    def _open(self) -> None:
+        self._db = apsw.Connection(str(self._path))
+        for pragma in ("journal_mode=wal", "synchronous=full", "wal_autocheckpoint=0"):
+            self._db.execute(f"pragma {pragma}").fetchall()
+        self._db.execute("create table if not exists t(a integer primary key, b blob)")
+
+    def pairs(self, count: int, *, fresh: bool = False) -> list[float]:
+        """Seconds of so many pairs of commits; `fresh`: into a log that is made anew and grows."""
+        if fresh:
+            self._db.close()
+            self._open()
+        else:
+            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        times = []
+        for _ in range(count):
+            began = time.perf_counter()
+            for _ in range(2):
+                self._db.execute("insert into t(b) values(?)", (b"x" * 400,))
+            times.append(time.perf_counter() - began)
+        return times
+
+
+def one_round(folder: Path, number: int) -> list[float]:
+    """Let the agent in a folder make its next steps; their seconds."""
+    (folder / f"go.{number}").touch()
+    times = folder / f"times.{number}"
+    home.wait_for(times.exists)
+    return [float(line) for line in times.read_text().split()]
+
+
+@contextmanager
+def least(folder: Path, what: str, steps: int, rounds: int) -> Iterator[Path]:
+    """A program that does the least, waiting to be let go on."""
+    there = folder / what
+    there.mkdir()
+    command = [sys.executable, str(LEAST), what, str(steps), str(rounds)]
+    with subprocess.Popen(command, cwd=there) as program:
+        try:
+            home.wait_for((there / "here").exists)
+            yield there
+            program.wait(home.WAIT_S)
+        finally:
+            program.kill()
+
+
+def compared(steps: int, rounds: int) -> list[Series]:
+    """All in turns, as many rounds; in microseconds."""
+    found: dict[str, list[float]] = {name: [] for name in (CLEW, BARE, FRESH, COMMITS, MESSAGES)}
+    with home.throw_away(config(str(steps), str(rounds))) as place:
+        bare, fresh = Bare(place.folder, "bare.db"), Bare(place.folder, "fresh.db")
+        bare.pairs(500)
+        place.start()
+        place.drop("steps.md", GOAL)
+        home.wait_for(lambda: place.workspaces("*/here"))
+        ours = place.workspaces("*/here")[0].parent
+        with (
+            least(place.folder, "commits", steps, rounds) as commits,
+            least(place.folder, "messages", steps, rounds) as messages,
+        ):
+            for number in range(rounds):
+                found[BARE] += bare.pairs(steps)
+                found[CLEW] += one_round(ours, number)
+                found[COMMITS] += one_round(commits, number)
+                found[MESSAGES] += one_round(messages, number)
+                found[FRESH] += fresh.pairs(steps, fresh=True)
+    return [Series(name, "µs", [1e6 * one for one in values]) for name, values in found.items()]
+
+
+def config(*arguments: str) -> str:
+    """A home's config whose agent makes steps."""
+    return "[limits]\nmax_actions = 1000000\n" + home.command_agent("bench", AGENT, *arguments)
+
+
+def parts(steps: int) -> list[Series]:
+    """What a step is made of, in microseconds a step (two messages)."""
+    with home.throw_away(config(str(steps))) as place:
+        out = place.folder / "marks.json"
+        place.program = [str(WATCHED), str(out), "-1"]
+        place.start()
+        place.drop("steps.md", GOAL)
+        times = home.wait_for(lambda: place.workspaces("*/times.0"))[0].read_text().split()
+        place.stop()
+        marks = json.loads(out.read_text())["marks"]
+    found: dict[str, list[float]] = {name: [] for name, _, _ in PARTS}
+    for message in _messages(marks):
+        for name, first, last in PARTS:
+            found[name].append((message[last] - message[first]) / 1e3)
+    series = [Series(name, "µs", _pairs(values)) for name, values in found.items()]
+    whole = median(1e6 * float(one) for one in times)
+    rest = whole - sum(one.median for one in series)
+    return [*series, Series("the agent, and the way there and back", "µs", [rest])]
+
+
+def _messages(marks: list[tuple[int, str]]) -> Iterator[dict[str, int]]:
+    """Each message's moments, of those that went the whole way undisturbed."""
+    names = {name for _, *both in PARTS for name in both}
+    message: dict[str, int] = {}
+    for at, name in marks:
+        if name == "parse":
+            message = {}
+        message.setdefault(name, at)
+        if name == "sent" and names <= message.keys():
+            yield message
+
+
+def _pairs(values: list[float]) -> list[float]:
+    """Of messages, which come in pairs: steps."""
+    return [one + two for one, two in zip(values[::2], values[1::2], strict=False)]
+
+
+def told(steps: list[Series], made_of: list[Series], proof: str) -> str:
+    """The page's part: tables from what was kept."""
+    kept, series = figures.load("step")
+    base = series[BARE].median
+    rows = [
+        [
+            one.name,
+            *(f"{figures.short(one.quantile(share))} µs" for share in (0.5, 0.9, 0.99)),
+            f"{one.median / base:.2f}",
+        ]
+        for one in steps
+    ]
+    share = [[one.name, f"{figures.short(one.median)} µs"] for one in made_of]
+    return "\n\n".join(
+        (
+            page.table(("", "half below", "p90", "p99", "times two bare commits"), rows),
+            "![A step and what it is compared with](performance/step.svg)",
+            "What a step is made of (two messages; the stop-watch adds a little):",
+            page.table(("part", "a step"), share),
+            proof,
+            page.under(kept),
+        )
+    )
 
 
 def main() -> None:
-    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 5250
-    with tempfile.TemporaryDirectory(
-        prefix="clew-bench-", dir=os.environ.get("BENCH_DIR", "/var/tmp")
-    ) as name:
-        home = Path(name)
-        (home / "agent.py").write_text(AGENT)
-        command = json.dumps([sys.executable, str(home / "agent.py"), str(steps)])
-        (home / "config.toml").write_text(
-            "[limits]\nmax_actions = 1000000\n"
-            f"[agents.bench]\nkind = 'command'\nown_tools = true\ncommand = {command}\n"
-        )
-        with (home / "log").open("w") as log:
-            daemon = subprocess.Popen(
-                [sys.executable, "-m", "clew_daemon", "--home", name, "run"], stdout=log
-            )
-        (home / "inbox").mkdir(exist_ok=True)
-        (home / "inbox" / "b.md").write_text("---\nagent: bench\n---\n# Bench\nmany steps\n")
-        try:
-            lines, bare = measure(home, daemon)
-        finally:
-            daemon.send_signal(signal.SIGTERM)
-            daemon.wait(20)
-    step = [float(line.split()[1]) for line in lines[:-1]]
-    near = lambda i: statistics.median(step[max(0, i - 50) : i + 50])  # noqa: E731
-    pair = statistics.median(bare)
-    print(f"steps {len(step)}, bare pairs {len(bare)}, load {os.getloadavg()[0]:.2f}")
-    print(
-        f"two bare commits: median {pair * 1e6:.0f} us; a step: median {statistics.median(step) * 1e6:.0f} us"
-        f" = {statistics.median(step) / pair:.2f} times"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    if len(step) > 5050:
-        early, late = near(100), near(5000)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=100, help="a round")
+    parser.add_argument("--proved", type=int, default=300, help="steps under strace")
+    options = parser.parse_args()
+    before = figures.conditions()
+    steps = compared(options.steps, options.rounds)
+    base = steps[1].median
+    for one in steps:
         print(
-            f"step 100: {early * 1e6:.0f} us; step 5000: {late * 1e6:.0f} us = {late / early:.2f} times"
+            f"{one.name:40} {one}, p99 {figures.short(one.quantile(0.99))}: {one.median / base:.2f} times"
         )
+    made_of = parts(options.steps * 10)
+    for one in made_of:
+        print(f"   {one.name:40} {figures.short(one.median)} µs")
+    proof = synced.prove(options.proved)
+    print(proof.words)
+    command = "python -m bench.step"
+    figures.save("step", command, before, [*steps, *made_of], proof=proof.words)
+    plots.dots("step", "A step, and what it is compared with", steps)
+    page.write("step", told(steps, made_of, proof.words))
+    sys.exit(1 if proof.code == 1 else 0)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """The agent of the step benches: proposes and reports as cheaply as a process can, with prepared bytes.
 
-`python stepping.py STEPS [ROUNDS]`, with the daemon (or a bench) at the other end of CLEW_FD. Each step's seconds go to
-`times.N` in its folder, one file a round. With more rounds than one each waits for the file `go.N`, so that a bench can
-measure other things in between. What a step proposes names it (`step-00017`), and so does what it reports.
+`python stepping.py STEPS [ROUNDS]`, with the daemon (or a bench) at the other end of CLEW_FD; STEPS is a number, or
+seconds as `3s`. Each step's seconds go to `times.N` in its folder, one file a round. A round begins when there is a
+file `go.N`, so that a bench can measure other things in between; ROUNDS 0 is one round that begins at once. What a step
+proposes names it (`step-00017`), and so does what it reports.
 """
 
 import os
@@ -49,15 +50,26 @@ def step(line: Line, name: bytes) -> float:
     return time.perf_counter() - began
 
 
+def steps(line: Line, first: int, many: str) -> list[float]:
+    """So many steps, or steps for so long."""
+    if not many.endswith("s"):
+        return [step(line, b"step-%05d" % one) for one in range(first, first + int(many))]
+    until, times = time.monotonic() + float(many[:-1]), []
+    while time.monotonic() < until:
+        times.append(step(line, b"step-%05d" % (first + len(times))))
+    return times
+
+
 def main() -> None:
-    steps, rounds = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    line = Line()
+    many, rounds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    line, made = Line(), 0
     line.ask(b"hello", b'{"protocol":1,"agent":"stepping/1"}')
-    for number in range(rounds):
-        while rounds > 1 and not Path(f"go.{number}").exists():
-            time.sleep(0.002)
-        first = number * steps
-        times = [step(line, b"step-%05d" % one) for one in range(first, first + steps)]
+    Path("here").touch()
+    for number in range(max(1, rounds)):
+        while rounds and not Path(f"go.{number}").exists():
+            time.sleep(0.005)
+        times = steps(line, made, many)
+        made += len(times)
         part = Path(f"times.{number}.part")
         part.write_text("".join(f"{one:.9f}\n" for one in times))
         part.rename(f"times.{number}")

@@ -125,36 +125,36 @@ def strace(keep: Path) -> list[str]:
     return ["strace", *options, "-o", str(keep)]
 
 
-def prove(steps: int, kept: Path | None) -> int:
-    """Trace a daemon, or read the trace that is kept, and say what was found; gives the exit code."""
+@dataclass(frozen=True)
+class Proof:
+    """What was found: the exit code and the words."""
+
+    code: int
+    words: str
+
+
+def prove(steps: int, kept: Path | None = None) -> Proof:
+    """Trace a daemon, or read the trace that is kept."""
     if kept and kept.exists():
-        return _say(read(kept), steps)
+        return _judged(read(kept), steps)
     if not shutil.which("strace"):
-        print("strace is missing: nothing was proved")
-        return 2
+        return Proof(2, "strace is missing: nothing was proved")
     with tempfile.TemporaryDirectory(prefix="clew-trace-") as folder:
         there = kept or Path(folder, "trace")
-        if not _may_trace(there):
-            print("strace may not trace here: nothing was proved")
-            return 2
+        tried = subprocess.run([*strace(there), "true"], check=False, capture_output=True)
+        if tried.returncode:
+            return Proof(2, "strace may not trace here: nothing was proved")
         trace(steps, there)
-        return _say(read(there), steps)
+        return _judged(read(there), steps)
 
 
-def _may_trace(to: Path) -> bool:
-    tried = subprocess.run([*strace(to), "true"], check=False, capture_output=True)
-    return tried.returncode == 0
-
-
-def _say(seen: Seen, steps: int) -> int:
+def _judged(seen: Seen, steps: int) -> Proof:
     found = faults(seen, steps)
-    print(
-        f"{2 * steps} answers checked ({steps} verdicts, {steps} to outcomes), {len(seen.synced)} syncs of the log:"
-        f" {len(found)} heard of before they were durable"
+    words = (
+        f"By strace: {2 * steps} answers checked ({steps} verdicts, {steps} to outcomes), {len(seen.synced)} syncs of"
+        f" the ledger's log, {len(found)} answers sent before their record was durable."
     )
-    for fault in found[:20]:
-        print(fault)
-    return 1 if found else 0
+    return Proof(1 if found else 0, "\n".join([words, *found[:20]]))
 
 
 def main() -> None:
@@ -164,7 +164,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--trace", type=Path, help="keep the trace here; one that is there is read")
     options = parser.parse_args()
-    sys.exit(prove(options.steps, options.trace))
+    proof = prove(options.steps, options.trace)
+    print(proof.words)
+    sys.exit(proof.code)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,69 @@
+"""The least that a step can cost here: the same messages, and nothing done about them but to record them.
+
+`python least.py messages|commits STEPS ROUNDS`, in its folder: it starts the agent of the step benches and answers it.
+With `messages` at once; with `commits` each message is one event in a ledger, by the same writer thread, and is
+answered when that is durable. There is no judge, no state, no check of what comes, no log: what clew costs beyond it is
+its own.
+"""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import uvloop
+
+from clew_shared.ledger import Entry, Ledger
+
+AGENT = Path(__file__).with_name("stepping.py")
+BODY = b'{"kind":"action_allowed","at":1795336548.123456,"epoch":1,"tool":"edit"}'.ljust(250)
+
+
+class Answers(asyncio.Protocol):
+    """Answers whatever comes."""
+
+    def __init__(self, sock: socket.socket, ledger: Ledger | None) -> None:
+        self._socket, self._ledger = sock, ledger
+        self.over = asyncio.get_running_loop().create_future()
+
+    def data_received(self, data: bytes) -> None:
+        message = json.loads(data)
+        if self._ledger is None or message["method"] in ("hello", "finish"):
+            self._answer(message["id"], 0)
+            return
+        (seq,), done = self._ledger.append([Entry("least-7f3a", "action_allowed", BODY)])
+        done.add_done_callback(lambda _: self._answer(message["id"], seq))
+
+    def _answer(self, request: int, seq: int) -> None:
+        result = {"verdict": "allowed", "seq": seq, "intervention": None, "escalated_to": None}
+        answer = {"jsonrpc": "2.0", "id": request, "result": result}
+        self._socket.send(json.dumps(answer, separators=(",", ":")).encode() + b"\n")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.over.set_result(exc)
+
+
+async def serve(what: str, *arguments: str) -> None:
+    """Start the agent, and answer it to its end."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    ledger = Ledger.open(Path("ledger.db")) if what == "commits" else None
+    loop = asyncio.get_running_loop()
+    with theirs:
+        _, answers = await loop.create_connection(lambda: Answers(ours, ledger), sock=ours)
+        agent = subprocess.Popen(  # noqa: ASYNC220 - nothing else waits
+            [sys.executable, str(AGENT), *arguments],
+            env=os.environ | {"CLEW_FD": str(theirs.fileno())},
+            pass_fds=[theirs.fileno()],
+        )
+    await answers.over
+    agent.wait()
+    if ledger:
+        await ledger.close(10.0)
+
+
+if __name__ == "__main__":
+    uvloop.run(serve(*sys.argv[1:]))
