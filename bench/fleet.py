@@ -61,23 +61,35 @@ def run(workers: int, seconds: float, slower_ms: float) -> Ran:
         home.wait_for(lambda: len(place.workspaces("*/here")) == workers, 120)
         folders = [here.parent for here in place.workspaces("*/here")]
         assert place.daemon is not None
-        used, began = _used(place.daemon.pid), time.monotonic_ns()
+        _rest(place.daemon.pid)
+        used = _used(place.daemon.pid)
         for folder in folders:
             (folder / "go.0").touch()
-        time.sleep(seconds)
-        ended = time.monotonic_ns()
+        home.wait_for(lambda: len(place.workspaces("*/times.0")) == workers)
         loop_s, daemon_s = (
             after - before for after, before in zip(_used(place.daemon.pid), used, strict=True)
         )
-        home.wait_for(lambda: len(place.workspaces("*/times.0")) == workers)
-        times = [
-            [float(one) for one in (folder / "times.0").read_text().split()] for folder in folders
-        ]
+        times = [_floats(folder / "times.0") for folder in folders]
+        began = [_floats(folder / "began.0")[0] for folder in folders]
         place.stop()
         batches = json.loads(out.read_text())["batches"]
-    kept = [jobs for at, jobs in batches if began <= at <= ended]
-    wall_s = (ended - began) / 1e9
+    ended = max(at + sum(own) for at, own in zip(began, times, strict=True))
+    kept = [jobs for at, jobs in batches if min(began) <= at / 1e9 <= ended]
+    wall_s = ended - min(began)
     return Ran(workers, slower_ms, wall_s, times, len(kept), sum(kept), loop_s, daemon_s)
+
+
+def _floats(path: Path) -> list[float]:
+    return [float(one) for one in path.read_text().split()]
+
+
+def _rest(pid: int) -> None:
+    """Wait until the daemon has started all that it starts: executors come up behind their agents."""
+    quiet = 0
+    while quiet < 2:
+        before = _used(pid)[1]
+        time.sleep(0.5)
+        quiet = quiet + 1 if _used(pid)[1] - before < 0.05 else 0
 
 
 def _used(pid: int) -> tuple[float, float]:

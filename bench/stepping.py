@@ -1,9 +1,10 @@
 """The agent of the step benches: proposes and reports as cheaply as a process can, with prepared bytes.
 
 `python stepping.py STEPS [ROUNDS]`, with the daemon (or a bench) at the other end of CLEW_FD; STEPS is a number, or
-seconds as `3s`. Each step's seconds go to `times.N` in its folder, one file a round. A round begins when there is a
-file `go.N`, so that a bench can measure other things in between; ROUNDS 0 is one round that begins at once. What a step
-proposes names it (`step-00017`), and so does what it reports.
+seconds as `3s`. Each step's seconds go to `times.N` in its folder, one file a round, and the moment when they began
+(CLOCK_MONOTONIC) to `began.N`. A round begins when there is a file `go.N`, so that a bench can measure other things in
+between; ROUNDS 0 is one round that begins at once. What a step proposes names it (`step-00017`), and so does what it
+reports.
 """
 
 import os
@@ -64,11 +65,15 @@ def main() -> None:
     many, rounds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
     line, made = Line(), 0
     line.ask(b"hello", b'{"protocol":1,"agent":"stepping/1"}')
+    if rounds:
+        step(line, b"the first")  # it waits for the executor's first look at the workspace
     Path("here").touch()
     for number in range(max(1, rounds)):
         while rounds and not Path(f"go.{number}").exists():
             time.sleep(0.005)
+        began = time.monotonic()
         times = steps(line, made, many)
+        Path(f"began.{number}").write_text(f"{began:.9f}")
         made += len(times)
         part = Path(f"times.{number}.part")
         part.write_text("".join(f"{one:.9f}\n" for one in times))
