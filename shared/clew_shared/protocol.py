@@ -10,6 +10,7 @@ import math
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import to_json
 
 from clew_shared.events import COUNT_MAX, Prompt
 
@@ -283,7 +284,10 @@ def params(method: str, raw: Any) -> _Params:
 
 def line(message: dict[str, Any]) -> bytes:
     """Write a message as one line; lone surrogates cannot be sent and become `?`."""
-    return _WRITER.encode(message).encode("utf-8", "replace") + b"\n"
+    try:
+        return to_json(message) + b"\n"
+    except ValueError:
+        return _WRITER.encode(message).encode("utf-8", "replace") + b"\n"
 
 
 def result(request_id: Any, value: Any) -> bytes:
