@@ -39,6 +39,8 @@ SANDBOX_S = 30.0
 FREE_MB_MIN = 200
 PYTHON_MIN = (3, 11)
 NOTIFY_RELOAD_SINCE = 253
+QUEUES_MIN = 128
+WATCHES_MIN = 16_384
 _PROBE = "from clew_worker.sandbox import probe; print(probe().model_dump_json())"
 CGROUP_MEND = (
     "workers are ended one process at a time, and their memory is watched, not held: run clew as a "
@@ -71,6 +73,7 @@ def examine(where: Where) -> list[Finding]:
         _daemon,
         _sandbox,
         _cgroup,
+        _inotify,
         _systemd,
         _endpoints,
     )
@@ -249,6 +252,27 @@ def _cgroup(where: Where) -> Iterator[Finding]:
         f"; without {', '.join(missing)}" if missing else ""
     )
     yield Finding("control groups", "ok", found)
+
+
+def _inotify(_: Where) -> Iterator[Finding]:
+    """See how many large workspaces the kernel can tell of; without, they are looked at whole."""
+    try:
+        queues, watches = (
+            int(Path(f"/proc/sys/fs/inotify/max_user_{name}").read_text())
+            for name in ("instances", "watches")
+        )
+    except (OSError, ValueError):
+        mend = "actions in large workspaces take longer"
+        yield Finding("inotify", "warn", "this kernel has none", mend)
+        return
+    found = f"{queues} queues and {watches} watches for all programs of this user"
+    if queues < QUEUES_MIN or watches < WATCHES_MIN:
+        mend = (
+            "sysctl fs.inotify: raise max_user_instances and max_user_watches (docs/operations.md)"
+        )
+        yield Finding("inotify", "warn", f"{found}: few for large workspaces", mend)
+    else:
+        yield Finding("inotify", "ok", found)
 
 
 def _systemd(where: Where) -> Iterator[Finding]:

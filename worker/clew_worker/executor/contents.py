@@ -22,6 +22,10 @@ def _summary(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
+def _by_stat(info: os.stat_result) -> bytes:
+    return _summary(b"%d %d" % (info.st_size, info.st_mtime_ns))
+
+
 class Contents:
     """Descriptions of files; those of files that rest are remembered."""
 
@@ -83,15 +87,14 @@ class Contents:
 
     def _read(self, at: int, name: str, info: os.stat_result) -> bytes | None:
         """Digest a file's content; by size and time if it cannot be had, None if the file is gone."""
-        by_stat = _summary(b"%d %d" % (info.st_size, info.st_mtime_ns))
         if info.st_size > CONTENT_BYTES_MAX or time.monotonic() > self._read_until:
-            return by_stat
+            return _by_stat(info)
         try:
             fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
         except FileNotFoundError:
             return None
         except OSError:
-            return by_stat
+            return _by_stat(info)
         digest = hashlib.blake2b(digest_size=16)
         try:
             left = CONTENT_BYTES_MAX if stat.S_ISREG(os.fstat(fd).st_mode) else 0
@@ -99,7 +102,7 @@ class Contents:
                 digest.update(memoryview(self._buffer)[:count])
                 left -= count
         except OSError:
-            return by_stat
+            return _by_stat(info)
         finally:
             os.close(fd)
         return digest.digest()
