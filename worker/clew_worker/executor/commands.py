@@ -247,11 +247,7 @@ def _kill_tree(pid: int) -> None:
 
 
 def _be_starter(fd: int, open_files: int, *, inner_domain: bool) -> NoReturn:
-    """Be the process that starts commands, in a domain of its own, until the socket closes.
-
-    A program of its own, since each command costs two forks, and those of a small process cost a
-    tenth: 1.4 ms in place of 16. Where that cannot be started, this process does it.
-    """
+    """Be the process that starts commands, in a domain of its own, until the socket closes."""
     code = 1
     try:
         os.dup2(fd, starter.SOCKET)
@@ -259,14 +255,24 @@ def _be_starter(fd: int, open_files: int, *, inner_domain: bool) -> NoReturn:
         privileges.limit_descriptors(open_files)
         if inner_domain:
             rules = landlock.inner_ruleset()
+            _be_small_starter(rules)
             landlock.restrict(rules)
             os.close(rules)
-        coerced = () if "LC_CTYPE" in os.environ else ("LC_CTYPE",)  # PEP 538
-        python = (sys.executable, "-I", "-S", "-X", "utf8", starter.__file__, *coerced)
-        with contextlib.suppress(OSError):
-            os.close(os.open(starter.__file__, os.O_RDONLY))  # the program itself may be hidden
-            os.execv(sys.executable, python)  # noqa: S606 - a program of clew's own
         starter.serve()
         code = 0
     finally:
         os._exit(code)
+
+
+def _be_small_starter(rules: int) -> None:
+    """Go on as a program of its own; return where that cannot be started.
+
+    Each command costs two forks, and those of a small process cost a tenth. A new program can be
+    traced by its equals until it says otherwise, so it enters the commands' domain only then.
+    """
+    os.set_inheritable(rules, True)
+    coerced = () if "LC_CTYPE" in os.environ else ("LC_CTYPE",)  # PEP 538
+    python = (sys.executable, "-I", "-S", "-X", "utf8", starter.__file__, str(rules), *coerced)
+    with contextlib.suppress(OSError):
+        os.close(os.open(starter.__file__, os.O_RDONLY))  # the program itself may be hidden
+        os.execv(sys.executable, python)  # noqa: S606 - a program of clew's own
