@@ -47,11 +47,11 @@ def growth(kinds: dict[str, Kind], options: Options) -> list[Series]:
 
 
 def _in_turns(going: dict[str, Running], turns: int) -> dict[str, list[float]]:
-    """Twenty steps of the one, then of the next, and again."""
+    """Twenty steps of the one, then of the next, and again the other way round: nobody is always after the same."""
     took: dict[str, list[float]] = {way: [] for way in going}
-    for _ in range(turns):
-        for way, one in going.items():
-            took[way] += one.steps(20)
+    for turn in range(turns):
+        for way in list(going)[:: -1 if turn % 2 else 1]:
+            took[way] += going[way].steps(20)
     return took
 
 
