@@ -67,8 +67,10 @@ class Methods:
                 protocol.INVALID_PARAMS,
             )
         await self._s.ready.wait()
-        await self._s.greeted(redact(p.agent))
-        return hello_view(self._s, self._remembered)
+        self._s.greeted(redact(p.agent))
+        view = hello_view(self._s, self._remembered)  # made while that is written
+        await self._s.commit()
+        return view
 
     async def _heartbeat(self, _: protocol.Heartbeat) -> dict[str, Any]:
         return {}

@@ -177,8 +177,8 @@ class Session:
         room = playbook_chars(self.settings.context.max_tokens) if own_prompt else CHARS_MAX
         return self._d.playbook.chosen(self.core.state, self.settings.playbook, room)
 
-    async def greeted(self, agent: str) -> None:
-        """Note the first hello of this epoch."""
+    def greeted(self, agent: str) -> None:
+        """Note the first hello of this epoch; to be committed before it is answered."""
         if not self._greeted:
             self._greeted = True
             at = time.time()
@@ -189,7 +189,6 @@ class Session:
                 ids = tuple(bullet.id for bullet in shown)
                 if ids or self.core.state.strategies:
                     self.core.emit(ev.StrategiesShown(at=at, epoch=self.epoch, ids=ids))
-            await self.commit()
 
     # -- what the supervisor uses --------------------------------------------------------------------
 
