@@ -207,11 +207,10 @@ class Life:
 
     def targets(self, role):
         home, ledger = self.clew.home, self.clew.home / "state" / "ledger.db"
-        nursery = next(
-            child.pid
-            for child in psutil.Process(self.clew.daemon.pid).children()
-            if "clew_worker.nursery" in child.cmdline() and child.ppid() == self.clew.daemon.pid
-        )
+        children = psutil.Process(self.clew.daemon.pid).children()
+        alive = [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
+        nurseries = [child for child in alive if "clew_worker.nursery" in child.cmdline()]
+        nursery = min(nurseries, key=psutil.Process.create_time).pid  # its cells look like it
         return {
             **self.found,
             "control": self.how.mode == "off",
