@@ -1,9 +1,9 @@
 """The least that a step can cost here: the same messages, and nothing done about them but to record them.
 
-`python least.py messages|commits STEPS ROUNDS`, in its folder: it starts the agent of the step benches and answers it.
-With `messages` at once; with `commits` each message is one event in a ledger, by the same writer thread, and is
-answered when that is durable. There is no judge, no state, no check of what comes, no log: what clew costs beyond it is
-its own.
+`python least.py messages|commits|inline STEPS ROUNDS`, in its folder: it starts the agent of the step benches and
+answers it. With `messages` at once; with `commits` each message is one event in a ledger, by the same writer thread, and
+is answered when that is durable; with `inline` the loop's own thread commits, and nothing else can happen meanwhile.
+There is no judge, no state, no check of what comes, no log: what clew costs beyond it is its own.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from pathlib import Path
 import uvloop
 
 from clew_shared.ledger import Entry, Ledger
+from clew_shared.ledger.turns import TurnLedger
 
 AGENT = Path(__file__).with_name("stepping.py")
 BODY = b'{"kind":"action_allowed","at":1795336548.123456,"epoch":1,"tool":"edit"}'.ljust(250)
@@ -25,7 +26,7 @@ BODY = b'{"kind":"action_allowed","at":1795336548.123456,"epoch":1,"tool":"edit"
 class Answers(asyncio.Protocol):
     """Answers whatever comes."""
 
-    def __init__(self, sock: socket.socket, ledger: Ledger | None) -> None:
+    def __init__(self, sock: socket.socket, ledger: Ledger | TurnLedger | None) -> None:
         self._socket, self._ledger = sock, ledger
         self.over = asyncio.get_running_loop().create_future()
 
@@ -34,7 +35,13 @@ class Answers(asyncio.Protocol):
         if self._ledger is None or message["method"] in ("hello", "finish"):
             self._answer(message["id"], 0)
             return
-        (seq,), done = self._ledger.append([Entry("least-7f3a", "action_allowed", BODY)])
+        entries = [Entry("least-7f3a", "action_allowed", BODY)]
+        if isinstance(self._ledger, TurnLedger):
+            with self._ledger.turn():
+                seqs = self._ledger.append(entries)
+            self._answer(message["id"], seqs[0])
+            return
+        (seq,), done = self._ledger.append(entries)
         done.add_done_callback(lambda _: self._answer(message["id"], seq))
 
     def _answer(self, request: int, seq: int) -> None:
@@ -50,7 +57,8 @@ async def serve(what: str, *arguments: str) -> None:
     """Start the agent, and answer it to its end."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    ledger = Ledger.open(Path("ledger.db")) if what == "commits" else None
+    kinds = {"commits": Ledger, "inline": TurnLedger}
+    ledger = kinds[what].open(Path("ledger.db")) if what in kinds else None
     loop = asyncio.get_running_loop()
     with theirs:
         _, answers = await loop.create_connection(lambda: Answers(ours, ledger), sock=ours)
@@ -61,8 +69,10 @@ async def serve(what: str, *arguments: str) -> None:
         )
     await answers.over
     agent.wait()
-    if ledger:
+    if isinstance(ledger, Ledger):
         await ledger.close(10.0)
+    elif ledger:
+        ledger.close()
 
 
 if __name__ == "__main__":

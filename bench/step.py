@@ -3,8 +3,8 @@
 A real daemon on a throw-away home on this disk, and a real worker that proposes and reports (`changed` given, so that
 nothing but judging and recording is measured). In turns with it: pairs of bare commits (`synchronous=FULL`, one row of
 400 bytes, the log reused, as the ledger's is), the same messages answered at once, and the same messages recorded by
-the ledger's writer thread without anything decided (`bench/least.py`). Then the parts of a step, by a stop-watch beside
-the daemon, and the proof by strace that each answer stands after its sync (`bench/synced.py`).
+the ledger's writer thread, or by the loop's own, without anything decided (`bench/least.py`). Then the parts of a step,
+by a stop-watch beside the daemon, and the proof by strace that each answer stands after its sync (`bench/synced.py`).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ AGENT, LEAST, WATCHED = HERE / "stepping.py", HERE / "least.py", HERE / "watched
 GOAL = "---\nagent: bench\n---\n# Many steps\n"
 CLEW, BARE, FRESH = "clew: a step", "two bare commits", "two bare commits, a fresh log"
 MESSAGES, COMMITS = "two messages, answered at once", "two messages, recorded and answered"
+INLINE = "two messages, recorded in the loop's thread"
 PARTS = (
     ("the line read as JSON", "parse", "parsed"),
     ("its params checked", "check", "checked"),
@@ -98,7 +99,9 @@ def least(folder: Path, what: str, steps: int, rounds: int) -> Iterator[Path]:
 
 def compared(steps: int, rounds: int) -> list[Series]:
     """All in turns, as many rounds; in microseconds."""
-    found: dict[str, list[float]] = {name: [] for name in (CLEW, BARE, FRESH, COMMITS, MESSAGES)}
+    found: dict[str, list[float]] = {
+        name: [] for name in (CLEW, BARE, FRESH, COMMITS, INLINE, MESSAGES)
+    }
     with home.throw_away(config(str(steps), str(rounds))) as place:
         bare, fresh = Bare(place.folder, "bare.db"), Bare(place.folder, "fresh.db")
         bare.pairs(500)
@@ -108,12 +111,14 @@ def compared(steps: int, rounds: int) -> list[Series]:
         ours = place.workspaces("*/here")[0].parent
         with (
             least(place.folder, "commits", steps, rounds) as commits,
+            least(place.folder, "inline", steps, rounds) as inline,
             least(place.folder, "messages", steps, rounds) as messages,
         ):
             for number in range(rounds):
                 found[BARE] += bare.pairs(steps)
                 found[CLEW] += one_round(ours, number)
                 found[COMMITS] += one_round(commits, number)
+                found[INLINE] += one_round(inline, number)
                 found[MESSAGES] += one_round(messages, number)
                 found[FRESH] += fresh.pairs(steps, fresh=True)
     return [Series(name, "µs", [1e6 * one for one in values]) for name, values in found.items()]

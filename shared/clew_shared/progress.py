@@ -151,9 +151,11 @@ def normalise(text: str) -> str:
     """Replace durations, dates, addresses, temporary paths, and ids and counters that say they are."""
     low = text.lower()
     for needs, pattern, word in _VOLATILE:
-        if any(need in low for need in needs):
-            text, found = pattern.subn(word, text)
-            low = text.lower() if found else low
+        for need in needs:
+            if need in low:
+                text, found = pattern.subn(word, text)
+                low = text.lower() if found else low
+                break
     lines = (line.rstrip() for line in _BLANKS.sub(" ", text).splitlines())
     return "\n".join(lines).strip()
 
