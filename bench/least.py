@@ -1,8 +1,8 @@
 """The least that a step can cost here: the same messages, and nothing done about them but to record them.
 
 `python least.py messages|commits|inline STEPS ROUNDS`, in its folder: it starts the agent of the step benches and
-answers it. With `messages` at once; with `commits` each message is one event in a ledger, by the same writer thread, and
-is answered when that is durable; with `inline` the loop's own thread commits, and nothing else can happen meanwhile.
+answers it. With `messages` at once; with `commits` each message is one event in a ledger, by the same writer thread,
+and is answered when that is durable; with `inline` the loop's own thread commits, and nothing else can go on.
 There is no judge, no state, no check of what comes, no log: what clew costs beyond it is its own.
 """
 
