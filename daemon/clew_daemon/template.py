@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Self
 
 import structlog
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from clew_daemon.children import Child, Children
 
 log = structlog.get_logger()
+
+VERSION = version("clew")
+"""Of the code that runs, whatever is installed meanwhile."""
 
 READY_TIMEOUT_S = 60.0
 SPAWN_TIMEOUT_S = 30.0
@@ -71,6 +75,8 @@ class Template:
             raise Gone(f"it did not start: {error}") from None
         if not isinstance(hello, NurseryHello):
             raise Gone("it did not start: its first word was another one")
+        if hello.version != VERSION:
+            raise Gone(f"clew {hello.version} is installed, this is {VERSION}: restart the daemon")
         self.hello = hello
         self._seen = {path: _changed_ns(path) for path in hello.made_of}
         self._reading = asyncio.ensure_future(self._read(children))
@@ -113,6 +119,7 @@ class Template:
         """End it, with what it has in store; its cells go on. Legal at any time, also twice."""
         if self._reading:
             self._reading.cancel()
+            await asyncio.wait([self._reading])  # off the loop before its number is another's
         self._line.close()  # it ends by itself
         if at_once:
             self.child.kill()
@@ -134,8 +141,8 @@ class Template:
                         self._answered(answer, children)
         except (OSError, ValueError) as error:
             fault = str(error)
-        finally:
             self.child.kill()
+        finally:
             for waiting in self._asked.values():
                 if not waiting.done():
                     waiting.set_exception(Gone(fault))

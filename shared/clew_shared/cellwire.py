@@ -125,6 +125,7 @@ class NurseryHello(_Message):
 
     type: Literal["nursery_hello"] = "nursery_hello"
     pid: int
+    version: str = ""  # of clew, whose daemon may be an older one that still runs
     preloaded: tuple[str, ...]
     made_of: tuple[str, ...] = ()
     sandbox: SandboxReport

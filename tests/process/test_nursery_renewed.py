@@ -175,6 +175,19 @@ def test_an_outdated_nursery_goes_on_where_no_new_one_starts(live, folder):
     live(what)
 
 
+def test_after_an_upgrade_of_clew_the_nursery_stays_as_old_as_its_daemon(live, folder, monkeypatch):
+    async def what(one, start):
+        await one.start()
+        first = pid(one)
+        monkeypatch.setattr(template, "VERSION", "0.0.1")  # what is installed is another one now
+        (folder / "whatever-9.dist-info").mkdir()
+        assert await ended(*await start()) == 0
+        assert pid(one) == first
+        assert "restart the daemon" in one._fault
+
+    live(what)
+
+
 def test_a_cell_in_store_that_somebody_has_killed_is_not_given(live):
     async def what(one, start):
         await one.start()

@@ -19,6 +19,7 @@ import struct
 import sys
 import time
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 from clew_shared import cellwire
@@ -271,7 +272,13 @@ def serve(control: socket.socket, modules: list[str]) -> int:
     gc.collect()
     gc.freeze()  # collections in the cells then leave these pages shared
     made_of = tuple(sources())
-    hello = NurseryHello(pid=os.getpid(), preloaded=loaded, made_of=made_of, sandbox=report)
+    hello = NurseryHello(
+        pid=os.getpid(),
+        version=version("clew"),
+        preloaded=loaded,
+        made_of=made_of,
+        sandbox=report,
+    )
     control.sendall(cellwire.packet(hello))
     Nursery(control, report).serve()
     return 0
