@@ -120,6 +120,23 @@ def test_a_killed_nursery_is_renewed(live):
     live(what)
 
 
+def test_the_end_of_a_nursery_takes_no_other_descriptor_of_its_number_off_the_loop(live):
+    async def what(one, start):
+        await one.start()
+        ending = asyncio.ensure_future(one.stop())
+        await asyncio.sleep(0)
+        ours, theirs = socket.socketpair()  # by the number that the line had, were it closed by now
+        with ours, theirs:
+            heard = asyncio.Event()
+            asyncio.get_running_loop().add_reader(ours.fileno(), heard.set)
+            await ending
+            theirs.send(b"x")
+            await heard.wait()
+            asyncio.get_running_loop().remove_reader(ours.fileno())
+
+    live(what)
+
+
 def test_a_nursery_that_hangs_is_ended_by_a_deadline_and_renewed(live, monkeypatch):
     async def what(one, start):
         await one.start()
