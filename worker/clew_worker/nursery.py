@@ -42,6 +42,7 @@ _WARM = (
     "clew_worker.agent.runbook",
     "uvloop",
 )
+_VERSION = version("clew")
 _SPAWN_TIMEOUT_S = 10.0
 _DESCRIPTORS_MAX = 2
 _UCRED = struct.Struct("iII")
@@ -274,7 +275,7 @@ def serve(control: socket.socket, modules: list[str]) -> int:
     made_of = tuple(sources())
     hello = NurseryHello(
         pid=os.getpid(),
-        version=version("clew"),
+        version=_VERSION,
         preloaded=loaded,
         made_of=made_of,
         sandbox=report,
