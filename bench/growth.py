@@ -231,7 +231,7 @@ def parsed() -> argparse.Namespace:
     full = "up to 100,000 actions and 5,000 goals (some minutes)"
     parser.add_argument("--full", action="store_true", help=full)
     parser.add_argument("--times", type=int, default=3, help="restarts and calls (3)")
-    parser.add_argument("--steps", type=int, default=500, help="steps after each start (500)")
+    parser.add_argument("--steps", type=int, default=100, help="steps after each start (100)")
     parser.add_argument("--actions", type=int, nargs="*", help="other sizes")
     parser.add_argument("--goals", type=int, nargs="*", help="other numbers of goals")
     parser.add_argument(
