@@ -158,7 +158,10 @@ def main() -> None:
     for slower_ms in options.slower:
         for workers in options.workers:
             found.append(run(workers, options.seconds, slower_ms))
-            print(slower_ms, *row(found[-1], found[-len(found) % len(options.workers) - 1].rate))
+            print(
+                f"{slower_ms:g} ms slower, {workers} workers: {found[-1].rate:.0f} steps/s",
+                flush=True,
+            )
     series = [
         Series(f"{ran.workers} workers, commits {ran.slower_ms:g} ms slower", "steps/s", [ran.rate])
         for ran in found
