@@ -20,7 +20,8 @@ def main() -> None:
     parts = {name: importlib.import_module(f"bench.peers.{name}") for name in PARTS}
     known = sorted({peer for part in parts.values() for peer in part.PEERS})
     options, chosen = _asked(known)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is put away
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sign, lambda number, _: sys.exit(128 + number))  # everything is put away
     for name in chosen:
         if options.chosen(parts[name].PEERS):
             parts[name].run(options)

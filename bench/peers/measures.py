@@ -149,11 +149,12 @@ def idle(bench: Bench) -> None:
 def restarts(bench: Bench) -> None:
     """Kill one child at a time, in turns; now and then a whole fleet."""
     sizes = bench.sizes
+    every = min(sizes.fleet_every, sizes.rounds)
     for turn in range(sizes.rounds):
         for peer in bench.left(turn):
             with bench.dropping(peer, f"restart {turn + 1}"):
                 _one_by_one(bench, peer, again=turn % 2 == 0)
-        if turn % sizes.fleet_every == sizes.fleet_every - 1:
+        if turn % every == every - 1:
             for peer in bench.left(turn):
                 with bench.dropping(peer, f"restart of the fleet {turn + 1}"):
                     _fleet(bench, peer)
