@@ -117,12 +117,12 @@ def others_better(found: Found, measures: dict[str, str]) -> list[str]:
     """Say for each measure who does clearly better than clew, by the medians; the best of clew's two counts."""
     lines = []
     for measure, label in measures.items():
-        ours = [one for key in (CLEW, BUILT_IN) if (one := found.series(measure, key))]
-        if not ours:
+        seen = {key: one for key in found.names if (one := found.series(measure, key))}
+        ours = [seen.pop(key) for key in (CLEW, BUILT_IN) if key in seen]
+        if not ours or not seen:
             continue
         best = min(ours, key=lambda one: one.median)
-        others = [one for key in found.names if (one := found.series(measure, key))]
-        others = [one for one in others if one.median * CLEARLY < best.median]
+        others = [one for one in seen.values() if one.median * CLEARLY < best.median]
         if others:
             ranked = sorted(others, key=lambda one: one.median)
             names = ", ".join(f"{one.name} ({short(one.median)})" for one in ranked)
