@@ -83,6 +83,8 @@ window_s = 0.001
 max_restarts = 1
 [limits]
 llm_calls = {workers}
+[context]
+max_iterations = 100000
 [sandbox]
 mode = "{mode}"
 [log]
