@@ -73,5 +73,5 @@ chaos: $(STAMP) ## real faults at every labelled point and at random ones: make 
 soak: $(STAMP) ## an hour of work compressed into minutes: make soak [SEED=n] [ACTIONS=20000] [GOALS=200]
 	$(BIN)/python -m pytest -m '' -s tests/soak
 
-clean: ## forget the environment and the caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+clean: ## forget the environments and the caches
+	rm -rf $(VENV) bench/peers/.env .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
