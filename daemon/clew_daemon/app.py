@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import os
-import resource
 import signal
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,19 +18,17 @@ import structlog
 import uvloop
 
 from clew_daemon import VERSION, background, schedule
-from clew_daemon import log as logging
 from clew_daemon.acceptance import accept
+from clew_daemon.begin import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, configure_log, failed
 from clew_daemon.book import Book
 from clew_daemon.cgroups import Cgroups
-from clew_daemon.children import Children, become_subreaper
+from clew_daemon.children import Children
 from clew_daemon.context import Daemon
 from clew_daemon.control import Control, ControlError
-from clew_daemon.folders import FolderError, make
+from clew_daemon.folders import FolderError
 from clew_daemon.inbox import Dropped, Inbox
 from clew_daemon.inbox import Verdict as Dropping
-from clew_daemon.keys import Keys, scrubbed, take_environment
 from clew_daemon.listing import listed
-from clew_daemon.lock import LockHeld, acquire
 from clew_daemon.lost_record import lost
 from clew_daemon.nursery import Nursery, SpawnError
 from clew_daemon.people import People
@@ -43,7 +38,7 @@ from clew_daemon.reload import reload
 from clew_daemon.retention import EVERY_S as RETENTION_EVERY_S
 from clew_daemon.retention import Retention
 from clew_daemon.reviewer import PRUNE_EVERY_S, Reviewer
-from clew_daemon.service import Notifier, without_notify
+from clew_daemon.service import Notifier
 from clew_daemon.slots import Slots
 from clew_daemon.strategies import Strategies
 from clew_daemon.supervisor import Supervisor
@@ -51,79 +46,43 @@ from clew_shared.ledger import Ledger, LedgerError, LedgerFailed, LedgerState, L
 from clew_shared.ledger.writer import SLOW_S
 from clew_shared.playbook.deltas import VERDICTS_MIN
 from clew_shared.publish import goal_detail, status_view
-from clew_shared.settings import LlmAgent, SettingsError
+from clew_shared.settings import SettingsError
 
 if TYPE_CHECKING:
-    from clew_shared.settings import Change, Loaded, Places, Settings
+    from clew_daemon.begin import Beginning
+    from clew_shared.settings import Change
 
 log = structlog.get_logger()
 
-EXIT_OK, EXIT_FAILED, EXIT_CONFIG = 0, 1, 78
-PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""What another start may not meet: the manager is to try again."""
-
-LOG_FILE = "clew.log"
 LEDGER_CLOSE_S = 10.0
 STATUS_EVERY_S = 1.0
-DESCRIPTORS = 65_536
 SLOW_EVERY_S = 60.0
-LLM_MODULES = ("clew_worker.agent.llm", "openai")
-NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG")
 
 
-def run(places: Places, loaded: Loaded) -> int:
+def run(beginning: Beginning) -> int:
     """Run the daemon in the foreground until it is told to stop; gives the exit code."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
-    _limit()
-    keys = take_environment(os.environ, loaded.settings, places.config.parent)
     try:
-        make(places)
-        lock = acquire(places.run)
-        _configure_log(places, loaded.settings, keys)
-    except LockHeld as held:
-        return _failed(str(held), EXIT_FAILED)
-    except FolderError as error:
-        return _failed(str(error), EXIT_CONFIG)
-    except OSError as error:
-        code = EXIT_FAILED if error.errno in PASSING else EXIT_CONFIG
-        return _failed(f"clew cannot use its folders: {error}", code)
-    with lock:
-        try:
-            return uvloop.run(App(places, loaded.settings, keys).run())
-        except (LedgerError, FolderError) as error:
-            passing = isinstance(error, LedgerFailed | LedgerUnwell)
-            code = EXIT_FAILED if passing else EXIT_CONFIG
-            log.critical("daemon.stopped", reason=str(error), code=code)
-            return _failed(str(error), code)
-        except Exception as error:  # by the log, which takes keys out of it
-            log.critical("daemon.bug", error=repr(error), exc_info=True)
-            return _failed(
-                f"stopped by a bug: {type(error).__name__}; the log has the rest", EXIT_FAILED
-            )
-        finally:
-            logging.close()
-
-
-def _limit() -> None:
-    """No core dump, which would hold keys; and more descriptors than a worker may have.
-
-    Those that a worker sends and nobody takes count for the whole user: at a worker's own limit, which then
-    is below the daemon's, it can send no more, while the daemon can still start others.
-    """
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return uvloop.run(App(beginning).run())
+    except (LedgerError, FolderError) as error:
+        passing = isinstance(error, LedgerFailed | LedgerUnwell)
+        code = EXIT_FAILED if passing else EXIT_CONFIG
+        log.critical("daemon.stopped", reason=str(error), code=code)
+        return failed(str(error), code)
+    except Exception as error:  # by the log, which takes keys out of it
+        log.critical("daemon.bug", error=repr(error), exc_info=True)
+        return failed(
+            f"stopped by a bug: {type(error).__name__}; the log has the rest", EXIT_FAILED
+        )
 
 
 class App:
     """One life of the daemon."""
 
-    def __init__(self, places: Places, settings: Settings, keys: Keys) -> None:
-        self._places = places
-        self._keys = keys
-        self._notifier = Notifier.from_env(keys.env)
+    def __init__(self, beginning: Beginning) -> None:
+        self._beginning = beginning
+        self._places = beginning.places
+        self._keys = beginning.keys
+        self._notifier = Notifier.from_env(beginning.keys.env)
         self._began = time.monotonic()
         self._stop = asyncio.Event()
         self._hangup = asyncio.Event()
@@ -133,7 +92,7 @@ class App:
         self._slow_again = 0.0
         self._trouble = ""
         self._verdict = ""
-        self._settings = settings
+        self._settings = beginning.settings
         self._tasks: list[asyncio.Task[Any]] = []
 
     async def run(self) -> int:
@@ -145,7 +104,6 @@ class App:
             version=VERSION,
             state=str(self._places.state),
         )
-        become_subreaper()
         if gone := lost(self._ledger_path(), self._places.state):
             raise gone
         ledger = Ledger.open(self._ledger_path(), on_state=self._ledger_state)
@@ -161,6 +119,7 @@ class App:
         return EXIT_OK
 
     async def _serve(self, ledger: Ledger) -> None:
+        beginning = self._beginning
         book = Book(ledger, self._settings)
         book.listeners.append(lambda *_: self._news.set())
         children = Children()
@@ -172,7 +131,7 @@ class App:
             playbook=Playbook(book),
             children=children,
             cgroups=Cgroups.claim(self._places.state, self._places.run),
-            nursery=Nursery(children, self._nursery_env(), self._preload()),
+            nursery=Nursery(children, beginning.nursery_env, beginning.preload, beginning.begun),
             slots=Slots(lambda: self._daemon.settings.limits.llm_calls),
             publisher=Publisher(book),
         )
@@ -276,7 +235,7 @@ class App:
         self._notifier.reloading()
         try:
             taken = reload(self._places.config, self._keys.env, self._daemon.settings)
-            _configure_log(self._places, taken.settings, self._keys)
+            configure_log(self._places, taken.settings, self._keys)
         except (SettingsError, OSError, UnicodeDecodeError) as error:
             self._verdict = f"reload refused: {str(error).splitlines()[0]}"
             log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
@@ -448,14 +407,6 @@ class App:
 
     # -- small things ----------------------------------------------------------------------------------
 
-    def _nursery_env(self) -> dict[str, str]:
-        env = without_notify(scrubbed(self._keys.env, self._settings))
-        return {name: env[name] for name in NURSERY_ENV if name in env}
-
-    def _preload(self) -> tuple[str, ...]:
-        agents = self._settings.agents.named.values()
-        return LLM_MODULES if any(isinstance(a, LlmAgent) and a.model for a in agents) else ()
-
     def _end_leftovers(self, book: Book) -> None:
         """End workers of an earlier daemon, should any live: recognised by pid and creation time."""
         for state in book.states().values():
@@ -473,17 +424,3 @@ def _unexpected(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log what no one caught: a bug, and never silent."""
     error = context.get("exception")
     log.error("daemon.bug", message=context.get("message"), error=repr(error), exc_info=error)
-
-
-def _configure_log(places: Places, settings: Settings, keys: Keys) -> None:
-    """Log as the config says; where it names no file, to one in the state folder, for `clew logs`."""
-    table = settings.log
-    if table.file is None:
-        table = table.model_copy(update={"file": str(places.state / LOG_FILE)})
-    keys.hide(settings)
-    logging.configure(table)
-
-
-def _failed(message: str, code: int) -> int:
-    print(f"clew: {message}", file=sys.stderr)  # noqa: T201 - the daemon's last word, in the foreground
-    return code

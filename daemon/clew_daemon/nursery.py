@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.template import KILL_WAIT_S, Gone, Template
+from clew_daemon.template import KILL_WAIT_S, Gone, Template, begin
 from clew_shared import cellwire
 from clew_shared.cellwire import CellSpec, SandboxReport, SpawnFailed
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.cgroups import Leaf
     from clew_daemon.children import Child, Children
+    from clew_daemon.template import Begun
 
 log = structlog.get_logger()
 
@@ -80,10 +81,17 @@ class Nursery:
     start is tried again ever later, and meanwhile an outdated one goes on: it is whole, as it is in memory.
     """
 
-    def __init__(self, children: Children, env: dict[str, str], preload: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        children: Children,
+        env: dict[str, str],
+        preload: tuple[str, ...],
+        begun: Begun | None = None,
+    ) -> None:
         self._children = children
         self._env = env
         self._preload = preload
+        self._begun = begun  # the first process, which may warm up already
         self._template: Template | None = None
         self._renewing = asyncio.Lock()
         self._turns = Turns(STARTS_AT_ONCE)
@@ -153,7 +161,8 @@ class Nursery:
         """Put a new process in the place of the last one; raises SpawnError where neither is to be had."""
         last = self._template
         try:
-            new = await Template.start(self._children, self._env, self._preload)
+            begun, self._begun = self._begun or begin(self._env, self._preload), None
+            new = await Template.start(self._children, begun)
         except (OSError, Gone) as error:
             self._put_off(error)
             if last and last.alive:

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Self
 
@@ -40,14 +41,41 @@ class Gone(Exception):  # noqa: N818 - it says what is so
     """The process has ended, hangs, or said what is no message."""
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A process that imports what cells need, the line to it, and when that began."""
+
+    process: subprocess.Popen[bytes]
+    line: socket.socket
+    at_ns: int
+
+
+def begin(env: dict[str, str], preload: tuple[str, ...]) -> Begun:
+    """Start a process, in the main thread (PDEATHSIG), and wait for nothing; raises OSError."""
+    at_ns = time.time_ns()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    fd = theirs.fileno()
+    command = [sys.executable, "-P", "-m", "clew_worker.nursery", str(fd), *preload]
+    try:
+        with theirs:
+            process = subprocess.Popen(
+                command, pass_fds=[fd], env=env, stdin=subprocess.DEVNULL, cwd="/"
+            )
+    except OSError:
+        ours.close()
+        raise
+    return Begun(process, ours, at_ns)
+
+
 class Template:
     """A warm process that cells are forked from."""
 
-    def __init__(self, process: subprocess.Popen[bytes], line: socket.socket, child: Child) -> None:
-        self._process = process  # kept: Popen reaps when collected
-        self._line = line
+    def __init__(self, begun: Begun, child: Child) -> None:
+        self._process = begun.process  # kept: Popen reaps when collected
+        self._line = begun.line
+        self._begun_ns = begun.at_ns
         self.child = child
-        self._begun_ns = time.time_ns()
         self._next = 0
         self._asked: dict[int, asyncio.Future[Spawned | SpawnFailed]] = {}
         self._reading: asyncio.Task[None] | None = None
@@ -56,10 +84,9 @@ class Template:
         self.hello: NurseryHello | None = None
 
     @classmethod
-    async def start(cls, children: Children, env: dict[str, str], preload: tuple[str, ...]) -> Self:
-        """Start a process and wait until it is warm; raises OSError or Gone."""
-        process, line = _begin(env, preload)
-        template = cls(process, line, children.watch(process.pid))
+    async def start(cls, children: Children, begun: Begun) -> Self:
+        """Wait until a process that was begun is warm; raises OSError or Gone."""
+        template = cls(begun, children.watch(begun.process.pid))
         try:
             await template._greet(children)
         except BaseException:
@@ -160,25 +187,6 @@ class Template:
         if not data:
             raise ConnectionResetError("end of its socket")
         return cellwire.read_from_nursery(data)
-
-
-def _begin(
-    env: dict[str, str], preload: tuple[str, ...]
-) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Start the process; it and our end of the line to it."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setblocking(False)
-    fd = theirs.fileno()
-    command = [sys.executable, "-P", "-m", "clew_worker.nursery", str(fd), *preload]
-    try:
-        with theirs:
-            process = subprocess.Popen(  # a vfork, of the main thread (PDEATHSIG)
-                command, pass_fds=[fd], env=env, stdin=subprocess.DEVNULL, cwd="/"
-            )
-    except OSError:
-        ours.close()
-        raise
-    return process, ours
 
 
 def _changed_ns(path: str) -> int:

@@ -34,7 +34,7 @@ DAEMON = {
     "book.tell": "clew_daemon.book:Book._tell",
     "log.events": "clew_daemon.eventlog:log_events",
     # start and stop
-    "lock": "clew_daemon.app:acquire",
+    "lock": "clew_daemon.begin:acquire",
     "recover": "clew_daemon.supervisor:Supervisor.recover",
     "leftovers": "clew_daemon.app:App._end_leftovers",
     "cgroups.claim": "clew_daemon.cgroups:Cgroups.claim",

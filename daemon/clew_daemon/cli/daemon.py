@@ -13,6 +13,7 @@ from clew_daemon.cli.errors import EXIT_CONFIG, EXIT_FAILED, CliError
 if TYPE_CHECKING:
     from clew_daemon.cli.where import Where
     from clew_daemon.units import Installed
+    from clew_shared.settings import Loaded, Places
 
 GC_USUAL = (700, 10, 10)
 
@@ -31,11 +32,20 @@ def run(where: Where) -> None:
         loaded = where.loaded
     except (SettingsError, CliError) as error:
         raise CliError(f"the config cannot be used:\n{error}", EXIT_CONFIG) from None
-    from clew_daemon.app import run as run_daemon
-
     gc.set_threshold(*GC_USUAL)
-    found = places(where.env, where.home, loaded.settings)
-    raise click.exceptions.Exit(run_daemon(found, loaded))
+    raise click.exceptions.Exit(_run(places(where.env, where.home, loaded.settings), loaded))
+
+
+def _run(places: Places, loaded: Loaded) -> int:
+    from clew_daemon.begin import CannotBegin, beginning, failed
+
+    try:
+        with beginning(places, loaded) as begun:
+            from clew_daemon.app import run  # while the nursery warms up
+
+            return run(begun)
+    except CannotBegin as error:
+        return failed(str(error), error.code)
 
 
 @click.group(no_args_is_help=False)

@@ -1,0 +1,135 @@
+"""What comes first in a life of the daemon: its limits, keys, folders, lock and log, and the nursery's process.
+
+That process is started before the rest of the daemon is imported, so that both warm up side by side. This file
+therefore imports little, and knows nothing of the parts that it makes room for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import signal
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clew_daemon import log as logging
+from clew_daemon import template
+from clew_daemon.children import become_subreaper
+from clew_daemon.folders import FolderError, make
+from clew_daemon.keys import Keys, scrubbed, take_environment
+from clew_daemon.lock import LockHeld, acquire
+from clew_daemon.service import without_notify
+from clew_shared.settings import LlmAgent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clew_daemon.template import Begun
+    from clew_shared.settings import Loaded, Places, Settings
+
+EXIT_OK, EXIT_FAILED, EXIT_CONFIG = 0, 1, 78
+PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""What another start may not meet: the manager is to try again."""
+
+LOG_FILE = "clew.log"
+DESCRIPTORS = 65_536
+LLM_MODULES = ("clew_worker.agent.llm", "openai")
+NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG")
+
+
+class CannotBegin(Exception):  # noqa: N818 - it says what is so
+    """The daemon cannot run here; `code` is what to exit with."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a daemon stands on: where it is, what it goes by, and a nursery that warms up already."""
+
+    places: Places
+    settings: Settings
+    keys: Keys
+    nursery_env: dict[str, str]
+    preload: tuple[str, ...]
+    begun: Begun | None
+
+
+@contextmanager
+def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
+    """Hold the lock and log to the log while the daemon runs; raises CannotBegin."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
+    _limit()
+    keys = take_environment(os.environ, loaded.settings, places.config.parent)
+    with _taken(places, loaded.settings, keys):
+        try:
+            become_subreaper()
+            env, preload = _nursery_env(keys, loaded.settings), _preload(loaded.settings)
+            begun = None
+            with contextlib.suppress(OSError):  # the next try says what is wanting
+                begun = template.begin(env, preload)
+            yield Beginning(places, loaded.settings, keys, env, preload, begun)
+        finally:
+            logging.close()
+
+
+@contextmanager
+def _taken(places: Places, settings: Settings, keys: Keys) -> Iterator[None]:
+    """Make the folders, be the only daemon there, and begin to log."""
+    try:
+        make(places)
+        lock = acquire(places.run)
+        configure_log(places, settings, keys)
+    except LockHeld as held:
+        raise CannotBegin(str(held), EXIT_FAILED) from None
+    except FolderError as error:
+        raise CannotBegin(str(error), EXIT_CONFIG) from None
+    except OSError as error:
+        code = EXIT_FAILED if error.errno in PASSING else EXIT_CONFIG
+        raise CannotBegin(f"clew cannot use its folders: {error}", code) from None
+    with lock:
+        yield
+
+
+def configure_log(places: Places, settings: Settings, keys: Keys) -> None:
+    """Log as the config says; where it names no file, to one in the state folder, for `clew logs`."""
+    table = settings.log
+    if table.file is None:
+        table = table.model_copy(update={"file": str(places.state / LOG_FILE)})
+    keys.hide(settings)
+    logging.configure(table)
+
+
+def failed(message: str, code: int) -> int:
+    """Say the daemon's last word, in the foreground; gives the exit code."""
+    print(f"clew: {message}", file=sys.stderr)  # noqa: T201 - there is no log to say it in, or nobody reads it
+    return code
+
+
+def _limit() -> None:
+    """No core dump, which would hold keys; and more descriptors than a worker may have.
+
+    Those that a worker sends and nobody takes count for the whole user: at a worker's own limit, which then
+    is below the daemon's, it can send no more, while the daemon can still start others.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _nursery_env(keys: Keys, settings: Settings) -> dict[str, str]:
+    env = without_notify(scrubbed(keys.env, settings))
+    return {name: env[name] for name in NURSERY_ENV if name in env}
+
+
+def _preload(settings: Settings) -> tuple[str, ...]:
+    agents = settings.agents.named.values()
+    return LLM_MODULES if any(isinstance(a, LlmAgent) and a.model for a in agents) else ()
