@@ -37,6 +37,9 @@ PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, er
 
 LOG_FILE = "clew.log"
 DESCRIPTORS = 65_536
+SWITCH_S = 0.0005
+"""So long a thread that packs or publishes goes on while the one that judges waits: a tenth of Python's own."""
+
 LLM_MODULES = ("clew_worker.agent.llm", "openai")
 NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG")
 
@@ -70,6 +73,7 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
     with _taken(places, loaded.settings, keys):
         try:
             become_subreaper()
+            sys.setswitchinterval(SWITCH_S)
             env, preload = _nursery_env(keys, loaded.settings), _preload(loaded.settings)
             begun = None
             with contextlib.suppress(OSError):  # the next try says what is wanting

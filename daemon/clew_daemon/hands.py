@@ -90,6 +90,11 @@ class Hands:
             await self.died(str(error))
             return ""
 
+    def strike(self) -> None:
+        """Send the executor its end, and wait for nothing."""
+        if self._executor is not None:
+            self._executor.cell.strike()
+
     async def end(self) -> None:
         """End the executor, also one that is just being started, and all that is in the worker's group."""
         self._ended = True

@@ -35,7 +35,10 @@ log = structlog.get_logger()
 
 EVERY_S = 0.25
 RESTS = 10
-"""After a write nothing is written for so many times as long as it took, but for what is always written."""
+"""After a write a goal waits for so many times as long as one of each goal's takes, but for what is always written:
+all of them together then take a tenth of a core, and of the time of the thread that judges."""
+
+LATEST_S = 5.0
 
 LINES_AT_ONCE = 250
 REST_MAX_S = 0.1
@@ -58,6 +61,7 @@ class _Goal:
     last: bool = False  # nothing more is to come: let go once it is written
     writing: bool = False
     again: bool = False
+    hurry: bool = False
     missed: bool = False  # during a rebuild more was recorded than is held
     took_s: float = 0.0
     said: str = ""
@@ -101,7 +105,7 @@ class Publisher:
         urgent = any(isinstance(r.event, _AT_ONCE) for r in records) or any(
             isinstance(r.event, ev.ActionBlocked) for r in records
         )
-        self._soon(goal, 0.0 if urgent else max(EVERY_S, RESTS * kept.took_s))
+        self._soon(goal, 0.0 if urgent else self._pause_s(kept))
 
     def keeps(self, goal: str) -> bool:
         """Tell whether a goal's files are being kept."""
@@ -124,10 +128,13 @@ class Publisher:
         for pool in (self._pool, self._builders):
             pool.shutdown(wait=False, cancel_futures=True)
 
+    def _pause_s(self, kept: _Goal) -> float:
+        return max(EVERY_S, min(LATEST_S, RESTS * kept.took_s * len(self._goals)))
+
     def _soon(self, goal: str, after_s: float) -> None:
         kept = self._goals[goal]
         if kept.writing:
-            kept.again = True
+            kept.again, kept.hurry = True, kept.hurry or not after_s
             return
         loop = asyncio.get_running_loop()
         due = loop.time() + after_s
@@ -161,8 +168,8 @@ class Publisher:
         finally:
             kept.writing = False
             if kept.again and not kept.said:
-                kept.again = False
-                self._soon(goal, max(EVERY_S, 2 * kept.took_s))
+                self._soon(goal, EVERY_S if kept.hurry else self._pause_s(kept))
+                kept.again = kept.hurry = False
             else:
                 kept.idle.set()
                 if self._goals.get(goal) is not kept:
@@ -181,9 +188,9 @@ class Publisher:
         lines, kept.lines = kept.lines, []
         loops = kept.fold.loops if kept.loops else None
         kept.loops = False
-        began = loop.time()
-        written = await loop.run_in_executor(self._pool, _update, kept.folder, state, lines, loops)
-        kept.took_s = loop.time() - began
+        written, kept.took_s = await loop.run_in_executor(
+            self._pool, _timed_update, kept.folder, state, lines, loops
+        )
         if not written or len(kept.lines) > BACKLOG_MAX:
             kept.fold, kept.again = None, True
 
@@ -236,6 +243,17 @@ def _update(
     loops: list[dict[str, Any]] | None,
 ) -> bool:
     return folder.update(_published(state), lines, loops)
+
+
+def _timed_update(
+    folder: ContextDir,
+    state: dict[str, Any],
+    lines: list[dict[str, Any]],
+    loops: list[dict[str, Any]] | None,
+) -> tuple[bool, float]:
+    """Update, and give the seconds that it took, without those in the queue."""
+    began = time.monotonic()
+    return _update(folder, state, lines, loops), time.monotonic() - began
 
 
 def _published(state: dict[str, Any]) -> dict[str, Any]:

@@ -296,6 +296,8 @@ class Session:
                 if message.get("method") == "heartbeat" and "id" not in message:
                     continue
                 await self._attend(self.channel, message)
+            if self._looked.is_set():
+                self.hands.strike()  # nobody can ask them for anything any more: they end beside the agent
         except protocol.ProtocolError as error:
             self._finish(Ended("crash", "protocol", redact(str(error))))
         except LedgerError as error:

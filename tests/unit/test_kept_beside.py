@@ -143,3 +143,20 @@ async def test_a_ledger_of_the_version_before_is_read_without_outlines(tmp_path,
     assert ledger.outlines(STATE_VERSION) == []
     assert ledger.without_outline(STATE_VERSION) == ["a"]
     assert checked(ledger.path)["ok"]
+
+
+async def test_daemons_that_each_die_before_a_snapshot_is_due_keep_one_all_the_same(ledger):
+    some = SNAPSHOT_EVERY // 2 + 1
+    spec = ev.Spec(description="Do", workspace="/w/a")
+    for life in range(2):
+        book = opened(ledger)
+        if not life:
+            accepted = ev.GoalAccepted(at=AT, goal_id="a", spec=spec, identity=("a",))
+            await book.accept(accepted, b"file")
+        core = book.cores["a"]
+        with book.entering(core):
+            for _ in range(some):
+                core.emit(ev.FeedbackGiven(at=AT, text="on"))
+        await book.commit(core)
+        await settled(book)
+    assert ledger.latest_snapshot("a", STATE_VERSION)[0] == core.state.seq
