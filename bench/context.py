@@ -1,4 +1,4 @@
-"""What this context costs against an append-only transcript, on one scripted goal: python bench/context.py [--json]
+"""What this context costs against an append-only transcript, on one scripted goal: python -m bench.context [--json]
 
 A real daemon and its llm agent work through 10 tasks of 5 subtasks of 4 commands (outputs of 0.2 to 8 KB), led by
 a scripted OpenAI-compatible server on loopback. What the server was really asked is compared, request by request,

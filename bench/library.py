@@ -1,4 +1,4 @@
-"""What a step of the library costs without a daemon: python bench/library.py.
+"""What a step of the library costs without a daemon: python -m bench.library.
 
 `record_action` of the `ContextManager` in a throw-away folder on this disk, each action another one and each
 durable when the call returns. Printed: the median and the fastest of the 100 calls up to the 100th, the 1,000th

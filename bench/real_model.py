@@ -1,4 +1,4 @@
-"""A small real model behind an OpenAI-compatible endpoint works on three goals: python bench/real_model.py URL MODEL.
+"""A small real model behind an OpenAI-compatible endpoint works on three goals: python -m bench.real_model URL MODEL.
 
     bench/real_model.py URL MODEL [RUNS] [KIND...]      KIND: clew, no-playbook, simple
     GOALS="hello calc" MODE=json TURNS=20 LIMIT_S=600 bench/real_model.py ...

@@ -1,4 +1,4 @@
-"""Play recorded agent runs through the gate: python bench/trajectories.py [FILE] [-v].
+"""Play recorded agent runs through the gate: python -m bench.trajectories [FILE] [-v].
 
 Each run is fed to the core as an agent that runs its own tools would report it (`propose`, `outcome`, `think`,
 feedback for what a user says). Printed: loops caught in time, too late, too early; ok runs with a refusal
