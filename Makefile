@@ -56,7 +56,7 @@ bench: $(BENCH_STAMP) ## figures, none asserted, and the tables of docs/performa
 	$(BIN)/python -m bench.library
 	$(BIN)/python -m bench.step
 	$(BIN)/python -m bench.fleet
-	$(BIN)/python -m bench.growth
+	$(BIN)/python -m bench.growth --full
 	$(BIN)/python -m bench.restart
 	$(BIN)/python -m bench.digest
 	$(BIN)/python -m bench.footprint

@@ -179,7 +179,7 @@ def main() -> None:
     before = figures.conditions()
     series, held = measure(given.sizes, given.rounds)
     if not given.print:
-        figures.save("digest", "python -m bench.digest", before, series, held=held, aim_ms=AIM_MS)
+        figures.save("digest", figures.command("digest"), before, series, held=held, aim_ms=AIM_MS)
         page.write("digest", tables())
 
 

@@ -64,6 +64,11 @@ def conditions() -> dict[str, Any]:
     }
 
 
+def command(module: str) -> str:
+    """The command that this run was asked by."""
+    return " ".join([f"python -m bench.{module}", *sys.argv[1:]])
+
+
 def save(
     bench: str, command: str, before: dict[str, Any], series: list[Series], **facts: Any
 ) -> Path:

@@ -168,7 +168,7 @@ def main() -> None:
     ]
     table = tables(found)
     print(table)
-    figures.save("fleet", "python -m bench.fleet", before, series, table=table)
+    figures.save("fleet", figures.command("fleet"), before, series, table=table)
     curves = {
         f"clew, commits {slower_ms:g} ms slower" if slower_ms else "clew, this disk": [
             (ran.workers, ran.rate) for ran in found if ran.slower_ms == slower_ms

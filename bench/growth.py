@@ -301,7 +301,7 @@ def measure(homes: dict[str, Home], options: argparse.Namespace) -> None:
     empty = {EMPTY: homes[EMPTY]}
     ask(empty | live, grown.GOAL, options, found)
     ask(empty | over, "over-00000", options, found)
-    command = "python -m bench.growth" + " --full" * options.full
+    command = figures.command("growth")
     series = list(found.series.values())
     figures.save("growth", command, before, series, actions=options.actions, goals=options.goals)
     write()

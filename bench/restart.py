@@ -397,7 +397,7 @@ def main() -> None:
         return
     from bench import plots
 
-    figures.save("restart", COMMAND, before, series, memory=memory)
+    figures.save("restart", figures.command("restart"), before, series, memory=memory)
     kept, named = figures.load("restart")
     page.write("restart", text(kept, named))
     shown = [s for s in named.values() if s.unit == "ms" and s.name not in {n for n, _, _ in PARTS}]

@@ -127,7 +127,8 @@ def daemon(file: str, argv: list[str]) -> None:
         return start([sys.executable, __file__, file, "nursery", *arguments], **named)
 
     asking.subprocess = SimpleNamespace(**vars(asking.subprocess) | {"Popen": popen})  # type: ignore[assignment]
-    _arm(Marks(Path(file)), DAEMON)
+    if file != "-":
+        _arm(Marks(Path(file)), DAEMON)
     sys.argv = ["clew", *argv]
     main()
 

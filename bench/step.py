@@ -181,9 +181,9 @@ def told(steps: list[Series], made_of: list[Series], proof: str) -> str:
     share = [[one.name, f"{figures.short(one.median)} µs"] for one in made_of]
     return "\n\n".join(
         (
-            page.table(("", "half below", "p90", "p99", "times two bare commits"), rows),
+            page.table(("", "median", "p90", "p99", "times two bare commits"), rows),
             "![A step and what it is compared with](performance/step.svg)",
-            "What a step is made of (two messages; the stop-watch adds a little):",
+            "What a step is made of (two messages; of another run, since the stop-watch takes its time, too):",
             page.table(("part", "a step"), share),
             proof,
             page.under(kept),
@@ -211,7 +211,7 @@ def main() -> None:
         print(f"   {one.name:40} {figures.short(one.median)} µs")
     proof = synced.prove(options.proved)
     print(proof.words)
-    command = "python -m bench.step"
+    command = figures.command("step")
     figures.save("step", command, before, [*steps, *made_of], proof=proof.words)
     shown = [
         Series(one.name, one.unit, one.values[:: max(1, len(one.values) // 150)]) for one in steps

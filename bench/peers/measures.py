@@ -30,7 +30,6 @@ UP_S, BACK_S, FIND_S = 150.0, 60.0, 5.0
 SETTLE_S = 2.0
 SPARE = 4
 """Children of a kind beside the fleet that are killed one at a time, so that each has lived long enough again."""
-LOOK_AFTER_S, AGAIN_S = 2.0, 7.0
 
 FAILURES = (TimeoutError, OSError, psutil.Error, KeyError, StopIteration)
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 CHILD = Path(__file__).parent / "child.py"
 OUTPUT_BYTES_MAX = 256 << 20
 STOP_S = 20.0
-KINDS = ("tiny", "loaded", "parent", "talker")
 
 
 @dataclass(frozen=True, slots=True)

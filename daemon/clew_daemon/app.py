@@ -21,7 +21,6 @@ from clew_daemon import VERSION, background, schedule
 from clew_daemon.acceptance import accept
 from clew_daemon.begin import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, configure_log, failed
 from clew_daemon.book import Book
-from clew_daemon.cgroups import Cgroups
 from clew_daemon.children import Children
 from clew_daemon.context import Daemon
 from clew_daemon.control import Control, ControlError
@@ -130,7 +129,7 @@ class App:
             book=book,
             playbook=Playbook(book),
             children=children,
-            cgroups=Cgroups.claim(self._places.state, self._places.run),
+            cgroups=beginning.cgroups,
             nursery=Nursery(children, beginning.nursery_env, beginning.preload, beginning.begun),
             slots=Slots(lambda: self._daemon.settings.limits.llm_calls),
             publisher=Publisher(book),
@@ -204,7 +203,6 @@ class App:
         await control.stop()
         await self._daemon.nursery.stop()
         self._daemon.children.sweep()
-        self._daemon.cgroups.close()
 
     # -- signals -------------------------------------------------------------------------------------
 

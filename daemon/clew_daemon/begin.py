@@ -1,4 +1,4 @@
-"""What comes first in a life of the daemon: its limits, keys, folders, lock and log, and the nursery's process.
+"""What comes first in a life of the daemon: limits, keys, folders, lock, log, control group, the nursery's process.
 
 That process is started before the rest of the daemon is imported, so that both warm up side by side. This file
 therefore imports little, and knows nothing of the parts that it makes room for.
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from clew_daemon import log as logging
 from clew_daemon import template
+from clew_daemon.cgroups import Cgroups
 from clew_daemon.children import become_subreaper
 from clew_daemon.folders import FolderError, make
 from clew_daemon.keys import Keys, scrubbed, take_environment
@@ -59,6 +60,7 @@ class Beginning:
     places: Places
     settings: Settings
     keys: Keys
+    cgroups: Cgroups
     nursery_env: dict[str, str]
     preload: tuple[str, ...]
     begun: Begun | None
@@ -71,16 +73,19 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
     _limit()
     keys = take_environment(os.environ, loaded.settings, places.config.parent)
     with _taken(places, loaded.settings, keys):
+        become_subreaper()
+        sys.setswitchinterval(SWITCH_S)
+        cgroups = Cgroups.claim(places.state, places.run)
+        env, preload = _nursery_env(keys, loaded.settings), _preload(loaded.settings)
+        begun = None
+        with contextlib.suppress(OSError):  # the next try says what is wanting
+            begun = template.begin(env, preload)
         try:
-            become_subreaper()
-            sys.setswitchinterval(SWITCH_S)
-            env, preload = _nursery_env(keys, loaded.settings), _preload(loaded.settings)
-            begun = None
-            with contextlib.suppress(OSError):  # the next try says what is wanting
-                begun = template.begin(env, preload)
-            yield Beginning(places, loaded.settings, keys, env, preload, begun)
+            yield Beginning(places, loaded.settings, keys, cgroups, env, preload, begun)
         finally:
-            logging.close()
+            if begun:
+                begun.give_up()
+            cgroups.close()
 
 
 @contextmanager
@@ -98,7 +103,10 @@ def _taken(places: Places, settings: Settings, keys: Keys) -> Iterator[None]:
         code = EXIT_FAILED if error.errno in PASSING else EXIT_CONFIG
         raise CannotBegin(f"clew cannot use its folders: {error}", code) from None
     with lock:
-        yield
+        try:
+            yield
+        finally:
+            logging.close()
 
 
 def configure_log(places: Places, settings: Settings, keys: Keys) -> None:

@@ -49,6 +49,13 @@ class Begun:
     line: socket.socket
     at_ns: int
 
+    def give_up(self) -> None:
+        """End it, where nobody has taken it over or it has not ended since; waits for it."""
+        self.line.close()
+        self.process.kill()  # looks first whether it has been reaped
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(KILL_WAIT_S)
+
 
 def begin(env: dict[str, str], preload: tuple[str, ...]) -> Begun:
     """Start a process, in the main thread (PDEATHSIG), and wait for nothing; raises OSError."""

@@ -280,7 +280,10 @@ def serve(control: socket.socket, modules: list[str]) -> int:
         made_of=made_of,
         sandbox=report,
     )
-    control.sendall(cellwire.packet(hello))
+    try:
+        control.sendall(cellwire.packet(hello))
+    except (BrokenPipeError, ConnectionResetError):  # the daemon could not start
+        return 1
     Nursery(control, report).serve()
     return 0
 
