@@ -188,7 +188,7 @@ def write() -> None:
         table(OF_GOALS, over),
         table(asked, [EMPTY, *live, *over]),
         page.under(kept),
-        "![what does not grow](performance/growth.svg)",
+        "![What a long record costs](performance/growth.svg)",
     ]
     page.write("growth", "\n\n".join(text))
     curves = {

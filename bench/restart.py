@@ -360,7 +360,7 @@ def text(kept: dict[str, Any], series: dict[str, Series]) -> str:
         (
             page.under(kept),
             restarts,
-            "![restarts](performance/restart.svg)",
+            "![A restart](performance/restart.svg)",
             spent,
             page.table(["idle", *columns], rows),
         )
