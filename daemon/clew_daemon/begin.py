@@ -73,9 +73,12 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
     _limit()
     keys = take_environment(os.environ, loaded.settings, places.config.parent)
     with _taken(places, loaded.settings, keys):
-        become_subreaper()
         sys.setswitchinterval(SWITCH_S)
-        cgroups = Cgroups.claim(places.state, places.run)
+        try:
+            become_subreaper()
+            cgroups = Cgroups.claim(places.state, places.run)
+        except OSError as error:
+            raise CannotBegin(f"clew cannot look after processes: {error}", EXIT_FAILED) from None
         env, preload = _nursery_env(keys, loaded.settings), _preload(loaded.settings)
         begun = None
         with contextlib.suppress(OSError):  # the next try says what is wanting

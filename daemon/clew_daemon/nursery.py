@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from clew_daemon import background
 from clew_daemon.template import KILL_WAIT_S, Gone, Template, begin
 from clew_shared import cellwire
 from clew_shared.cellwire import CellSpec, SandboxReport, SpawnFailed
@@ -93,6 +94,7 @@ class Nursery:
         self._preload = preload
         self._begun = begun  # the first process, which may warm up already
         self._template: Template | None = None
+        self._ending: set[asyncio.Task[None]] = set()
         self._renewing = asyncio.Lock()
         self._turns = Turns(STARTS_AT_ONCE)
         self._failures = 0
@@ -109,14 +111,15 @@ class Nursery:
         template, self._template = self._template, None
         if template:
             await template.end()
+        await asyncio.gather(*self._ending, return_exceptions=True)
 
     async def spawn(
         self, spec: CellSpec, channel: int, log_fd: int | None, group: Leaf | None = None
     ) -> Cell:
         """Start a cell with these descriptors, which stay the caller's to close; raises SpawnError.
 
-        Its first process enters `group` before it does anything else; if it cannot start, the group
-        stays the caller's to end.
+        Its processes enter `group` before anything of the goal runs; if it cannot start, the group stays
+        the caller's to end.
         """
         if group:
             spec = spec.model_copy(update={"cgroup": str(group.path)})
@@ -135,6 +138,8 @@ class Nursery:
             answer = await template.ask(spec, fds)
         except (Gone, ValueError) as error:
             raise SpawnError("spawn", f"no cell of the nursery: {error}") from None
+        except OSError as error:
+            raise SpawnError("resources", f"no cell of the nursery: {error}") from None
         if isinstance(answer, SpawnFailed):
             if answer.guard_pid:
                 await asyncio.wait(
@@ -174,7 +179,9 @@ class Nursery:
             self.report = new.hello.sandbox
             log.debug("nursery.ready", pid=new.hello.pid, preloaded=list(new.hello.preloaded))
         if last:
-            await last.end()
+            ending = background.begin(last.end())  # nobody waits for what it has under way
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
 
     def _put_off(self, error: Exception) -> None:
         """Try again later, and ever later."""

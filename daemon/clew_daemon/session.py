@@ -49,8 +49,8 @@ log = structlog.get_logger()
 
 FINISHED_GRACE_S = 5.0
 LAST_WORDS_S = 1.0
-ASKING = ("hello", "llm_slot")
-"""What is answered before the world was looked at: neither is judged by it."""
+ASKING = ("hello", "llm_slot", "leave", "heartbeat")
+"""What is answered before the world was looked at: none of it is judged by that."""
 
 OWED_REPLAN_MAX = 100
 """So many messages without the replan that was asked for, and the goal goes to a person."""

@@ -87,7 +87,9 @@ class Template:
         self._asked: dict[int, asyncio.Future[Spawned | SpawnFailed]] = {}
         self._reading: asyncio.Task[None] | None = None
         self._seen: dict[str, int] = {}
+        self._sending = asyncio.Lock()
         self._lost = False
+        self._early = False  # what it is made of has changed while it was loaded
         self.hello: NurseryHello | None = None
 
     @classmethod
@@ -113,6 +115,8 @@ class Template:
             raise Gone(f"clew {hello.version} is installed, this is {VERSION}: restart the daemon")
         self.hello = hello
         self._seen = {path: _changed_ns(path) for path in hello.made_of}
+        now = time.time_ns()  # later than that is what a clock has left that was set back
+        self._early = any(self._begun_ns < at <= now for at in self._seen.values())
         self._reading = asyncio.ensure_future(self._read(children))
 
     @property
@@ -124,14 +128,13 @@ class Template:
     @property
     def outdated(self) -> bool:
         """What it was loaded from has changed since it was started."""
-        return any(
-            now != before or now > self._begun_ns
-            for path, before in self._seen.items()
-            if (now := _changed_ns(path)) or before
-        )
+        return self._early or any(_changed_ns(path) != at for path, at in self._seen.items())
 
     async def ask(self, spec: CellSpec, fds: list[int]) -> Spawned | SpawnFailed:
-        """Ask for a cell with these descriptors; raises Gone, or ValueError for a spec that is too long."""
+        """Ask for a cell with these descriptors.
+
+        Raises Gone, ValueError for a spec that is too long, OSError where there is nothing to send it with.
+        """
         self._next += 1
         number = self._next
         request = cellwire.packet(cellwire.Spawn(id=number, spec=spec))
@@ -139,9 +142,12 @@ class Template:
         self._asked[number] = answer
         try:
             async with asyncio.timeout(SPAWN_TIMEOUT_S):
-                await _send(self._line, request, fds)
+                async with self._sending:  # one at a time waits for room
+                    await _send(self._line, request, fds)
                 return await answer
         except OSError as error:
+            if cellwire.is_shortage(error):
+                raise
             self._lost = True
             self.child.kill()
             late = isinstance(error, TimeoutError)
@@ -150,7 +156,12 @@ class Template:
             del self._asked[number]
 
     async def end(self, *, at_once: bool = False) -> None:
-        """End it, with what it has in store; its cells go on. Legal at any time, also twice."""
+        """End it, with what it has in store; its cells go on, and those under way are waited for.
+
+        Legal at any time, also twice.
+        """
+        if not at_once and self._asked and self.alive:
+            await asyncio.wait(list(self._asked.values()), timeout=SPAWN_TIMEOUT_S)
         if self._reading:
             self._reading.cancel()
             await asyncio.wait([self._reading])  # off the loop before its number is another's

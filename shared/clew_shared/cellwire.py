@@ -289,7 +289,16 @@ _from_executor: TypeAdapter[ExecutorReady | Done | Digested | Checked | Killed] 
 )
 
 
-_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOBUFS})
+_SHORTAGES = frozenset(
+    {
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.EAGAIN,
+        errno.ENOMEM,
+        errno.ENOBUFS,
+        errno.ETOOMANYREFS,  # descriptors that are on their way
+    }
+)
 
 
 def is_shortage(error: BaseException) -> bool:

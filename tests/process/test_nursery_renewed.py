@@ -6,6 +6,7 @@ import signal
 import socket
 from pathlib import Path
 
+import psutil
 import pytest
 from harness import alive, become_subreaper
 
@@ -88,8 +89,37 @@ def test_a_nursery_is_renewed_when_a_package_is_installed(live, folder):
         (folder / "another-1.0.dist-info").mkdir()
         after = await start()
         assert pid(one) != first
-        assert not alive(first)
+        while alive(first):  # noqa: ASYNC110 - nobody waits for it but this test
+            await asyncio.sleep(0.01)
         assert await ended(*before) == await ended(*after) == 0  # cells go on
+
+    live(what)
+
+
+def test_a_start_under_way_at_an_outdated_nursery_is_not_cut_off(live, folder):
+    async def what(one, start):
+        await one.start()
+        first = one._template
+        os.kill(first.child.pid, signal.SIGSTOP)
+        slow = asyncio.ensure_future(start())
+        while not first._asked:  # noqa: ASYNC110 - its order is on its way
+            await asyncio.sleep(0.01)
+        (folder / "another-1.0.dist-info").mkdir()
+        assert await ended(*await start()) == 0
+        os.kill(first.child.pid, signal.SIGCONT)
+        assert await ended(*await slow) == 0
+
+    live(what)
+
+
+def test_files_that_a_clock_set_back_has_left_in_the_future_renew_nothing(live, monkeypatch):
+    monkeypatch.setattr(template, "_changed_ns", lambda _path: 2**62)
+
+    async def what(one, start):
+        await one.start()
+        first = pid(one)
+        assert await ended(*await start()) == 0
+        assert pid(one) == first
 
     live(what)
 
@@ -214,6 +244,22 @@ def test_a_cell_in_store_that_somebody_has_killed_is_not_given(live):
         for child in [c for c in known.values() if c.pid != pid(one)]:
             child.kill()
             await child.ended
+        assert await ended(*await start()) == 0
+
+    live(what)
+
+
+def test_a_cell_in_store_whose_payload_has_died_is_not_given(live):
+    async def what(one, start):
+        await one.start()
+        known = one._children._known
+        while len(known) < 2:  # noqa: ASYNC110 - the process, and the guard of what is in store
+            await asyncio.sleep(0.01)
+        (guard,) = [c for c in known.values() if c.pid != pid(one)]
+        while not (payload := psutil.Process(guard.pid).children()):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        payload[0].kill()
+        await guard.ended
         assert await ended(*await start()) == 0
 
     live(what)

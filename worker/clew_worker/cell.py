@@ -146,7 +146,7 @@ def _guard(wiring: Wiring, uid: int, gid: int) -> int:
             kernel.PR_SET_DUMPABLE, 0
         )  # it is outside of the walls that the payload puts up
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL if wiring.pidns else signal.SIGTERM)
-        if hung_up(wiring.control) or not _take_leash(wiring.leash):
+        if hung_up(wiring.control) or not _take_leash(wiring.leash, child):
             return 1
         os.write(release, b"!")
         _close_all_but()  # nothing that somebody waits to see closed
@@ -159,8 +159,16 @@ def _guard(wiring: Wiring, uid: int, gid: int) -> int:
     return code
 
 
-def _take_leash(leash: int) -> bool:
-    """Wait until the payload is wanted, and enter its group; False where it never will be."""
+def _take_leash(leash: int, child: int) -> bool:
+    """Wait until the payload is wanted, and enter its group; False where it never will be, or has ended."""
+    ended = os.pidfd_open(child)
+    poll = select.poll()
+    poll.register(leash, select.POLLIN)
+    poll.register(ended, select.POLLIN)
+    ready = {fd for fd, _ in poll.poll()}
+    os.close(ended)
+    if ended in ready:
+        return False
     order = os.read(leash, _PATH_BYTES_MAX)
     _enter_group(os.fsdecode(order[1:]))
     return bool(order)

@@ -44,6 +44,7 @@ _WARM = (
 )
 _VERSION = version("clew")
 _SPAWN_TIMEOUT_S = 10.0
+_PREPARE_AGAIN_S = 1.0
 _DESCRIPTORS_MAX = 2
 _UCRED = struct.Struct("iII")
 _NOTE_BYTES_MAX = 16 * 1024
@@ -60,7 +61,7 @@ class _Cell:
     id: int = 0
     late_at: float = math.inf
     pid: int | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] | None = None  # until the walls are up
     reason: str | None = None
     message: str = ""
 
@@ -68,10 +69,16 @@ class _Cell:
         """Tell it what to be; what goes wrong from here on, it reports."""
         self.id = request.id
         self.late_at = time.monotonic() + _SPAWN_TIMEOUT_S
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        try:
             socket.send_fds(self.reports, [data], fds)
             self.leash.send(b"!" + os.fsencode(request.spec.cgroup))
-        self.leash.close()
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        except OSError as error:  # there is nothing to send it with
+            self.reason = "resources" if cellwire.is_shortage(error) else "spawn"
+            self.message = error.strerror or str(error)
+        finally:
+            self.leash.close()
 
     def hear(self) -> bool:
         """Take in one report; False when there are no more: the payload runs, or nothing does."""
@@ -110,7 +117,7 @@ class _Cell:
 
     def answer(self) -> Spawned | SpawnFailed:
         """Say to the daemon what has come of it."""
-        if self.reason is None and self.pid:
+        if self.reason is None and self.pid and self.warnings is not None:
             return Spawned(
                 id=self.id,
                 guard_pid=self.guard_pid,
@@ -162,12 +169,13 @@ class Nursery:
         self._report = report
         self._spare: _Cell | None = None
         self._starting: list[_Cell] = []
+        self._prepare_at = 0.0
 
     def serve(self) -> None:
         """Answer requests until the daemon hangs up; what can be done ahead is done when nothing else is."""
         while True:
-            ready = self._ready(0 if self._spare is None else None)
-            if not ready:
+            ready = self._ready()
+            if not ready and self._spare is None and self._prepare_at <= time.monotonic():
                 self._prepare()
             for one in [c for c in self._starting if c.reports.fileno() in ready]:
                 if not one.hear():
@@ -178,15 +186,15 @@ class Nursery:
             if self._control.fileno() in ready and not self.serve_one():
                 return
 
-    def _ready(self, timeout_s: float | None) -> set[int]:
-        """Wait for something to do; nothing within the time is an empty set."""
+    def _ready(self) -> set[int]:
+        """Wait for something to do; an empty set where it is time for what is done ahead, or somebody is late."""
         poll = select.poll()
         for one in (self._control, *(c.reports for c in self._starting)):
             poll.register(one, select.POLLIN)
+        ahead = self._prepare_at if self._spare is None else math.inf
         soonest = min((one.late_at for one in self._starting), default=math.inf)
-        if timeout_s is None and soonest < math.inf:
-            timeout_s = max(0.0, soonest - time.monotonic())
-        found = poll.poll(None if timeout_s is None else math.ceil(1000 * timeout_s))
+        left_s = max(0.0, min(ahead, soonest) - time.monotonic())
+        found = poll.poll(None if left_s == math.inf else math.ceil(1000 * left_s))
         return {fd for fd, _ in found}
 
     def serve_one(self) -> bool:
@@ -227,12 +235,16 @@ class Nursery:
         self._say(one.answer())
 
     def _say(self, message: Spawned | SpawnFailed | InStore) -> None:
-        self._control.sendall(cellwire.packet(message))
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it is gone: seen next
+            self._control.sendall(cellwire.packet(message))
 
     def _prepare(self) -> None:
         """Have a cell of the usual kind in store."""
-        with contextlib.suppress(OSError):  # then the next request says what is wanting
+        try:
             self._spare = self._fork(pidns=self._report.isolation == "pidns")
+        except OSError:  # the next request says what is wanting
+            self._prepare_at = time.monotonic() + _PREPARE_AGAIN_S
+        else:
             self._say(InStore(guard_pid=self._spare.guard_pid))
 
     def _take(self, *, pidns: bool) -> _Cell:

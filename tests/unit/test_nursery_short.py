@@ -1,0 +1,58 @@
+"""A nursery that has nothing to fork with: it waits, answers, and lives on."""
+
+import errno
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from clew_shared import cellwire
+from clew_shared.cellwire import CellSpec, SandboxReport, SandboxSpec, Spawn, SpawnFailed
+from clew_worker.nursery import Nursery
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """A nursery that can fork nothing, served in a thread: the daemon's end, and when it tried to fork."""
+    daemon, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    tried = []
+
+    def fork(*_, pidns):
+        tried.append(time.monotonic())
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(Nursery, "_fork", fork)
+    report = SandboxReport(
+        landlock_abi=0,
+        scopes=False,
+        isolation="guard",
+        userns=False,
+        network_off="none",
+        seccomp=False,
+    )
+    thread = threading.Thread(target=Nursery(control, report).serve)
+    thread.start()
+    yield daemon, tried
+    daemon.close()
+    thread.join(60)
+    control.close()
+
+
+def test_what_cannot_be_forked_ahead_is_tried_again_later_and_not_without_end(short):
+    daemon, tried = short
+    began = time.monotonic()
+    spec = CellSpec(
+        kind="command", cwd="/", sandbox=SandboxSpec(mode="off", workspace="/"), argv=("true",)
+    )
+    for number in range(1, 20):
+        with Path(os.devnull).open() as null:
+            request = cellwire.packet(Spawn(id=number, spec=spec))
+            socket.send_fds(daemon, [request], [null.fileno()])
+        answer = cellwire.read_from_nursery(daemon.recv(cellwire.PACKET_BYTES_MAX))
+        assert isinstance(answer, SpawnFailed)
+        assert (answer.id, answer.reason) == (number, "resources")
+    ahead = len(tried) - 19
+    assert ahead <= 1 + (time.monotonic() - began) // 1.0
