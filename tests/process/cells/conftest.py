@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from clew_shared import cellwire
-from clew_shared.cellwire import CellSpec, Run, SandboxSpec
+from clew_shared.cellwire import CellLimits, CellSpec, Run, SandboxSpec
 from clew_worker.cell import descendants
 from clew_worker.sandbox import kernel
 
@@ -318,6 +318,7 @@ def spec(variant, home):
             cwd=str(home / "workspace"),
             env={"PATH": os.defpath, "TMPDIR": str(home / "private")},
             isolation="guard" if variant[0] == "guard" else "auto",
+            limits=box.pop("limits", CellLimits()),
             sandbox=SandboxSpec(
                 mode=mode,
                 own_tools=own_tools,

@@ -2,9 +2,18 @@
 
 import os
 import signal
+from pathlib import Path
+
+import pytest
 
 from clew_shared import cellwire
-from clew_shared.cellwire import Cancel, Check, Digest, Killall, Run
+from clew_shared.cellwire import Cancel, CellLimits, Check, Digest, Killall, Run
+
+
+def processes_line(pid):
+    """What the kernel says of the limit of processes."""
+    lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
+    return next(line for line in lines if line.startswith("Max processes"))
 
 
 def test_stdout_and_stderr_come_merged_with_the_exit_code(executor):
@@ -160,6 +169,21 @@ def test_commands_cannot_signal_or_trace_the_executor(executor):
 def test_a_command_that_ends_everything_in_reach_is_survived(executor):
     hands = executor()
     assert hands.sh("kill -KILL -1; echo alive").output == "alive\n"
+    assert hands.sh("echo again").output == "again\n"
+
+
+def test_a_command_that_meets_the_limit_of_processes_is_refused_and_the_executor_lives(executor):
+    most = 30
+    hands = executor(limits=CellLimits(processes=most))
+    if f"{most} " not in processes_line(hands.cell.pid):
+        pytest.skip("processes are not counted by cell here")
+    last = [hands.sh("sleep 1000 &") for _ in range(most)][-1]
+    assert (last.result, last.output) == (
+        "error",
+        "cannot start the command: Resource temporarily unavailable",
+    )
+    hands.send(Killall(id=50))
+    assert hands.receive().count > 1
     assert hands.sh("echo again").output == "again\n"
 
 

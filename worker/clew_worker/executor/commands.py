@@ -3,7 +3,8 @@
 Commands are started by a small process in a Landlock domain inside the executor's: they cannot
 trace or signal the executor and so cannot forge outcomes, but they can signal each other (a later
 `kill` ends an earlier server). The executor is the parent of each (subreaper), so that its exit
-status is the kernel's word; the starter may be killed at any time and is then made anew.
+status is the kernel's word; the starter may be killed at any time and is then made anew. Where it
+cannot live as a program of its own, it stays a fork of the executor.
 """
 
 import contextlib
@@ -29,6 +30,7 @@ _DRAIN_S = 0.2
 _SILENCE_S = 0.02
 _START_TIMEOUT_S = 10.0
 _STARTS_MAX = 3
+_NO_FORK = "cannot start the command: {}"
 
 
 class CommandError(Exception):
@@ -54,6 +56,7 @@ class Commands:
         self._inner_domain = inner_domain
         self._open_files = open_files
         self._starter: tuple[int, socket.socket] | None = None
+        self._small = True
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
 
     def close(self) -> None:
@@ -93,7 +96,7 @@ class Commands:
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
         try:
             pid = self._start(argv, write_fd)
-        except CommandError:
+        except BaseException:
             os.close(read_fd)
             raise
         finally:
@@ -158,6 +161,7 @@ class Commands:
             if pid is not None:
                 return pid
             self._drop_starter()
+            self._small = False  # it may be that the program itself ends at once, each time
         raise CommandError("the process that starts commands keeps ending; nothing was started")
 
     def _try_start(self, request: bytes, output: int) -> int | None:
@@ -190,10 +194,17 @@ class Commands:
     def _starter_socket(self) -> socket.socket:
         if self._starter is None:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            pid = os.fork()
-            if pid == 0:
-                _be_starter(theirs.fileno(), self._open_files, inner_domain=self._inner_domain)
-            theirs.close()
+            try:
+                pid = os.fork()
+            except OSError as error:
+                ours.close()
+                raise CommandError(_NO_FORK.format(error.strerror)) from error
+            else:
+                if pid == 0:
+                    domain, small = self._inner_domain, self._small
+                    _be_starter(theirs.fileno(), self._open_files, inner_domain=domain, small=small)
+            finally:
+                theirs.close()
             ours.settimeout(_START_TIMEOUT_S)
             self._starter = (pid, ours)
         return self._starter[1]
@@ -215,6 +226,10 @@ def _release(answer_r: int, go_w: int) -> int | None:
     """Let a command run, once it is our child and can be followed; None if it is not there."""
     told = _read_until(answer_r, b"\n")
     if not told.endswith(b"\n"):
+        return None
+    if told.startswith(b"!"):
+        raise CommandError(_NO_FORK.format(told[1:].decode(errors="replace").strip()))
+    if not told[:-1].isdigit():  # killed before it could say
         return None
     pid = int(told)
     deadline = time.monotonic() + _START_TIMEOUT_S
@@ -246,7 +261,7 @@ def _kill_tree(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def _be_starter(fd: int, open_files: int, *, inner_domain: bool) -> NoReturn:
+def _be_starter(fd: int, open_files: int, *, inner_domain: bool, small: bool) -> NoReturn:
     """Be the process that starts commands, in a domain of its own, until the socket closes."""
     code = 1
     try:
@@ -255,7 +270,8 @@ def _be_starter(fd: int, open_files: int, *, inner_domain: bool) -> NoReturn:
         privileges.limit_descriptors(open_files)
         if inner_domain:
             rules = landlock.inner_ruleset()
-            _be_small_starter(rules)
+            if small:
+                _be_small_starter(rules)
             landlock.restrict(rules)
             os.close(rules)
         starter.serve()

@@ -31,7 +31,8 @@ def _start_one(sock: socket.socket) -> bool:
     """Start what one request asks for, as a child of the executor; False at the end.
 
     Forked twice: when the process in between has ended, the executor is the command's parent. Only
-    then the line with its pid is ended, so that the executor need not wait for it.
+    then the line with its pid is ended, so that the executor need not wait for it. Where a fork
+    failed, the line has an exclamation mark and the reason instead.
     """
     data, fds, _, _ = socket.recv_fds(sock, REQUEST_BYTES_MAX, 3)
     if not data:
@@ -39,18 +40,29 @@ def _start_one(sock: socket.socket) -> bool:
     for fd in fds:
         os.set_inheritable(fd, False)  # recv_fds of 3.11 drops MSG_CMSG_CLOEXEC
     output, answer, go = fds
-    between = os.fork()
+    between = _fork(answer)
     if between == 0:
-        child = os.fork()
+        child = _fork(answer)
         if child == 0:
             _become(json.loads(data), output, answer, go)
-        os.write(answer, b"%d" % child)
+        if child > 0:
+            os.write(answer, b"%d" % child)
         os._exit(0)
-    os.waitpid(between, 0)
+    if between > 0:
+        os.waitpid(between, 0)
     os.write(answer, b"\n")
     for fd in fds:
         os.close(fd)
     return True
+
+
+def _fork(answer: int) -> int:
+    """Fork; -1 where that cannot be, and then the answer says why."""
+    try:
+        return os.fork()
+    except OSError as error:  # the limit of processes, most likely
+        os.write(answer, f"!{error.strerror}".encode())
+        return -1
 
 
 def _become(request: dict[str, Any], output: int, answer: int, go: int) -> NoReturn:

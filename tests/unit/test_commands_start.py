@@ -1,0 +1,90 @@
+"""Commands that cannot be started: no process to be had, and a starter that cannot live."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from clew_worker.executor import commands
+from clew_worker.sandbox import landlock
+
+HANDS = """
+import errno, os, socket, sys
+from clew_worker.executor import commands
+from clew_worker.executor.wire import Wire
+
+ours, theirs = socket.socketpair()
+hands = commands.Commands(Wire(ours), "/", inner_domain={inner_domain}, open_files=256)
+
+def run():
+    try:
+        return hands.run(["echo", "ran"], 1, 60.0, 1000).output.strip()
+    except commands.CommandError as error:
+        return str(error)
+
+def count_open():
+    return len(os.listdir("/proc/self/fd"))
+"""
+
+FORK_FAILS = """
+forks, real = 0, os.fork
+
+def fork():
+    global forks
+    forks += 1
+    if forks == {number}:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    return real()
+
+os.fork = fork
+"""
+
+REFUSED = "cannot start the command: Resource temporarily unavailable"
+
+
+def lines_of(script, **values):
+    """What a script prints with hands of its own: they adopt and reap whatever there is."""
+    ran = subprocess.run(
+        [sys.executable, "-c", (HANDS + script).format(**values)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.stderr == ""
+    return ran.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        pytest.param(1, [REFUSED, "ran", "ran"], id="the executor's"),
+        pytest.param(2, [REFUSED, "ran", "ran"], id="the starter's"),
+        pytest.param(3, [REFUSED, REFUSED, "ran"], id="the one in between, then the starter's"),
+    ],
+)
+def test_a_fork_that_fails_is_told_and_the_next_command_runs(number, said):
+    script = FORK_FAILS + "for _ in range(3): print(run())"
+    assert lines_of(script, number=number, inner_domain=False) == said
+
+
+def test_a_command_that_cannot_be_started_leaves_nothing_open():
+    script = FORK_FAILS + "before = count_open(); run(); print(count_open() - before)"
+    assert lines_of(script, number=1, inner_domain=False) == ["0"]
+
+
+def test_where_the_starter_cannot_live_as_a_program_a_fork_does_its_work():
+    if not landlock.abi():
+        pytest.skip("no Landlock here")
+    script = 'sys.executable = "/bin/false"\nfor _ in range(2): print(run())'
+    assert lines_of(script, inner_domain=True) == ["ran", "ran"]
+
+
+@pytest.mark.parametrize("answer", [b"", b"\n", b"12", b"-1\n", b"no number\n"])
+def test_an_answer_that_is_no_pid_is_none(answer):
+    answer_r, answer_w = os.pipe()
+    os.write(answer_w, answer)
+    os.close(answer_w)
+    assert commands._release(answer_r, -1) is None
+    os.close(answer_r)
