@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clew_worker.executor import contents, tree, watches
+from clew_daemon import executor as daemon
+from clew_worker.executor import contents, tree, watches, world
 from clew_worker.executor.world import WorldWatch
 from clew_worker.sandbox import kernel
 
@@ -155,6 +156,47 @@ def test_file_systems_that_others_write_too_are_looked_at_each_time(root, monkey
     watch.close()
 
 
+def test_folders_without_a_watch_are_looked_at_once_for_each_digest(root, monkeypatch, calls):
+    monkeypatch.setattr(watches, "_shared_devices", lambda: {root.stat().st_dev})
+    watch = WorldWatch(str(root), ())
+    watch.digest()
+    assert sorted(calls) == ["", "", "a/", "a/b/", "c/"]  # the first before watching has begun
+    for anew in (True, False):
+        calls.clear()
+        watch.digest(anew=anew)
+        assert sorted(calls) == ["", "a/", "a/b/", "c/"]
+    watch.close()
+
+
+@pytest.mark.parametrize(
+    ("anew", "patience_s"), [(True, daemon.DIGEST_TIMEOUT_S), (False, daemon.ANSWER_MARGIN_S)]
+)
+@pytest.mark.parametrize("case", ["seen in part", "watched from now on", "flooded"])
+def test_all_looks_of_a_digest_end_before_the_daemons_patience(
+    root, monkeypatch, anew, patience_s, case
+):
+    watch = WorldWatch(str(root), ())
+    if case != "watched from now on":
+        watch.digest()
+    budgets_s = []
+    real = tree.Tree._begin
+
+    def begin(self, room, budget_s):
+        budgets_s.append(budget_s)
+        real(self, room, budget_s)
+
+    monkeypatch.setattr(tree.Tree, "_begin", begin)
+    if case == "seen in part":
+        monkeypatch.setattr(tree, "ENTRIES_MAX", 4)
+    if case == "flooded":
+        monkeypatch.setattr(watches, "EVENTS_BYTES_MAX", 0)
+        (root / "a" / "f").write_text("x")
+    watch.digest(anew=anew)
+    assert len(budgets_s) == 2
+    assert sum(budgets_s) <= patience_s - world.LOOK_S  # and some for git, and to answer
+    watch.close()
+
+
 def test_watches_go_with_their_folders(watched, root):
     before = inotify_watches()
     (root / "a" / "b" / "f").unlink()
@@ -181,14 +223,39 @@ def test_a_file_with_two_names_is_looked_at_each_time(watched, root):
     assert watched.digest(anew=False) != before
 
 
-def test_a_written_file_is_read_again_though_its_stat_is_known(watched, root, monkeypatch):
-    rest = contents.Contents._rests
+@pytest.fixture
+def same_stat(monkeypatch):
+    """No stat tells that a file has changed."""
     monkeypatch.setattr(contents.Contents, "_rests", lambda *_: True)
-    monkeypatch.setattr(contents, "_stamp", lambda *_: b"the same for all")
-    before = watched.digest(anew=False)
+    monkeypatch.setattr(contents, "_stamp", lambda dev, ino, *_: b"%d %d" % (dev, ino))
+
+
+@pytest.mark.usefixtures("same_stat")
+def test_a_written_file_is_read_again_though_its_stat_is_known(root):
+    watch = WorldWatch(str(root), ())
+    before = watch.digest()
     (root / "a" / "f").write_text("x")
-    assert watched.digest(anew=False) != before
-    monkeypatch.setattr(contents.Contents, "_rests", rest)
+    assert watch.digest(anew=False) != before
+    watch.close()
+
+
+@pytest.mark.usefixtures("same_stat")
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize("folder", ["", "a", "a/b"])
+@pytest.mark.parametrize("anew", [True, False])
+def test_a_written_file_is_read_again_where_its_folders_times_were_set_too(
+    root, folder, order, anew
+):
+    (root / "f").write_text("f")
+    watch = WorldWatch(str(root), ())
+    before = watch.digest()
+    if order == "before":
+        os.utime(root / folder, (1, 1))
+    (root / folder / "f").write_text("x")
+    if order == "after":
+        os.utime(root / folder, (1, 1))
+    assert watch.digest(anew=anew) != before
+    watch.close()
 
 
 @pytest.mark.parametrize(

@@ -75,23 +75,28 @@ class Tree:
         """Another folder stands there now."""
         return _identity(self._path) != self.root.identity
 
-    def walk(self, budget_s: float) -> None:
-        """Look at everything, or as much as can be seen in `budget_s`."""
+    def walk(self, budget_s: float) -> list[Folder]:
+        """Look at everything, or as much as can be seen in `budget_s`.
+
+        Gives the folders that were listed before watching had begun.
+        """
         if self.replaced:
             self._release(self.root)
             self.root = Folder(None, "", "", _identity(self._path))
             self._stale.add(self.root)
         self._begin(ENTRIES_MAX, budget_s)
-        self._walk([self.root], deep=True)
+        return self._walk([self.root], deep=True)
 
     def look(self, touched: Touched, again: Iterable[Folder], budget_s: float) -> None:
         """Look at the names that were touched, and at whole folders `again`."""
         self._begin(2 * ENTRIES_MAX, budget_s)  # what is known may be seen again, and as much new
         whole = {folder for folder, names in touched.items() if "" in names}.union(again)
-        for folder, names in touched.items():
-            if folder not in whole and not folder.gone:
+        # What is below comes first: with a folder that is made anew, its names would be lost.
+        for folder in sorted(touched, key=lambda one: len(one.path), reverse=True):
+            names = {name: mask for name, mask in touched[folder].items() if name}
+            if names and not folder.gone:
                 self._walk(self._update(folder, names), deep=True)
-        for folder in whole:
+        for folder in whole:  # listed by their stat, so written names before that
             if not folder.gone:
                 self._walk([folder], deep=False)
         self.partial = self.partial or self.entries > ENTRIES_MAX
@@ -127,9 +132,13 @@ class Tree:
         self._until = time.monotonic() + budget_s
         self.partial = False
 
-    def _walk(self, folders: list[Folder], *, deep: bool) -> None:
-        """List folders, and those in them that are new, or all if `deep`; without recursion."""
+    def _walk(self, folders: list[Folder], *, deep: bool) -> list[Folder]:
+        """List folders, and those in them that are new, or all if `deep`; without recursion.
+
+        Gives those that were listed before watching had begun.
+        """
         left = folders[::-1]
+        early = []
         while left:
             folder = left.pop()
             if self._room <= 0 or time.monotonic() > self._until:
@@ -138,11 +147,14 @@ class Tree:
             else:
                 before = folder.below
                 self._list(folder)
-                if self.entries >= WATCHED_FROM and not self._watches.on:
-                    self._watches.start()
+                if not self._watches.on:
+                    early.append(folder)
+                    if self.entries >= WATCHED_FROM:
+                        self._watches.start()
                 below = folder.below
                 new = (below[n] for n in reversed(below) if deep or before.get(n) is not below[n])
                 left.extend(new)
+        return early
 
     def _list(self, folder: Folder) -> None:
         """Look at all that is in a folder; one that cannot be opened is empty."""

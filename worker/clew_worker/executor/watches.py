@@ -30,7 +30,10 @@ _MASK = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _
 WRITTEN = _MODIFY | _CLOSE_WRITE
 _EVENT = struct.Struct("iIII")
 
-_SHARED = ("nfs", "cifs", "smb", "9p", "fuse", "virtiofs", "ceph", "afs", "lustre", "gfs2", "ocfs2")
+_SHARED = (
+    *("nfs", "cifs", "smb", "9p", "fuse", "virtiofs", "vboxsf", "prl_fs", "ceph", "afs", "coda"),
+    *("lustre", "gfs2", "gpfs", "ocfs2", "beegfs", "orangefs"),
+)
 """File systems whose changes may be made elsewhere, where this kernel does not hear of them."""
 
 Touched = dict["Folder", dict[str, int]]

@@ -19,9 +19,10 @@ from .ignored import Ignored
 from .tree import Tree
 from .watches import Touched, Watches
 
-LOOK_S = 20.0
+LOOK_S = 10.0
 LOOK_ANEW_S = 90.0
-"""So long may a digest take; what is not seen by then is left out, and the world is `partial`."""
+"""So long may one look at the touched or at all take; what is not seen by then is left out, and the
+world is `partial`. A digest is two looks at most, and the daemon waits for an answer so much longer."""
 
 _FORGOTTEN_MAX = 10_000  # contents of files that are gone, before they are swept out
 
@@ -50,7 +51,7 @@ class WorldWatch:
         self._contents.begin(budget_s / 2)
         touched = self._touched()
         if touched is not None:
-            self._tree.look(touched, self._watches.blind, budget_s)
+            self._tree.look(touched, () if anew else self._watches.blind, LOOK_S)
         if anew or touched is None or self._tree.partial:
             self._walk(budget_s)
         whole = self._tree.settle() + self._git.digest()
@@ -84,10 +85,10 @@ class WorldWatch:
         cluttered, watching = self._is_cluttered, self._watches.on
         if cluttered:
             self._contents.begin_sweep()
-        self._tree.walk(budget_s)
+        early = self._tree.walk(budget_s)
         began = self._watches.on and not watching
         if began and not self._tree.partial:  # what was listed before is not watched yet
-            self._tree.look({}, self._watches.blind, budget_s)
+            self._tree.look({}, early, LOOK_S)
         if cluttered:
             self._contents.end_sweep()
         self._walked = True
