@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_shared.prompt_transcript import plain_args, shortened
 from clew_shared.protocol import LINE_BYTES_MAX
+from clew_shared.redact import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,6 +35,12 @@ def fitted(said: dict[str, Any]) -> dict[str, Any]:
 def fitted_state(said: dict[str, Any]) -> dict[str, Any]:
     """Give an answer that holds a state, shortened step by step until it fits a line."""
     return _shortened(said, (_arguments, _old_actions, _names))
+
+
+def published_state(state: dict[str, Any]) -> dict[str, Any]:
+    """Give what `state.json` holds: without keys (a goal file is kept as it came), and no larger than a line."""
+    shown: dict[str, Any] = fitted_state({"state": redacted(state)})["state"]
+    return shown
 
 
 def _shortened(said: dict[str, Any], steps: Iterable[_Step]) -> dict[str, Any]:

@@ -17,19 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clew_daemon.fitting import fitted_state
+from clew_daemon.fitting import published_state
 from clew_daemon.store import history_lines, text
 from clew_shared import events as ev
 from clew_shared.contextdir import ContextDir
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
 from clew_shared.publish import HistoryFold, history_view, state_view
-from clew_shared.redact import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clew_daemon.book import Book
-    from clew_shared.core import Recorded
+    from clew_shared.core import Core, Recorded
 
 log = structlog.get_logger()
 
@@ -98,7 +97,7 @@ class Publisher:
         state = self._book.cores[goal].state
         kept.last = state.settled and records[-1].seq == state.seq
         if kept.fold:
-            _digest(kept, after=0)
+            _digest(kept)
         elif len(kept.backlog) > BACKLOG_MAX:
             kept.backlog.clear()
             kept.missed = kept.again = True
@@ -199,18 +198,38 @@ class Publisher:
         loop = asyncio.get_running_loop()
         kept.lines.clear()
         fold, kept.missed = HistoryFold(), False
-        if self._book.cores[goal].state.actions_total > LINES_AT_ONCE:  # the rest will take a while
+        core, lines = self._book.cores[goal], self._read(goal, fold)
+        long = core.state.actions_total + core.state.blocked_total > LINES_AT_ONCE
+        pool = self._builders if long else self._pool
+        if long:
             await loop.run_in_executor(self._pool, _update, kept.folder, state, [], None)
-        lines = self._read(goal, fold)
-        await loop.run_in_executor(self._builders, _build, kept.folder, state, lines, fold)
+            building = loop.run_in_executor(pool, _build, kept.folder, None, lines, fold)
+            await self._show_meanwhile(kept, core, building)
+            kept.again = kept.hurry = True  # the state is written afresh, after its history
+        else:
+            await loop.run_in_executor(pool, _build, kept.folder, state, lines, fold)
         while kept.missed:
             kept.missed = False
             lines = self._read(goal, fold)
-            if not await loop.run_in_executor(self._builders, _go_on, kept.folder, lines, fold):
+            if not await loop.run_in_executor(pool, _go_on, kept.folder, lines, fold):
                 kept.again = True
                 return
         kept.fold = fold
-        _digest(kept, after=fold.seq)
+        _digest(kept)
+
+    async def _show_meanwhile(
+        self, kept: _Goal, core: Core, building: asyncio.Future[None]
+    ) -> None:
+        """Wait until a long history is built, and write the state meanwhile at what is always written."""
+        loop = asyncio.get_running_loop()
+        try:
+            while not building.done():
+                await asyncio.wait([building], timeout=EVERY_S)
+                if kept.hurry and not building.done():
+                    kept.hurry, state = False, state_view(core.state)
+                    await loop.run_in_executor(self._pool, _update, kept.folder, state, [], None)
+        finally:
+            await building  # else the next try would begin beside it
 
     def _read(self, goal: str, fold: HistoryFold) -> Iterator[dict[str, Any]]:
         """Read lines with rests between as long as the work: this thread keeps the one that judges from running."""
@@ -223,9 +242,12 @@ class Publisher:
 
 
 def _build(
-    folder: ContextDir, state: dict[str, Any], lines: Iterator[dict[str, Any]], fold: HistoryFold
+    folder: ContextDir,
+    state: dict[str, Any] | None,
+    lines: Iterator[dict[str, Any]],
+    fold: HistoryFold,
 ) -> None:
-    folder.rebuild(_published(state), lines, fold.loops)
+    folder.rebuild(state and published_state(state), lines, fold.loops)
 
 
 def _go_on(folder: ContextDir, lines: Iterator[dict[str, Any]], fold: HistoryFold) -> bool:
@@ -242,7 +264,7 @@ def _update(
     lines: list[dict[str, Any]],
     loops: list[dict[str, Any]] | None,
 ) -> bool:
-    return folder.update(_published(state), lines, loops)
+    return folder.update(published_state(state), lines, loops)
 
 
 def _timed_update(
@@ -256,23 +278,17 @@ def _timed_update(
     return _update(folder, state, lines, loops), time.monotonic() - began
 
 
-def _published(state: dict[str, Any]) -> dict[str, Any]:
-    """Give the state without keys (a goal file is kept as it came), shortened as what agents are told."""
-    shown: dict[str, Any] = fitted_state({"state": redacted(state)})["state"]
-    return shown
-
-
 def _may_pass(error: OSError | LedgerError) -> bool:
     if isinstance(error, LedgerError):
         return not isinstance(error, LedgerCorrupt | LedgerFailed)
     return error.errno in PASSING
 
 
-def _digest(kept: _Goal, after: int) -> None:
-    """Turn recorded events into lines that wait to be written."""
+def _digest(kept: _Goal) -> None:
+    """Turn recorded events into lines that wait to be written; a rebuild may have read some before they were told."""
     assert kept.fold is not None  # noqa: S101 - callers have looked
     for record in kept.backlog:
-        if record.seq <= after:
+        if record.seq <= kept.fold.seq:
             continue
         ended = kept.fold.take(record.seq, record.event)
         kept.loops = kept.loops or isinstance(record.event, ev.LoopDetected)

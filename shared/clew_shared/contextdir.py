@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import stat
+import threading
 from typing import TYPE_CHECKING, Any, Self
 
 from clew_shared.removal import remove_tree
@@ -30,13 +31,17 @@ class ContextDir:
         self._history_bytes = -1  # what history.jsonl must have; -1: not written yet
 
     def rebuild(
-        self, state: dict[str, Any], lines: Iterable[dict[str, Any]], loops: list[Any]
+        self, state: dict[str, Any] | None, lines: Iterable[dict[str, Any]], loops: list[Any]
     ) -> None:
-        """Write all three files anew, from the ledger; `loops` may be filled while `lines` are drawn."""
+        """Write all three files anew, from the ledger; `loops` may be filled while `lines` are drawn.
+
+        Without `state` that file is left for `update`, which another thread may call meanwhile for it alone.
+        """
         with _folder(self._workspace) as folder:
             self._history_bytes = _replace(folder, HISTORY, map(_json, lines))
             _replace(folder, LOOPS, [_json(loops)])
-            _replace(folder, STATE, [_json(state)])
+            if state is not None:
+                _replace(folder, STATE, [_json(state)])
 
     def update(
         self, state: dict[str, Any] | None, lines: list[dict[str, Any]], loops: list[Any] | None
@@ -100,7 +105,7 @@ class _Fd(int):
 
 def _replace(folder: int, name: str, parts: Iterable[bytes]) -> int:
     """Put a file in place of whatever has the name, at once or not at all; gives its bytes."""
-    temporary = f".{name}.{os.getpid()}.tmp"
+    temporary = f".{name}.{os.getpid()}.{threading.get_native_id()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=folder)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -10,11 +11,20 @@ from clew_daemon import publisher as publisher_module
 from clew_daemon.book import Book
 from clew_daemon.publisher import Publisher
 from clew_shared import events as ev
+from clew_shared.contextdir import ContextDir
 from clew_shared.core import Report
 from clew_shared.ledger import Ledger
 from clew_shared.settings import Settings
 
 AT = 1_790_000_000.0
+
+
+async def begin(book, goal, workspace):
+    spec = ev.Spec(description="Do", workspace=str(workspace))
+    await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, identity=(goal,)), b"file")
+    with book.entering(book.cores[goal]) as _:
+        book.cores[goal].emit(ev.GoalStarted(at=AT))
+        book.cores[goal].start(AT)
 
 
 @pytest.fixture
@@ -23,12 +33,8 @@ async def book(tmp_path):
     book = Book(ledger, Settings())
     book.listeners.clear()
     (tmp_path / "work").mkdir()
-    spec = ev.Spec(description="Do", workspace=str(tmp_path / "work"))
-    await book.accept(ev.GoalAccepted(at=AT, goal_id="a", spec=spec), b"file")
+    await begin(book, "a", tmp_path / "work")
     book.adopt(Settings(limits={"max_actions": 10**6}))
-    with book.entering(book.cores["a"]) as _:
-        book.cores["a"].emit(ev.GoalStarted(at=AT))
-        book.cores["a"].start(AT)
     yield book
     await ledger.close(10)
 
@@ -60,19 +66,70 @@ def actions(tmp_path):
     ]
 
 
-async def test_what_is_recorded_while_a_long_history_is_built_stands_there_once(
-    tmp_path, book, publisher, monkeypatch
-):
+def state_seq(tmp_path):
+    return json.loads(published(tmp_path, "state.json"))["seq"]
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Hold up the rebuilding of long histories: (it has begun, let it go on)."""
     begun, go = threading.Event(), threading.Event()
     build = publisher_module._build
 
     def slow(folder, state, lines, fold):
         found = list(lines)
-        begun.set()
-        go.wait(60)
+        if len(found) > publisher_module.LINES_AT_ONCE:
+            begun.set()
+            go.wait(60)
         build(folder, state, found, fold)
 
     monkeypatch.setattr(publisher_module, "_build", slow)
+    yield begun, go
+    go.set()
+
+
+async def test_what_a_rebuild_has_read_before_it_was_told_of_stands_there_once(
+    tmp_path, book, publisher
+):
+    told = []
+    book.listeners[:] = [lambda goal, records: told.append((goal, records))]
+    await act(book, 5)
+    publisher.open("a")
+    await publisher.settle("a")
+    for goal, records in told:
+        publisher.take(goal, records)
+    book.listeners[:] = [publisher.take]
+    await act(book, 5, first=5)
+    await publisher.settle("a")
+    assert actions(tmp_path) == list(range(10))
+
+
+async def test_a_long_rebuild_holds_up_neither_short_goals_nor_its_own_state(
+    tmp_path, book, publisher, held
+):
+    begun, go = held
+    await act(book, 300)
+    publisher.open("a")
+    await asyncio.to_thread(begun.wait, 60)
+    (tmp_path / "short").mkdir()
+    await begin(book, "b", tmp_path / "short")
+    publisher.open("b")
+    async with asyncio.timeout(60):
+        await publisher.settle("b")
+        with book.entering(book.cores["a"]):
+            book.cores["a"].complete_subtask(AT, success=True, failure="")
+        while state_seq(tmp_path) != book.cores["a"].state.seq:  # noqa: ASYNC110 - a file
+            await asyncio.sleep(0.01)
+    assert not (tmp_path / "work" / ".agent_context" / "history.jsonl").exists()
+    go.set()
+    await publisher.settle("a")
+    assert actions(tmp_path) == list(range(300))
+
+
+async def test_what_is_recorded_while_a_long_history_is_built_stands_there_once(
+    tmp_path, book, publisher, monkeypatch, held
+):
+    begun, go = held
     monkeypatch.setattr(publisher_module, "BACKLOG_MAX", 20)
     await act(book, 300)
     publisher.open("a")
@@ -107,3 +164,17 @@ async def test_a_state_names_the_signatures_that_were_used_last(tmp_path, book, 
     assert len(counts) == 1_000
     assert 'edit::{"n":1199,"text":"x"}' in counts
     assert 'edit::{"n":199,"text":"x"}' not in counts
+
+
+def test_two_threads_may_write_one_folder_at_once(tmp_path):
+    slow, other = ContextDir(str(tmp_path)), ContextDir(str(tmp_path))
+
+    def lines():
+        yield {"n": 1}
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(other.rebuild, {}, [{"n": 2}], []).result()
+
+    slow.rebuild({}, lines(), [])
+    folder = tmp_path / ".agent_context"
+    assert (folder / "history.jsonl").read_text() == '{"n":1}\n'
+    assert len(list(folder.iterdir())) == 3

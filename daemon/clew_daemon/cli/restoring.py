@@ -119,11 +119,11 @@ def _free(path: Path) -> Path:
 
 def republish(ledger: Path) -> None:
     """Write `.agent_context/` anew where it is, so that nothing there tells of what was not restored."""
+    from clew_daemon.fitting import published_state
     from clew_daemon.store import history_lines, load_states
     from clew_shared.contextdir import FOLDER, ContextDir
     from clew_shared.ledger import Reader
     from clew_shared.publish import HistoryFold, state_view
-    from clew_shared.redact import redacted
 
     with Reader.open(ledger) as reader:
         latest: dict[str, State] = {}
@@ -133,5 +133,6 @@ def republish(ledger: Path) -> None:
             if Path(workspace, FOLDER).is_dir():
                 fold = HistoryFold()
                 lines = history_lines(reader, state.goal_id, fold)
+                shown = published_state(state_view(state))
                 with suppress(OSError):
-                    ContextDir(workspace).rebuild(redacted(state_view(state)), lines, fold.loops)
+                    ContextDir(workspace).rebuild(shown, lines, fold.loops)
