@@ -17,13 +17,12 @@ EVERY = 500
 """Deeds between two looks at what has become too much: a look costs about as much as one of them."""
 
 KEPT = 4_000
-"""Of what is counted in a scope (signatures, worlds, outcomes, what came of an action in a world), each."""
+"""Of what is counted in a scope (signatures, worlds, outcomes, what came of an action in a world), each; and of
+the subtasks' last actions, all together."""
 
 OUTCOMES_KEPT = 50
-"""Outcomes of one action in one world: a poll whose output moves has another one each time."""
-
-WORKED_ON_KEPT = 50
-"""Subtasks that were worked on last, and keep their last actions; the others keep their number only."""
+"""Outcomes of one action in one world at the least, where there are too many of all together: a poll whose output
+moves has another one each time."""
 
 
 def count(counts: dict[str, int], key: str) -> None:
@@ -40,7 +39,7 @@ def let_go(state: State) -> None:
     for outcomes in state.changes.values():
         for outcome in [o for o, c in outcomes.items() if c.novelty != state.novelty]:
             del outcomes[outcome]  # it says nothing since another action has changed something
-        _keep_last(outcomes, KEPT // len(state.changes))
+    _keep_shares(list(state.changes.values()), least=1)
     _actions([s for task in state.goal.tasks for s in task.subtasks if s.actions])
 
 
@@ -60,8 +59,7 @@ def _of_scope(scope: Scope) -> None:
 
 def _tallies(scope: Scope) -> None:
     tallies = [tally for worlds in scope.tallies.values() for tally in worlds.values()]
-    for tally in tallies:
-        _keep_last(tally.counts, OUTCOMES_KEPT)
+    _keep_shares([tally.counts for tally in tallies], least=OUTCOMES_KEPT)
     seqs = sorted(tally.seq for tally in tallies)
     if len(seqs) <= KEPT:
         return
@@ -74,9 +72,20 @@ def _tallies(scope: Scope) -> None:
 
 
 def _actions(subtasks: list[Subtask]) -> None:
-    subtasks.sort(key=lambda subtask: subtask.actions[-1].seq)
-    for subtask in subtasks[:-WORKED_ON_KEPT]:
+    """Leave subtasks that were worked on longest ago only the number of their actions."""
+    held = sum(len(subtask.actions) for subtask in subtasks)
+    for subtask in sorted(subtasks, key=lambda subtask: subtask.actions[-1].seq):
+        if held <= KEPT:
+            return
+        held -= len(subtask.actions)
         subtask.actions.clear()
+
+
+def _keep_shares(kept: list[dict[str, Any]], least: int) -> None:
+    """Leave each its share where all together have too much."""
+    if sum(map(len, kept)) > KEPT:
+        for one in kept:
+            _keep_last(one, max(least, KEPT // len(kept)))
 
 
 def _keep_last(kept: dict[str, Any], most: int = KEPT) -> None:

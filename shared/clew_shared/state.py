@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from clew_shared.events import Prompt, Spec
 from clew_shared.model import Action, Cost, Goal, GoalStatus, Subtask, Task
 
-STATE_VERSION = 4
+STATE_VERSION = 5
 """Snapshots of another version are not read; the ledger is replayed instead."""
 
 STEPS_KEPT = 16
@@ -295,13 +295,8 @@ def load(body: bytes) -> State:
     return _states().validate_json(body)
 
 
-def pack(state: State) -> bytes:
-    """Write a state as a snapshot keeps it: `dump`, compressed to about a tenth."""
-    return packed(dump(state))
-
-
 def packed(dumped: bytes) -> bytes:
-    """Compress what `dump` gave; in a thread of its own it holds nobody up."""
+    """Compress what `dump` gave to about a tenth, as a snapshot keeps it; in a thread it holds nobody up."""
     return zlib.compress(dumped, 1)
 
 

@@ -5,9 +5,10 @@ import pytest
 from clew_shared import events as ev
 from clew_shared.core import Core, Report
 from clew_shared.fold import apply, fold
-from clew_shared.forgetting import EVERY, KEPT, WORKED_ON_KEPT
+from clew_shared.forgetting import EVERY, KEPT
+from clew_shared.model import ACTIONS_KEPT
 from clew_shared.settings import Settings
-from clew_shared.state import State, as_dict, dump, load
+from clew_shared.state import State, dump, load
 
 AT = 1_790_000_000.0
 
@@ -77,12 +78,35 @@ def test_a_snapshot_goes_on_as_the_whole_record_does():
         assert dump(state) == dump(whole)
 
 
-def test_a_poll_whose_output_always_moves_leaves_few_outcomes():
+def poll(core, times, name="date"):
+    for n in range(times):
+        core.record("run_cmd", {"cmd": name}, Report("success", f"{n}x", False, "w"), AT)
+
+
+def outcomes_of(core):
+    tallies = core.state.scope.tallies.values()
+    return [len(tally.counts) for worlds in tallies for tally in worlds.values()]
+
+
+def test_polls_whose_output_always_moves_leave_no_more_outcomes_than_are_kept():
     core = begun()
-    for n in range(2 * EVERY):
-        core.record("run_cmd", {"cmd": "date"}, Report("success", f"{n}x", False, "w"), AT)
-    (worlds,) = core.state.scope.tallies.values()
-    assert all(len(tally.counts) < 1.2 * EVERY for tally in worlds.values())
+    for name in ("a", "b", "c"):
+        poll(core, KEPT // 2, name)
+    assert sum(outcomes_of(core)) < KEPT + EVERY
+
+
+def test_no_outcome_is_forgotten_within_what_a_goal_may_do_by_default():
+    core = begun()
+    poll(core, 1_000)
+    assert outcomes_of(core) == [1_000]
+
+
+def test_no_claim_that_says_something_is_forgotten_within_what_a_goal_may_do_by_default():
+    core = begun()
+    for n in range(1_000):
+        claimed = Report("success", f"{n}x", changed=True)
+        core.record("tool", {"n": min(n, 500)}, claimed, AT)
+    assert len(next(reversed(core.state.changes.values()))) == 500
 
 
 def test_claims_that_say_nothing_any_more_are_forgotten():
@@ -96,14 +120,23 @@ def test_claims_that_say_nothing_any_more_are_forgotten():
     assert sum(map(len, core.state.changes.values())) < before + EVERY
 
 
-def test_only_the_subtasks_that_were_worked_on_last_keep_their_actions():
-    core = begun(2 * WORKED_ON_KEPT)
-    for n in range(2 * WORKED_ON_KEPT):
-        for m in range(EVERY // WORKED_ON_KEPT):
+def worked_through(subtasks, actions):
+    core = begun(subtasks)
+    for n in range(subtasks):
+        for m in range(actions):
             edit(core, n * 100 + m)
         core.complete_subtask(AT, success=True, failure="")
         core.advance(AT)
-    subtasks = core.state.goal.tasks[0].subtasks
-    assert sum(1 for s in subtasks if s.actions) <= WORKED_ON_KEPT + 1
-    assert all(s.actions_total == EVERY // WORKED_ON_KEPT for s in subtasks)
-    assert as_dict(core.state)["goal"]["tasks"][0]["subtasks"][-1]["actions"]
+    return core.state.goal.tasks[0].subtasks
+
+
+def test_within_what_a_goal_may_do_by_default_every_subtask_keeps_its_last_actions():
+    assert [len(s.actions) for s in worked_through(100, 10)] == [10] * 100
+
+
+def test_of_very_many_subtasks_those_that_were_worked_on_last_keep_their_actions():
+    subtasks = worked_through(KEPT // ACTIONS_KEPT + 60, ACTIONS_KEPT)
+    assert sum(len(s.actions) for s in subtasks) < KEPT + EVERY
+    assert not subtasks[0].actions
+    assert all(s.actions_total == ACTIONS_KEPT for s in subtasks)
+    assert len(subtasks[-1].actions) == ACTIONS_KEPT

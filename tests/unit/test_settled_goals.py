@@ -13,7 +13,7 @@ from clew_shared.ledger import Ledger, verify
 from clew_shared.model import Goal
 from clew_shared.publish import status_view
 from clew_shared.settings import Settings
-from clew_shared.state import STATE_VERSION, State, dump, outline, pack, unpack
+from clew_shared.state import STATE_VERSION, State, dump, outline, packed, unpack
 
 AT = 1_790_000_000.0
 
@@ -156,6 +156,6 @@ def test_an_outline_of_a_completed_goal_is_still_complete():
 
 
 def test_a_snapshot_that_is_none_is_a_value_error():
-    assert dump(unpack(pack(State(goal_id="a")))) == dump(State(goal_id="a"))
+    assert dump(unpack(packed(dump(State(goal_id="a"))))) == dump(State(goal_id="a"))
     with pytest.raises(ValueError, match=r".+"):
         unpack(b'{"goal_id": "a"}')
