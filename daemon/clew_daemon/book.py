@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon import eventlog
-from clew_daemon.store import SNAPSHOT_EVERY, in_order, load_outlined, load_state
+from clew_daemon.store import SNAPSHOT_EVERY, in_order, load_outlined, load_state, replayed
 from clew_shared import events as ev
 from clew_shared.core import Core, Recorded
 from clew_shared.ledger import Entry, Ledger
@@ -47,12 +47,13 @@ class Book:
         )  # one after the other: an older one never replaces a newer one
         over = load_outlined(ledger)
         self.outlined = {s.goal_id for s in over}  # of settled goals only the outline is in memory
-        rest = [load_state(ledger, goal) for goal in ledger.without_outline(STATE_VERSION)]
+        rest = [replayed(ledger, goal) for goal in ledger.without_outline(STATE_VERSION)]
         self.cores: dict[str, Core] = {
-            goal: self._core(state) for goal, state in in_order([*over, *rest]).items()
+            goal: self._core(state)
+            for goal, state in in_order([*over, *(s for s, _ in rest)]).items()
         }
         self._since_snapshot = {  # what was replayed counts, or daemons that die early would never keep one
-            goal: core.state.seq - self._snapshots.get(goal, 0) for goal, core in self.cores.items()
+            state.goal_id: events for state, events in rest
         }
         self.gone = set(ledger.purged())
         self.identities = {  # of accepted drops, and what goal each is

@@ -14,7 +14,7 @@ from clew_shared.publish import HistoryFold, history_view
 from clew_shared.state import STATE_VERSION, State, outline, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from clew_shared.ledger import Row
 
@@ -47,18 +47,23 @@ class Readable(Protocol):
 
 def load_state(ledger: Readable, goal: str) -> State:
     """Give a goal's state as of its last recorded event."""
+    return replayed(ledger, goal)[0]
+
+
+def replayed(ledger: Readable, goal: str) -> tuple[State, int]:
+    """Give a goal's state as of its last recorded event, and how many events it took after the snapshot."""
     found = ledger.latest_snapshot(goal, STATE_VERSION)
     state, after = (unpack(found[1]), found[0]) if found else (State(goal_id=goal), 0)
+    events = 0
     for row in ledger.read(goal, after):
         apply(state, ev.decode(row.body), row.seq)
-    return state
+        events += 1
+    return state, events
 
 
-def load_states(
-    ledger: Readable, kept: Callable[[State], State] = lambda state: state
-) -> dict[str, State]:
-    """Give what is `kept` of the states of all goals, in the order of their acceptance."""
-    return in_order(kept(load_state(ledger, goal)) for goal in ledger.goals())
+def load_states(ledger: Readable) -> dict[str, State]:
+    """Give the states of all goals, in the order of their acceptance."""
+    return in_order(load_state(ledger, goal) for goal in ledger.goals())
 
 
 def load_outlined(ledger: Readable, before: int = SEQ_MAX, limit: int = -1) -> list[State]:
@@ -70,13 +75,13 @@ def load_outlined(ledger: Readable, before: int = SEQ_MAX, limit: int = -1) -> l
 def load_listed(ledger: Readable, limit: int | None, before: int | None) -> dict[str, State]:
     """Give what a list of goals is made of: the outlines that it needs, and all goals that have none."""
     most = -1 if limit is None else limit + 1
+    rest = ledger.without_outline(STATE_VERSION)  # first: one that ends meanwhile is in both
     over = load_outlined(ledger, SEQ_MAX if before is None else before, most)
-    rest = [load_state(ledger, goal) for goal in ledger.without_outline(STATE_VERSION)]
-    return in_order([*over, *rest])
+    return in_order([*over, *(load_state(ledger, goal) for goal in rest)])
 
 
 def in_order(states: Iterable[State]) -> dict[str, State]:
-    """Put states in the order of their goals' acceptance."""
+    """Put states in the order of their goals' acceptance; of a goal's two the later given."""
     return {s.goal_id: s for s in sorted(states, key=lambda s: s.accepted_seq)}
 
 

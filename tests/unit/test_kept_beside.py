@@ -6,9 +6,10 @@ import pytest
 
 from clew_daemon import playbook as playbook_module
 from clew_daemon.book import Book
+from clew_daemon.cli import replay
 from clew_daemon.cli.replay import checked
 from clew_daemon.playbook import Playbook
-from clew_daemon.store import SNAPSHOT_EVERY, load_state
+from clew_daemon.store import SNAPSHOT_EVERY, load_listed, load_state
 from clew_shared import events as ev
 from clew_shared.ledger import Ledger, verify
 from clew_shared.settings import Settings
@@ -134,6 +135,47 @@ async def test_an_outline_that_was_changed_or_is_not_of_its_events_is_a_fault(le
     assert checked(ledger.path)["ok"]
     corrupted(ledger, "UPDATE outlines SET state = x'00' WHERE goal = ?", "a")
     assert "its outline was changed" in checked(ledger.path)["fault"]["message"]
+
+
+async def test_a_goal_that_goes_on_or_is_let_go_while_it_is_verified_is_no_fault(ledger):
+    book = opened(ledger)
+    core = await over(book)
+    ((_, outlined),) = ledger.outlines(STATE_VERSION)
+    assert replay._goal_fault(ledger, "a", outlined) is None
+    await book.whole("a")
+    await book.emit(core, ev.GoalRequeued(at=AT, by="retry", reopen=True))
+    assert replay._goal_fault(ledger, "a", outlined) is None
+    await book.forget("a")
+    assert replay._goal_fault(ledger, "a", outlined) is None
+
+
+async def test_a_list_has_a_goal_that_ends_while_it_is_read(ledger, monkeypatch):
+    book = opened(ledger)
+    await over(book, "a")
+    both = load_listed(ledger, None, None)
+    monkeypatch.setattr(ledger, "without_outline", lambda _: ["a"])
+    assert list(load_listed(ledger, None, None)) == list(both) == ["a"]
+
+
+async def test_events_of_other_goals_hurry_no_snapshot(ledger):
+    book = opened(ledger)
+    for goal in ("a", "b"):
+        spec = ev.Spec(description="Do", workspace=f"/w/{goal}")
+        await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, identity=(goal,)), b"f")
+    for goal, times in (("a", SNAPSHOT_EVERY - 10), ("b", 20)):
+        with book.entering(book.cores[goal]):
+            for _ in range(times):
+                book.cores[goal].emit(ev.FeedbackGiven(at=AT, text="on"))
+        await book.commit(book.cores[goal])
+    book = opened(ledger)
+    for goal in ("a", "b"):
+        await book.emit(book.cores[goal], ev.FeedbackGiven(at=AT, text="on"))
+    await settled(book)
+    assert ledger.latest_snapshot("b", STATE_VERSION) is None
+    for _ in range(10):
+        await book.emit(book.cores["a"], ev.FeedbackGiven(at=AT, text="on"))
+    await settled(book)
+    assert ledger.latest_snapshot("a", STATE_VERSION)
 
 
 async def test_a_ledger_of_the_version_before_is_read_without_outlines(tmp_path, ledger):

@@ -158,7 +158,9 @@ class Reading:
         if not self._rows(schema.HAS_OUTLINES):
             return []
         rows = self._rows(schema.OUTLINES, version, before, limit)
-        return [(goal, self._unsealed(goal, seq, version, kept)) for goal, seq, kept in rows]
+        return [
+            (goal, self._unsealed("outline", goal, seq, version, kept)) for goal, seq, kept in rows
+        ]
 
     def without_outline(self, version: int) -> list[str]:
         """List the goals that have no outline of their last event, sorted."""
@@ -175,13 +177,13 @@ class Reading:
         if not rows:
             return None
         seq, sealed = rows[0]
-        return seq, self._unsealed(goal, seq, version, sealed)
+        return seq, self._unsealed("snapshot", goal, seq, version, sealed)
 
-    def _unsealed(self, goal: str, seq: int, version: int, sealed: bytes) -> bytes:
-        with self._decoding(f"the snapshot of {goal}"):
+    def _unsealed(self, what: str, goal: str, seq: int, version: int, sealed: bytes) -> bytes:
+        with self._decoding(f"the {what} of {goal}"):
             state = unsealed(goal, seq, version, sealed)
         if state is None:
-            raise corrupt(self.path, f"damaged: the snapshot of {goal} (event {seq}) was changed")
+            raise corrupt(self.path, f"damaged: the {what} of {goal} (event {seq}) was changed")
         return state
 
     def output(self, seq: int) -> bytes | None:
