@@ -279,9 +279,11 @@ class App:
             waits = schedule.waits_for(state, states, running, now)
             detail = goal_detail(state)
             return {"daemon": self._view(), "goal": detail | ({"reason": waits} if waits else {})}
-        before = states.get(str(params.get("before")))
-        limit = params.get("limit")
-        shown, more = listed(states.values(), limit, before.accepted_seq if before else None)
+        before, limit = params.get("before"), params.get("limit")
+        if limit is not None and (type(limit) is not int or limit < 0):
+            raise ControlError(f"`limit` is {limit!r}; it is a number of goals, or null for all")
+        last = None if before is None else self._people.find({"goal": before}).state.accepted_seq
+        shown, more = listed(states.values(), limit, last)
         goals = [status_view(state) for state in shown]
         for view, state in zip(goals, shown, strict=True):
             view["reason"] = schedule.waits_for(state, states, running, now) or view["reason"]

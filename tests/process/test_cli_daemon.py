@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from clew_daemon.cli.client import Refused, call
 from clew_daemon.store import load_state
 from clew_shared.ledger import Reader
 
@@ -105,6 +106,15 @@ def test_submit_wait_follows_a_goal_to_its_end(clew):
         "success"
     ]
     assert json.loads(clew("verify", "--json"))["ok"]
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [({"before": "nope"}, "no goal 'nope'"), ({"limit": "x"}, "a number of goals")],
+)
+def test_a_page_of_goals_that_is_none_is_refused_with_a_word(clew, params, told):
+    with pytest.raises(Refused, match=told):
+        call(clew.home / "run" / "control.sock", "status", **params)
 
 
 def test_submit_wait_of_a_goal_that_is_not_reached_exits_one_and_says_why(clew):

@@ -284,6 +284,39 @@ def test_context_is_cut_to_the_size_asked_for(clew, home):
     assert view["chars"] == len(view["context"]) <= 300
 
 
+def test_the_page_before_begins_at_the_first_goal_that_is_over(clew, tmp_path):
+    async def two_over() -> list[str]:
+        await record(tmp_path)
+        ledger = Ledger.open(tmp_path / "state" / "ledger.db")
+        book = Book(ledger, Settings())
+        for n in range(2):
+            spec = ev.Spec(description=f"Over {n}")
+            goal = ev.GoalAccepted(at=AT + n, goal_id=f"over-{n}", spec=spec, identity=(str(n),))
+            await book.accept(goal, b"goal")
+            await book.emit(book.cores[f"over-{n}"], ev.GoalEnded(at=AT, status="cancelled"))
+        await ledger.close(5)
+        return list(book.cores)
+
+    assert asyncio.run(two_over()) == [MATHX, OTHER, "over-0", "over-1"]
+    out = clew("--home", tmp_path, "status", "-n", "1")[1]
+    assert "clew status --before over-1," in out
+    page = json.loads(clew("--home", tmp_path, "status", "--before", "over-1", "--json")[1])
+    assert ([one["id"] for one in page["goals"]], page["more"]) == (["over-0"], False)
+
+
+@pytest.mark.parametrize("command", [["status"], ["history", MATHX], ["loops"]])
+def test_numbers_beyond_all_bounds_are_refused_and_the_largest_are_not(clew, home, command):
+    largest = ["-n", 1 << 62]
+    refused = [["-n", (1 << 63) - 1], ["-n", -1]]
+    if command != ["status"]:
+        largest += ["--before", (1 << 63) - 1]
+        refused += [["--before", 1 << 63], ["--before", 0]]
+    assert clew("--home", home, *command, *largest)[0] == 0
+    for args in refused:
+        code, _, err = clew("--home", home, *command, *args)
+        assert (code, "is not in the range" in err) == (2, True)
+
+
 @pytest.mark.parametrize(
     "args", [["status"], ["status", MATHX], ["history", MATHX], ["loops"], ["context", MATHX]]
 )

@@ -1,5 +1,6 @@
 """Dropping goal files, the config, the doctor and the service, where no daemon runs."""
 
+import errno
 import io
 import json
 import os
@@ -47,6 +48,19 @@ def test_a_file_submitted_twice_is_there_twice(clew, tmp_path):
     for _ in range(2):
         assert clew("--home", tmp_path / "h", "submit", goal)[0] == 0
     assert len(list((tmp_path / "h" / "inbox").glob("g-*.txt"))) == 2
+
+
+@pytest.mark.parametrize("command", [["submit"], ["playbook", "import"]])
+def test_a_file_that_may_not_be_read_is_no_fault_of_usage(clew, tmp_path, monkeypatch, command):
+    def refused(path: Path, *_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    goal = tmp_path / "g.md"
+    goal.write_text("Do it\n")
+    monkeypatch.setattr(os, "access", lambda path, _: str(path) != str(goal))
+    monkeypatch.setattr(Path, "open", refused)
+    code, _, err = clew("--home", tmp_path, *command, goal)
+    assert (code, "Permission denied" in err) == (1, True)
 
 
 def test_submit_reads_stdin(clew, tmp_path, monkeypatch):

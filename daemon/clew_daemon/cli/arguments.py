@@ -36,10 +36,11 @@ optional_goal = click.argument(
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 LIMIT, LIMIT_JSON = 100, 1_000
+SEQ = click.IntRange(1, (1 << 63) - 1)  # what SQLite can number
 limit = click.option(
     "-n",
     "--limit",
-    type=click.IntRange(0),
+    type=click.IntRange(0, 1 << 62),
     metavar="N",
     help=f"At most so many, the last ones ({LIMIT}; with --json {LIMIT_JSON}); 0 for all.",
 )

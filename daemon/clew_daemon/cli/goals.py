@@ -32,6 +32,7 @@ def status(
     """Show goals (those that are not over, and the last that are), or one goal's tree with its progress."""
     from clew_daemon.cli import tree
     from clew_daemon.cli.output import print_json, print_lines
+    from clew_shared.model import GoalStatus
 
     asked = arguments.limited(limit, as_json=as_json)
     view = _one(where, goal) if goal is not None else _all(where, asked, before)
@@ -43,7 +44,7 @@ def status(
     if goal is not None:
         print_lines([tree.daemon_line(daemon), *tree.goal_lines(view["goal"])])
         return
-    first = view["goals"][0]["id"] if view["goals"] else ""
+    first = next((one["id"] for one in view["goals"] if GoalStatus(one["status"]).ended), "")
     left_out = _left_out(view.get("more"), "goals that are over", f"clew status --before {first}")
     print_lines([tree.daemon_line(daemon), *left_out, *tree.overview(view["goals"])])
 
@@ -51,7 +52,7 @@ def status(
 @click.command()
 @arguments.goal
 @arguments.limit
-@click.option("--before", type=click.IntRange(1), metavar="SEQ", help="Those before this action.")
+@click.option("--before", type=arguments.SEQ, metavar="SEQ", help="Those before this action.")
 @click.option(
     "--iterations",
     is_flag=True,
@@ -92,7 +93,7 @@ def history(
 @click.command()
 @arguments.optional_goal
 @arguments.limit
-@click.option("--before", type=click.IntRange(1), metavar="SEQ", help="Those before this event.")
+@click.option("--before", type=arguments.SEQ, metavar="SEQ", help="Those before this event.")
 @arguments.as_json
 @click.pass_obj
 def loops(

@@ -153,7 +153,7 @@ def export(where: Where, file: Path | None, form: str | None) -> None:
 @click.argument(
     "file",
     metavar="FILE|-",
-    type=click.Path(allow_dash=True),
+    type=click.Path(allow_dash=True, readable=False),  # reading it says why not
     help="What was exported, or like it.",
 )
 @arguments.as_json

@@ -33,7 +33,7 @@ SUFFIXES = (".md", ".txt")
 @click.argument(
     "file",
     metavar="FILE|-",
-    type=click.Path(allow_dash=True),
+    type=click.Path(allow_dash=True, readable=False),  # reading it says why not
     help="A goal file; - reads it from stdin.",
 )
 @click.option("--wait", is_flag=True, help="Show progress; exit 0 or 1 with the goal.")
