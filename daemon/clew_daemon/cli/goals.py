@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 EVIDENCE_LINES = 10
 LINE_CHARS = 500
+OVER = ("completed", "failed", "cancelled")
 DAEMON_KEYS = ("pid", "version", "uptime_s", "ready")
 
 
@@ -32,7 +33,6 @@ def status(
     """Show goals (those that are not over, and the last that are), or one goal's tree with its progress."""
     from clew_daemon.cli import tree
     from clew_daemon.cli.output import print_json, print_lines
-    from clew_shared.model import GoalStatus
 
     asked = arguments.limited(limit, as_json=as_json)
     view = _one(where, goal) if goal is not None else _all(where, asked, before)
@@ -44,7 +44,7 @@ def status(
     if goal is not None:
         print_lines([tree.daemon_line(daemon), *tree.goal_lines(view["goal"])])
         return
-    first = next((one["id"] for one in view["goals"] if GoalStatus(one["status"]).ended), "")
+    first = next((one["id"] for one in view["goals"] if one["status"] in OVER), "")
     left_out = _left_out(view.get("more"), "goals that are over", f"clew status --before {first}")
     print_lines([tree.daemon_line(daemon), *left_out, *tree.overview(view["goals"])])
 
