@@ -17,9 +17,11 @@ import pytest
 from clew_daemon.book import Book
 from clew_daemon.cli import run
 from clew_daemon.cli.app import COMMANDS
+from clew_daemon.cli.goals import OVER
 from clew_shared import events as ev
 from clew_shared.core import Report
 from clew_shared.ledger import Ledger
+from clew_shared.model import GoalStatus
 from clew_shared.settings import Settings
 
 AT = 1_790_000_000.0
@@ -300,6 +302,7 @@ def test_the_page_before_begins_at_the_first_goal_that_is_over(clew, tmp_path):
     assert asyncio.run(two_over()) == [MATHX, OTHER, "over-0", "over-1"]
     out = clew("--home", tmp_path, "status", "-n", "1")[1]
     assert "clew status --before over-1," in out
+    assert set(OVER) == {status for status in GoalStatus if status.ended}
     page = json.loads(clew("--home", tmp_path, "status", "--before", "over-1", "--json")[1])
     assert ([one["id"] for one in page["goals"]], page["more"]) == (["over-0"], False)
 
