@@ -15,14 +15,14 @@ async def _heard_at_once(_book, _core):
 
 
 def _forgets_blocks_at_restart(monkeypatch):
-    loaded = book.load_state
+    replayed = book.replayed
 
     def load(ledger, goal):
-        state = loaded(ledger, goal)
+        state, events = replayed(ledger, goal)
         state.scope.blocks.clear()
-        return state
+        return state, events
 
-    monkeypatch.setattr(book, "load_state", load)
+    monkeypatch.setattr(book, "replayed", load)
 
 
 def _allows_what_is_blocked(monkeypatch):
