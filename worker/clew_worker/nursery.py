@@ -200,7 +200,10 @@ class Nursery:
     def serve_one(self) -> bool:
         """Begin with one request; False when the daemon has hung up."""
         control, most = self._control, cellwire.PACKET_BYTES_MAX
-        data, fds, flags, _ = socket.recv_fds(control, most, _DESCRIPTORS_MAX)
+        try:
+            data, fds, flags, _ = socket.recv_fds(control, most, _DESCRIPTORS_MAX)
+        except ConnectionResetError:  # it hung up with our last word unread
+            return False
         try:
             if data:
                 self._begin(
