@@ -215,13 +215,13 @@ OF_ACTIONS = {
     "dump": "a snapshot, on the daemon's loop",
     "pack": "its packing, in a thread",
     "snapshot behind": "how far a snapshot was behind",
-    "recovery": "from the daemon's start to its being ready",
-    "at work again": "from the daemon's start to the worker's first word",
+    "recovery": "from `daemon.started` (Python and imports done) to `daemon.ready`",
+    "at work again": "from `daemon.started` to the worker's first word",
     "load": "of it, the goal's state",
     "fold of all": "the goal's state without a snapshot",
 }
 OF_GOALS = {
-    "recovery": "from the daemon's start to its being ready",
+    "recovery": "from `daemon.started` (Python and imports done) to `daemon.ready`",
     "daemon": "the daemon's memory (PSS)",
 }
 
