@@ -240,7 +240,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--make", action="store_true", help="only make the homes")
     options = parser.parse_args()
     if options.actions is None:
-        options.actions = [100, 1_000, 10_000, *(100_000,) * options.full]
+        options.actions = [100, 1_000, 10_000, *(50_000, 100_000) * options.full]
     if options.goals is None:
         options.goals = [1_000, 5_000] if options.full else [500]
     return options

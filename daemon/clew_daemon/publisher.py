@@ -66,6 +66,11 @@ class _Goal:
     said: str = ""
 
 
+def pause_s(took_s: float, goals: int) -> float:
+    """Give how long a goal waits after a write that took so long, where so many goals are published."""
+    return max(EVERY_S, min(LATEST_S, RESTS * took_s * goals))
+
+
 class Publisher:
     """Keeps the published files of working goals up to date; `open` begins, `close` ends."""
 
@@ -104,7 +109,7 @@ class Publisher:
         urgent = any(isinstance(r.event, _AT_ONCE) for r in records) or any(
             isinstance(r.event, ev.ActionBlocked) for r in records
         )
-        self._soon(goal, 0.0 if urgent else self._pause_s(kept))
+        self._soon(goal, 0.0 if urgent else pause_s(kept.took_s, len(self._goals)))
 
     def keeps(self, goal: str) -> bool:
         """Tell whether a goal's files are being kept."""
@@ -126,9 +131,6 @@ class Publisher:
         self._goals.clear()
         for pool in (self._pool, self._builders):
             pool.shutdown(wait=False, cancel_futures=True)
-
-    def _pause_s(self, kept: _Goal) -> float:
-        return max(EVERY_S, min(LATEST_S, RESTS * kept.took_s * len(self._goals)))
 
     def _soon(self, goal: str, after_s: float) -> None:
         kept = self._goals[goal]
@@ -167,7 +169,7 @@ class Publisher:
         finally:
             kept.writing = False
             if kept.again and not kept.said:
-                self._soon(goal, EVERY_S if kept.hurry else self._pause_s(kept))
+                self._soon(goal, EVERY_S if kept.hurry else pause_s(kept.took_s, len(self._goals)))
                 kept.again = kept.hurry = False
             else:
                 kept.idle.set()
