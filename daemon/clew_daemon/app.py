@@ -23,10 +23,11 @@ from clew_daemon.begin import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, configure_log, 
 from clew_daemon.book import Book
 from clew_daemon.children import Children
 from clew_daemon.context import Daemon
-from clew_daemon.control import Control, ControlError
+from clew_daemon.control import SOCKET, Control, ControlError
 from clew_daemon.folders import FolderError
 from clew_daemon.inbox import Dropped, Inbox
 from clew_daemon.inbox import Verdict as Dropping
+from clew_daemon.inbox_owner import HeldElsewhereError, InboxOwner, NotOwnerError
 from clew_daemon.listing import listed
 from clew_daemon.lost_record import lost
 from clew_daemon.nursery import Nursery, SpawnError
@@ -67,6 +68,10 @@ def run(beginning: Beginning) -> int:
         code = EXIT_FAILED if passing else EXIT_CONFIG
         log.critical("daemon.stopped", reason=str(error), code=code)
         return failed(str(error), code)
+    except NotOwnerError as error:
+        code = EXIT_FAILED if isinstance(error, HeldElsewhereError) else EXIT_CONFIG
+        log.critical("daemon.stopped", reason=str(error), code=code)
+        return failed(str(error), code)
     except Exception as error:  # by the log, which takes keys out of it
         log.critical("daemon.bug", error=repr(error), exc_info=True)
         return failed(
@@ -92,6 +97,7 @@ class App:
         self._trouble = ""
         self._verdict = ""
         self._settings = beginning.settings
+        self._inbox_owner = InboxOwner(self._places.inbox, self._places.run / SOCKET)
         self._tasks: list[asyncio.Task[Any]] = []
 
     async def run(self) -> int:
@@ -105,6 +111,8 @@ class App:
         )
         if gone := lost(self._ledger_path(), self._places.state):
             raise gone
+        with contextlib.suppress(OSError):  # the inbox says what is wrong, and tries again
+            self._inbox_owner.take()
         ledger = Ledger.open(self._ledger_path(), on_state=self._ledger_state)
         try:
             await self._serve(ledger)
@@ -146,6 +154,7 @@ class App:
             self._places.inbox / "rejected",
             settle_s=self._settings.daemon.settle_s,
             sweep_s=self._settings.daemon.sweep_s,
+            owner=self._inbox_owner,
             accept=self._accept,
             log=log,
         )
@@ -194,6 +203,7 @@ class App:
         self._notifier.stopping()
         log.info("daemon.stopping")
         await inbox.stop()
+        self._inbox_owner.release()
         await self._supervisor.stop()
         await self._reviewer.stop()
         for task in self._tasks:

@@ -49,8 +49,10 @@ DAEMON = {
     # the inbox
     "inbox.look": "clew_daemon.inbox_files:look_around",
     "inbox.restore": "clew_daemon.inbox_files:restore",
+    "inbox.own": "clew_daemon.inbox_owner:InboxOwner.take",
+    "inbox.claim": "clew_daemon.inbox_files:claim",
+    "inbox.claims": "clew_daemon.inbox_files:claims",
     "inbox.read": "clew_daemon.inbox_files:read",
-    "inbox.hide": "clew_daemon.inbox_files:_hide",
     "inbox.remove": "clew_daemon.inbox_files:remove",
     "inbox.reject": "clew_daemon.inbox_files:reject",
     "inbox.reason": "clew_daemon.inbox_files:_write_error",

@@ -110,6 +110,11 @@ class Lock:
         """Tell whether it has not been released."""
         return self._fd >= 0
 
+    @property
+    def in_place(self) -> bool:
+        """Tell whether it is held, and its file is still the one at `path`; raises OSError."""
+        return self.held and _is_at(self._fd, self.path)
+
     def keep(self) -> None:
         """Hold the lock until the process has ended, whoever releases it: something here may still write."""
         self._kept = True
