@@ -76,7 +76,7 @@ def test_fifty_files_survive_kills_at_any_step_each_exactly_once(tmp_path, seed)
     kills = 0
     while left := sum(path.is_file() and path.name != LOCK_NAME for path in folder.iterdir()):
         # Claiming takes two steps a file, reading one, putting away one or more: kill in all of them.
-        point = chance.randrange(5, 5 + 3 * left) if kills < 6 else 0
+        point = chance.randrange(5, 5 + 2 * left) if kills < 6 else 0
         command = [sys.executable, "-c", DAEMON, str(folder), str(record), str(point)]
         code = subprocess.run(command, check=False, timeout=60).returncode
         assert code in (0, -signal.SIGKILL)
