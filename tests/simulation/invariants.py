@@ -24,6 +24,15 @@ INVARIANTS: dict[str, str] = {}
 """Every invariant by its name, with its sentence."""
 
 
+CHANGES_OF_STATUS = (
+    ev.GoalStarted,
+    ev.GoalWaiting,
+    ev.GoalBlocked,
+    ev.GoalRequeued,
+    ev.GoalEnded,
+)
+
+
 class ViolationError(AssertionError):
     """An invariant does not hold."""
 
@@ -168,6 +177,30 @@ def a_goal_begins_only_when_it_may(
     # a wait is over by the monotonic clock too, which no event tells
     late = state.spec.not_before if state.goal.status == "queued" else None
     return f"{state.goal_id} began before its time" if late and event.at < late else ""
+
+
+@invariant
+def an_ended_goal_stays_ended(event: ev.Event, state: State, asked: bool) -> str:  # noqa: FBT001
+    """What has ended stays so, unless a person who asked after the end was on record reopens it."""
+    if not state.ended or not isinstance(event, CHANGES_OF_STATUS):
+        return ""
+    if isinstance(event, ev.GoalRequeued) and asked:
+        return ""
+    return (
+        f"{event.kind} of {state.goal_id}, which was {state.goal.status}; asked for since: {asked}"
+    )
+
+
+@invariant
+def a_rest_is_ended_by_who_may(event: ev.Event, state: State) -> str:
+    """A paused or blocked goal neither starts, waits nor completes until a person lets it go on."""
+    rests = state.paused or state.goal.status == "blocked"
+    ends = isinstance(event, ev.GoalEnded) and event.status != "cancelled"
+    if rests and (ends or isinstance(event, ev.GoalStarted)):
+        return (
+            f"{event.kind} of {state.goal_id}, which was {state.goal.status}, paused {state.paused}"
+        )
+    return ""
 
 
 @invariant

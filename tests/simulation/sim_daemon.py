@@ -50,7 +50,7 @@ from clew_shared.ledger import LedgerError, LedgerState
 from clew_shared.settings import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Coroutine, Iterator
 
     from sim_loop import Loop
     from sim_world import World
@@ -208,29 +208,36 @@ class SimDaemon:
                 self.supervisor.wake()
 
     async def _ask(self) -> None:
-        """Let people ask for this and that, each request answered before the next or not."""
+        """Let people ask for this and that, one after the other or several at once of one goal."""
         rng, pending = self.world.rng, set()
         while self.world.requests > 0:
             await asyncio.sleep(rng.expovariate(1 / 8))
-            self.world.requests -= 1
-            task = asyncio.ensure_future(self._request(rng.choice(REQUESTS)))
-            pending.add(task)
-            if rng.random() < 0.5:
-                await asyncio.wait([task])
+            for task in [asyncio.ensure_future(one) for one in self._requests()]:
+                pending.add(task)
+                if rng.random() < 0.5:
+                    await asyncio.wait([task], timeout=rng.expovariate(2.0))
         for task in pending:
             await asyncio.wait([task])
 
-    async def _request(self, name: str) -> None:
+    def _requests(self) -> list[Coroutine[Any, Any, None]]:
+        """Return what people ask for next: mostly one thing, or several at the same time."""
+        rng, world = self.world.rng, self.world
         cores = self.daemon.book.cores
+        count = min(world.requests, rng.choice([1, 1, 2, 4]))
+        world.requests -= count
         if not cores:
-            return
-        goal = self.world.rng.choice(list(cores))
-        blocked = cores[goal].state.blocked_actions
-        text = f"advice {self.world.requests}"
+            return []
+        goal = rng.choice(list(cores))
+        return [self._request(rng.choice(REQUESTS), goal) for _ in range(count)]
+
+    async def _request(self, name: str, goal: str) -> None:
+        blocked = self.daemon.book.cores[goal].state.blocked_actions
+        text = f"advice {self.asked} at {self.world.clock.now}"
         params = {"goal": goal, "text": text, "signature": blocked[0] if blocked else "none"}
         self.asked += 1
         try:
-            answer = await getattr(self.people, name)(params)
+            with self.world.watch.asking(goal):
+                answer = await getattr(self.people, name)(params)
         except (ControlError, LedgerError) as error:
             self.world.trace("person", f"{name} {goal}: {str(error)[:80]}")
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from clew_shared.fold import apply
 from clew_shared.state import EVERYWHERE, State, dump, outline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from invariants import ViolationError
     from sim_cells import Child
@@ -135,6 +136,7 @@ class Watch:
         self._crashes: dict[str, list[float]] = {}
         self._spent: dict[str, tuple[float, float | None]] = {}
         self._book: Book | None = None
+        self._asked: list[tuple[str, int]] = []
 
     def _hold(self, rule: Any, *args: Any) -> None:
         """Hold a rule; the first that does not hold ends the life."""
@@ -178,6 +180,9 @@ class Watch:
             self._disks[row.seq] = self._world.disk_digest(row.goal)
             self._crashed(row.goal, event)
             self._starts(row.goal, event, known.state)
+            asked = self._asked_since(known.state)
+            self._hold(hold.an_ended_goal_stays_ended, event, known.state, asked)
+            self._hold(hold.a_rest_is_ended_by_who_may, event, known.state)
             self._hold(known.take, row.seq, event, self._disks[row.seq])
             self.counts[row.kind] += 1
             touched[row.goal] = known
@@ -213,6 +218,22 @@ class Watch:
                 hold.nothing_is_heard_that_is_not_recorded,
                 "a listener", one.seq, self.recorded, goal, type(one.event),
             )  # fmt: skip
+
+    # -- what people ask -------------------------------------------------------------------------------
+
+    @contextmanager
+    def asking(self, goal: str) -> Iterator[None]:
+        """Somebody asks for something of a goal, which has come to its last rest, if any, before."""
+        ask = (goal, self.goals[goal].state.rested_seq)
+        self._asked.append(ask)
+        try:
+            yield
+        finally:
+            self._asked.remove(ask)
+
+    def _asked_since(self, state: State) -> bool:
+        """Return whether a request that is under way was made after the goal's last end."""
+        return (state.goal_id, state.rested_seq) in self._asked
 
     # -- what is heard -----------------------------------------------------------------------------------
 
