@@ -180,7 +180,7 @@ def a_goal_begins_only_when_it_may(
 
 
 @invariant
-def an_ended_goal_stays_ended(event: ev.Event, state: State, asked: bool) -> str:  # noqa: FBT001
+def an_ended_goal_stays_ended(event: ev.Event, state: State, asked: bool) -> str:
     """What has ended stays so, unless a person who asked after the end was on record reopens it."""
     if not state.ended or not isinstance(event, CHANGES_OF_STATUS):
         return ""
