@@ -204,6 +204,18 @@ def a_rest_is_ended_by_who_may(event: ev.Event, state: State) -> str:
 
 
 @invariant
+def one_writer_per_ledger(writers: list[str]) -> str:
+    """One process at a time has a ledger open to write: a second daemon, or a restore, is refused."""
+    return f"{' and '.join(writers)} write one ledger" if len(writers) > 1 else ""
+
+
+@invariant
+def one_owner_per_inbox(drop: str, owners: set[str]) -> str:
+    """A dropped file becomes a goal of one home, however many daemons are told to look at one inbox."""
+    return f"{drop} was taken by {' and '.join(sorted(owners))}" if len(owners) > 1 else ""
+
+
+@invariant
 def no_two_goals_share_a_workspace(
     goal: str, workspace: str, workers: Mapping[str, str], places: int
 ) -> str:

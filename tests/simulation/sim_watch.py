@@ -68,6 +68,9 @@ class Goal:
                 self.refused = 0
             case _:
                 self._lift(event)
+        answers = isinstance(event, ev.GoalRequeued) and event.after == self.state.rested_seq
+        hold.an_ended_goal_stays_ended(event, self.state, answers)
+        hold.a_rest_is_ended_by_who_may(event, self.state)
         apply(self.state, event, seq)
 
     def _blocked(self, seq: int, event: ev.ActionBlocked, disk: str) -> None:
@@ -137,6 +140,8 @@ class Watch:
         self._spent: dict[str, tuple[float, float | None]] = {}
         self._book: Book | None = None
         self._asked: list[tuple[str, int]] = []
+        self._writers: dict[int, str] = {}
+        self._owners: dict[str, set[str]] = {}
 
     def _hold(self, rule: Any, *args: Any) -> None:
         """Hold a rule; the first that does not hold ends the life."""
@@ -145,6 +150,23 @@ class Watch:
         except hold.ViolationError as violation:
             self.violation = self.violation or violation
             raise
+
+    # -- whose it is -------------------------------------------------------------------------------------
+
+    def opens(self, ledger: object, role: str) -> None:
+        """A ledger is open to write from now on."""
+        self._writers[id(ledger)] = role
+        self._hold(hold.one_writer_per_ledger, list(self._writers.values()))
+
+    def closes(self, ledger: object) -> None:
+        """A ledger is closed, or its process dead."""
+        self._writers.pop(id(ledger), None)
+
+    def taken(self, drop: str, home: str) -> None:
+        """A daemon of a home makes a goal of a dropped file."""
+        owners = self._owners.setdefault(drop, set())
+        owners.add(home)
+        self._hold(hold.one_owner_per_inbox, drop, owners)
 
     # -- the record ------------------------------------------------------------------------------------
 
@@ -182,7 +204,6 @@ class Watch:
             self._starts(row.goal, event, known.state)
             asked = self._asked_since(known.state)
             self._hold(hold.an_ended_goal_stays_ended, event, known.state, asked)
-            self._hold(hold.a_rest_is_ended_by_who_may, event, known.state)
             self._hold(known.take, row.seq, event, self._disks[row.seq])
             self.counts[row.kind] += 1
             touched[row.goal] = known

@@ -17,6 +17,7 @@ from clew_daemon import (
     vigil,
 )
 from clew_shared import core, fold_deeds, transcript
+from clew_shared.ledger import lock
 
 SEEDS = 200
 
@@ -194,6 +195,16 @@ def _completes_what_was_paused_meanwhile(monkeypatch):
     _much_asked(monkeypatch, "pause", "resume")
 
 
+def _locks_nothing(monkeypatch):
+    monkeypatch.setattr(lock, "_set", lambda _: None)
+    monkeypatch.setattr(lock, "_excludes", lambda *_: True)
+
+
+def _owns_what_another_owns(monkeypatch):
+    _locks_nothing(monkeypatch)
+    monkeypatch.setattr(sim_daemon, "RIVALS", ("another home",))
+
+
 CASTS = {
     _looks_at_no_disk_before_it_refuses: ("looping", "stubborn", "pacing"),
     _believes_every_claim: ("feigning",),
@@ -227,6 +238,8 @@ BROKEN = {
     _takes_a_failed_ledger_for_a_bug: "no_part_of_the_daemon_fails",
     _goes_on_whatever_was_asked_meanwhile: "an_ended_goal_stays_ended",
     _completes_what_was_paused_meanwhile: "a_rest_is_ended_by_who_may",
+    _locks_nothing: "one_writer_per_ledger",
+    _owns_what_another_owns: "one_owner_per_inbox",
     _never_looks_back: "every_rest_is_reported_and_learned_from",
 }
 
