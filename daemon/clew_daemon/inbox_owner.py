@@ -34,7 +34,7 @@ class InboxOwner:
 
     def take(self) -> None:
         """Own the folder, which may be another one than before; raises NotOwnerError, OSError."""
-        if self._lock is not None and self._lock.in_place:
+        if self._lock is not None and self._lock.is_in_place:
             return
         self.release()
         try:
