@@ -43,6 +43,7 @@ from clew_daemon.service import Notifier
 from clew_daemon.slots import Slots
 from clew_daemon.strategies import Strategies
 from clew_daemon.supervisor import Supervisor
+from clew_shared.configfile import ConfigFileError
 from clew_shared.ledger import Ledger, LedgerError, LedgerFailed, LedgerState, LedgerUnwell
 from clew_shared.ledger.writer import SLOW_S
 from clew_shared.playbook.deltas import VERDICTS_MIN
@@ -250,7 +251,7 @@ class App:
         try:
             taken = reload(self._places.config, self._keys.env, self._daemon.settings)
             configure_log(self._places, taken.settings, self._keys)
-        except (SettingsError, OSError, UnicodeDecodeError) as error:
+        except (SettingsError, ConfigFileError, OSError) as error:
             self._verdict = f"reload refused: {str(error).splitlines()[0]}"
             log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
             raise ControlError(f"nothing was changed:\n{error}") from None
