@@ -66,6 +66,7 @@ REQUESTS = (
     "retry",
     "retry",
 )
+ASKED_EVERY_S = 8.0
 RIVALS = (lock.DAEMON, lock.RESTORE, "another home")
 """Who may want this ledger, or this inbox, while a daemon has it."""
 
@@ -244,7 +245,7 @@ class SimDaemon:
         """Let people ask for this and that, one after the other or several at once of one goal."""
         rng, pending = self.world.rng, set()
         while self.world.requests > 0:
-            await asyncio.sleep(rng.expovariate(1 / 8))
+            await asyncio.sleep(rng.expovariate(1 / ASKED_EVERY_S))
             for task in [asyncio.ensure_future(one) for one in self._requests()]:
                 pending.add(task)
                 if rng.random() < 0.5:

@@ -172,6 +172,7 @@ def _takes_a_failed_ledger_for_a_bug(monkeypatch):
 def _much_asked(monkeypatch, *requests):
     """Let people ask for little else than these, all the time, of goals with checks."""
     monkeypatch.setattr(sim_daemon, "REQUESTS", requests)
+    monkeypatch.setattr(sim_daemon, "ASKED_EVERY_S", 1.0)
     made = World.__init__
 
     def make(self, seed, cast=()):
@@ -211,6 +212,7 @@ CASTS = {
     _restarts_for_ever: ("crashing",),
     _forgives_crashes_at_a_wait: ("crashing",),
     _waits_for_replans_for_ever: ("stubborn",),
+    _folds_more_than_there_is: ("diligent", "musing"),
     _completes_what_was_paused_meanwhile: ("diligent", "quitting"),
 }
 """Agents that bring it to light soon."""
