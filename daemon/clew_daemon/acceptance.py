@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from clew_daemon import schedule
 from clew_daemon.inbox import Accepted, Already, Dropped, Later, Rejected, Verdict
 from clew_shared import events as ev
 from clew_shared.goalfile import GoalFileError, goal_id, parse, workspace_fault
@@ -53,7 +54,9 @@ async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
     event = ev.GoalAccepted(
         at=time.time(),
         goal_id=goal,
-        spec=spec(found, str(workspace), agent_of(daemon, found), dropped.name),
+        spec=spec(found, str(workspace), agent_of(daemon, found), dropped.name).model_copy(
+            update={"depends_on": _bound(daemon, found.depends_on)}
+        ),
         tasks=planned(found),
         identity=identity,
     )
@@ -66,6 +69,13 @@ async def _accepted(daemon: Daemon, identity: tuple[str, ...]) -> bool:
     """Tell whether a drop is a goal already, as this clew or clew 0.1.0 records it."""
     book = daemon.book
     return await book.accepted(identity) or await book.accepted(identity[:OLD_IDENTITY_PARTS])
+
+
+def _bound(daemon: Daemon, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Write out the ids that names mean now, so that a goal that comes later makes none of them ambiguous."""
+    book = daemon.book
+    found = [schedule.dependency(name, "", book.states(), book.gone) for name in names]
+    return tuple(dict.fromkeys(one.goal or one.name for one in found))
 
 
 def _workspace_fault(workspace: Path, places: Places) -> str:

@@ -290,10 +290,11 @@ class App:
 
     async def _status(self, params: dict[str, Any]) -> dict[str, Any]:
         states, running = self._daemon.book.states(), self._supervisor.running
+        gone = self._daemon.book.gone
         now = time.time()
         if params.get("goal"):
             state = (await self._people.whole(params)).state
-            waits = schedule.waits_for(state, states, running, now)
+            waits = schedule.waits_for(state, states, running, now, gone)
             detail = goal_detail(state)
             return {"daemon": self._view(), "goal": detail | ({"reason": waits} if waits else {})}
         before, limit = params.get("before"), params.get("limit")
@@ -303,7 +304,7 @@ class App:
         shown, more = listed(states.values(), limit, last)
         goals = [status_view(state) for state in shown]
         for view, state in zip(goals, shown, strict=True):
-            view["reason"] = schedule.waits_for(state, states, running, now) or view["reason"]
+            view["reason"] = schedule.waits_for(state, states, running, now, gone) or view["reason"]
         return {"daemon": self._view(), "goals": goals, "more": more}
 
     async def _reload_asked(self, _: dict[str, Any]) -> dict[str, Any]:
