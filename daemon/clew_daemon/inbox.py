@@ -174,6 +174,7 @@ class Inbox:
         self._waiting: set[str] = set()  # for their writers
         self._trouble = ("", "")  # what is wrong with the folder itself, so that it is logged once
         self._watched = False
+        self._full_until = 0.0  # nothing could be decided: on the loop's clock
         self._round_lock = asyncio.Lock()
         self._wake = asyncio.Event()
         self._noticed = False
@@ -238,11 +239,18 @@ class Inbox:
             self._wake.clear()
             self._noticed = False
             looks, claims = await asyncio.to_thread(self._look_around)
-            due, until = self._settled(looks, claims, asyncio.get_running_loop().time())
+            now = asyncio.get_running_loop().time()
+            due, until = self._settled(looks, claims, now)
+            if due and now < self._full_until:
+                return min(until, self._full_until)
             while due and not self._stopping:
                 batch = _batch(due)
                 due = due[len(batch) :]
-                until = min(until, await self._take(batch))
+                at, decided = await self._take(batch)
+                until = min(until, at)
+                if not decided:  # the disk is full: the others would only be renamed to and fro
+                    self._full_until = at
+                    break
             return until
 
     def _settled(
@@ -290,14 +298,18 @@ class Inbox:
             (retry.at for retry in retries.values() if retry.at > now), default=math.inf
         )
 
-    async def _take(self, batch: list[_Due]) -> float:
-        """Claim, read, have judged, and put away one batch; when the first of them is to be retried."""
+    async def _take(self, batch: list[_Due]) -> tuple[float, bool]:
+        """Claim, read, have judged, and put away one batch.
+
+        Tells when the first of them is to be retried, and whether anything could be decided now.
+        """
         taken = await asyncio.to_thread(lambda: [self._claim(one) for one in batch])
         answers = await asyncio.gather(*map(self._judge, batch, taken))
         left = await asyncio.to_thread(
             lambda: [self._put_away(*one) for one in zip(batch, taken, answers, strict=True)]
         )
-        return min(map(self._reschedule, batch, left), default=math.inf)
+        decided = not all(isinstance(one, Later) and one.after_s for one in answers)
+        return min(map(self._reschedule, batch, left), default=math.inf), decided
 
     def _claim(self, one: _Due) -> _Taken:
         """Claim and read a file; or tell what to do where that fails."""

@@ -1,6 +1,7 @@
 """The inbox on a real folder with real inotify events."""
 
 import asyncio
+import errno
 import os
 import shutil
 import socket
@@ -241,6 +242,41 @@ async def test_a_drop_that_was_recorded_before_a_crash_is_only_removed(daemon, f
         (folder / "goal.md").write_text("again")
         await daemon.until(lambda: daemon.drops and not names(folder))
     assert len(daemon.drops) == 1
+
+
+async def test_while_nothing_can_be_decided_only_the_first_files_are_tried(daemon, folder):
+    """A full disk: thousands of files would be renamed to and fro each second."""
+    daemon.answer = lambda _: Later(30)
+    folder.mkdir(parents=True)
+    for count in range(300):
+        (folder / f"goal-{count}.md").write_text("later")
+    async with running(daemon, sweep_s=0.05) as inbox:
+        await daemon.until_drops(64)
+        for _ in range(3):
+            await inbox.sweep()
+    assert len(daemon.drops) == 64
+    assert len(names(folder)) == 300
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EPERM])
+async def test_a_file_that_cannot_be_claimed_keeps_its_name_and_is_tried_again(
+    daemon, folder, monkeypatch, code
+):
+    rename = inbox_files.rename_new
+
+    def refuse(source, target):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(inbox_files, "rename_new", refuse)
+    async with running(daemon):
+        (folder / "goal.md").write_text("no room")
+        await daemon.until(lambda: "inbox.deferred" in daemon.events())
+        assert names(folder) == ["goal.md"]
+        assert daemon.drops == []
+        monkeypatch.setattr(inbox_files, "rename_new", rename)
+        await daemon.until(lambda: not names(folder))
+    assert daemon.names == ["goal.md"]
+    assert os.strerror(code) in daemon.logged.entries[0]["error"]
 
 
 async def test_a_file_that_may_have_been_accepted_stays_claimed_and_keeps_its_identity(
