@@ -1,8 +1,8 @@
 """Standard input, output and error closed, or not to be written: commands work, or say so in a line."""
 
-import os
 import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 from harness import DEADLINE_S
@@ -36,7 +36,7 @@ def test_a_daemon_runs_where_standard_streams_are_closed(clew, closed):
     script = f'exec "$@" {closed}'
     clew.start(ready=False, under=("sh", "-c", script, "sh"))
     clew.until(clew.answers, "an answer")
-    fds = {n: os.readlink(f"/proc/{clew.daemon.pid}/fd/{n}") for n in (0, 1, 2)}
+    fds = {n: str(Path(f"/proc/{clew.daemon.pid}/fd/{n}").readlink()) for n in (0, 1, 2)}
     for number, redirected in ((0, "<&-"), (1, " >&-"), (2, "2>&-")):
         if redirected in f" {closed}":
             assert fds[number] == "/dev/null"
