@@ -31,11 +31,13 @@ class Presence:
         self._places = beginning.places
         self._settings = beginning.settings
         self._locks = beginning.locks
+        self._terminal = beginning.terminal
         self._control = control
         self._told = ""
 
     async def look(self) -> None:
         """Make again what is missing; what cannot be made is logged once, and tried again at the next look."""
+        self._terminal.look()
         try:
             self._hold_ledger()
             await self._be_found()
