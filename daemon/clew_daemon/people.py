@@ -63,16 +63,17 @@ class People:
             raise ControlError(
                 f"feedback of over {FEEDBACK_CHARS_MAX} characters; put it in a file"
             )
-        status = core.state.goal.status
-        if GoalStatus(status).ended:
-            raise ControlError(f"{core.state.goal_id} is {status}; `clew retry` it first")
         text = redact(text)
-        if status == GoalStatus.BLOCKED:
+        if core.state.goal.status == GoalStatus.BLOCKED:
             await self._supervisor.halt(core.state.goal_id, "feedback")
+        if core.state.ended:  # also where it was cancelled while its worker stopped
+            raise ControlError(
+                f"{core.state.goal_id} is {core.state.goal.status}; `clew retry` it first"
+            )
         at = time.time()
         with self._d.book.entering(core):
             core.emit(ev.FeedbackGiven(at=at, text=text))
-            if status == GoalStatus.BLOCKED:
+            if core.state.goal.status == GoalStatus.BLOCKED:
                 core.emit(ev.GoalRequeued(at=at, by="feedback", reopen=True))
         await self._d.book.commit(core)
         if session := self._supervisor.session(core.state.goal_id):
@@ -131,9 +132,27 @@ class People:
         await self._supervisor.halt(core.state.goal_id, event.kind)
 
     async def _requeue(self, core: Core, by: str, *, reopen: bool) -> None:
+        """Let a goal go on, once its last worker is gone; raises ControlError where it was overtaken meanwhile."""
+        asked = _standing(core)
         await self._supervisor.halt(core.state.goal_id, by)
-        event = ev.GoalRequeued(at=time.time(), by=by, reopen=reopen)
-        await self._d.book.emit(core, event)
+        await self._d.book.whole(core.state.goal_id)
+        if (
+            _standing(core) != asked
+        ):  # somebody else's request was recorded while the worker stopped
+            raise ControlError(
+                f"{core.state.goal_id} is {_status(core)} by now; `{by}` changed nothing"
+            )
+        at, after = time.time(), core.state.rested_seq if core.state.ended else 0
+        with self._d.book.entering(core):
+            if by == "resume" and core.state.stranger:
+                core.emit(ev.WorkspaceKnown(at=at, identity=core.state.stranger, by="person"))
+            core.emit(ev.GoalRequeued(at=at, by=by, reopen=reopen, after=after))
+        await self._d.book.commit(core)
+
+
+def _standing(core: Core) -> tuple[str, bool, int]:
+    """Return what a request to go on is about: the goal's status, and the rest that it answers."""
+    return str(core.state.goal.status), core.state.paused, core.state.rested_seq
 
 
 def _status(core: Core) -> str:

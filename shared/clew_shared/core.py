@@ -29,10 +29,12 @@ from clew_shared.model import GoalStatus, Level, StepStatus
 from clew_shared.progress import WRITE_ONLY_TOOLS, both_ends, error_class, head, outcome, soft
 from clew_shared.signature import signature
 from clew_shared.thoughts import echoes, theme
+from clew_shared.transitions import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from clew_shared.identity import Identity
     from clew_shared.state import State
 
 IGNORED_LIMIT = 2
@@ -137,7 +139,12 @@ class Core:
         return queue
 
     def emit(self, event: ev.Event, output: bytes | None = None) -> int:
-        """Take an event into the state and queue it for the ledger; gives its number."""
+        """Take an event into the state and queue it for the ledger; returns its number.
+
+        Raises WrongState, and takes nothing in, where the goal's status does not allow it.
+        """
+        if why := refusal(self.state, event):
+            raise WrongState(why)
         seq = self.number()
         apply(self.state, event, seq)
         self._queue.append(Recorded(seq, event, output))
@@ -543,10 +550,12 @@ class Core:
         """Count a failed attempt at the current subtask, seen from outside; gives the level escalated to."""
         return None if self.state.replan_required else self._fail(failure, at, "agent")
 
-    def block_goal(self, reason: str, at: float, *, question: str) -> None:
-        """Hand the goal to a person."""
-        if self.state.goal.status != GoalStatus.BLOCKED:
-            self.emit(ev.GoalBlocked(at=at, reason=reason, question=question))
+    def block_goal(
+        self, reason: str, at: float, *, question: str, stranger: Identity | None = None
+    ) -> None:
+        """Hand the goal to a person, unless it waits for one already or has ended."""
+        if self.state.goal.status != GoalStatus.BLOCKED and not self.state.ended:
+            self.emit(ev.GoalBlocked(at=at, reason=reason, question=question, stranger=stranger))
 
     def finish_failed(self, summary: str, at: float) -> None:
         """End the goal as failed: the agent says that it cannot be done."""

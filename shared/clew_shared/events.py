@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from clew_shared.identity import Identity
 from clew_shared.model import Level
 
 
@@ -92,19 +93,27 @@ class GoalWaiting(Event, frozen=True):
 
 
 class GoalBlocked(Event, frozen=True):
-    """A goal was escalated to a person, with the question that they must answer."""
+    """A goal was escalated to a person, with the question that they must answer.
+
+    `stranger` is what stands in the place of the goal's workspace, where that is why: resuming accepts it.
+    """
 
     kind: Literal["goal_blocked"] = "goal_blocked"
     reason: str
     question: str = ""
+    stranger: Identity | None = None
 
 
 class GoalRequeued(Event, frozen=True):
-    """A goal goes on: `reopen` gives its blocked or failed subtask a fresh start, `by` says who asked."""
+    """A goal goes on: `reopen` gives its blocked or failed subtask a fresh start, `by` says who asked.
+
+    `after` is the number of the end that it reopens, 0 where the goal had not ended.
+    """
 
     kind: Literal["goal_requeued"] = "goal_requeued"
     by: str = ""
     reopen: bool = False
+    after: int = 0
 
 
 class GoalEnded(Event, frozen=True):
@@ -114,6 +123,17 @@ class GoalEnded(Event, frozen=True):
     status: Literal["completed", "failed", "cancelled"]
     reason: str = ""
     summary: str = ""
+
+
+class WorkspaceKnown(Event, frozen=True):
+    """Which folder is the goal's workspace from now on: the one that was there at its first start, or a later one.
+
+    `by` says whether it was found at the first start, made by the daemon, or accepted by a person.
+    """
+
+    kind: Literal["workspace_known"] = "workspace_known"
+    identity: Identity
+    by: Literal["start", "made", "person"] = "start"
 
 
 class WorkerStarted(Event, frozen=True):
@@ -475,6 +495,7 @@ GoalEvent = Annotated[
     | GoalBlocked
     | GoalRequeued
     | GoalEnded
+    | WorkspaceKnown
     | WorkerStarted
     | WorkerReady
     | WorkerExited

@@ -87,6 +87,7 @@ def _goal_blocked(state: State, e: ev.GoalBlocked, seq: int) -> None:
     state.rested_seq = seq
     state.goal.status = GoalStatus.BLOCKED
     state.reason, state.question, state.wait_until = e.reason, e.question, None
+    state.stranger = e.stranger
 
 
 def _goal_requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
@@ -94,6 +95,7 @@ def _goal_requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
         _reopen(state)
     state.goal.status = GoalStatus.QUEUED
     state.reason, state.question, state.wait_until, state.paused = "", "", None, False
+    state.stranger = None
 
 
 def _reopen(state: State) -> None:
@@ -117,6 +119,7 @@ def _goal_ended(state: State, e: ev.GoalEnded, seq: int) -> None:
     state.rested_seq = seq
     status = state.goal.status = GoalStatus(e.status)
     state.reason, state.summary, state.question, state.wait_until = e.reason, e.summary, "", None
+    state.paused, state.stranger = False, None
     current = state.subtask
     if status is GoalStatus.COMPLETED:
         for task in state.goal.tasks:
@@ -129,6 +132,10 @@ def _goal_ended(state: State, e: ev.GoalEnded, seq: int) -> None:
         if StepStatus(current.status).open:
             current.status = StepStatus.FAILED
         _settle_task(state.task)
+
+
+def _workspace_known(state: State, e: ev.WorkspaceKnown, _seq: int) -> None:
+    state.workspace = e.identity
 
 
 # -- the worker ----------------------------------------------------------------------------------------
@@ -310,8 +317,9 @@ def _check_finished(state: State, e: ev.CheckFinished, _seq: int) -> None:
     state.last_probe_state[e.name] = e.passed
 
 
-def _feedback_given(state: State, e: ev.FeedbackGiven, _seq: int) -> None:
+def _feedback_given(state: State, e: ev.FeedbackGiven, seq: int) -> None:
     """Start the streaks anew and lift the subtask's blocks but for `crash` (contract, section 8)."""
+    state.feedback_seq = seq
     for texts in (state.feedback, state.feedback_untold):
         texts.append(e.text)
         del texts[:-FEEDBACK_KEPT]
@@ -369,6 +377,7 @@ _APPLY: dict[str, Any] = {
     "goal_blocked": _goal_blocked,
     "goal_requeued": _goal_requeued,
     "goal_ended": _goal_ended,
+    "workspace_known": _workspace_known,
     "worker_started": _worker_started,
     "worker_ready": _worker_ready,
     "worker_exited": _worker_exited,

@@ -13,9 +13,10 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from clew_shared.events import Prompt, Spec
+from clew_shared.identity import Identity  # noqa: TC001 - the type adapter reads it
 from clew_shared.model import Action, Cost, Goal, GoalStatus, Subtask, Task
 
-STATE_VERSION = 5
+STATE_VERSION = 6
 """Snapshots of another version are not read; the ledger is replayed instead."""
 
 STEPS_KEPT = 16
@@ -168,7 +169,9 @@ class State:
 
     `world` is the believed one; `measured` the last digest that was taken of the disk in it, "" for none.
     `subtask_seq` is where the current subtask began; `turn_at` and `turn_before` say in which subtask the
-    present turn and the last one began; `feedback_untold` stands in no iteration record yet.
+    present turn and the last one began; `feedback_untold` stands in no iteration record yet, `feedback_seq` is
+    where the last was given. `workspace` is the folder that the goal works in, `stranger` another one that was
+    found in its place.
     """
 
     goal_id: str = ""
@@ -201,6 +204,7 @@ class State:
     prompt: Prompt | None = None
     calls: list[LlmCall] = field(default_factory=list)
     feedback_untold: list[str] = field(default_factory=list)
+    feedback_seq: int = 0
     iterations_granted: int = 0
     actions_granted: int = 0
     tokens_granted: int = 0
@@ -214,6 +218,8 @@ class State:
     pid_created: float = 0.0
     worker_since: float = 0.0
     restarts: int = 0
+    workspace: Identity | None = None
+    stranger: Identity | None = None
     reason: str = ""
     question: str = ""
     summary: str = ""

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from clew_shared import events as ev
 from clew_shared import fold as folding
 from clew_shared.fold import apply, fold
+from clew_shared.identity import Identity
 from clew_shared.state import STEPS_KEPT, THOUGHTS_KEPT, State, dump, load
 
 KINDS = {
@@ -23,6 +24,7 @@ REQUIRED = {
     "passed": True, "task_idx": 0, "subtask_idx": 0, "to": "task",
     "tasks": (ev.PlannedTask(description="t", subtasks=(ev.PlannedSubtask(description="s"),)),),
     "goal": {"description": "edited", "tasks": []}, "ids": ("tes-00001",),
+    "identity": Identity(dev=1, ino=2),
 }  # fmt: skip
 
 

@@ -99,7 +99,9 @@ async def test_an_ended_goal_is_read_by_its_outline_until_something_is_recorded_
     assert (goal, dump(unpack(kept))) == ("a", dump(core.state))
     assert ledger.without_outline(STATE_VERSION) == []
     await book.whole("a")
-    await book.emit(core, ev.GoalRequeued(at=AT, by="retry", reopen=True))
+    await book.emit(
+        core, ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
+    )
     assert ledger.outlines(STATE_VERSION) == []
     assert ledger.without_outline(STATE_VERSION) == ["a"]
     assert opened(ledger).cores["a"].state.goal.status == "queued"
@@ -143,7 +145,9 @@ async def test_a_goal_that_goes_on_or_is_let_go_while_it_is_verified_is_no_fault
     ((_, outlined),) = ledger.outlines(STATE_VERSION)
     assert replay._goal_fault(ledger, "a", outlined) is None
     await book.whole("a")
-    await book.emit(core, ev.GoalRequeued(at=AT, by="retry", reopen=True))
+    await book.emit(
+        core, ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
+    )
     assert replay._goal_fault(ledger, "a", outlined) is None
     await book.forget("a")
     assert replay._goal_fault(ledger, "a", outlined) is None

@@ -71,7 +71,9 @@ async def test_a_goal_that_was_set_down_is_read_again_whole(book):
     book.set_down("a")
     assert (await book.whole("a")) is core
     assert dump(core.state) == before
-    await book.emit(core, ev.GoalRequeued(at=AT, by="retry", reopen=True))
+    await book.emit(
+        core, ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
+    )
     book.set_down("a")  # it is at work again
     assert dump(core.state) == dump(load_state(book.ledger, "a"))
 
@@ -80,7 +82,9 @@ async def test_nothing_is_recorded_of_an_outline(book):
     core = await ended(book)
     book.set_down("a")
     with pytest.raises(AssertionError, match="was set down"):
-        await book.emit(core, ev.GoalRequeued(at=AT, by="retry", reopen=True))
+        await book.emit(
+            core, ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
+        )
 
 
 async def test_a_goal_that_waits_for_its_review_is_not_set_down(book):

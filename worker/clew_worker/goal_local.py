@@ -388,7 +388,7 @@ class LocalGoal:
                         return
 
     def _reopen(self, at: float) -> None:
-        self._core.emit(ev.GoalRequeued(at=at, by="library"))
+        self._core.emit(ev.GoalRequeued(at=at, by="library", after=self.state.rested_seq))
         self._core.emit(ev.GoalStarted(at=at))
 
 

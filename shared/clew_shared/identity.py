@@ -1,0 +1,84 @@
+"""Which folder or file something is: device, inode and time of birth, so that another one of its name is told apart.
+
+A path says where something stands, not what it is: a folder can be renamed, mounted over, copied or made again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from functools import cache
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+_EMPTY_PATH = 0x1000  # AT_EMPTY_PATH: the descriptor itself
+_BTIME = 0x800  # STATX_BTIME
+_BUFFER_BYTES = 256  # struct statx
+_BTIME_AT = 80  # stx_btime: seconds (8 bytes), nanoseconds (4)
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Identity(BaseModel):
+    """What tells one folder from another.
+
+    `birth_ns` is in nanoseconds since 1970, None where the file system keeps no time of birth. `boot` names the run of
+    the machine in which it was seen, "" where that is not known: device numbers may change from one to the next.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+    dev: int
+    ino: int
+    birth_ns: int | None = None
+    boot: str = ""
+
+    def is_same(self, other: Identity) -> bool:
+        """Return whether both are one folder.
+
+        The inode and the time of birth must agree, and within one run of the machine the device must, too.
+        """
+        if (self.ino, self.birth_ns) != (other.ino, other.birth_ns):
+            return False
+        return self.dev == other.dev or self.boot != other.boot
+
+
+def of_path(path: str | os.PathLike[str]) -> Identity:
+    """Return the identity of what stands at a path, a link not followed; raises OSError."""
+    fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return of_descriptor(fd)
+    finally:
+        os.close(fd)
+
+
+def of_descriptor(fd: int) -> Identity:
+    """Return the identity of what a descriptor (`O_PATH` will do) leads to; raises OSError."""
+    found = os.fstat(fd)
+    return Identity(dev=found.st_dev, ino=found.st_ino, birth_ns=_birth_ns(fd), boot=_boot())
+
+
+def _birth_ns(fd: int) -> int | None:
+    """Ask statx(2), which Python has no call for, for the time of birth."""
+    statx = getattr(_libc(), "statx", None)
+    buffer = ctypes.create_string_buffer(_BUFFER_BYTES)
+    if statx is None or statx(fd, b"", _EMPTY_PATH, _BTIME, buffer) != 0:
+        return None
+    if not int.from_bytes(buffer.raw[:4], sys.byteorder) & _BTIME:
+        return None
+    seconds = int.from_bytes(buffer.raw[_BTIME_AT : _BTIME_AT + 8], sys.byteorder, signed=True)
+    nanoseconds = int.from_bytes(buffer.raw[_BTIME_AT + 8 : _BTIME_AT + 12], sys.byteorder)
+    return seconds * 1_000_000_000 + nanoseconds
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+@cache
+def _boot() -> str:
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,52 @@
+"""A folder is known by what it is, not by where it stands."""
+
+import os
+
+import pytest
+
+from clew_shared.identity import Identity, of_descriptor, of_path
+
+BEFORE = Identity(dev=1, ino=7, birth_ns=5, boot="one")
+
+
+def test_a_folder_that_was_renamed_is_the_same(tmp_path):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    before = of_path(folder)
+    folder.rename(tmp_path / "b")
+    assert of_path(tmp_path / "b").is_same(before)
+
+
+def test_a_folder_that_was_made_again_is_another(tmp_path):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    before = of_path(folder)
+    held = os.open(folder, os.O_PATH)  # so that its inode is not given again
+    folder.rmdir()
+    folder.mkdir()
+    assert not of_path(folder).is_same(before)
+    assert of_descriptor(held).is_same(before)
+    os.close(held)
+
+
+def test_a_link_is_not_what_it_leads_to(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    assert not of_path(tmp_path / "link").is_same(of_path(tmp_path / "a"))
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({}, True),
+        ({"ino": 8}, False),
+        ({"birth_ns": 6}, False),
+        ({"birth_ns": None}, False),
+        ({"dev": 2}, False),  # another file system, mounted there now
+        ({"dev": 2, "boot": "two"}, True),  # devices were numbered in another order
+        ({"boot": "two"}, True),
+        ({"ino": 8, "dev": 2, "boot": "two"}, False),
+    ],
+)
+def test_what_makes_two_sightings_one_folder(change, same):
+    assert BEFORE.is_same(BEFORE.model_copy(update=change)) is same
