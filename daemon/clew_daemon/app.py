@@ -228,13 +228,24 @@ class App:
         loop.set_exception_handler(_unexpected)
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         loop.add_signal_handler(signal.SIGINT, self._interrupted)
-        loop.add_signal_handler(signal.SIGHUP, self._hangup.set)
+        loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+        if self._beginning.terminal.is_lost:  # while nobody listened
+            self._hung_up()
 
     def _interrupted(self) -> None:
         self._interrupts += 1
         if self._interrupts > 1:
             os._exit(EXIT_FAILED)  # every worker dies with the daemon; the ledger is a valid prefix
         self._stop.set()
+
+    def _hung_up(self) -> None:
+        """Reload, unless the terminal that the daemon was started in has been closed."""
+        stops = self._beginning.terminal.stops()
+        if stops is None:
+            self._hangup.set()
+        elif stops:
+            log.info("daemon.terminal_closed")
+            self._stop.set()
 
     # -- reload --------------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ DAEMON = {
     "log.events": "clew_daemon.eventlog:log_events",
     # start and stop
     "lock": "clew_daemon.begin:acquire",
+    "lock.run": "clew_daemon.begin:acquire_pid_file",
     "recover": "clew_daemon.supervisor:Supervisor.recover",
     "leftovers": "clew_daemon.app:App._end_leftovers",
     "cgroups.claim": "clew_daemon.cgroups:Cgroups.claim",
