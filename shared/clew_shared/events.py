@@ -96,12 +96,14 @@ class GoalBlocked(Event, frozen=True):
     """A goal was escalated to a person, with the question that they must answer.
 
     `stranger` is what stands in the place of the goal's workspace, where that is why: resuming accepts it.
+    `gone` says that nothing stands there: resuming makes an empty folder.
     """
 
     kind: Literal["goal_blocked"] = "goal_blocked"
     reason: str
     question: str = ""
     stranger: Identity | None = None
+    gone: bool = False
 
 
 class GoalRequeued(Event, frozen=True):
