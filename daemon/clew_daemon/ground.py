@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,6 +131,8 @@ class Ground:
     def __init__(self, workspace: str, fd: int, *, made: bool) -> None:
         self._workspace = workspace
         self._fd = fd
+        # closed with the last reference, too: it may be opened in a thread whose caller was cancelled meanwhile
+        self._closed = weakref.finalize(self, os.close, fd)
         self.made = made
         self.identity = identity.of_descriptor(fd)
 
@@ -152,12 +155,7 @@ class Ground:
 
     def close(self) -> None:
         """Hold nothing any more; legal at any time."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    def __del__(self) -> None:
-        self.close()  # one that was opened in a thread whose caller was cancelled meanwhile
+        self._closed()
 
 
 def _make(workspace: str) -> bool:
