@@ -87,9 +87,10 @@ class Vigil:
         return Ended("crash", "stalled", f"no proposal for {still_s:.0f} s")
 
     async def _off_ground(self) -> Ended | None:
-        """Find out whether the worker's folder is still the one that is there; if not, a person is asked.
+        """Find out whether something else stands where the worker's folder was; then a person is asked.
 
-        What a look has found is taken up a turn later: a file system that does not answer keeps only that look.
+        Where nothing is, its next action will say so. What a look has found is taken up a turn later: a file system
+        that does not answer keeps only that look.
         """
         if self._look is None:
             if time.monotonic() - self._looked_at >= GROUND_EVERY_S:
@@ -99,7 +100,7 @@ class Vigil:
         if not self._look.done():
             return None
         lost, self._look = self._look.result(), None
-        if lost is None:
+        if lost is None or lost.gone:
             return None
         await self._s.hand_over_lost(lost)
         return Ended("stopped", lost.reason)

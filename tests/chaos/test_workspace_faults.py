@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -41,20 +42,72 @@ def told(clew, goal, count):
 
 
 @pytest.mark.long
-def test_a_workspace_made_anew_under_a_goal_is_worked_in(clew, place):
-    answering(
-        clew, ("run_cmd", {"cmd": "echo 1 >> trace"}), ("run_cmd", {"cmd": "echo 2 >> trace"})
-    )
+@pytest.mark.parametrize("mode", ["best_effort", "off"])
+def test_a_workspace_that_was_removed_and_made_again_is_left_alone_until_a_person_accepts_it(
+    clew, place, mode
+):
+    clew.configure({"sandbox.mode": mode})
+    acts = [("run_cmd", {"cmd": f"rm -rf {place}/*; echo {n} >> trace"}) for n in (1, 2)]
+    answering(clew, *acts)
     goal = clew.start().submit(foreign("worker", workspace=place))
     other = bystander(clew)
     clew.said(goal)
     assert told(clew, goal, 1) == ["success", ""]
     shutil.rmtree(place)
     place.mkdir()
-    assert told(clew, goal, 2) == ["success", ""]
-    clew.wait("goal.completed", goal=goal)
-    assert (place / "trace").read_text() == "2\n"
+    (place / "precious").touch()
+    clew.ask("feedback", goal=goal, text="go on")
+    assert clew.wait("goal.blocked", goal=goal)["reason"] == "the workspace was replaced"
+    assert [entry.name for entry in place.iterdir()] == ["precious"]
+    since = clew.now()
+    clew.ask("resume", goal=goal)
+    clew.wait("worker.ready", goal=goal, since=since)
+    clew.ask("feedback", goal=goal, text="go on")
+    clew.until((place / "trace").exists)
+    assert not (place / "precious").exists()
+    clew.ask("cancel", goal=goal)
     unharmed(clew, other)
+    sound(clew, goal)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["best_effort", "off"])
+def test_a_workspace_that_is_swapped_all_the_time_never_loses_what_is_not_the_goals(
+    clew, place, mode
+):
+    """Between the daemon's look and the command's start there is a moment, whichever it is."""
+    clew.configure({"sandbox.mode": mode, "restart.max_restarts": 1000})
+    clew.agent(
+        "worker",
+        """
+        hello()
+        while True:
+            run("rm -rf ./*; echo acted >> trace")
+        """,
+    )
+    away = place.with_name("away")
+    theirs = place.with_name("theirs")
+    theirs.mkdir()
+    (theirs / "precious").touch()
+    goal = clew.start().submit(foreign("worker", workspace=place))
+    clew.until((place / "trace").exists)
+    ino, rounds = place.stat().st_ino, 0
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        place.rename(away)
+        theirs.rename(place)
+        time.sleep(0.002 * (rounds % 7))
+        assert [entry.name for entry in place.iterdir()] == ["precious"]
+        place.rename(theirs)
+        away.rename(place)
+        rounds += 1
+        if clew.goal(goal)["status"] == "blocked":
+            clew.ask("resume", goal=goal)
+        elif rounds % 10 == 0:
+            os.kill(clew.agent_pid(goal), signal.SIGKILL)  # cells start in the midst of it
+    assert place.stat().st_ino == ino
+    assert not clew.seen("workspace.accepted", goal=goal)
+    clew.ask("cancel", goal=goal)
     sound(clew, goal)
 
 
