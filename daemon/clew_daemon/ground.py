@@ -1,7 +1,8 @@
 """What stands where a goal's workspace should be; looked at before anything acts there.
 
 A workspace can be removed, renamed, mounted over, or replaced by something else at any moment, by anyone. Paths are
-real ones (links resolved when the goal was accepted), so a link on the way is a replacement. Nothing here knows goals.
+real ones (links resolved when the goal was accepted), so a link on the way is a replacement. Nothing here starts or
+ends anything.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from clew_shared.moment import iso
 
 if TYPE_CHECKING:
     from clew_shared.identity import Identity
+    from clew_shared.state import State
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -81,12 +83,18 @@ def _wrong(workspace: str, known: Identity | None) -> Lost | None:
     return None
 
 
-def is_at(workspace: str, known: Identity) -> bool:
-    """Return whether this very folder stands there."""
+def accepted(workspace: str, state: State) -> tuple[Identity | None, bool]:
+    """Return what a person accepts who lets a goal go on: another folder, or that an empty one is made.
+
+    Only what they were told of, and only while it is so: else they have put something right, or must be asked again.
+    """
     try:
-        return identity.of_path(workspace).is_same(known)
+        seen = identity.of_path(workspace)
+    except FileNotFoundError:
+        return None, state.gone
     except OSError:
-        return False
+        return None, False
+    return (seen if state.stranger and seen.is_same(state.stranger) else None), False
 
 
 def is_place(path: str, place: tuple[int, int]) -> bool:

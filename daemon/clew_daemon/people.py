@@ -138,11 +138,10 @@ class People:
         asked = _standing(core)
         await self._supervisor.halt(core.state.goal_id, by)
         await self._d.book.whole(core.state.goal_id)
-        stranger = core.state.stranger if by == "resume" else None
-        if stranger and not await asyncio.to_thread(
-            ground.is_at, core.state.spec.workspace, stranger
-        ):
-            stranger = None  # the original was put back, or something that nobody was told of
+        stranger, make = None, False
+        if by == "resume":
+            place = core.state.spec.workspace
+            stranger, make = await asyncio.to_thread(ground.accepted, place, core.state)
         if (
             _standing(core) != asked
         ):  # somebody else's request was recorded while the worker stopped
@@ -153,7 +152,7 @@ class People:
         with self._d.book.entering(core):
             if stranger:
                 core.emit(ev.WorkspaceKnown(at=at, identity=stranger, by="person"))
-            core.emit(ev.GoalRequeued(at=at, by=by, reopen=reopen, after=after))
+            core.emit(ev.GoalRequeued(at=at, by=by, reopen=reopen, after=after, make=make))
         await self._d.book.commit(core)
 
 

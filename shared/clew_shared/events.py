@@ -109,13 +109,15 @@ class GoalBlocked(Event, frozen=True):
 class GoalRequeued(Event, frozen=True):
     """A goal goes on: `reopen` gives its blocked or failed subtask a fresh start, `by` says who asked.
 
-    `after` is the number of the end that it reopens, 0 where the goal had not ended.
+    `after` is the number of the end that it reopens, 0 where the goal had not ended. `make` says that an empty
+    workspace may be made: a person was told that nothing stands there, and nothing did.
     """
 
     kind: Literal["goal_requeued"] = "goal_requeued"
     by: str = ""
     reopen: bool = False
     after: int = 0
+    make: bool = False
 
 
 class GoalEnded(Event, frozen=True):

@@ -95,7 +95,7 @@ def _goal_requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
         _reopen(state)
     state.goal.status = GoalStatus.QUEUED
     state.reason, state.question, state.wait_until, state.paused = "", "", None, False
-    state.may_make = state.may_make or (state.gone and e.by == "resume")
+    state.may_make = state.may_make or e.make
     state.stranger, state.gone = None, False
 
 

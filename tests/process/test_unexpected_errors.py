@@ -40,7 +40,13 @@ async def record_start(self, cell):
 Session._record_start = record_start
 """,
 }
-SAID = ("RuntimeError: Could", "ModuleNotFoundError: No module", "KeyError:", "ZeroDivision", "AttributeError:")  # fmt: skip
+SAID = (
+    "RuntimeError: Could not determine",
+    "ModuleNotFoundError: No module named",
+    "KeyError: 'agents'",
+    "ZeroDivisionError: division",
+    "AttributeError: pid",
+)
 DAEMON = """
 import sys
 {fault}

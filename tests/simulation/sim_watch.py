@@ -72,8 +72,8 @@ class Goal:
                 self.may_remake = False
             case _:
                 self._lift(event)
-        if isinstance(event, ev.GoalRequeued) and event.by == "resume" and self.state.gone:
-            self.may_remake = True
+        if isinstance(event, ev.GoalRequeued) and event.make:
+            self.may_remake = event.by == "resume" and self.state.gone
         apply(self.state, event, seq)
 
     def _blocked(self, seq: int, event: ev.ActionBlocked, disk: str) -> None:
