@@ -96,24 +96,28 @@ class GoalBlocked(Event, frozen=True):
     """A goal was escalated to a person, with the question that they must answer.
 
     `stranger` is what stands in the place of the goal's workspace, where that is why: resuming accepts it.
+    `gone` says that nothing stands there: resuming makes an empty folder.
     """
 
     kind: Literal["goal_blocked"] = "goal_blocked"
     reason: str
     question: str = ""
     stranger: Identity | None = None
+    gone: bool = False
 
 
 class GoalRequeued(Event, frozen=True):
     """A goal goes on: `reopen` gives its blocked or failed subtask a fresh start, `by` says who asked.
 
-    `after` is the number of the end that it reopens, 0 where the goal had not ended.
+    `after` is the number of the end that it reopens, 0 where the goal had not ended. `make` says that an empty
+    workspace may be made: a person was told that nothing stands there, and nothing did.
     """
 
     kind: Literal["goal_requeued"] = "goal_requeued"
     by: str = ""
     reopen: bool = False
     after: int = 0
+    make: bool = False
 
 
 class GoalEnded(Event, frozen=True):
