@@ -150,7 +150,7 @@ class Supervisor:
             states = self._d.book.states()
             now = time.time()
             places, over = self._d.settings.daemon.max_workers, self._waits.over()
-            for goal in schedule.due(states, self._runs, now, places, over):
+            for goal in schedule.due(states, self._runs, now, places, over, self._d.book.gone):
                 task = asyncio.ensure_future(self._run(goal))
                 self._runs[goal] = task
                 task.add_done_callback(partial(self._ran, goal))
@@ -164,12 +164,14 @@ class Supervisor:
 
     async def _give_up_lost(self, states: dict[str, Any]) -> None:
         for goal, state in states.items():
-            if lost := schedule.lost_dependency(state, states):
-                await self._block(
-                    self._d.book.cores[goal],
-                    f"it depends on {lost}, which is {states[lost].goal.status}",
-                    f"Retry {lost} (`clew retry {lost}`) and then `clew resume {goal}`, or cancel this goal?",
+            if lost := schedule.lost_dependency(state, states, self._d.book.gone):
+                question = (
+                    f"Retry {lost.goal} (`clew retry {lost.goal}`) and then `clew resume {goal}`, or cancel this goal?"
+                    if lost.goal in states
+                    else f"It was removed long ago: submit this goal again without it, and `clew cancel {goal}`?"
                 )
+                reason = f"it depends on {lost.goal}, which is {lost.status}"
+                await self._block(self._d.book.cores[goal], reason, question)
 
     def _ran(self, goal: str, task: asyncio.Task[None]) -> None:
         self._runs.pop(goal, None)
@@ -220,7 +222,9 @@ class Supervisor:
 
     async def _go_on(self, core: Core) -> None:
         goal, now = core.state.goal_id, time.time()
-        if not schedule.ready(core.state, self._d.book.states(), now, self._waits.over()):
+        if not schedule.ready(
+            core.state, self._d.book.states(), now, self._waits.over(), self._d.book.gone
+        ):
             return  # a person was quicker: paused or cancelled since it was due
         if core.state.goal.status == GoalStatus.QUEUED and goal not in self._failed_runs:
             self._crashes[goal] = restart.Crashes([])  # a wait between two crashes forgives none

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from clew_shared.identity import Identity
-from clew_shared.model import Level
+from clew_shared.model import GoalStatus, Level
 
 
 class Event(BaseModel, frozen=True, extra="ignore"):
@@ -490,6 +490,14 @@ class BulletRestored(Event, frozen=True):
 
     kind: Literal["bullet_restored"] = "bullet_restored"
     id: str
+
+
+class GoalForgotten(Event, frozen=True):
+    """A goal that ended long ago is removed from the ledger, and ended so; an event of the daemon, not of a goal."""
+
+    kind: Literal["goal_forgotten"] = "goal_forgotten"
+    goal: str
+    status: GoalStatus
 
 
 GoalEvent = Annotated[
