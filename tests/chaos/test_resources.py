@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import as_user
 import pytest
 from harness import Clew, become_subreaper, nursery
 from surroundings import NoDescriptors, bystander, foreign, runbook, sound, unharmed
@@ -162,14 +163,9 @@ def test_a_nursery_that_cannot_fork_keeps_goals_waiting(make_clew, error):
 @pytest.fixture
 def nobodys_clew():
     """A home of an ordinary user, and what its daemon is started under."""
-    if os.geteuid() != 0 or not shutil.which("setpriv"):
-        pytest.skip("needs root, to be an ordinary user by setpriv")
-    under = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
-    again = "import subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True)"
-    if subprocess.run(
-        [*under, sys.executable, "-c", again], capture_output=True, check=False
-    ).returncode:
-        pytest.skip("an ordinary user may not run this Python")
+    if reason := as_user.reason_to_skip():
+        pytest.skip(reason)
+    under = (sys.executable, as_user.__file__, str(NOBODY))
     folder = Path(tempfile.mkdtemp(prefix="clew-test-"))
     become_subreaper()
     clew = Clew(folder, {**SLOW, "daemon.max_workers": 3})

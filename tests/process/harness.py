@@ -46,8 +46,9 @@ class Clew:
     def __init__(self, folder: Path, config: dict | None = None) -> None:
         self.folder = folder
         self.home = folder / "home"
-        self.home.mkdir()
+        self.home.mkdir(parents=True, exist_ok=True)
         self.log = folder / "log.jsonl"
+        self.out = self.log  # what the daemon prints: its log
         self.daemon: subprocess.Popen | None = None
         self.events: list[dict] = []
         self._read = 0
@@ -98,9 +99,9 @@ class Clew:
     def start(self, *, ready: bool = True, under: tuple = (), **env: str) -> "Clew":
         """Start a daemon, by the program and arguments `under` where it is to be run by another one."""
         since = self.now()
-        with self.log.open("ab") as out:
+        with self.out.open("ab") as out:
             self.daemon = subprocess.Popen(
-                [*under, sys.executable, "-m", "clew_daemon", "--home", str(self.home), "run"],
+                [*under, *self.line("run")],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -109,6 +110,10 @@ class Clew:
         if ready:
             self.wait("daemon.ready", since=since)
         return self
+
+    def line(self, *args: str) -> list[str]:
+        """The command line of clew on this home."""
+        return [sys.executable, "-m", "clew_daemon", "--home", str(self.home), *args]
 
     def environment(self) -> dict[str, str]:
         return {k: v for k, v in os.environ.items() if not k.startswith(("CLEW_", "NOTIFY_"))}
@@ -229,10 +234,11 @@ class Clew:
         except NoDaemon:
             return False
 
-    def clew(self, *args: str, code: int = 0) -> str:
+    def clew(self, *args: str, code: int = 0, given: str = "", under: tuple = ()) -> str:
         """Run the command line; its standard output (and errors, where it fails)."""
         done = subprocess.run(
-            [sys.executable, "-m", "clew_daemon", "--home", str(self.home), *args],
+            [*under, *self.line(*args)],
+            input=given,
             capture_output=True,
             text=True,
             timeout=DEADLINE_S,
@@ -300,7 +306,7 @@ class Clew:
 
 
 def toml(value: object) -> str:
-    return json.dumps(value)  # the same for what stands in these configs
+    return json.dumps(value, ensure_ascii=False)  # the same for what stands in these configs
 
 
 def become_subreaper(*, on: bool = True) -> None:
