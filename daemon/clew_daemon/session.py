@@ -148,6 +148,11 @@ class Session:
             core.drop_claim(world, time.time())
 
     @property
+    def reads_feedback(self) -> bool:
+        """A person's feedback reaches somebody: a runbook reads none."""
+        return not isinstance(self.agent, RunbookAgent)
+
+    @property
     def _own_tools(self) -> bool:
         return isinstance(self.agent, CommandAgent) and self.agent.own_tools
 

@@ -317,8 +317,9 @@ def _check_finished(state: State, e: ev.CheckFinished, _seq: int) -> None:
     state.last_probe_state[e.name] = e.passed
 
 
-def _feedback_given(state: State, e: ev.FeedbackGiven, _seq: int) -> None:
+def _feedback_given(state: State, e: ev.FeedbackGiven, seq: int) -> None:
     """Start the streaks anew and lift the subtask's blocks but for `crash` (contract, section 8)."""
+    state.feedback_seq = seq
     for texts in (state.feedback, state.feedback_untold):
         texts.append(e.text)
         del texts[:-FEEDBACK_KEPT]

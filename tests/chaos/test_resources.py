@@ -179,19 +179,31 @@ def nobodys_clew():
     shutil.rmtree(folder)
 
 
+LIMIT = """
+import resource, sys
+for pid in sys.argv[2:]:
+    hard = resource.prlimit(int(pid), resource.RLIMIT_NPROC)[1]
+    soft = hard if sys.argv[1] == "-1" else int(sys.argv[1])
+    resource.prlimit(int(pid), resource.RLIMIT_NPROC, (soft, hard))
+"""
+
+
+def limited(under, pids, processes):
+    """Let some processes of a user have so many, -1 for as many as before; as that user, who always may."""
+    command = [*under, sys.executable, "-c", LIMIT, str(processes), *map(str, pids)]
+    subprocess.run(command, check=True)
+
+
 def test_without_processes_to_be_had_goals_wait_and_come_back(nobodys_clew):
     clew, under = nobodys_clew
     clew.start(under=under)
     pids = (clew.daemon.pid, nursery_pid(clew))
-    before = resource.prlimit(pids[0], resource.RLIMIT_NPROC)
-    for pid in pids:
-        resource.prlimit(pid, resource.RLIMIT_NPROC, (1, before[1]))
+    limited(under, pids, 1)
     clew.drop(runbook(*STEPS))
     goal = clew.wait("goal.accepted")["goal"]
     waits_for_resources(clew, goal, "Resource temporarily unavailable")
     assert clew.answers()
-    for pid in pids:
-        resource.prlimit(pid, resource.RLIMIT_NPROC, before)
+    limited(under, pids, -1)
     clew.wait("goal.completed", goal=goal)
     assert clew.lines(goal, "trace") == ["0", "1", "2"]
     sound(clew)

@@ -50,6 +50,8 @@ class Clew:
         self.log = folder / "log.jsonl"
         self.out = self.log  # what the daemon prints: its log
         self.daemon: subprocess.Popen | None = None
+        self.options = ["--home", str(self.home)]
+        self.env: dict[str, str | None] = {}  # None: unset
         self.events: list[dict] = []
         self._read = 0
         self._before = set(children())
@@ -101,7 +103,7 @@ class Clew:
         since = self.now()
         with self.out.open("ab") as out:
             self.daemon = subprocess.Popen(
-                [*under, *self.line("run")],
+                [*under, *self.command("run")],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -111,12 +113,12 @@ class Clew:
             self.wait("daemon.ready", since=since)
         return self
 
-    def line(self, *args: str) -> list[str]:
-        """The command line of clew on this home."""
-        return [sys.executable, "-m", "clew_daemon", "--home", str(self.home), *args]
+    def command(self, *args: str) -> list[str]:
+        return [sys.executable, "-m", "clew_daemon", *self.options, *args]
 
     def environment(self) -> dict[str, str]:
-        return {k: v for k, v in os.environ.items() if not k.startswith(("CLEW_", "NOTIFY_"))}
+        usual = {k: v for k, v in os.environ.items() if not k.startswith(("CLEW_", "NOTIFY_"))}
+        return {k: v for k, v in (usual | self.env).items() if v is not None}
 
     def kill(self) -> None:
         """SIGKILL the daemon, and wait until nothing of it is left."""
@@ -237,7 +239,7 @@ class Clew:
     def clew(self, *args: str, code: int = 0, given: str = "", under: tuple = ()) -> str:
         """Run the command line; its standard output (and errors, where it fails)."""
         done = subprocess.run(
-            [*under, *self.line(*args)],
+            [*under, *self.command(*args)],
             input=given,
             capture_output=True,
             text=True,

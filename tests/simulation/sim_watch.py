@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from clew_shared.fold import apply
 from clew_shared.state import EVERYWHERE, State, dump, outline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from invariants import ViolationError
     from sim_cells import Child
@@ -67,6 +68,9 @@ class Goal:
                 self.refused = 0
             case _:
                 self._lift(event)
+        answers = isinstance(event, ev.GoalRequeued) and event.after == self.state.rested_seq
+        hold.an_ended_goal_stays_ended(event, self.state, answers)
+        hold.a_rest_is_ended_by_who_may(event, self.state)
         apply(self.state, event, seq)
 
     def _blocked(self, seq: int, event: ev.ActionBlocked, disk: str) -> None:
@@ -135,6 +139,9 @@ class Watch:
         self._crashes: dict[str, list[float]] = {}
         self._spent: dict[str, tuple[float, float | None]] = {}
         self._book: Book | None = None
+        self._asked: list[tuple[str, int]] = []
+        self._writers: dict[int, str] = {}
+        self._owners: dict[str, set[str]] = {}
 
     def _hold(self, rule: Any, *args: Any) -> None:
         """Hold a rule; the first that does not hold ends the life."""
@@ -143,6 +150,23 @@ class Watch:
         except hold.ViolationError as violation:
             self.violation = self.violation or violation
             raise
+
+    # -- whose it is -------------------------------------------------------------------------------------
+
+    def opens(self, ledger: object, role: str) -> None:
+        """A ledger is open to write from now on."""
+        self._writers[id(ledger)] = role
+        self._hold(hold.one_writer_per_ledger, list(self._writers.values()))
+
+    def closes(self, ledger: object) -> None:
+        """A ledger is closed, or its process dead."""
+        self._writers.pop(id(ledger), None)
+
+    def taken(self, drop: str, home: str) -> None:
+        """A daemon of a home makes a goal of a dropped file."""
+        owners = self._owners.setdefault(drop, set())
+        owners.add(home)
+        self._hold(hold.one_owner_per_inbox, drop, owners)
 
     # -- the record ------------------------------------------------------------------------------------
 
@@ -178,6 +202,8 @@ class Watch:
             self._disks[row.seq] = self._world.disk_digest(row.goal)
             self._crashed(row.goal, event)
             self._starts(row.goal, event, known.state)
+            asked = self._asked_since(known.state)
+            self._hold(hold.an_ended_goal_stays_ended, event, known.state, asked)
             self._hold(known.take, row.seq, event, self._disks[row.seq])
             self.counts[row.kind] += 1
             touched[row.goal] = known
@@ -213,6 +239,22 @@ class Watch:
                 hold.nothing_is_heard_that_is_not_recorded,
                 "a listener", one.seq, self.recorded, goal, type(one.event),
             )  # fmt: skip
+
+    # -- what people ask -------------------------------------------------------------------------------
+
+    @contextmanager
+    def asking(self, goal: str) -> Iterator[None]:
+        """Somebody asks for something of a goal, which has come to its last rest, if any, before."""
+        ask = (goal, self.goals[goal].state.rested_seq)
+        self._asked.append(ask)
+        try:
+            yield
+        finally:
+            self._asked.remove(ask)
+
+    def _asked_since(self, state: State) -> bool:
+        """Return whether a request that is under way was made after the goal's last end."""
+        return (state.goal_id, state.rested_seq) in self._asked
 
     # -- what is heard -----------------------------------------------------------------------------------
 

@@ -67,7 +67,9 @@ class Limits:
 
 
 class World:
-    """One life's surroundings; `rng` is the only source of chance."""
+    """One life's surroundings; `rng` is the only source of chance, `folder` a real one for the locks."""
+
+    folder: Path
 
     def __init__(self, seed: int, cast: tuple[str, ...] = ()) -> None:
         self.seed = seed
@@ -94,6 +96,7 @@ class World:
         self.reloads = rng.choice([0, 0, 1, 3])
         self.jumps = rng.choice([0, 0, 1, 3])
         self.edits = rng.choice([0, 0, 4, 12])
+        self.rivals = rng.choice([0, 0, 1, 4])
         self.snapshot_every = rng.choice([1, 5, 20, 500])
 
     def trace(self, who: str, what: str) -> None:

@@ -1,11 +1,23 @@
 """A simulator that cannot fail proves nothing: daemons that are broken on purpose, each by one rule."""
 
 import pytest
+import sim_daemon
 from sim_life import LifeError, live
 from sim_world import World
 
-from clew_daemon import book, methods, restart, reviewer, schedule, session, supervisor, vigil
+from clew_daemon import (
+    book,
+    methods,
+    people,
+    restart,
+    reviewer,
+    schedule,
+    session,
+    supervisor,
+    vigil,
+)
 from clew_shared import core, fold_deeds, transcript
+from clew_shared.ledger import lock
 
 SEEDS = 200
 
@@ -157,12 +169,51 @@ def _takes_a_failed_ledger_for_a_bug(monkeypatch):
     monkeypatch.setattr(session, "LedgerError", type("AnotherError", (Exception,), {}))
 
 
+def _much_asked(monkeypatch, *requests):
+    """Let people ask for little else than these, all the time, of goals with checks."""
+    monkeypatch.setattr(sim_daemon, "REQUESTS", requests)
+    monkeypatch.setattr(sim_daemon, "ASKED_EVERY_S", 1.0)
+    made = World.__init__
+
+    def make(self, seed, cast=()):
+        made(self, seed, cast)
+        self.requests, self.deaths = 60, []
+        for n, goal in enumerate(self.goals):
+            spec = goal.spec.model_copy(update={"checks": {"a": "test f0", "b": "test f1"}})
+            self.goals[n] = goal.model_copy(update={"spec": spec})
+
+    monkeypatch.setattr(World, "__init__", make)
+
+
+def _goes_on_whatever_was_asked_meanwhile(monkeypatch):
+    monkeypatch.setattr(core, "refusal", lambda *_: "")
+    monkeypatch.setattr(people, "_standing", lambda _: None)
+    _much_asked(monkeypatch, "pause", "resume", "cancel")
+
+
+def _completes_what_was_paused_meanwhile(monkeypatch):
+    monkeypatch.setattr(core, "refusal", lambda *_: "")
+    _much_asked(monkeypatch, "pause", "resume")
+
+
+def _locks_nothing(monkeypatch):
+    monkeypatch.setattr(lock, "_set", lambda _: None)
+    monkeypatch.setattr(lock, "_excludes", lambda *_: True)
+
+
+def _owns_what_another_owns(monkeypatch):
+    _locks_nothing(monkeypatch)
+    monkeypatch.setattr(sim_daemon, "RIVALS", ("another home",))
+
+
 CASTS = {
     _looks_at_no_disk_before_it_refuses: ("looping", "stubborn", "pacing"),
     _believes_every_claim: ("feigning",),
     _restarts_for_ever: ("crashing",),
     _forgives_crashes_at_a_wait: ("crashing",),
     _waits_for_replans_for_ever: ("stubborn",),
+    _folds_more_than_there_is: ("diligent", "musing"),
+    _completes_what_was_paused_meanwhile: ("diligent", "quitting"),
 }
 """Agents that bring it to light soon."""
 
@@ -187,6 +238,10 @@ BROKEN = {
     _leaves_actions_in_flight: "a_new_epoch_begins_with_clean_hands",
     _knows_no_budget: "budgets_hold",
     _takes_a_failed_ledger_for_a_bug: "no_part_of_the_daemon_fails",
+    _goes_on_whatever_was_asked_meanwhile: "an_ended_goal_stays_ended",
+    _completes_what_was_paused_meanwhile: "a_rest_is_ended_by_who_may",
+    _locks_nothing: "one_writer_per_ledger",
+    _owns_what_another_owns: "one_owner_per_inbox",
     _never_looks_back: "every_rest_is_reported_and_learned_from",
 }
 

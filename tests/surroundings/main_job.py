@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import signal
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,6 +52,7 @@ class Placed(Clew):
         self.place = self.folder / "ws"
         self.place.mkdir(exist_ok=True)
         self.outbox = self.home / "outbox"
+        self.options = [] if ways.xdg else ["--home", ways.home or str(self.home)]
         self.configure({"log.file": str(self.log)})
         if ways.xdg:
             self.outbox = ways.xdg / ".local/share/clew/outbox"
@@ -62,10 +62,6 @@ class Placed(Clew):
         if ways.owner is not None:
             for path in (base, *base.rglob("*")):
                 os.chown(path, ways.owner, ways.owner)
-
-    def line(self, *args: str) -> list[str]:
-        at = [] if self.ways.xdg else ["--home", self.ways.home or str(self.home)]
-        return [sys.executable, "-m", "clew_daemon", *at, *args]
 
     def start(self, *, ready: bool = True, under: tuple = (), **env: str) -> Placed:
         super().start(ready=ready, under=(*self.ways.daemon, *under), **env)

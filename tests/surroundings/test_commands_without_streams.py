@@ -18,7 +18,7 @@ WAYS = {
 
 def run(clew, closed, *args):
     return subprocess.run(
-        [*sh(closed), *clew.line(*args)],
+        [*sh(closed), *clew.command(*args)],
         capture_output=True,
         text=True,
         timeout=60,

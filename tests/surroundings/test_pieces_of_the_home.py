@@ -167,7 +167,7 @@ def elsewhere(base, clew, name):
     other = object.__new__(Placed)
     other.__dict__.update(clew.__dict__)
     other.home = base / name
-    other.outbox = other.home / "outbox"
+    other.outbox, other.options = other.home / "outbox", ["--home", str(other.home)]
     other.log, other.out = base / f"{name}.jsonl", base / f"{name}.out"
     other.config = {table: dict(keys) for table, keys in clew.config.items()}
     other.daemon, other.events, other._read = None, [], 0
@@ -261,7 +261,7 @@ def test_without_its_run_folder_a_daemon_still_keeps_a_second_one_away(clew, cop
     goal = at_the_gate(clew)
     shutil.rmtree(clew.home / "run")
     second = copy_of(clew)
-    second.home, second.outbox = clew.home, clew.outbox
+    second.options = clew.options
     second.start(ready=False)
     assert second.daemon.wait(30) == 1
     assert str(clew.daemon.pid) in second.out.read_text()
