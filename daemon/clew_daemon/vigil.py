@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from clew_daemon import vitals
+from clew_daemon import threads, vitals
 from clew_daemon.endings import Ended
 from clew_shared.settings import CommandAgent
 
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 MEMORY_EVERY_S = 0.5
 _SCALES = ThreadPoolExecutor(1, "clew-scales")
 """Weighs all workers, one after the other: several threads would wait for each other at every small file."""
+
+
+def begin() -> None:
+    """Start the thread that weighs, while there is one to be had; raises ThreadsError."""
+    threads.start(_SCALES, 1)
 
 
 class Vigil:

@@ -12,6 +12,7 @@ from pathlib import Path
 import as_user
 import pytest
 from harness import Clew, become_subreaper, nursery
+
 from surroundings import NoDescriptors, bystander, foreign, runbook, sound, unharmed
 
 STEPS = [f"echo {n} >> trace" for n in range(3)]

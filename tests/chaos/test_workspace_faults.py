@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+
 from surroundings import bystander, foreign, runbook, sound, unharmed
 
 GO = "until test -e go; do sleep 0.02; done"

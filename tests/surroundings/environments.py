@@ -110,7 +110,11 @@ PLAIN: list[tuple[str, tuple[str, ...], bool]] = [
     ("a relative HOME", env("HOME=home"), False),
     ("no TMPDIR", env("-u", "TMPDIR"), False),
     ("a TMPDIR that is not there", env("TMPDIR=/nowhere/at/all"), False),
-    ("a locale of 7 bits", env("LC_ALL=C", "LANG=C", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0"), True),
+    (
+        "a locale of 7 bits",
+        env("LC_ALL=C", "LANG=C", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0"),
+        True,
+    ),
     ("a locale that is none", env("LC_ALL=xx_YY.nonsense", "LANG=nonsense"), False),
     ("a time zone that is none", env("TZ=Nowhere/Nothing"), False),
     ("a time zone far away", env("TZ=Pacific/Kiritimati"), False),
@@ -129,7 +133,11 @@ PLAIN: list[tuple[str, tuple[str, ...], bool]] = [
     ("no core files and a small stack", sh("ulimit -c 0; ulimit -s 1024"), False),
     ("the root folder as working directory", sh("cd /"), False),
     ("a working directory that is gone", sh('cd "$(mktemp -d)" && rmdir "$PWD"'), True),
-    ("a working directory that is renamed", sh('d=$(mktemp -d); mkdir $d/a; cd $d/a; mv $d/a $d/b; rm -r $d'), False),
+    (
+        "a working directory that is renamed",
+        sh("d=$(mktemp -d); mkdir $d/a; cd $d/a; mv $d/a $d/b; rm -r $d"),
+        False,
+    ),
     ("no stdin", sh("exec <&-"), False),
     ("nohup", ("/usr/bin/nohup",), False),
     ("a session of its own", ("/usr/bin/setsid",), False),
@@ -359,7 +367,7 @@ def _in_mounts(words: str) -> tuple[str, ...]:
 
 NAMES = {
     "a path with spaces": "a folder of mine",
-    "a path with quotes and a dollar": "it's \"$HOME\" `x`",
+    "a path with quotes and a dollar": 'it\'s "$HOME" `x`',
     "a path with a line break": "line\nbreak",
     "a path that is not ASCII": "Zoë 測試 🧵",
     "a path with per cent and braces": "100%s{}%h",

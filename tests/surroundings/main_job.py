@@ -93,8 +93,7 @@ class Placed(Clew):
         """Wait until a worker of that epoch stands before a gate."""
         self.until(
             lambda: any(
-                gate in e["signature"]
-                for e in self.seen("action.allowed", goal=goal, epoch=epoch)
+                gate in e["signature"] for e in self.seen("action.allowed", goal=goal, epoch=epoch)
             ),
             f"epoch {epoch} at the {gate} gate",
         )

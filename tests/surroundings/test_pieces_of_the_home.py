@@ -188,9 +188,7 @@ def copy_of(base):
         one.close()
 
 
-def test_a_copied_home_does_nothing_until_a_person_says_that_it_owns_the_goals(
-    base, clew, copy_of
-):
+def test_a_copied_home_does_nothing_until_a_person_says_that_it_owns_the_goals(base, clew, copy_of):
     goal = at_the_gate(clew)
     copy = copy_of(clew)
     subprocess.run(["cp", "-a", clew.home, copy.home], check=True)
