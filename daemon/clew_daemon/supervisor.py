@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clew_daemon import background, cells, ground, pages, report, restart, schedule
+from clew_daemon import background, cells, git_outside, ground, pages, report, restart, schedule
 from clew_daemon.endings import Ended
 from clew_daemon.keys import KeyFileError
 from clew_daemon.retention import clear
@@ -196,6 +196,7 @@ class Supervisor:
         if fault := self._unfit(core) or self._unmakable(core, fresh=fresh) or _lost(core):
             await self._block(core, *fault)
             return
+        await self._look_for_git(core, fresh=fresh)
         self._d.publisher.open(goal)
         crashes = self._crashes.setdefault(goal, restart.Crashes([]))
         while core.state.goal.status == GoalStatus.IN_PROGRESS and not self._stopping:
@@ -210,6 +211,19 @@ class Supervisor:
         if core.state.ended:
             self._crashes.pop(goal, None)
             self._waited.pop(goal, None)
+
+    async def _look_for_git(self, core: Core, *, fresh: bool) -> None:
+        """Say where git's folder is, if git cannot reach it from the workspace."""
+        if not fresh:
+            return
+        workspace, write = core.state.spec.workspace, self._d.settings.sandbox.write
+        if folder := await asyncio.to_thread(git_outside.outside, workspace, write):
+            log.warning(
+                "workspace.git_outside",
+                goal=core.state.goal_id,
+                folder=folder,
+                hint=git_outside.hint(folder),
+            )
 
     def _unfit(self, core: Core) -> tuple[str, str] | None:
         """Say why a goal cannot even begin: no agent, no key."""

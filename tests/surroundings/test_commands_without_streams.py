@@ -50,7 +50,6 @@ def test_commands_work_without(place, closed):
 def test_a_goal_cannot_be_read_from_a_closed_stdin_and_that_is_said(place):
     clew = place(Ways())
     said = run(clew, STREAMS["stdin"], "submit", "-")
-    assert (said.returncode, said.stderr) == (
-        1,
-        "clew: nothing to read: standard input is closed\n",
-    )
+    assert said.returncode == 1
+    assert "stdin" in said.stderr
+    assert "Traceback" not in said.stderr

@@ -140,8 +140,6 @@ def _ids(where: Where) -> set[str]:
 def _source(file: str) -> tuple[str, bytes]:
     """Read the file: the name it shall bear in the inbox, and its bytes."""
     if file == "-":
-        if sys.stdin is None:  # so Python says that it is closed
-            raise CliError("nothing to read: standard input is closed")
         return "stdin.md", sys.stdin.buffer.read(GOAL_BYTES_MAX + 1)
     path = Path(file)
     if path.is_dir():
