@@ -1,5 +1,8 @@
-"""One daemon a home."""
+"""One writer: the lock beside a ledger, and the one of a run folder that clew 0.1.0 knows."""
 
+import errno
+import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -8,84 +11,270 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.lock import LockHeld, acquire
+from clew_shared.ledger import Ledger, lock
+from clew_shared.ledger.lock import (
+    Holder,
+    LockError,
+    LockHeldError,
+    LocksUnsupportedError,
+    acquire,
+    acquire_pid_file,
+    beside,
+    holder,
+)
 
 HOLD = """
 import sys
 from pathlib import Path
-from clew_daemon.lock import acquire
-lock = acquire(Path(sys.argv[1]))
+from clew_shared.ledger.lock import acquire
+lock = acquire(Path(sys.argv[1]), role="daemon", socket=Path("/run/user/1/clew/control.sock"))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+HOLD_AS_0_1_0 = """
+import fcntl, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
+fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+os.pwrite(fd, b"%d\\n" % os.getpid(), 0)
 print("held", flush=True)
 sys.stdin.read()
 """
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return tmp_path / "home" / "run"
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db.lock"
 
 
 @pytest.fixture
-def holder(run: Path):
-    """Another process that holds the lock until it is killed."""
-    command = [sys.executable, "-c", HOLD, str(run)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+def held_by():
+    """A function that starts another process, which holds a lock until it is killed."""
+    started = []
+
+    def start(program: str, path: Path) -> subprocess.Popen:
+        command = [sys.executable, "-c", program, str(path)]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        started.append(process)
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
-        yield process
+        return process
+
+    yield start
+    for process in started:
         process.kill()
+        process.communicate()
 
 
-def test_the_lock_says_who_holds_it_in_a_private_folder(run):
-    with acquire(run) as lock:
-        assert lock.path.read_text() == f"{os.getpid()}\n"
-        assert run.stat().st_mode & 0o777 == 0o700
+def elsewhere(path: Path, **said: object) -> None:
+    """Let the file of a held lock say other things about its holder."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | said) + "\n")
 
 
-def test_a_second_daemon_is_refused_and_told_who_is_first(run, holder):
-    with pytest.raises(LockHeld) as held:
-        acquire(run)
-    assert held.value.pid == holder.pid
-    assert held.value.path == run / "clew.pid"
-    assert f"process {holder.pid}" in str(held.value)
-    assert str(run / "clew.pid") in str(held.value)
+def test_the_file_says_who_holds_the_lock_and_where_the_socket_is(path, tmp_path):
+    with acquire(path, role="daemon", socket=tmp_path / "control.sock"):
+        said = json.loads(path.read_text())
+        assert (said["pid"], said["role"]) == (os.getpid(), "daemon")
+        assert said["socket"] == str(tmp_path / "control.sock")
+        assert said["host"] == os.uname().nodename
+        assert said["pid_namespace"] == Path("/proc/self/ns/pid").stat().st_ino
+        assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_second_lock_in_the_same_process_is_refused_too(run):
-    with acquire(run), pytest.raises(LockHeld):
-        acquire(run)
+def test_a_second_one_is_refused_and_told_who_is_first(path, held_by):
+    first = held_by(HOLD, path)
+    with pytest.raises(LockHeldError) as refused:
+        acquire(path, role="restore")
+    assert refused.value.holder.pid == first.pid
+    said = str(refused.value)
+    assert f"a clew daemon is running (process {first.pid}) and holds {path}" in said
+    assert "clew --home DIR" in said
 
 
-def test_the_lock_of_a_killed_daemon_is_free(run, holder):
-    holder.send_signal(signal.SIGKILL)
-    holder.wait(10)
-    with acquire(run):
-        assert (run / "clew.pid").read_text() == f"{os.getpid()}\n"
+def test_a_second_lock_in_the_same_process_is_refused_too(path):
+    with acquire(path, role="daemon"), pytest.raises(LockHeldError):
+        acquire(path, role="daemon")
 
 
-@pytest.mark.parametrize("text", ["", "1\n", "rubbish", "9" * 5000])
-def test_a_stale_file_is_no_obstacle(run, text):
-    run.mkdir(parents=True)
-    (run / "clew.pid").write_text(text)
-    with acquire(run) as lock:
-        assert lock.path.read_text() == f"{os.getpid()}\n"
+def test_anyone_can_ask_who_holds_it_and_nobody_is_disturbed_by_that(path, held_by):
+    assert holder(path) is None
+    assert holder(path / "below") is None
+    assert not path.exists()
+    first = held_by(HOLD, path)
+    found = holder(path)
+    assert found is not None
+    assert (found.pid, found.role, found.is_here) == (first.pid, "daemon", True)
+    assert found.socket == Path("/run/user/1/clew/control.sock")
+    first.kill()
+    first.wait(10)
+    assert holder(path) is None
+    with acquire(path, role="daemon"):
+        assert holder(path) is not None
+    assert holder(path) is None
 
 
-def test_a_released_lock_can_be_taken_again_and_released_twice(run):
+def test_asking_does_not_keep_another_from_taking_it(path):
+    """A query that takes the lock for a moment would refuse a daemon that starts at that moment."""
+    path.touch()
+    asking = "import sys; from pathlib import Path; from clew_shared.ledger.lock import holder\n"
+    asking += "print('asks', flush=True)\nwhile True: holder(Path(sys.argv[1]))"
+    command = [sys.executable, "-c", asking, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
+        assert client.stdout is not None
+        client.stdout.readline()
+        try:
+            for _ in range(2000):
+                acquire(path, role="daemon").release()
+        finally:
+            client.kill()
+
+
+def test_the_lock_of_a_killed_holder_is_free(path, held_by):
+    first = held_by(HOLD, path)
+    first.send_signal(signal.SIGKILL)
+    first.wait(10)
+    with acquire(path, role="daemon"):
+        assert json.loads(path.read_text())["pid"] == os.getpid()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1\n", "rubbish", "9" * 5000, "[" * 20_000, "{}\n", '{"pid": "x"}\n', "\0" * 99]
+)
+def test_what_is_left_in_the_file_is_no_obstacle(path, text):
+    path.write_text(text)
+    with acquire(path, role="daemon"):
+        assert json.loads(path.read_text())["pid"] == os.getpid()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[" * 20_000 + "\n", "9" * 5000 + "\n", '{"pid": true}\n', "[]\n"]
+)
+def test_a_holder_that_does_not_say_who_it_is_is_still_one(path, text, held_by):
+    held_by(HOLD, path)
+    path.write_text(text)
+    with pytest.raises(LockHeldError, match="not known yet") as refused:
+        acquire(path, role="daemon")
+    assert refused.value.holder == Holder() == holder(path)
+
+
+def test_of_a_holder_elsewhere_no_number_is_told_that_means_nothing_here(path, held_by):
+    first = held_by(HOLD, path)
+    elsewhere(path, pid_namespace=1)
+    with pytest.raises(LockHeldError, match="another PID namespace") as refused:
+        acquire(path, role="daemon")
+    assert str(first.pid) not in str(refused.value).replace(str(path), "")
+    elsewhere(path, host="ship")
+    with pytest.raises(LockHeldError, match="on the host 'ship'"):
+        acquire(path, role="daemon")
+
+
+def test_a_running_restore_is_waited_for_and_not_stopped(path):
+    with acquire(path, role="restore"), pytest.raises(LockHeldError) as refused:
+        acquire(path, role="daemon")
+    assert "`clew restore` is running" in str(refused.value)
+    assert "Wait until it has ended" in str(refused.value)
+
+
+def test_a_released_lock_can_be_taken_again_and_released_twice(path):
     for _ in range(2):
-        lock = acquire(run)
-        lock.release()
-        lock.release()
+        taken = acquire(path, role="daemon")
+        taken.release()
+        taken.release()
+        assert path.exists()
 
 
-def test_a_folder_that_others_could_read_is_closed_to_them(run):
-    run.mkdir(parents=True, mode=0o755)
-    with acquire(run):
-        assert run.stat().st_mode & 0o777 == 0o700
+def test_the_same_folder_by_a_link_is_the_same_lock(tmp_path):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "link").symlink_to("state")
+    (tmp_path / "other.db").symlink_to("state/ledger.db")
+    paths = [beside(tmp_path / name) for name in ("state/ledger.db", "link/ledger.db", "other.db")]
+    assert set(paths) == {tmp_path / "state" / "ledger.db.lock"}
 
 
-def test_a_holder_that_has_not_said_its_number_is_still_a_holder(run, holder):
-    (run / "clew.pid").write_text("")
-    with pytest.raises(LockHeld, match="has not said its number") as held:
-        acquire(run)
-    assert held.value.pid is None
+def test_a_link_a_folder_and_a_pipe_are_not_taken_for_the_file(tmp_path):
+    (tmp_path / "mine").write_text("precious")
+    (tmp_path / "link").symlink_to("mine")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "folder", "pipe"):
+        with pytest.raises(LockError, match="must be a plain file"):
+            acquire(tmp_path / name, role="daemon")
+    assert (tmp_path / "mine").read_text() == "precious"
+
+
+def test_a_file_that_is_replaced_while_it_is_taken_does_not_count(path, monkeypatch):
+    take, calls = lock._set, []
+
+    def replaced(fd):
+        if not calls:
+            path.unlink()
+            path.touch()
+        calls.append(fd)
+        take(fd)
+
+    monkeypatch.setattr(lock, "_set", replaced)
+    with acquire(path, role="daemon"):
+        assert holder(path) is not None
+
+
+@pytest.mark.parametrize("number", ["ENOLCK", "EOPNOTSUPP", "ENOSYS", "EINVAL"])
+def test_where_the_file_system_has_no_locks_it_is_refused_with_what_to_do(
+    path, number, monkeypatch
+):
+    def refuse(*_):
+        raise OSError(getattr(errno, number), "no locks")
+
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
+    with pytest.raises(LocksUnsupportedError, match=r"keeps no locks.*local disk"):
+        acquire(path, role="daemon")
+    assert holder(path) is None if path.exists() else True
+
+
+def test_where_locks_exclude_nobody_it_is_refused_too(path, monkeypatch):
+    monkeypatch.setattr(fcntl, "fcntl", lambda *_: b"")
+    with pytest.raises(LocksUnsupportedError, match=r"granted a second time.*local disk"):
+        acquire(path, role="daemon")
+
+
+# -- the run folder's, as clew 0.1.0 knows it
+
+
+def test_a_daemon_of_0_1_0_in_the_run_folder_is_respected(tmp_path, held_by):
+    first = held_by(HOLD_AS_0_1_0, tmp_path / "clew.pid")
+    with pytest.raises(LockHeldError, match=f"a clew daemon is running .process {first.pid}."):
+        acquire_pid_file(tmp_path)
+    first.kill()
+    first.wait(10)
+    with acquire_pid_file(tmp_path):
+        assert (tmp_path / "clew.pid").read_text() == f"{os.getpid()}\n"
+
+
+# -- who opens a ledger for writing holds its lock
+
+
+async def test_a_ledger_has_one_writer_at_a_time(tmp_path):
+    path = tmp_path / "ledger.db"
+    first = Ledger.open(path)
+    with pytest.raises(LockHeldError):
+        Ledger.open(path)
+    await first.close(10)
+    await Ledger.open(path).close(10)
+
+
+async def test_a_lock_that_is_passed_on_stays_with_its_owner(tmp_path):
+    path = tmp_path / "ledger.db"
+    with acquire(beside(path), role="daemon") as taken:
+        await Ledger.open(path, lock=taken).close(10)
+        with pytest.raises(LockHeldError):
+            Ledger.open(path)
+    with pytest.raises(ValueError, match="not the held lock"):
+        Ledger.open(path, lock=taken)
+
+
+async def test_a_ledger_that_cannot_be_opened_leaves_its_lock_free(tmp_path):
+    path = tmp_path / "ledger.db"
+    path.write_bytes(b"no ledger" * 1000)
+    for _ in range(2):
+        with pytest.raises(Exception, match="damaged"):
+            Ledger.open(path)
+    assert holder(beside(path)) is None

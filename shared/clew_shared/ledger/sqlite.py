@@ -6,10 +6,12 @@ It must not know what an event means, nor decide whether one may happen.
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self
 
 from clew_shared.ledger import schema
 from clew_shared.ledger.chain import digest_of, sealed
+from clew_shared.ledger.lock import WRITER, Lock, acquire, beside
 from clew_shared.ledger.opening import explained, open_writing
 from clew_shared.ledger.packing import packed
 from clew_shared.ledger.reader import Reader, Reading
@@ -37,9 +39,17 @@ class Ledger(Reading):
     """
 
     def __init__(
-        self, path: Path, con: apsw.Connection, on_state: Callable[[LedgerState], None] | None
+        self,
+        path: Path,
+        con: apsw.Connection,
+        on_state: Callable[[LedgerState], None] | None,
+        lock: Lock,
+        *,
+        owns_lock: bool,
     ) -> None:
         super().__init__(path)
+        self._lock = lock
+        self._owns_lock = owns_lock
         self._tips = Tips(con)
         self._writer = Writer(path, con, on_state)
 
@@ -50,20 +60,25 @@ class Ledger(Reading):
         *,
         on_state: Callable[[LedgerState], None] | None = None,
         vfs: str | None = None,
+        lock: Lock | None = None,
     ) -> Self:
         """Open or make the ledger at `path`; `on_state` is called on the loop's thread.
 
+        `lock` is the ledger's own, held by the caller; without it, the ledger holds its lock until it is closed.
         `vfs` names an SQLite file system that was registered with apsw, for tests of failing disks.
 
-        Raises LedgerTooNew, LedgerCorrupt, or LedgerError (not durable there, not readable).
+        Raises LockError, or LedgerTooNew, LedgerCorrupt, LedgerError (not durable there, not readable).
         """
-        con = open_writing(path, vfs=vfs)
-        try:
+        with ExitStack() as undo:
+            held = lock or undo.enter_context(_locked(path))
+            if not held.held or held.path != beside(path):
+                raise ValueError(f"{held.path} is not the held lock of {path}")
+            con = open_writing(path, vfs=vfs)
+            undo.callback(con.close)
             with explained(path):
-                return cls(path, con, on_state)
-        except BaseException:
-            con.close()
-            raise
+                opened = cls(path, con, on_state, held, owns_lock=lock is None)
+            undo.pop_all()
+            return opened
 
     @property
     def pending(self) -> int:
@@ -146,12 +161,21 @@ class Ledger(Reading):
         """Write what waits and close; what is not durable after `timeout_s` fails."""
         self._close_readers()
         await self._writer.stop(timeout_s)
+        if not self._writer.stopped:
+            self._lock.keep()  # it waits for the disk, and may still write afterwards
+        elif self._owns_lock:
+            self._lock.release()
 
     async def _write(self, sql: str, row: tuple[Any, ...], size: int) -> None:
         loop = self._writer.admit(1, size)
         done: asyncio.Future[None] = loop.create_future()
         self._writer.put(Job([(sql, [row])], done, 1, size))
         await done
+
+
+def _locked(path: Path) -> Lock:
+    with explained(path):
+        return acquire(beside(path), role=WRITER)
 
 
 def _packed(outputs: list[tuple[int, bytes, bytes]]) -> list[tuple[bytes, int]]:

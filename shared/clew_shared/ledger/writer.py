@@ -83,6 +83,11 @@ class Writer:
 
     # On the event loop's thread.
 
+    @property
+    def stopped(self) -> bool:
+        """Tell whether nothing can be written any more."""
+        return not self._thread.is_alive() or (self._ended is not None and self._ended.done())
+
     def admit(self, count: int, size: int) -> asyncio.AbstractEventLoop:
         """Make sure that `count` more records of `size` bytes may wait; raises LedgerFailed."""
         if self.error is not None:

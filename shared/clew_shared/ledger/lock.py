@@ -1,0 +1,308 @@
+"""One writer per ledger: a kernel lock on a file beside it, free again when its holder ends, however it ends.
+
+Open file description locks: a client can ask whether one is held without taking it. What the file says (one JSON
+line) is information for people and clients; only the kernel's lock counts. The file is never removed or replaced.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import stat
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DAEMON, RESTORE, WRITER = "daemon", "restore", "writer"
+PID_FILE = "clew.pid"
+CONTENT_BYTES_MAX = 16_384
+ATTEMPTS_MAX = 100
+
+_NAMES = {DAEMON: "a clew daemon", RESTORE: "`clew restore`"}
+_FLOCK = struct.Struct(
+    "hhqqi0q"
+)  # struct flock with 64-bit offsets: type, whence, start, length, pid
+_HELD = frozenset((errno.EAGAIN, errno.EACCES))
+_UNSUPPORTED = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL))
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a lock, as the file says; what it does not say is None.
+
+    `socket` is the absolute path of the control socket, as the holder sees the file system.
+    """
+
+    pid: int | None = None
+    role: str | None = None
+    socket: Path | None = None
+    host: str | None = None
+    pid_namespace: int | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """Tell whether `pid` is the number of a process in this process's own PID namespace."""
+        told = self.host is not None
+        return not told or (self.host, self.pid_namespace) == (_host(), _pid_namespace())
+
+    @property
+    def running(self) -> str:
+        """Say who is running and where, as the beginning of a sentence."""
+        return f"{_NAMES.get(self.role or '', 'another process')} is running ({self._place()})"
+
+    def _place(self) -> str:
+        if self.pid is None:
+            return "its process is not known yet"
+        if self.is_here:
+            return f"process {self.pid}"
+        if self.host != _host():
+            return f"on the host {self.host!r}"
+        return "in another PID namespace, such as a container"
+
+
+class LockError(Exception):
+    """The lock at `path` cannot be taken; the message says why, and what to do."""
+
+    def __init__(self, message: str, path: Path) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class LockHeldError(LockError):
+    """Another process, `holder`, has the lock at `path`."""
+
+    def __init__(self, holder: Holder, path: Path) -> None:
+        advice = "Stop it first, or use another home (clew --home DIR)"
+        if holder.role == RESTORE:
+            advice = "Wait until it has ended"
+        super().__init__(f"{holder.running} and holds {path}. {advice}", path)
+        self.holder = holder
+
+
+class LocksUnsupportedError(LockError):
+    """The file system at `path` has no locks, or locks that exclude no one."""
+
+    def __init__(self, why: str, path: Path) -> None:
+        super().__init__(
+            f"{path}: this file system keeps no locks ({why}), so nothing could stop two daemons from using "
+            "the same files. Put the folder on a local disk ([paths] in config.toml, or clew --home DIR)",
+            path,
+        )
+
+
+class Lock:
+    """Held from `acquire` until `release`, or until the process has ended."""
+
+    def __init__(self, fd: int, path: Path) -> None:
+        self._fd = fd
+        self._kept = False
+        self.path = path
+
+    @property
+    def held(self) -> bool:
+        """Tell whether it has not been released."""
+        return self._fd >= 0
+
+    def keep(self) -> None:
+        """Hold the lock until the process has ended, whoever releases it: something here may still write."""
+        self._kept = True
+
+    def release(self) -> None:
+        """Release the lock; may be called twice."""
+        if self._kept:
+            return
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            with suppress(OSError):
+                os.ftruncate(fd, 0)
+            os.close(fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def beside(ledger: Path) -> Path:
+    """Return the path of the lock of a ledger; links to the ledger lead to the same lock."""
+    real = Path(os.path.realpath(ledger))
+    return real.with_name(real.name + ".lock")
+
+
+def acquire(path: Path, *, role: str, socket: Path | None = None) -> Lock:
+    """Take the lock at `path`, whose folder must exist, without waiting for it.
+
+    Raises LockHeldError, LocksUnsupportedError, LockError where something other than a file is there, or OSError.
+    """
+    content = {
+        "pid": os.getpid(),
+        "pid_namespace": _pid_namespace(),
+        "host": _host(),
+        "role": role,
+        "socket": None if socket is None else str(socket.absolute()),
+    }
+    return _acquired(path, json.dumps(content), _set)
+
+
+def acquire_pid_file(folder: Path) -> Lock:
+    """Take the lock of a run folder in the way of clew 0.1.0: an flock on a file that says the process's number.
+
+    Raises as `acquire` does.
+    """
+    return _acquired(folder / PID_FILE, str(os.getpid()), _flock)
+
+
+def holder(path: Path) -> Holder | None:
+    """Return who holds the lock at `path`, None where it is free; the lock is not touched. Raises OSError."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        return _read(fd) if _is_held(fd) else None
+    finally:
+        os.close(fd)
+
+
+def _acquired(path: Path, content: str, take: Callable[[int], None]) -> Lock:
+    for _ in range(ATTEMPTS_MAX):
+        fd = _open(path)
+        try:
+            _take(take, fd, path)
+            if _is_at(fd, path) and _excludes(take, fd, path):
+                _write(fd, content)
+                return Lock(fd, path)
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)  # the file was replaced meanwhile: the new one counts
+    raise LockError(f"{path} is replaced again and again by another program", path)
+
+
+def _open(path: Path) -> int:
+    """Open or make the file, not through a link; without O_NONBLOCK the opening of a FIFO may wait."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        fd = os.open(path, flags, 0o600)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise _no_file(path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise _no_file(path)
+    return fd
+
+
+def _no_file(path: Path) -> LockError:
+    return LockError(f"{path} must be a plain file, for clew's lock: move what is there away", path)
+
+
+def _take(take: Callable[[int], None], fd: int, path: Path) -> None:
+    try:
+        take(fd)
+    except OSError as error:
+        if error.errno in _HELD:
+            raise LockHeldError(_read(fd), path) from None
+        if error.errno in _UNSUPPORTED:
+            raise LocksUnsupportedError(os.strerror(error.errno), path) from None
+        raise
+
+
+def _excludes(take: Callable[[int], None], fd: int, path: Path) -> bool:
+    """Tell whether a second opening of the file is refused; False where the file was replaced meanwhile.
+
+    Raises LocksUnsupportedError where the second one is granted the lock, too.
+    """
+    second = _open(path)
+    try:
+        if not os.path.samestat(os.fstat(fd), os.fstat(second)):
+            return False
+        take(second)
+    except OSError as error:
+        if error.errno in _HELD:
+            return True
+        raise
+    finally:
+        os.close(second)
+    raise LocksUnsupportedError("a lock that is held is granted a second time", path)
+
+
+def _set(fd: int) -> None:
+    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+
+
+def _flock(fd: int) -> None:
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_held(fd: int) -> bool:
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    try:
+        answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked)
+    except OSError as error:
+        if error.errno in _UNSUPPORTED:
+            return False  # no one can hold it there
+        raise
+    return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def _write(fd: int, content: str) -> None:
+    """Write the line over what was there and cut the rest off: a reader finds one whole line at any moment."""
+    line = content.encode() + b"\n"
+    os.pwrite(fd, line, 0)
+    os.ftruncate(fd, len(line))
+
+
+def _read(fd: int) -> Holder:
+    line, end, _ = os.pread(fd, CONTENT_BYTES_MAX, 0).partition(b"\n")
+    try:
+        found = json.loads(line) if end else None
+    except (ValueError, RecursionError):
+        return Holder()
+    if isinstance(found, int):  # as clew 0.1.0 writes it
+        return Holder(pid=_number(found), role=DAEMON)
+    if not isinstance(found, dict):
+        return Holder()
+    socket = _text(found.get("socket"))
+    return Holder(
+        pid=_number(found.get("pid")),
+        role=_text(found.get("role")),
+        socket=None if socket is None else Path(socket),
+        host=_text(found.get("host")),
+        pid_namespace=_number(found.get("pid_namespace")),
+    )
+
+
+def _number(value: object) -> int | None:
+    return value if type(value) is int and value > 0 else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value and "\0" not in value else None
+
+
+def _host() -> str:
+    return os.uname().nodename
+
+
+def _pid_namespace() -> int | None:
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116 - of what the link leads to
+    except OSError:
+        return None  # no /proc here
