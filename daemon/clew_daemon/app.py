@@ -10,7 +10,6 @@ import contextlib
 import os
 import signal
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -19,7 +18,7 @@ import uvloop
 
 from clew_daemon import VERSION, background, schedule
 from clew_daemon.acceptance import accept
-from clew_daemon.begin import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, configure_log, failed
+from clew_daemon.begin import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, configure_log, failed, ledger_file
 from clew_daemon.book import Book
 from clew_daemon.children import Children
 from clew_daemon.context import Daemon
@@ -32,6 +31,8 @@ from clew_daemon.lost_record import lost
 from clew_daemon.nursery import Nursery, SpawnError
 from clew_daemon.people import People
 from clew_daemon.playbook import Playbook
+from clew_daemon.presence import EVERY_S as PRESENCE_EVERY_S
+from clew_daemon.presence import Presence
 from clew_daemon.publisher import Publisher
 from clew_daemon.reload import reload
 from clew_daemon.retention import EVERY_S as RETENTION_EVERY_S
@@ -48,6 +49,8 @@ from clew_shared.publish import goal_detail, status_view
 from clew_shared.settings import SettingsError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from clew_daemon.begin import Beginning
     from clew_shared.settings import Change
 
@@ -105,7 +108,8 @@ class App:
         )
         if gone := lost(self._ledger_path(), self._places.state):
             raise gone
-        ledger = Ledger.open(self._ledger_path(), on_state=self._ledger_state)
+        lock = self._beginning.locks.ledger
+        ledger = Ledger.open(self._ledger_path(), on_state=self._ledger_state, lock=lock)
         try:
             await self._serve(ledger)
         finally:
@@ -140,7 +144,7 @@ class App:
         self._retention = Retention(daemon, self._supervisor)
         people = People(daemon, self._supervisor)
         self._people = people
-        control = Control(self._places.run, self._handlers(people))
+        control = Control(self._places.socket, self._handlers(people))
         inbox = Inbox(
             self._places.inbox,
             self._places.inbox / "rejected",
@@ -170,7 +174,9 @@ class App:
         await self._supervisor.start()
         await inbox.start()
         sweep_s = self._settings.daemon.sweep_s
+        presence = Presence(self._beginning, control)
         for coroutine in (
+            background.steadily("presence", PRESENCE_EVERY_S, presence.look),
             self._reloads(),
             self._tell(),
             background.steadily("sweep", sweep_s, self._sweep, first_s=sweep_s),
@@ -375,9 +381,7 @@ class App:
     # -- the ledger ------------------------------------------------------------------------------------
 
     def _ledger_path(self) -> Path:
-        return Path(
-            self._settings.ledger.located(str(self._places.state)).removeprefix("sqlite:///")
-        )
+        return ledger_file(self._places, self._settings)
 
     def _ledger_state(self, state: LedgerState) -> None:
         match state:

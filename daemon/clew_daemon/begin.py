@@ -12,8 +12,9 @@ import os
 import resource
 import signal
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew_daemon import log as logging
@@ -22,14 +23,22 @@ from clew_daemon.cgroups import Cgroups
 from clew_daemon.children import become_subreaper
 from clew_daemon.folders import FolderError, make
 from clew_daemon.keys import Keys, scrubbed, take_environment
-from clew_daemon.lock import LockHeld, acquire
 from clew_daemon.service import without_notify
+from clew_shared.ledger.lock import (
+    DAEMON,
+    LockError,
+    LockHeldError,
+    acquire,
+    acquire_pid_file,
+    beside,
+)
 from clew_shared.settings import LlmAgent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clew_daemon.template import Begun
+    from clew_shared.ledger.lock import Lock
     from clew_shared.settings import Loaded, Places, Settings
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG = 0, 1, 78
@@ -64,15 +73,35 @@ class Beginning:
     nursery_env: dict[str, str]
     preload: tuple[str, ...]
     begun: Begun | None
+    locks: Locks
+
+
+@dataclass(frozen=True, slots=True)
+class Locks:
+    """What a daemon holds as long as it runs: the lock of its ledger, and that of its run folder."""
+
+    ledger: Lock
+    run: Lock
+
+
+def ledger_file(places: Places, settings: Settings) -> Path:
+    """Return the file of the ledger."""
+    return Path(settings.ledger.located(str(places.state)).removeprefix("sqlite:///"))
+
+
+def ledger_lock(places: Places, settings: Settings) -> Lock:
+    """Take the ledger's lock for a daemon; raises as `acquire` does."""
+    path = beside(ledger_file(places, settings))
+    return acquire(path, role=DAEMON, socket=places.socket)
 
 
 @contextmanager
 def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
-    """Hold the lock and log to the log while the daemon runs; raises CannotBegin."""
+    """Hold the locks and log to the log while the daemon runs; raises CannotBegin."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
     _limit()
     keys = take_environment(os.environ, loaded.settings, places.config.parent)
-    with _taken(places, loaded.settings, keys):
+    with _taken(places, loaded.settings, keys) as locks:
         sys.setswitchinterval(SWITCH_S)
         try:
             become_subreaper()
@@ -84,7 +113,7 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
         with contextlib.suppress(OSError):  # the next try says what is wanting
             begun = template.begin(env, preload)
         try:
-            yield Beginning(places, loaded.settings, keys, cgroups, env, preload, begun)
+            yield Beginning(places, loaded.settings, keys, cgroups, env, preload, begun, locks)
         finally:
             if begun:
                 begun.give_up()
@@ -92,24 +121,23 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
 
 
 @contextmanager
-def _taken(places: Places, settings: Settings, keys: Keys) -> Iterator[None]:
-    """Make the folders, be the only daemon there, and begin to log."""
-    try:
-        make(places)
-        lock = acquire(places.run)
-        configure_log(places, settings, keys)
-    except LockHeld as held:
-        raise CannotBegin(str(held), EXIT_FAILED) from None
-    except FolderError as error:
-        raise CannotBegin(str(error), EXIT_CONFIG) from None
-    except OSError as error:
-        code = EXIT_FAILED if error.errno in PASSING else EXIT_CONFIG
-        raise CannotBegin(f"clew cannot use its folders: {error}", code) from None
-    with lock:
+def _taken(places: Places, settings: Settings, keys: Keys) -> Iterator[Locks]:
+    """Make the folders, be the only daemon of the ledger and of the run folder, and begin to log."""
+    with ExitStack() as held:
         try:
-            yield
-        finally:
-            logging.close()
+            make(places)
+            ledger = held.enter_context(ledger_lock(places, settings))
+            run = held.enter_context(acquire_pid_file(places.run))
+            configure_log(places, settings, keys)
+        except LockHeldError as error:
+            raise CannotBegin(str(error), EXIT_FAILED) from None
+        except (FolderError, LockError) as error:
+            raise CannotBegin(str(error), EXIT_CONFIG) from None
+        except OSError as error:
+            code = EXIT_FAILED if error.errno in PASSING else EXIT_CONFIG
+            raise CannotBegin(f"clew cannot use its folders: {error}", code) from None
+        held.callback(logging.close)
+        yield Locks(ledger, run)
 
 
 def configure_log(places: Places, settings: Settings, keys: Keys) -> None:

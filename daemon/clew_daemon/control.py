@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-SOCKET = "control.sock"
 CLIENTS_MAX = 32
 IDLE_TIMEOUT_S = 60.0
 SO_PEERPIDFD = 77  # asm-generic/socket.h
@@ -46,11 +45,12 @@ class ControlError(Exception):
 class Control:
     """Serves `handlers` by name; `start` and `stop` may be called at any time, also twice."""
 
-    def __init__(self, run: Path, handlers: dict[str, Handler]) -> None:
-        self._path = run / SOCKET
+    def __init__(self, path: Path, handlers: dict[str, Handler]) -> None:
+        self._path = path
         self._handlers = handlers
         self._server: asyncio.Server | None = None
         self._clients: set[asyncio.Task[None]] = set()
+        self._identity = (0, 0)
         self._refused = 0
         self._told_at = float("-inf")
 
@@ -65,9 +65,31 @@ class Control:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         _bind(sock, self._path)
         self._path.chmod(0o600)
+        found = self._path.lstat()
+        self._identity = found.st_dev, found.st_ino
         self._server = await asyncio.start_unix_server(
             self._connected, sock=sock, limit=protocol.LINE_BYTES_MAX
         )
+
+    @property
+    def is_found(self) -> bool:
+        """Tell whether clients that go by the path come here: the socket was not removed or replaced."""
+        try:
+            found = self._path.lstat()
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._identity
+
+    async def renew(self) -> None:
+        """Listen at the path once more, where the socket is gone; who is connected stays. Raises as `start`."""
+        old, self._server = self._server, None
+        try:
+            await self.start()
+        finally:
+            if self._server is None:
+                self._server = old
+            elif old is not None:
+                old.close()
 
     def _remove_stale(self) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -86,8 +108,9 @@ class Control:
         for task in list(self._clients):
             task.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
+        if self.is_found:
+            with contextlib.suppress(FileNotFoundError):
+                self._path.unlink()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -27,6 +27,11 @@ class Places:
     state: Path
     run: Path
 
+    @property
+    def socket(self) -> Path:
+        """The control socket of a daemon with these places."""
+        return self.run / "control.sock"
+
 
 class PlacesError(ValueError):
     """The environment does not say where clew's folders are."""

@@ -49,6 +49,8 @@ class Clew:
         self.home.mkdir()
         self.log = folder / "log.jsonl"
         self.daemon: subprocess.Popen | None = None
+        self.options = ["--home", str(self.home)]
+        self.env: dict[str, str | None] = {}  # None: unset
         self.events: list[dict] = []
         self._read = 0
         self._before = set(children())
@@ -100,7 +102,7 @@ class Clew:
         since = self.now()
         with self.log.open("ab") as out:
             self.daemon = subprocess.Popen(
-                [*under, sys.executable, "-m", "clew_daemon", "--home", str(self.home), "run"],
+                [*under, *self.command("run")],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -110,8 +112,12 @@ class Clew:
             self.wait("daemon.ready", since=since)
         return self
 
+    def command(self, *args: str) -> list[str]:
+        return [sys.executable, "-m", "clew_daemon", *self.options, *args]
+
     def environment(self) -> dict[str, str]:
-        return {k: v for k, v in os.environ.items() if not k.startswith(("CLEW_", "NOTIFY_"))}
+        usual = {k: v for k, v in os.environ.items() if not k.startswith(("CLEW_", "NOTIFY_"))}
+        return {k: v for k, v in (usual | self.env).items() if v is not None}
 
     def kill(self) -> None:
         """SIGKILL the daemon, and wait until nothing of it is left."""
@@ -232,7 +238,7 @@ class Clew:
     def clew(self, *args: str, code: int = 0) -> str:
         """Run the command line; its standard output (and errors, where it fails)."""
         done = subprocess.run(
-            [sys.executable, "-m", "clew_daemon", "--home", str(self.home), *args],
+            self.command(*args),
             capture_output=True,
             text=True,
             timeout=DEADLINE_S,

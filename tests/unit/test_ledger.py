@@ -21,6 +21,7 @@ from clew_shared.ledger import (
     verify,
 )
 from clew_shared.ledger import writer as writer_module
+from clew_shared.ledger.lock import acquire, beside
 
 
 def entry(goal: str, text: str, output: bytes | None = None) -> Entry:
@@ -144,7 +145,8 @@ async def test_a_clean_close_leaves_one_file_of_mode_0600(path):
     await ledger.append([entry("a", "x")])[1]
     await ledger.close(10)
 
-    assert list(path.parent.iterdir()) == [path]
+    assert set(path.parent.iterdir()) == {path, beside(path)}  # the lock's file stays, and is empty
+    assert beside(path).read_bytes() == b""
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -352,8 +354,10 @@ async def test_a_torn_file_is_refused_and_reported(path):
     assert not verify(path).ok
 
 
-async def test_two_ledgers_on_one_file_corrupt_nothing_and_the_second_fails(path):
-    first, second = Ledger.open(path), Ledger.open(path)
+async def test_a_writer_without_the_lock_corrupts_nothing_and_fails(path):
+    first, con = Ledger.open(path), opening.open_writing(path)
+    other = acquire(path.with_name("other.lock"), role="writer")
+    second = Ledger(path, con, None, other, owns_lock=True)
     await first.append([entry("a", "1")])[1]
     with pytest.raises(LedgerFailed, match="UNIQUE"):
         await second.append([entry("b", "1")])[1]

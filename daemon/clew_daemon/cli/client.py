@@ -10,12 +10,15 @@ import os
 import socket
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.errors import EXIT_NO_DAEMON, CliError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from clew_shared.ledger.lock import Holder
 
 QUEUE_FULL_S = 0.01
 CONNECT_S = 2.0
@@ -25,14 +28,33 @@ ADDRESS_BYTES_MAX = 107
 _READ_BYTES = 1 << 16
 
 
-class NoDaemon(CliError):  # noqa: N818 - says what is so
-    """Nobody answers at the control socket."""
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A control socket, and who holds the lock of the ledger, if anyone does."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "no daemon is running: start it with `clew run`, or `systemctl --user start clew`",
-            EXIT_NO_DAEMON,
+    socket: Path
+    holder: Holder | None = None
+
+    @property
+    def silence(self) -> str:
+        """Say why no daemon answers there, and what to do."""
+        if self.holder is None:
+            return (
+                "no daemon is running: start it with `clew run`, or `systemctl --user start clew`"
+            )
+        if self.holder.role == "restore":
+            return f"{self.holder.running} and holds the ledger: wait until it has ended"
+        return (
+            f"{self.holder.running} and holds the ledger, but does not answer at {self.socket}: it may be "
+            "starting or stopping. If this lasts, see `clew logs`, then end that process and start it again"
         )
+
+
+class NoDaemon(CliError):  # noqa: N818 - says what is so
+    """No daemon answers at the control socket."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(address.silence, EXIT_NO_DAEMON)
 
 
 class Refused(CliError):  # noqa: N818 - says what is so
@@ -43,14 +65,15 @@ class Refused(CliError):  # noqa: N818 - says what is so
         self.data = data
 
 
-def call(path: Path, method: str, **params: Any) -> Any:
-    """Ask the daemon at the socket `path`; its result.
+def call(at: Address | Path, method: str, **params: Any) -> Any:
+    """Ask the daemon at that control socket; its result.
 
     Raises NoDaemon where none listens, Refused for its errors, CliError where it does not answer.
     """
     request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     deadline = time.monotonic() + ANSWER_S
-    with _connected(path) as channel:
+    address = at if isinstance(at, Address) else Address(at)
+    with _connected(address) as channel:
         try:
             channel.settimeout(ANSWER_S)
             with suppress(BrokenPipeError):  # one that refuses us says why before it hangs up
@@ -60,7 +83,7 @@ def call(path: Path, method: str, **params: Any) -> Any:
             message = f"the daemon did not answer `{method}` within {ANSWER_S:g} s; see `clew logs`"
             raise CliError(message) from None
         except (OSError, EOFError):  # it went while we asked
-            raise NoDaemon from None
+            raise NoDaemon(address) from None
         except ValueError as error:
             raise CliError(f"the daemon's answer cannot be read: {error}") from None
     if "error" in answer:
@@ -69,22 +92,23 @@ def call(path: Path, method: str, **params: Any) -> Any:
     return answer.get("result")
 
 
-def ask(path: Path, method: str, **params: Any) -> Any:
-    """Ask as `call` does; None where no daemon runs."""
+def ask(at: Address | Path, method: str, **params: Any) -> Any:
+    """Ask as `call` does; None where no daemon answers."""
     try:
-        return call(path, method, **params)
+        return call(at, method, **params)
     except NoDaemon:
         return None
 
 
-def _connected(path: Path) -> socket.socket:
+def _connected(address: Address) -> socket.socket:
+    path = address.socket
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     channel.settimeout(CONNECT_S)
     try:
         _connect_in_turn(channel, path)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         channel.close()
-        raise NoDaemon from None
+        raise NoDaemon(address) from None
     except TimeoutError:
         channel.close()
         raise CliError(f"the daemon does not listen at {path} ({CONNECT_S:g} s waited)") from None

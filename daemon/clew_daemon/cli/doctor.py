@@ -184,12 +184,15 @@ def _ledger(where: Where) -> Iterator[Finding]:
 def _daemon(where: Where) -> Iterator[Finding]:
     from clew_daemon.cli.client import NoDaemon, call
 
+    address = where.socket
     try:
-        answer = call(where.socket, "ping")
-    except NoDaemon:
-        yield Finding(
-            "daemon", "warn", "none is running", "clew run, or systemctl --user start clew"
-        )
+        answer = call(address, "ping")
+    except NoDaemon as error:
+        if address.holder:
+            yield Finding("daemon", "fail", error.message)
+        else:
+            run = "clew run, or systemctl --user start clew"
+            yield Finding("daemon", "warn", "none is running", run)
     except CliError as error:
         yield Finding("daemon", "fail", error.message, "clew logs; then end it and start it again")
     else:

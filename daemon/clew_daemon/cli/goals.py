@@ -41,12 +41,13 @@ def status(
         view["daemon"] = daemon and {**daemon, **{key: daemon.get(key) for key in DAEMON_KEYS}}
         print_json(view)
         return
+    line = tree.daemon_line(daemon, where.holder if daemon is None else None)
     if goal is not None:
-        print_lines([tree.daemon_line(daemon), *tree.goal_lines(view["goal"])])
+        print_lines([line, *tree.goal_lines(view["goal"])])
         return
     first = next((one["id"] for one in view["goals"] if one["status"] in OVER), "")
     left_out = _left_out(view.get("more"), "goals that are over", f"clew status --before {first}")
-    print_lines([tree.daemon_line(daemon), *left_out, *tree.overview(view["goals"])])
+    print_lines([line, *left_out, *tree.overview(view["goals"])])
 
 
 @click.command()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +76,6 @@ def restore(where: Where, file: Path, as_json: bool) -> None:
     if ledger.exists() and file.exists() and ledger.samefile(file):
         raise CliError(f"{file} is the ledger itself; name a backup of it")
     with _alone(where), removed(ledger.with_name(f".{ledger.name}.{os.getpid()}.part")) as part:
-        ledger.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = copied(file, part, DEADLINE_S)
         lost = lacking(where, part)
         aside = put_in_place(part, ledger)
@@ -169,15 +168,19 @@ def _telling(deadline_s: float) -> Callable[[int, int], None]:
 
 @contextmanager
 def _alone(where: Where) -> Iterator[None]:
-    """Hold the home as a daemon does, so that none runs and none begins."""
-    from clew_daemon.folders import FolderError
-    from clew_daemon.lock import LockHeld, acquire
+    """Hold the locks of a daemon, so that none is running and none starts."""
+    from clew_daemon.folders import FolderError, make_private
+    from clew_shared.ledger.lock import RESTORE, LockError, acquire, acquire_pid_file, beside
 
-    try:
-        lock = acquire(where.places.run)
-    except (LockHeld, FolderError) as error:
-        raise CliError(str(error)) from None
-    with lock:
+    with ExitStack() as held:
+        try:
+            make_private(where.places.state)
+            make_private(where.places.run)
+            where.ledger.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            held.enter_context(acquire(beside(where.ledger), role=RESTORE))
+            held.enter_context(acquire_pid_file(where.places.run))
+        except (LockError, FolderError) as error:
+            raise CliError(str(error)) from None
         yield
 
 

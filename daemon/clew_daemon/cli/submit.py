@@ -50,7 +50,7 @@ def submit(where: Where, file: str, wait: bool) -> None:
     known = _ids(where) if running else set[str]()
     dropped = drop(where.places.inbox, name, raw)
     if not running:
-        print(f"dropped as {dropped}\nno daemon is running: it is taken when one starts (clew run)")
+        print(f"dropped as {dropped}\n{_taken_later(where)}")
         return
     goal = accepted(where, dropped, known)
     if goal is None:
@@ -109,6 +109,12 @@ def accepted(
         time.sleep(POLL_S)
     refusals.look()
     return None
+
+
+def _taken_later(where: Where) -> str:
+    if found := where.holder:
+        return clean(f"{found.running} but does not answer now: it is taken later")
+    return "no daemon is running: it is taken when one starts (clew run)"
 
 
 @dataclass(frozen=True)

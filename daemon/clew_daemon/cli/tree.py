@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.output import STATUS_STYLE, Line, columns, duration, percent
 from clew_daemon.cli.printable import clean, short
+
+if TYPE_CHECKING:
+    from clew_shared.ledger.lock import Holder
 
 MARKS = {
     "pending": "[ ]",
@@ -50,10 +53,11 @@ def overview(goals: list[dict[str, Any]]) -> list[Line]:
     return columns(rows)
 
 
-def daemon_line(daemon: Mapping[str, Any] | None) -> Line:
-    """Say whether a daemon runs, and which."""
+def daemon_line(daemon: Mapping[str, Any] | None, holder: Holder | None = None) -> Line:
+    """Say whether a daemon answers, and which; `holder` has the ledger's lock where none does."""
     if daemon is None:
-        return [("no daemon is running; this is what the ledger says", "yellow")]
+        said = f"{holder.running} but does not answer" if holder else "no daemon is running"
+        return [(clean(f"{said}; showing the last recorded state"), "yellow")]
     ready = "" if daemon.get("ready", True) else ", not ready yet"
     text = f"daemon {daemon['version']}, pid {daemon['pid']}, up {duration(daemon['uptime_s'])}"
     said = short(str(daemon.get("status") or ""))

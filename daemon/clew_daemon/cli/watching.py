@@ -16,8 +16,7 @@ from clew_daemon.cli.printable import clean, short
 from clew_daemon.cli.tree import MARKS, action_text, closing_lines, goal_lines
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from clew_daemon.cli.client import Address
     from clew_daemon.cli.where import Where
 
 POLL_S = 0.15
@@ -92,7 +91,7 @@ def _subtasks(detail: Detail) -> Iterator[tuple[tuple[int, int], Detail]]:
             yield (t, s), subtask
 
 
-def _detail(socket: Path, goal: str) -> Detail:
+def _detail(socket: Address, goal: str) -> Detail:
     deadline = time.monotonic() + AWAY_S
     while True:
         try:

@@ -7,6 +7,7 @@ Reading commands must answer at once, so they take the few keys they need straig
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,8 @@ from clew_daemon.cli.errors import CliError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from clew_daemon.cli.client import Address
+    from clew_shared.ledger.lock import Holder
     from clew_shared.places import Places
     from clew_shared.settings import Loaded, Settings
 
@@ -73,9 +76,26 @@ class Where:
         return Path(named).expanduser() if named else self.places.state / "clew.log"
 
     @property
-    def socket(self) -> Path:
-        """The control socket of the daemon, if one runs."""
-        return self.places.run / "control.sock"
+    def socket(self) -> Address:
+        """Where a daemon of this ledger answers: where its lock says, else in the run folder of this environment.
+
+        What a holder in another container says is a path there: our own run folder is looked at first.
+        """
+        from clew_daemon.cli.client import Address
+
+        own, found = self.places.socket, self.holder
+        if found is None or found.socket is None or (not found.is_here and own.exists()):
+            return Address(own, found)
+        return Address(found.socket, found)
+
+    @property
+    def holder(self) -> Holder | None:
+        """Who holds the lock of the ledger now; None also where that cannot be seen."""
+        from clew_shared.ledger.lock import beside, holder
+
+        with suppress(OSError):
+            return holder(beside(self.ledger))
+        return None
 
     @cached_property
     def loaded(self) -> Loaded:

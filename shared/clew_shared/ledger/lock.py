@@ -110,6 +110,18 @@ class Lock:
         """Tell whether it has not been released."""
         return self._fd >= 0
 
+    @property
+    def is_in_place(self) -> bool:
+        """Tell whether the file that is locked is still the one at `path`: another process finds no other one."""
+        return self.held and _is_at(self._fd, self.path)
+
+    def adopt(self, other: Lock) -> None:
+        """Hold `other` from now on, in place of a lock whose file was removed; `other` is released by that."""
+        old, self._fd = self._fd, other._fd
+        other._fd = -1
+        if old >= 0:
+            os.close(old)
+
     def keep(self) -> None:
         """Hold the lock until the process has ended, whoever releases it: something here may still write."""
         self._kept = True

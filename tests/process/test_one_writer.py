@@ -1,0 +1,325 @@
+"""One daemon per ledger, and every command finds it, whatever the environment says."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+from harness import DEADLINE_S, alive
+
+from clew_shared.ledger.lock import acquire, beside, holder
+
+LONG = """
+# Wait long
+
+## Do
+- [ ] Wait
+  ```sh
+  sleep 600
+  ```
+"""
+HOLD_AS_0_1_0 = """
+import fcntl, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
+fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+os.pwrite(fd, b"%d\\n" % os.getpid(), 0)
+print("held", flush=True)
+sys.stdin.read()
+"""
+HOLD = """
+import sys
+from pathlib import Path
+from clew_shared.ledger.lock import acquire
+lock = acquire(Path(sys.argv[1]), role="daemon", socket=Path(sys.argv[2]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+RACE = """
+import asyncio, sys
+from pathlib import Path
+from clew_shared.ledger import Ledger
+from clew_shared.ledger.lock import LockHeldError
+
+async def race():
+    print("here", flush=True)
+    while sys.stdin.readline():
+        try:
+            ledger = Ledger.open(Path(sys.argv[1]))
+        except LockHeldError as error:
+            print("refused", error.holder.role, flush=True)
+            ledger = None
+        else:
+            print("opened", flush=True)
+        sys.stdin.readline()
+        if ledger:
+            await ledger.close(60)
+        print("closed", flush=True)
+
+asyncio.run(race())
+"""
+
+
+@pytest.fixture
+def at_home(clew):
+    """A clew whose folders come from HOME and XDG, and not from --home; its run folder is $XDG_RUNTIME_DIR/clew."""
+    (clew.folder / "clew").symlink_to("home")
+    (clew.folder / "runtime").mkdir(mode=0o700)
+    clew.options = []
+    clew.env = {
+        "HOME": str(clew.folder),
+        "XDG_CONFIG_HOME": str(clew.folder),
+        "XDG_DATA_HOME": str(clew.folder),
+        "XDG_STATE_HOME": str(clew.folder / "states"),
+        "XDG_RUNTIME_DIR": str(clew.folder / "runtime"),
+    }
+    return clew
+
+
+@pytest.fixture
+def held():
+    """A function that starts a process which holds something until the end."""
+    started = []
+
+    def hold(program: str, *args: object) -> subprocess.Popen:
+        command = [sys.executable, "-c", program, *map(str, args)]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        return process
+
+    yield hold
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def ledger(clew):
+    return clew.home / "state" / "ledger.db"
+
+
+def under_way(clew):
+    """Start a daemon and a goal that takes long; the goal, when its agent is at work."""
+    goal = clew.start().submit(LONG)
+    clew.wait("action.allowed", goal=goal)
+    return goal
+
+
+@pytest.mark.parametrize("other", [None, "elsewhere"], ids=["unset", "different"])
+def test_another_runtime_dir_is_the_same_daemon(at_home, other):
+    clew = at_home
+    goal = under_way(clew)
+    agent, first = clew.agent_pid(goal), clew.daemon.pid
+    backup = clew.folder / "backup.db"
+    clew.clew("backup", str(backup))
+    clew.env["XDG_RUNTIME_DIR"] = None if other is None else str(clew.folder / other)
+
+    said = clew.clew("run", code=1)
+    assert f"a clew daemon is running (process {first})" in said
+    assert "Traceback" not in said
+    before = (clew.folder / "states" / "clew" / "ledger.db").stat().st_ino
+    assert f"process {first}" in clew.clew("restore", str(backup), code=1)
+    assert (clew.folder / "states" / "clew" / "ledger.db").stat().st_ino == before
+    assert alive(agent)  # a second daemon ended it, in 0.1.0
+
+    assert json.loads(clew.clew("status", "--json"))["daemon"]["pid"] == first
+    assert json.loads(clew.clew("status", goal, "--json"))["daemon"]["pid"] == first
+    assert "nothing changed" in clew.clew("reload")
+    assert "cancelled" in clew.clew("cancel", goal)
+    clew.wait("goal.cancelled", goal=goal)
+    assert not clew.seen("worker.leftover")
+
+
+def test_a_link_to_the_home_is_the_same_home(clew):
+    clew.start()
+    (clew.folder / "link").symlink_to(clew.home)
+    clew.options = ["--home", str(clew.folder / "link")]
+    assert f"process {clew.daemon.pid}" in clew.clew("run", code=1)
+    assert clew.answers()
+
+
+def test_a_link_to_the_ledger_is_the_same_ledger(clew, make_clew):
+    clew.start()
+    other = make_clew(name="other")
+    (other.home / "state").mkdir(mode=0o700)
+    (other.home / "state" / "ledger.db").symlink_to(ledger(clew))
+    assert f"process {clew.daemon.pid}" in other.clew("run", code=1)
+
+
+def test_a_bind_mount_of_the_home_is_the_same_home(clew):
+    clew.start()
+    other = clew.folder / "mounted"
+    other.mkdir()
+    tried = ["unshare", "--mount", "mount", "--bind", str(clew.home), str(other)]
+    done = subprocess.run(tried, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no bind mount may be made here: {done.stderr.strip()}")
+    clew.options = ["--home", str(other)]
+    script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(clew.home), str(other)]
+    done = subprocess.run(
+        [*command, *clew.command("run")],
+        capture_output=True,
+        text=True,
+        env=clew.environment(),
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert f"process {clew.daemon.pid}" in done.stderr
+
+
+def test_a_file_system_without_locks_is_refused_with_what_to_do(clew):
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    if subprocess.run(["strace", "-q", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no process may be traced here")
+    path = beside(ledger(clew))
+    faults = ["-e", "trace=fcntl", "-e", "inject=fcntl:error=ENOLCK"]
+    notes = str(clew.folder / "notes")
+    clew.start(ready=False, under=("strace", "-f", "-o", notes, "-P", str(path), *faults))
+    assert clew.daemon.wait(DEADLINE_S) == 78
+    said = clew.log.read_text()
+    assert f"{path}: this file system keeps no locks" in said
+    assert "local disk" in said
+    assert "Traceback" not in said
+    assert not ledger(clew).exists()
+
+
+def test_the_lock_of_a_killed_daemon_is_free_and_says_where_its_successor_is(clew):
+    clew.start().kill()
+    assert holder(beside(ledger(clew))) is None
+    clew.start()
+    found = holder(beside(ledger(clew)))
+    assert (found.pid, found.role) == (clew.daemon.pid, "daemon")
+    assert found.socket == clew.home / "run" / "control.sock"
+    assert clew.stop() == 0
+    assert holder(beside(ledger(clew))) is None
+
+
+def test_of_two_that_open_a_ledger_at_the_same_instant_one_does_a_hundred_times(tmp_path):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+    command = [sys.executable, "-c", RACE, str(tmp_path / "ledger.db")]
+    racers = [subprocess.Popen(command, **pipes) for _ in range(2)]
+    try:
+        assert [one.stdout.readline() for one in racers] == ["here\n"] * 2
+        for _ in range(100):
+            assert sorted(told(racers)) in (
+                ["opened", "refused None"],
+                ["opened", "refused writer"],
+            )
+            assert told(racers) == ["closed", "closed"]
+    finally:
+        for one in racers:
+            one.kill()
+            one.communicate()
+
+
+def told(racers):
+    """Tell all to go on, and wait until each has said what came of it."""
+    for one in racers:
+        one.stdin.write("go\n")
+    return [one.stdout.readline().strip() for one in racers]
+
+
+def test_of_two_daemons_that_start_at_the_same_instant_one_runs(clew):
+    for _ in range(3):
+        with (clew.folder / "second.log").open("wb") as out:
+            command, env = clew.command("run"), clew.environment()
+            second = subprocess.Popen(command, stdout=out, stderr=out, env=env)
+            clew.start(ready=False)
+            daemons = [clew.daemon, second]
+            clew.until(lambda ds=daemons: any(d.poll() is not None for d in ds), "a refusal")
+            refused = next(d for d in daemons if d.poll() is not None)
+            runs = next(d for d in daemons if d is not refused)
+            assert refused.returncode == 1
+            clew.until(clew.answers, "an answer of the one that runs")
+            assert clew.ask("ping")["pid"] == runs.pid
+            runs.terminate()
+            assert runs.wait(DEADLINE_S) == 0
+
+
+def test_a_daemon_that_holds_the_ledger_and_does_not_answer_is_named(clew, held):
+    goal = clew.start().submit(LONG)
+    clew.wait("action.allowed", goal=goal)
+    clew.kill()
+    silent = held(HOLD, beside(ledger(clew)), clew.folder / "no.sock")
+    said = clew.clew("cancel", goal, code=3)
+    assert f"process {silent.pid}" in said
+    assert f"does not answer at {clew.folder / 'no.sock'}" in said
+    assert "no daemon is running" not in said
+    said = clew.clew("status")
+    assert goal in said  # what is recorded is shown all the same
+    assert f"process {silent.pid}" in said
+    assert "no daemon is running" not in said
+    assert json.loads(clew.clew("status", "--json"))["daemon"] is None
+
+
+def test_a_daemon_of_0_1_0_that_is_running_is_respected(clew, held):
+    """It holds a lock in its run folder only, as during an upgrade."""
+    clew.start()
+    backup = clew.folder / "backup.db"
+    clew.clew("backup", str(backup))
+    assert clew.stop() == 0
+    before = ledger(clew).stat().st_ino
+    old = held(HOLD_AS_0_1_0, clew.home / "run" / "clew.pid")
+    assert f"process {old.pid}" in clew.clew("run", code=1)
+    assert f"process {old.pid}" in clew.clew("restore", str(backup), code=1)
+    assert ledger(clew).stat().st_ino == before
+
+
+def test_a_restore_keeps_a_daemon_from_starting(clew):
+    clew.start().stop()
+    with acquire(beside(ledger(clew)), role="restore"):
+        said = clew.clew("run", code=1)
+        assert "`clew restore` is running" in said
+        assert "wait until it has ended" in said.lower()
+        assert "`clew restore` is running" in clew.clew("reload", code=3)
+
+
+def test_a_run_folder_that_is_removed_is_made_again_and_the_daemon_is_found(clew):
+    goal = under_way(clew)
+    agent = clew.agent_pid(goal)
+    for _ in range(2):
+        shutil.rmtree(clew.home / "run")
+        assert f"process {clew.daemon.pid}" in clew.clew("run", code=1)
+        clew.until(clew.answers, "an answer at the same place")
+    assert (clew.home / "run").stat().st_mode & 0o777 == 0o700
+    assert alive(agent)  # a second daemon ended it, in 0.1.0
+    assert clew.goal(goal)["status"] == "in_progress"
+
+
+def test_a_socket_that_is_replaced_is_listened_at_again(clew):
+    clew.start()
+    path = clew.home / "run" / "control.sock"
+    path.unlink()
+    path.touch()
+    clew.wait("control.lost")
+    path.unlink()
+    clew.until(clew.answers, "an answer at the same place")
+    assert len(clew.seen("control.lost")) == 1
+
+
+def test_a_lock_that_someone_removed_is_taken_again(clew):
+    clew.start()
+    beside(ledger(clew)).unlink()
+    clew.wait("lock.renewed")
+    assert f"process {clew.daemon.pid}" in clew.clew("run", code=1)
+
+
+def test_a_daemon_whose_lock_was_removed_and_taken_by_another_ends_at_once(clew):
+    goal = under_way(clew)
+    agent = clew.agent_pid(goal)
+    os.kill(clew.daemon.pid, signal.SIGSTOP)
+    path = beside(ledger(clew))
+    path.unlink()
+    with acquire(path, role="daemon"):
+        os.kill(clew.daemon.pid, signal.SIGCONT)
+        assert clew.daemon.wait(DEADLINE_S) == 1
+        clew.assert_alone()
+    assert not alive(agent)
+    assert f"process {os.getpid()}" in clew.seen("daemon.stopped")[-1]["reason"]
+    assert clew.verified()
