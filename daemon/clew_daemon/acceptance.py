@@ -55,6 +55,7 @@ async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
         tasks=planned(found),
         identity=identity,
     )
+    daemon.book.ledger.look()  # what is accepted leaves the inbox: not for a ledger that is gone
     await daemon.book.accept(event, dropped.raw)
     await asyncio.to_thread(_keep_copy, daemon, goal, dropped.raw)
     return Accepted(goal)

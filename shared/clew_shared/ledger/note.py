@@ -13,23 +13,24 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from clew_shared.durable import sync
-from clew_shared.identity import Identity
 
 SUFFIX = ".head"
 _BYTES_MAX = 4_096
 
 
 class Note(BaseModel):
-    """The last durable event, by number and hash (in hexadecimal); `home` is the state folder of then.
+    """The last durable event, by number and hash (in hexadecimal).
 
-    `open`: the newest events may be in SQLite's log only, since the ledger was not closed after the note.
+    `open`: the newest events may be in SQLite's log only, since the ledger was not closed after the note; `file` and
+    `log` are then the inodes of the two.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
     seq: int
     hash: str
-    home: Identity | None = None
     open: bool = True
+    file: int = 0
+    log: int = 0
 
 
 def beside(ledger: Path) -> Path:
@@ -52,7 +53,11 @@ def write(ledger: Path, note: Note, *, folder: int | None = None, durable: bool 
     `folder` is a descriptor of the ledger's folder, where that must not be another one of its name.
     """
     name = ledger.name + SUFFIX
-    fd = os.open(ledger.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if folder is None else folder
+    fd = (
+        os.open(ledger.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        if folder is None
+        else folder
+    )
     part = f".{name}.part"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     try:

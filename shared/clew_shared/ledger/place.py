@@ -31,7 +31,9 @@ class Place:
         for one in (path, *(path.with_name(path.name + end) for end in LOG_FILES)):
             with suppress(FileNotFoundError):
                 self.hold(one)
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # closed when SQLite has no locks there any more
+        self._fd = os.open(
+            path, os.O_RDONLY | os.O_CLOEXEC
+        )  # closed when SQLite has no locks there any more
         self._folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._marks: _Marks | None = self._look()
 
@@ -43,6 +45,13 @@ class Place:
     def folder(self) -> int:
         """A descriptor of the folder that the ledger was opened in, wherever that is now."""
         return self._folder
+
+    @property
+    def inodes(self) -> tuple[int, int]:
+        """The inodes of the database's file and of its log, 0 for none."""
+        fds = (self._held.get(p) for p in (self.path, self.path.with_name(f"{self.path.name}-wal")))
+        file, log = (0 if fd is None else os.fstat(fd).st_ino for fd in fds)
+        return file, log
 
     def moved(self) -> str:
         """Say which file is not the open one any more, "" where all are; from any thread."""
@@ -84,7 +93,7 @@ class Place:
     def where_is(self) -> Path | None:
         """Return the path of the open database's file, None where it has no name any more."""
         try:
-            found = Path(os.readlink(f"/proc/self/fd/{self._held[self.path]}"))
+            found = Path(f"/proc/self/fd/{self._held[self.path]}").readlink()
             return found if os.path.samestat(found.stat(), os.fstat(self._fd)) else None
         except OSError:
             return None
@@ -97,7 +106,9 @@ class Place:
         except OSError:
             return False
         own = self._held.get(self.path.with_name(self.path.name + LOG_FILES[0]))
-        return found.st_size > 0 and not (own is not None and os.path.samestat(found, os.fstat(own)))
+        return found.st_size > 0 and not (
+            own is not None and os.path.samestat(found, os.fstat(own))
+        )
 
     def close(self) -> None:
         """Let go of the descriptors, once SQLite has closed the files."""

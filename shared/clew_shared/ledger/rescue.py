@@ -66,13 +66,12 @@ class Rescue:
         self._stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
 
     def run(self) -> Rescued:
-        """See to it that the whole record is in one file; it raises nothing."""
+        """See to it that the whole record is in one file."""
         overwritten = self._place.is_overwritten()
         self._spoiled = overwritten or is_overwritten(self._place.path)
         if not self._spoiled and (found := self._settled()):
             return found
-        if overwritten:
-            self._set_log_aside()
+        self._set_log_aside()
         return self._copied()
 
     def _settled(self) -> Rescued | None:
@@ -110,10 +109,14 @@ class Rescue:
                 told = failed
                 self._tell(failed)
             if time.monotonic() > ends or self._wait(RETRY_S):
-                return Rescued(f"what it held could not be saved ({failed}): restore a backup (`clew restore FILE`)")
+                return Rescued(
+                    f"what it held could not be saved ({failed}): restore a backup (`clew restore FILE`)"
+                )
 
     def _copy_in(self, folder: Path) -> Rescued:
-        from clew_shared.ledger import verify  # it is asked for where the record may be spoiled only
+        from clew_shared.ledger import (
+            verify,
+        )  # it is asked for where the record may be spoiled only
 
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         target = _free(folder / f"{self._place.path.name}{RESCUED}{self._stamp}")
@@ -135,9 +138,11 @@ class Rescue:
         )
 
     def _set_log_aside(self) -> None:
-        """Keep the open log from being read with a database that it does not belong to."""
-        log = self._place.path.with_name(f"{self._place.path.name}-wal")
-        if not self._place.has_foreign_log(self._place.path):
+        """Keep the open log, where it is in its place, from being read with a database that is not."""
+        path = self._place.path
+        log = path.with_name(f"{path.name}-wal")
+        whole = path.exists() and self._place.where_is() == path.resolve() and not self._spoiled
+        if not whole and not self._place.has_foreign_log(path):
             with suppress(OSError):
                 log.rename(_free(log.with_name(f"{log.name}.{self._stamp}")))
 

@@ -83,9 +83,7 @@ class Ledger(Reading):
             con = open_writing(path, vfs=vfs)
             undo.callback(con.close)
             with explained(path):
-                opened = cls(
-                    path, con, on_state, held, owns_lock=lock is None, refuges=refuges
-                )
+                opened = cls(path, con, on_state, held, owns_lock=lock is None, refuges=refuges)
             undo.pop_all()
             return opened
 
@@ -134,6 +132,11 @@ class Ledger(Reading):
     def assigned(self) -> int:
         """The number that was given last; it may not be durable yet."""
         return self._tips.seq
+
+    @property
+    def inodes(self) -> tuple[int, int]:
+        """The inodes of the database's file and of its log, 0 for none."""
+        return self._place.inodes
 
     @property
     def folder(self) -> int:
@@ -202,8 +205,12 @@ class Ledger(Reading):
         await asyncio.wait([done], timeout=timeout_s)
         return done.done() and done.exception() is None
 
-    async def close(self, timeout_s: float) -> None:
-        """Write what waits and close; what is not durable after `timeout_s` fails."""
+    async def close(self, timeout_s: float, *, keeps_log: bool = False) -> None:
+        """Write what waits and close; what is not durable after `timeout_s` fails.
+
+        With `keeps_log` what is in SQLite's log stays there, and the log beside the ledger.
+        """
+        self._writer.keeps_log = keeps_log
         self._close_readers()
         await self._writer.stop(timeout_s)
         if not self._writer.stopped:

@@ -104,8 +104,8 @@ def is_overwritten(ledger: Path) -> bool:
             salts, size = log.read(_HEADER)[16:24], os.fstat(log.fileno()).st_size
         if len(index) < _INDEX or index != _head(index_path):
             return False  # it is being written: the next look will tell
-    except FileNotFoundError:
-        return False
+    except OSError:
+        return False  # it is not there to be read
     page, valid = struct.unpack_from("=HI", index, 14)
     page = 65_536 if page == 1 else page
     return valid > 0 and (salts != index[32:40] or size < _HEADER + valid * (_FRAME + page))

@@ -41,9 +41,7 @@ PENDING_MAX = 100_000
 PENDING_BYTES_MAX = 256 << 20
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
-RESCUING = (
-    "nothing more is accepted or judged; the daemon saves what was recorded, and stops"
-)
+RESCUING = "nothing more is accepted or judged; the daemon saves what was recorded, and stops"
 _FAILED_HINT = (
     "nothing more is recorded: stop, mend the disk, and start again; "
     "all that was acknowledged is kept"
@@ -78,6 +76,7 @@ class Writer:
         self.pending_bytes = 0
         self.rescued: asyncio.Future[Rescued] | None = None
         """Set when the ledger was lost."""
+        self.keeps_log = False
         self._place = place
         self._refuges = refuges
         self._abandoned = threading.Event()
@@ -241,7 +240,11 @@ class Writer:
 
         folders = (self.path.parent, *self._refuges)
         rescue = Rescue(self._con, self._place, folders, self._abandoned.wait, tell)
-        self._call(self._saved, rescue.run())
+        try:
+            found = rescue.run()
+        except Exception as error:  # noqa: BLE001 - whatever it is, someone waits for the end
+            found = Rescued(f"what it held could not be saved: {type(error).__name__}: {error}")
+        self._call(self._saved, found)
 
     def _next_batch(self) -> list[Job]:
         """Wait for work, then take all of it; empty when the ledger is to be closed."""
@@ -336,7 +339,7 @@ class Writer:
 
     def _close(self, *, clean: bool) -> None:
         self._con.set_wal_hook(None)
-        if clean:
+        if clean and not self.keeps_log:
             self._con.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         with suppress(apsw.Error):
             self._con.close()
