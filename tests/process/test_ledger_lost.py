@@ -65,7 +65,11 @@ def ended(clew) -> str:
     assert clew.daemon.wait(DEADLINE_S) == 78
     clew.assert_alone()
     clew.now()
-    said = [line for line in clew.log.read_text(errors="replace").splitlines() if line.startswith("clew: ")]
+    said = [
+        line
+        for line in clew.log.read_text(errors="replace").splitlines()
+        if line.startswith("clew: ")
+    ]
     assert len(said) == 1, said
     assert clew.seen("ledger.lost")
     return said[0]
