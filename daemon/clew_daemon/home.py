@@ -66,12 +66,12 @@ def is_same_process_space(before: ev.HomeKnown | None, now: ev.HomeKnown) -> boo
 def question(before: ev.HomeKnown, goal: State) -> tuple[str, str]:
     """Return why a goal of a copied home is blocked, and what a person must answer."""
     where = f"{before.path} (on {before.host})"
-    return (
-        f"this record was copied or moved from {where}",
-        f"The original in {where} may still work on this goal. `clew resume {goal.goal_id}` goes on with it here, "
-        f"in {goal.spec.workspace}; `clew cancel {goal.goal_id}` ends it here. "
-        "See first that no daemon works on it there.",
+    asked = (
+        f"The original in {where} may still work on this goal: see first that no daemon does. "
+        f"`clew resume {goal.goal_id}` goes on with it here, in {goal.spec.workspace}; "
+        f"`clew cancel {goal.goal_id}` ends it here."
     )
+    return f"this record was copied or moved from {where}", asked
 
 
 def _pid_namespace() -> int | None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from clew_daemon import home
 from clew_shared.durable import sync
 from clew_shared.ledger import (
     LedgerBehindError,
@@ -87,6 +85,8 @@ def lacking(ledger: Path, state: Path) -> Lacking | None:
 
     What it is compared with is read first, so that a daemon may write meanwhile. Raises LedgerError, OSError.
     """
+    from clew_daemon import home  # with the models of events, which no one else needs here
+
     goals, noted, rescued = _accepted(state), note.read(ledger), copies(ledger)
     log = _inode(ledger.with_name(ledger.name + "-wal"))
     if not (goals or noted or rescued) or _is_blank(ledger):
@@ -139,21 +139,21 @@ def _behind(reader: Reader, noted: note.Note | None, log: int) -> list[str]:
     """Say what the note knows and the ledger does not; `log` is the inode of its log, 0 where that holds nothing."""
     if noted is None:
         return []
-    if noted.open and log and (log == noted.log) != (_inode(reader.path) == noted.file):
-        return [f"it and {reader.path.name}-wal do not belong together: one of them was replaced"]
-    last = reader.last_seq()
-    if last < noted.seq:
-        return [
-            f"its last {noted.seq - last} events are missing (it ends at {last}, {noted.seq} were recorded)"
-        ]
-    tip = reader.hash_at(noted.seq)
-    if tip is None and reader.was_let_go(noted.seq):
+    name, last, tip = f"{reader.path.name}-wal", reader.last_seq(), reader.hash_at(noted.seq)
+    let_go = tip is None and reader.was_let_go(noted.seq)
+    mixed = (log == noted.log) != (_inode(reader.path) == noted.file)
+    if noted.open and log and mixed:
+        fault = f"it and {name} do not belong together: one of them was replaced"
+    elif last < noted.seq:
+        lack = noted.seq - last
+        fault = f"its last {lack} events are missing (it ends at {last}, {noted.seq} were recorded)"
+    elif not let_go and (tip is None or tip.hex() != noted.hash):
+        fault = f"event {noted.seq} is not the one that was recorded: this is another ledger"
+    elif noted.open and not log:
+        fault = f"its log ({name}) is gone, which held what was recorded last"
+    else:
         return []
-    if tip is None or tip.hex() != noted.hash:
-        return [f"event {noted.seq} is not the one that was recorded: this is another ledger"]
-    if noted.open and not log:
-        return [f"its log ({reader.path.name}-wal) is gone, which held what was recorded last"]
-    return []
+    return [fault]
 
 
 def _contains(reader: Reader, copy: Path) -> bool:

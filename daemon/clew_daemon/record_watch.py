@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -69,7 +70,7 @@ class RecordWatch:
         before = note.read(path)
         if found and found.file and before and found.file == path.resolve():
             try:
-                note.write(path, before.model_copy(update={"open": False}), durable=True)
+                note.write(path, replace(before, open=False), durable=True)
             except OSError as error:
                 log.warning("ledger.unnoted", path=str(path), reason=str(error))
 

@@ -182,8 +182,8 @@ def _ledger(where: Where) -> Iterator[Finding]:
         yield Finding("ledger", "fail", str(error))
         return
     if missing and not missing.is_copied:
-        error = missing.error(where.ledger)
-        yield Finding("ledger", "fail", f"{error.path} {error.what}", error.hint)
+        behind = missing.error(where.ledger)
+        yield Finding("ledger", "fail", f"{behind.path} {behind.what}", behind.hint)
         return
     yield Finding("ledger", "ok", f"{where.ledger}, {len(goals)} goals; `clew verify` checks it")
 

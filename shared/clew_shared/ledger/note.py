@@ -6,11 +6,11 @@ missing, after a death or a power cut: then it only says less.
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from clew_shared.durable import sync
 
@@ -18,14 +18,14 @@ SUFFIX = ".head"
 _BYTES_MAX = 4_096
 
 
-class Note(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Note:
     """The last durable event, by number and hash (in hexadecimal).
 
     `open`: the newest events may be in SQLite's log only, since the ledger was not closed after the note; `file` and
     `log` are then the inodes of the two.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
     seq: int
     hash: str
     open: bool = True
@@ -42,9 +42,20 @@ def read(ledger: Path) -> Note | None:
     """Return the note, None where there is none or it cannot be read."""
     try:
         with beside(ledger).open("rb") as file:
-            return Note.model_validate_json(file.read(_BYTES_MAX))
-    except (OSError, ValidationError):
+            found = json.loads(file.read(_BYTES_MAX))
+    except (OSError, ValueError, RecursionError):
         return None
+    match found:
+        case {
+            "seq": int(seq),
+            "hash": str(tip),
+            "open": bool(is_open),
+            "file": int(file),
+            "log": int(log),
+        }:
+            return Note(seq, tip, is_open, file, log)
+        case _:
+            return None
 
 
 def write(ledger: Path, note: Note, *, folder: int | None = None, durable: bool = False) -> None:
@@ -63,7 +74,7 @@ def write(ledger: Path, note: Note, *, folder: int | None = None, durable: bool 
     try:
         out = os.open(part, flags, 0o600, dir_fd=fd)
         try:
-            os.write(out, note.model_dump_json().encode() + b"\n")
+            os.write(out, json.dumps(asdict(note)).encode() + b"\n")
             if durable:
                 os.fsync(out)
         finally:
