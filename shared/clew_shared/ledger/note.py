@@ -50,10 +50,10 @@ def read(ledger: Path) -> Note | None:
             "seq": int(seq),
             "hash": str(tip),
             "open": bool(is_open),
-            "file": int(file),
+            "file": int(inode),
             "log": int(log),
         }:
-            return Note(seq, tip, is_open, file, log)
+            return Note(seq, tip, is_open, inode, log)
         case _:
             return None
 
