@@ -7,10 +7,10 @@ then does the agent hear of it (contract, section 7).
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.executor import ExecutorDied, OutOfResources
+from clew_daemon.executor import ExecutorDied, OutOfResources, WorkspaceLostError
 from clew_daemon.fitting import fitted_state
 from clew_daemon.hello import Remembered, hello_view, subtask_view, task_view
 from clew_daemon.store import output_of
@@ -33,12 +33,27 @@ CHECK_TRIES = 2
 """A check changes nothing that counts: where the executor dies, it may be run again."""
 
 
+UNSTEADY = (
+    "The checks changed the workspace, ran a second time, and this one changed it again; what it leaves behind is not "
+    "what was checked. Let it write to $TMPDIR, or name the files that it writes in `[loops] ignore`."
+)
+FEEDBACK_CAME = "Feedback from a person came while the checks ran. Consider it, then finish again."
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """What the goal stood at when a finish was refused: its files, and how many actions there had been."""
+
+    world: str | None = None
+    actions: int = -1
+
+
 class Methods:
     """The agent's methods, bound to one session."""
 
     def __init__(self, session: Session) -> None:
         self._s = session
-        self._refused_finishes: tuple[str, int] = ("", 0)
+        self._refused_finishes = (_Refused(), 0)
         self._slot: Any = None
         self._remembered = Remembered()
 
@@ -234,6 +249,8 @@ class Methods:
             )
         except OutOfResources:
             raise  # nothing began, and nothing is the action's fault: the worker waits
+        except WorkspaceLostError as error:
+            return Report("error", f"Nothing was done: {error}", changed=False)
         except ExecutorDied as error:
             await self._s.hands.died(str(error))
             return None
@@ -332,22 +349,30 @@ class Methods:
             await self._s.commit()
             return {"accepted": True, "failing_checks": [], "open_subtasks": state.open_subtasks()}
         self._s.core.need_no_replan()
-        if lost := await self._s.hand_over_if_lost():
-            raise WrongState(f"{lost.reason}; the goal waits for a person")
+        await self._stand_on_firm_ground()
+        told = state.feedback_seq
         failing = await self._run_checks()
+        await self._stand_on_firm_ground()
         open_subtasks = state.open_subtasks() if not state.spec.checks else []
-        if not failing and not open_subtasks:
+        unread = state.feedback_seq > told and self._s.reads_feedback
+        if not (failing or open_subtasks or unread):
             with self._s.entering() as core:
                 core.emit(ev.GoalEnded(at=time.time(), status="completed", summary=summary))
             await self._s.commit()
             return {"accepted": True, "failing_checks": [], "open_subtasks": []}
-        level = await self._refuse_finish()
-        return {
+        refused = bool(failing or open_subtasks)
+        answer = {
             "accepted": False,
             "failing_checks": failing,
             "open_subtasks": state.open_subtasks(),
-            "escalated_to": level,
+            "escalated_to": await self._refuse_finish() if refused else None,
         }
+        return answer | ({"message": FEEDBACK_CAME} if unread else {})
+
+    async def _stand_on_firm_ground(self) -> None:
+        """Hand the goal to a person, and raise WrongState, where its workspace is not what it was."""
+        if lost := await self._s.hand_over_if_lost():
+            raise WrongState(f"{lost.reason}; the goal waits for a person")
 
     async def _act_finish(self, p: protocol.Act) -> dict[str, Any]:
         """`finish` as a tool: the answer has the shape of an action's, nothing is run."""
@@ -357,6 +382,7 @@ class Methods:
         )
         lines = [f"check {c['name']} fails: {c['output']}" for c in answer["failing_checks"]]
         lines += [f"still open: {name}" for name in answer["open_subtasks"]]
+        lines += [answer["message"]] if "message" in answer else []
         return {
             "verdict": "allowed",
             "seq": self._s.core.state.seq,
@@ -371,17 +397,42 @@ class Methods:
         }
 
     async def _run_checks(self) -> list[dict[str, str]]:
-        """Run the goal's checks one after the other; gives those that fail, with their output."""
-        failing = []
+        """Run the goal's checks; returns those that fail, with their output.
+
+        A check may undo what an earlier one has seen. Where they changed the workspace they run once more, and one
+        that changes it again fails: what it leaves behind is not what was checked.
+        """
+        failing, changing = await self._run_each_check()
+        if changing and not failing:
+            failing, changing = await self._run_each_check()
+        if changing and not failing:
+            failing = [await self._fail_check(name, UNSTEADY) for name in changing]
+        return failing
+
+    async def _run_each_check(self) -> tuple[list[dict[str, str]], list[str]]:
+        """Run each check once; returns those that fail, and the names of those that changed the workspace."""
+        failing: list[dict[str, str]] = []
+        changing: list[str] = []
+        world = await self._s.hands.digest(anew=False)
         for name, cmd in self._s.core.state.spec.checks.items():
             passed, output = await self._check(name, cmd)
-            output = _cut(output, CHECK_OUTPUT_CHARS)
-            with self._s.entering() as core:
-                core.emit(ev.CheckFinished(at=time.time(), name=name, passed=passed, output=output))
+            before, world = world, await self._s.hands.digest(anew=False)
+            if before and world and before != world:
+                changing.append(name)
             if not passed:
-                failing.append({"name": name, "output": output})
+                failing.append(await self._fail_check(name, output))
+                continue
+            with self._s.entering() as core:
+                core.emit(_check_finished(name, output, passed=True))
         await self._s.commit()
-        return failing
+        return failing, changing
+
+    async def _fail_check(self, name: str, output: str) -> dict[str, str]:
+        event = _check_finished(name, output, passed=False)
+        with self._s.entering() as core:
+            core.emit(event)
+        await self._s.commit()
+        return {"name": name, "output": event.output}
 
     async def _check(self, name: str, cmd: str) -> tuple[bool, str]:
         """Run a check; once more where the executor died of something else, or of it."""
@@ -406,15 +457,16 @@ class Methods:
         return False, said
 
     async def _refuse_finish(self) -> Any:
-        """Count refused finishes in an unchanged world: asking again and again is no way forward."""
+        """Count refused finishes between which the agent changed nothing: asking again is no way forward."""
         await self._s.look()
-        world = self._s.core.state.world
+        state = self._s.core.state
         seen, count = self._refused_finishes
-        count = count + 1 if seen == world else 1
-        self._refused_finishes = (world, count)
+        same = seen.world == state.world or seen.actions == state.actions_total
+        count = count + 1 if same else 1
+        self._refused_finishes = (_Refused(state.world, state.actions_total), count)
         if count < FINISHES_MAX:
             return None
-        self._refused_finishes = (world, 0)
+        self._refused_finishes = (_Refused(), 0)
         with self._s.entering() as core:
             level = core.fail(
                 f"finish was asked for {count} times and refused, with nothing changed", time.time()
@@ -468,6 +520,11 @@ def _short(record: dict[str, Any]) -> dict[str, Any]:
         if isinstance(raw, str):
             call["raw_output" if "raw_output" in call else "result"] = raw[:1000]
     return cleaned
+
+
+def _check_finished(name: str, output: str, *, passed: bool) -> ev.CheckFinished:
+    text = _cut(output, CHECK_OUTPUT_CHARS)
+    return ev.CheckFinished(at=time.time(), name=name, passed=passed, output=text)
 
 
 def _cut(text: str, chars: int) -> str:

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import invariants as hold
+from harness import DEADLINE_S
 from sim_watch import Goal
 
 from clew_daemon.cli.replay import checked
 from clew_daemon.store import load_state
 from clew_shared import events as ev
-from clew_shared.ledger import Reader
+from clew_shared.ledger import Reader, lock
 from clew_shared.state import State, dump
 
 if TYPE_CHECKING:
@@ -125,6 +126,20 @@ def nothing_is_repeated_that_was_done(told: Told) -> None:
         last[deed.signature] = deed
 
 
+def one_writer_per_ledger(clew: Clew) -> None:
+    """Nobody else gets to write the ledger of a daemon that has answered, unless it has died since."""
+    assert clew.daemon is not None
+    path = lock.beside(clew.home / "state" / "ledger.db")
+    try:
+        rival = lock.acquire(path, role=lock.RESTORE)
+    except lock.LockHeldError as held:
+        hold.one_writer_per_ledger([str(pid) for pid in {held.holder.pid, clew.daemon.pid}])
+        return
+    rival.release()
+    code = clew.daemon.wait(DEADLINE_S)  # the kernel lets go of a lock before a death is told
+    assert code, "a daemon that is alive does not hold its ledger's lock"
+
+
 def history_is_whole(told: Told) -> None:
     """history.jsonl has each action that ended exactly once, in order."""
     path = Path(told.state.spec.workspace) / ".agent_context" / "history.jsonl"
@@ -157,8 +172,8 @@ def each_drop_was_taken_once(clew: Clew, told: dict[str, Told], *names: str) -> 
     """Every file that was dropped became one goal, and nothing of it is left in the inbox."""
     taken = Counter(one.state.spec.file_name for one in told.values())
     assert taken == Counter(names), taken
-    left = [path.name for path in (clew.home / "inbox").iterdir() if path.is_file()]
-    assert not left, left
+    left = {path.name for path in (clew.home / "inbox").iterdir() if path.is_file()}
+    assert left <= {".clew.lock"}, left
 
 
 def goal_is_whole(clew: Clew, told: Told) -> None:

@@ -189,7 +189,9 @@ class Life:
 
     def goals(self) -> list[dict]:
         with contextlib.suppress(CliError):
-            return self.clew.ask("status")["goals"]
+            goals = self.clew.ask("status")["goals"]
+            aftermath.one_writer_per_ledger(self.clew)
+            return goals
         return []
 
     def is_over(self, goals: list[dict]) -> bool:

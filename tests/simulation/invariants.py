@@ -24,6 +24,15 @@ INVARIANTS: dict[str, str] = {}
 """Every invariant by its name, with its sentence."""
 
 
+CHANGES_OF_STATUS = (
+    ev.GoalStarted,
+    ev.GoalWaiting,
+    ev.GoalBlocked,
+    ev.GoalRequeued,
+    ev.GoalEnded,
+)
+
+
 class ViolationError(AssertionError):
     """An invariant does not hold."""
 
@@ -90,6 +99,28 @@ def an_action_runs_only_when_its_permission_is_recorded(
 def an_allowed_action_runs_at_most_once(goal: str, seq: int, acted: set[int]) -> str:
     """One permission moves the hands once, over any number of deaths."""
     return f"#{seq} of {goal} was carried out twice" if seq in acted else ""
+
+
+@invariant
+def no_act_in_a_foreign_folder(goal: str, folder: int, known: int | None) -> str:
+    """Whatever acts for a goal acts in the folder that is on record as its workspace, wherever that stands by then."""
+    if folder == known:
+        return ""
+    return f"{goal} acts in folder {folder}; its workspace on record is {known}"
+
+
+@invariant
+def a_folder_becomes_the_workspace_by_right(
+    event: ev.WorkspaceKnown, state: State, *, may_make: bool
+) -> str:
+    """A goal keeps the folder of its first start, unless a person accepts another or has an empty one made."""
+    if event.by == "person":
+        right = state.stranger is not None and event.identity == state.stranger
+    elif event.by == "made":
+        right = may_make
+    else:
+        right = state.workspace is None
+    return "" if right else f"{state.goal_id} goes by {event.identity!r}, {event.by}"
 
 
 @invariant
@@ -168,6 +199,42 @@ def a_goal_begins_only_when_it_may(
     # a wait is over by the monotonic clock too, which no event tells
     late = state.spec.not_before if state.goal.status == "queued" else None
     return f"{state.goal_id} began before its time" if late and event.at < late else ""
+
+
+@invariant
+def an_ended_goal_stays_ended(event: ev.Event, state: State, asked: bool) -> str:
+    """What has ended stays so, unless a person who asked after the end was on record reopens it."""
+    if not state.ended or not isinstance(event, CHANGES_OF_STATUS):
+        return ""
+    if isinstance(event, ev.GoalRequeued) and asked:
+        return ""
+    return (
+        f"{event.kind} of {state.goal_id}, which was {state.goal.status}; asked for since: {asked}"
+    )
+
+
+@invariant
+def a_rest_is_ended_by_who_may(event: ev.Event, state: State) -> str:
+    """A paused or blocked goal neither starts, waits nor completes until a person lets it go on."""
+    rests = state.paused or state.goal.status == "blocked"
+    ends = isinstance(event, ev.GoalEnded) and event.status != "cancelled"
+    if rests and (ends or isinstance(event, ev.GoalStarted)):
+        return (
+            f"{event.kind} of {state.goal_id}, which was {state.goal.status}, paused {state.paused}"
+        )
+    return ""
+
+
+@invariant
+def one_writer_per_ledger(writers: list[str]) -> str:
+    """One process at a time has a ledger open to write: a second daemon, or a restore, is refused."""
+    return f"{' and '.join(writers)} write one ledger" if len(writers) > 1 else ""
+
+
+@invariant
+def one_owner_per_inbox(drop: str, owners: set[str]) -> str:
+    """A dropped file becomes a goal of one home, however many daemons are told to look at one inbox."""
+    return f"{drop} was taken by {' and '.join(sorted(owners))}" if len(owners) > 1 else ""
 
 
 @invariant

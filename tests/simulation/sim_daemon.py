@@ -14,12 +14,14 @@ import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import sim_ground
 from sim_agent import SimAgent
-from sim_cells import Children, SimChannel, SimExecutor, cell
+from sim_cells import Children, SimChannel, SimExecutor, cell, stood_on
 from sim_ledger import SimLedger
 
 from clew_daemon import book as book_module
 from clew_daemon import (
+    cells,
     eventlog,
     ground,
     hands,
@@ -46,11 +48,11 @@ from clew_daemon.session import Session
 from clew_daemon.slots import Slots
 from clew_daemon.supervisor import Supervisor
 from clew_daemon.vigil import Vigil
-from clew_shared.ledger import LedgerError, LedgerState
+from clew_shared.ledger import LedgerError, LedgerState, lock
 from clew_shared.settings import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Coroutine, Iterator
 
     from sim_loop import Loop
     from sim_world import World
@@ -66,6 +68,10 @@ REQUESTS = (
     "retry",
     "retry",
 )
+ASKED_EVERY_S = 8.0
+RIVALS = (lock.DAEMON, lock.RESTORE, "another home")
+"""Who may want this ledger, or this inbox, while a daemon has it."""
+
 CALM_S = 1_500.0
 """So long after the last disturbance every goal must have come to rest."""
 
@@ -77,13 +83,16 @@ class SimSession(Session):
 
     async def _connect(self) -> int:
         world = self.world
+        await self.hands.prepare()
         await asyncio.sleep(world.rng.uniform(0.001, 0.05))
         if fault := world.spawn_fault():
             raise SpawnError(*fault)
+        folder = stood_on(world, self.goal_id, self._ground.place)
         self.cell = cell(world, self.goal_id, "agent")
         channel = SimChannel(world, self.goal_id, self.epoch)
         self.channel = channel  # type: ignore[assignment]
-        agent = SimAgent(world, channel, self.goal_id, self.core.state.spec.agent)
+        kind = self.core.state.spec.agent
+        agent = SimAgent(world, channel, self.goal_id, kind, folder)
         child: Any = self.cell.guard
         task = asyncio.ensure_future(agent.live())
         task.add_done_callback(lambda t: t.cancelled() or child.end(t.result()))
@@ -101,7 +110,7 @@ class SimHands(Hands):
     world: World
 
     def spec(self) -> Any:
-        return self.world, self._state.goal_id, self._about["epoch"]
+        return self.world, self._state.goal_id, self._about["epoch"], self._ground.place
 
 
 def weigher(world: World) -> Any:
@@ -138,6 +147,7 @@ class SimLog:
         if event == "worker.hung":
             self._world.trace(str(fields.get("goal")), "hung")
 
+    exception = error
     info = debug = critical = lambda *_, **__: None
 
 
@@ -178,7 +188,16 @@ class SimDaemon:
         try:
             self.reviewer.start()
             await self.supervisor.start()
-            actors = (self._drop, self._ask, self._reload, self._jump, self._edit, self._settle)
+            actors = (
+                self._drop,
+                self._ask,
+                self._reload,
+                self._jump,
+                self._edit,
+                self._rival,
+                self._swap,
+                self._settle,
+            )
             tasks += [asyncio.ensure_future(actor()) for actor in actors]
             await self.stop.wait()
         except LedgerError:
@@ -198,39 +217,68 @@ class SimDaemon:
     # -- what people and the machine do -----------------------------------------------------------------
 
     async def _drop(self) -> None:
-        """Accept what is in the inbox: a goal stays there until it is durably accepted."""
-        with contextlib.suppress(LedgerError):
+        """Accept what is in the inbox, as its owner: a goal stays there until it is durably accepted."""
+        self.inbox = _owner(self.world)
+        with self.inbox, contextlib.suppress(LedgerError):
             for goal in self.world.goals:
                 if goal.goal_id in self.daemon.book.cores:
                     continue
                 await asyncio.sleep(self.world.rng.expovariate(0.5))
+                self.world.watch.taken(goal.goal_id, "this home")
                 await self.daemon.book.accept(goal, b"text")
                 self.supervisor.wake()
+            await self.stop.wait()
+
+    async def _rival(self) -> None:
+        """Start a second daemon, or a restore, on this ledger, or one of another home on this inbox."""
+        while self.world.rivals > 0:
+            await asyncio.sleep(self.world.rng.expovariate(1 / 8))
+            self.world.rivals -= 1
+            what = self.world.rng.choice(RIVALS)
+            try:
+                self._intrude(what)
+            except lock.LockHeldError:
+                self.world.trace("rival", f"{what} is refused")
+
+    def _intrude(self, what: str) -> None:
+        if what != "another home":
+            SimLedger(self.world, self.loop, self._ledger_state, what).die()
+        elif self.inbox.held:  # its owner lives
+            with _owner(self.world):
+                for goal in self.world.goals:
+                    self.world.watch.taken(goal.goal_id, what)
 
     async def _ask(self) -> None:
-        """Let people ask for this and that, each request answered before the next or not."""
+        """Let people ask for this and that, one after the other or several at once of one goal."""
         rng, pending = self.world.rng, set()
         while self.world.requests > 0:
-            await asyncio.sleep(rng.expovariate(1 / 8))
-            self.world.requests -= 1
-            task = asyncio.ensure_future(self._request(rng.choice(REQUESTS)))
-            pending.add(task)
-            if rng.random() < 0.5:
-                await asyncio.wait([task])
+            await asyncio.sleep(rng.expovariate(1 / ASKED_EVERY_S))
+            for task in [asyncio.ensure_future(one) for one in self._requests()]:
+                pending.add(task)
+                if rng.random() < 0.5:
+                    await asyncio.wait([task], timeout=rng.expovariate(2.0))
         for task in pending:
             await asyncio.wait([task])
 
-    async def _request(self, name: str) -> None:
+    def _requests(self) -> list[Coroutine[Any, Any, None]]:
+        """Return what people ask for next: mostly one thing, or several at the same time."""
+        rng, world = self.world.rng, self.world
         cores = self.daemon.book.cores
+        count = min(world.requests, rng.choice([1, 1, 2, 4]))
+        world.requests -= count
         if not cores:
-            return
-        goal = self.world.rng.choice(list(cores))
-        blocked = cores[goal].state.blocked_actions
-        text = f"advice {self.world.requests}"
+            return []
+        goal = rng.choice(list(cores))
+        return [self._request(rng.choice(REQUESTS), goal) for _ in range(count)]
+
+    async def _request(self, name: str, goal: str) -> None:
+        blocked = self.daemon.book.cores[goal].state.blocked_actions
+        text = f"advice {self.asked} at {self.world.clock.now}"
         params = {"goal": goal, "text": text, "signature": blocked[0] if blocked else "none"}
         self.asked += 1
         try:
-            answer = await getattr(self.people, name)(params)
+            with self.world.watch.asking(goal):
+                answer = await getattr(self.people, name)(params)
         except (ControlError, LedgerError) as error:
             self.world.trace("person", f"{name} {goal}: {str(error)[:80]}")
             return
@@ -274,12 +322,20 @@ class SimDaemon:
             self.world.edits -= 1
             self.world.edit()
 
+    async def _swap(self) -> None:
+        """Take workspaces away, put others in their place, and put them back."""
+        while self.world.swaps > 0:
+            await asyncio.sleep(self.world.rng.expovariate(1 / 6))
+            self.world.swaps -= 1
+            self.world.swap()
+
     async def _settle(self) -> None:
         """End the life when all goals rest and nothing more is to come."""
         world, since, rested = self.world, None, 0
         while rested < 2:  # a moment of rest may lie between two workers
             await asyncio.sleep(2.0)
-            to_come = world.requests + world.reloads + world.jumps + world.edits + self.asked
+            to_come = world.requests + world.reloads + world.jumps + world.edits + world.rivals
+            to_come += world.swaps + self.asked
             if to_come or world.deaths:
                 continue
             since = world.clock.now if since is None else since
@@ -306,6 +362,11 @@ class SimDaemon:
         )
 
 
+def _owner(world: World) -> lock.Lock:
+    """Own the inbox until the lock is released."""
+    return lock.acquire(world.folder / "inbox.lock", role=lock.DAEMON)
+
+
 async def _nothing(*_: Any) -> None:
     """Clear away folders that no life has."""
 
@@ -329,14 +390,14 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
     for module in (supervisor, session, hands, reviewer, eventlog):
         replace(module, "log", log)
     replace(supervisor, "Session", type("LifeSession", (SimSession,), {"world": world}))
-    replace(supervisor, "Path", lambda path: SimpleNamespace(mkdir=lambda **_: world.make(path)))
-    replace(supervisor, "cells", SimpleNamespace(private=lambda *_: ()))
+    replace(cells, "make_private", lambda *_: {})
     replace(supervisor, "clear", _nothing)
     replace(report, "write", lambda *_: None)
     replace(session, "Hands", type("LifeHands", (SimHands,), {"world": world}))
     replace(hands, "Executor", SimExecutor)
     replace(Vigil, "over_memory", weigher(world))
-    replace(ground, "lost", world.lost)
+    for name, played in sim_ground.in_place_of(world).items():
+        replace(ground, name, played)
     replace(vitals, "created", lambda _: 0.0)
     replace(book_module, "SNAPSHOT_EVERY", world.snapshot_every)
     try:

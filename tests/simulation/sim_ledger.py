@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clew_shared.ledger import LedgerState, Row
+from clew_shared.ledger import LedgerState, Row, lock
 from clew_shared.ledger.errors import LedgerFailed
 
 if TYPE_CHECKING:
@@ -47,9 +47,21 @@ class Job:
 
 
 class SimLedger:
-    """One daemon's handle on the disk; after `die` it reaches nothing any more."""
+    """One daemon's handle on the disk; after `die` it reaches nothing any more.
 
-    def __init__(self, world: World, loop: asyncio.AbstractEventLoop, on_state: Any) -> None:
+    Its lock is a real one, taken by the daemon's own code. `role` is None for one that only reads.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        loop: asyncio.AbstractEventLoop,
+        on_state: Any,
+        role: str | None = lock.DAEMON,
+    ) -> None:
+        self._lock = lock.acquire(world.folder / "ledger.db.lock", role=role) if role else None
+        if role:
+            world.watch.opens(self, role)
         self._world, self._loop, self._on_state = world, loop, on_state
         self._disk = world.disk
         self._next = self._disk.last
@@ -172,6 +184,9 @@ class SimLedger:
             if self._batch and self._world.rng.random() < 0.5:
                 self._write()
             self._error = LedgerFailed(PATH, "closed", "open it again")
+        if self._lock:
+            self._lock.release()
+        self._world.watch.closes(self)
 
     # -- reading -------------------------------------------------------------------------------------
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import invariants as hold
@@ -55,7 +57,8 @@ def live(seed: int, cast: tuple[str, ...] = ()) -> Lived:
     """Live the life of a seed, with agents of these characters; raises LifeError where an invariant fails."""
     world = World(seed, cast)
     restarts = 0
-    with in_place_of_the_machine(world):
+    with TemporaryDirectory(prefix="clew-life-") as folder, in_place_of_the_machine(world):
+        world.folder = Path(folder)
         try:
             while not _incarnation(world):
                 restarts += 1
@@ -93,6 +96,9 @@ def _incarnation(world: World) -> bool:
     if daemon.settled and not killed:
         return True
     world.clock.now += world.rng.uniform(0.1, 5.0)
+    if world.swaps and world.rng.random() < 0.5:
+        world.swaps -= 1
+        world.swap()
     return False
 
 
@@ -148,6 +154,6 @@ def _afterwards(world: World) -> list[str]:
 def _history(world: World, goal: str) -> None:
     from sim_ledger import SimLedger
 
-    lines = list(history_lines(SimLedger(world, None, None), goal, HistoryFold()))  # type: ignore[arg-type]
+    lines = list(history_lines(SimLedger(world, None, None, None), goal, HistoryFold()))  # type: ignore[arg-type]
     ended = world.watch.goals[goal].ended
     hold.history_has_every_action_once(goal, [line["seq"] for line in lines], ended)

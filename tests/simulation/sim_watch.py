@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,10 @@ from clew_shared.fold import apply
 from clew_shared.state import EVERYWHERE, State, dump, outline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from invariants import ViolationError
-    from sim_cells import Child
+    from sim_cells import Child, Files
     from sim_world import World
 
     from clew_daemon.book import Book
@@ -43,6 +44,7 @@ class Goal:
     began: set[int] = field(default_factory=set)
     ended: set[int] = field(default_factory=set)
     refused: int = 0
+    may_remake: bool = True
 
     def take(self, seq: int, event: ev.Event, disk: str) -> None:
         """Hold an event against what was before it, then take it in; `disk` names the files of that moment."""
@@ -65,8 +67,17 @@ class Goal:
             case ev.WorkerStarted():
                 hold.a_new_epoch_begins_with_clean_hands(event, self.state)
                 self.refused = 0
+            case ev.WorkspaceKnown():
+                rule = hold.a_folder_becomes_the_workspace_by_right
+                rule(event, self.state, may_make=self.may_remake)
+                self.may_remake = False
             case _:
                 self._lift(event)
+        if isinstance(event, ev.GoalRequeued) and event.make:
+            self.may_remake = event.by == "resume" and self.state.gone
+        answers = isinstance(event, ev.GoalRequeued) and event.after == self.state.rested_seq
+        hold.an_ended_goal_stays_ended(event, self.state, answers)
+        hold.a_rest_is_ended_by_who_may(event, self.state)
         apply(self.state, event, seq)
 
     def _blocked(self, seq: int, event: ev.ActionBlocked, disk: str) -> None:
@@ -127,6 +138,8 @@ class Watch:
         self.violation: ViolationError | None = None
         self.goals: dict[str, Goal] = {}
         self.counts: Counter[str] = Counter()
+        self.places: dict[str, int] = {}
+        """The folder of each goal, by what is durable."""
         self._disks: dict[int, str] = {}
         self._words: dict[str, set[str]] = {}
         self._ends: dict[str, set[int]] = {}
@@ -135,6 +148,9 @@ class Watch:
         self._crashes: dict[str, list[float]] = {}
         self._spent: dict[str, tuple[float, float | None]] = {}
         self._book: Book | None = None
+        self._asked: list[tuple[str, int]] = []
+        self._writers: dict[int, str] = {}
+        self._owners: dict[str, set[str]] = {}
 
     def _hold(self, rule: Any, *args: Any) -> None:
         """Hold a rule; the first that does not hold ends the life."""
@@ -143,6 +159,23 @@ class Watch:
         except hold.ViolationError as violation:
             self.violation = self.violation or violation
             raise
+
+    # -- whose it is -------------------------------------------------------------------------------------
+
+    def opens(self, ledger: object, role: str) -> None:
+        """A ledger is open to write from now on."""
+        self._writers[id(ledger)] = role
+        self._hold(hold.one_writer_per_ledger, list(self._writers.values()))
+
+    def closes(self, ledger: object) -> None:
+        """A ledger is closed, or its process dead."""
+        self._writers.pop(id(ledger), None)
+
+    def taken(self, drop: str, home: str) -> None:
+        """A daemon of a home makes a goal of a dropped file."""
+        owners = self._owners.setdefault(drop, set())
+        owners.add(home)
+        self._hold(hold.one_owner_per_inbox, drop, owners)
 
     # -- the record ------------------------------------------------------------------------------------
 
@@ -178,6 +211,8 @@ class Watch:
             self._disks[row.seq] = self._world.disk_digest(row.goal)
             self._crashed(row.goal, event)
             self._starts(row.goal, event, known.state)
+            asked = self._asked_since(known.state)
+            self._hold(hold.an_ended_goal_stays_ended, event, known.state, asked)
             self._hold(known.take, row.seq, event, self._disks[row.seq])
             self.counts[row.kind] += 1
             touched[row.goal] = known
@@ -197,6 +232,8 @@ class Watch:
                 words.add(event.message)
             elif isinstance(event, ev.Escalated):
                 words.add(event.to)
+            elif isinstance(event, ev.WorkspaceKnown):
+                self.places[row.goal] = event.identity.ino
             elif isinstance(event, ev.GoalBlocked):
                 words.add("person")
             elif isinstance(event, ev.GoalEnded):
@@ -213,6 +250,22 @@ class Watch:
                 hold.nothing_is_heard_that_is_not_recorded,
                 "a listener", one.seq, self.recorded, goal, type(one.event),
             )  # fmt: skip
+
+    # -- what people ask -------------------------------------------------------------------------------
+
+    @contextmanager
+    def asking(self, goal: str) -> Iterator[None]:
+        """Somebody asks for something of a goal, which has come to its last rest, if any, before."""
+        ask = (goal, self.goals[goal].state.rested_seq)
+        self._asked.append(ask)
+        try:
+            yield
+        finally:
+            self._asked.remove(ask)
+
+    def _asked_since(self, state: State) -> bool:
+        """Return whether a request that is under way was made after the goal's last end."""
+        return (state.goal_id, state.rested_seq) in self._asked
 
     # -- what is heard -----------------------------------------------------------------------------------
 
@@ -248,9 +301,13 @@ class Watch:
 
     # -- what acts ---------------------------------------------------------------------------------------
 
-    def acts(self, goal: str, epoch: int, seq: int, guard: Child) -> None:
-        """The executor of an epoch begins to carry out an action."""
-        del guard
+    def acts_in(self, goal: str, folder: Files) -> None:
+        """Something acts in a folder for a goal."""
+        self._hold(hold.no_act_in_a_foreign_folder, goal, folder.number, self.places.get(goal))
+
+    def acts(self, goal: str, epoch: int, seq: int, folder: Files) -> None:
+        """The executor of an epoch begins to carry out an action in a folder."""
+        self.acts_in(goal, folder)
         _, event = self.recorded.get(seq, ("", None))
         rule = hold.an_action_runs_only_when_its_permission_is_recorded
         self._hold(rule, goal, epoch, seq, event)

@@ -1,11 +1,25 @@
 """A simulator that cannot fail proves nothing: daemons that are broken on purpose, each by one rule."""
 
 import pytest
+import sim_daemon
 from sim_life import LifeError, live
 from sim_world import World
 
-from clew_daemon import book, methods, restart, reviewer, schedule, session, supervisor, vigil
+from clew_daemon import (
+    book,
+    ground,
+    methods,
+    people,
+    restart,
+    reviewer,
+    schedule,
+    session,
+    supervisor,
+    vigil,
+)
 from clew_shared import core, fold_deeds, transcript
+from clew_shared.identity import Identity
+from clew_shared.ledger import lock
 
 SEEDS = 200
 
@@ -157,18 +171,98 @@ def _takes_a_failed_ledger_for_a_bug(monkeypatch):
     monkeypatch.setattr(session, "LedgerError", type("AnotherError", (Exception,), {}))
 
 
+def _much_asked(monkeypatch, *requests):
+    """Let people ask for little else than these, all the time, of goals with checks."""
+    monkeypatch.setattr(sim_daemon, "REQUESTS", requests)
+    monkeypatch.setattr(sim_daemon, "ASKED_EVERY_S", 1.0)
+    made = World.__init__
+
+    def make(self, seed, cast=()):
+        made(self, seed, cast)
+        self.requests, self.deaths = 60, []
+        for n, goal in enumerate(self.goals):
+            spec = goal.spec.model_copy(update={"checks": {"a": "test f0", "b": "test f1"}})
+            self.goals[n] = goal.model_copy(update={"spec": spec})
+
+    monkeypatch.setattr(World, "__init__", make)
+
+
+def _goes_on_whatever_was_asked_meanwhile(monkeypatch):
+    monkeypatch.setattr(core, "refusal", lambda *_: "")
+    monkeypatch.setattr(people, "_standing", lambda _: None)
+    _much_asked(monkeypatch, "pause", "resume", "cancel")
+
+
+def _completes_what_was_paused_meanwhile(monkeypatch):
+    monkeypatch.setattr(core, "refusal", lambda *_: "")
+    _much_asked(monkeypatch, "pause", "resume")
+
+
+def _locks_nothing(monkeypatch):
+    monkeypatch.setattr(lock, "_set", lambda _: None)
+    monkeypatch.setattr(lock, "_excludes", lambda *_: True)
+
+
+def _owns_what_another_owns(monkeypatch):
+    _locks_nothing(monkeypatch)
+    monkeypatch.setattr(sim_daemon, "RIVALS", ("another home",))
+
+
+def _swaps(monkeypatch):
+    """Let somebody take workspaces away and put others there, and nothing else happen."""
+    made = World.__init__
+
+    def make(self, seed, cast=()):
+        made(self, seed, cast)
+        self.swaps, self.requests = 12, 8
+        self.reloads = self.jumps = self.edits = 0
+
+    monkeypatch.setattr(World, "__init__", make)
+
+
+def _takes_any_folder_for_its_own(monkeypatch):
+    monkeypatch.setattr(Identity, "is_same", lambda *_: True)
+    _swaps(monkeypatch)
+
+
+def _goes_by_the_path_of_a_workspace(monkeypatch):
+    def place(self):
+        now = ground.os.stat(self._workspace, follow_symlinks=False)
+        return now.st_dev, now.st_ino
+
+    monkeypatch.setattr(ground.Ground, "lost", lambda _: None)
+    monkeypatch.setattr(ground.Ground, "place", property(place))
+    _swaps(monkeypatch)
+
+
+def _makes_a_lost_workspace_again(monkeypatch):
+    entered = ground.enter
+
+    def enter(workspace, known, *, make):
+        return entered(workspace, known, make=True)
+
+    monkeypatch.setattr(ground, "enter", enter)
+    _swaps(monkeypatch)
+
+
 CASTS = {
+    _goes_by_the_path_of_a_workspace: ("diligent", "fragile"),
     _looks_at_no_disk_before_it_refuses: ("looping", "stubborn", "pacing"),
     _believes_every_claim: ("feigning",),
     _restarts_for_ever: ("crashing",),
     _forgives_crashes_at_a_wait: ("crashing",),
     _waits_for_replans_for_ever: ("stubborn",),
+    _folds_more_than_there_is: ("diligent", "musing"),
+    _completes_what_was_paused_meanwhile: ("diligent", "quitting"),
 }
 """Agents that bring it to light soon."""
 
 BROKEN = {
     _forgets_blocks_at_restart: "a_snapshot_and_its_tail_are_the_whole_fold",
     _allows_what_is_blocked: "a_blocked_action_is_not_allowed",
+    _takes_any_folder_for_its_own: "no_act_in_a_foreign_folder",
+    _goes_by_the_path_of_a_workspace: "no_act_in_a_foreign_folder",
+    _makes_a_lost_workspace_again: "a_folder_becomes_the_workspace_by_right",
     _looks_at_no_disk_before_it_refuses: "a_block_holds_in_the_world_on_the_disk",
     _believes_every_claim: "no_claim_moves_the_hands",
     _answers_before_the_commit: "nothing_is_heard_that_is_not_recorded",
@@ -187,6 +281,10 @@ BROKEN = {
     _leaves_actions_in_flight: "a_new_epoch_begins_with_clean_hands",
     _knows_no_budget: "budgets_hold",
     _takes_a_failed_ledger_for_a_bug: "no_part_of_the_daemon_fails",
+    _goes_on_whatever_was_asked_meanwhile: "an_ended_goal_stays_ended",
+    _completes_what_was_paused_meanwhile: "a_rest_is_ended_by_who_may",
+    _locks_nothing: "one_writer_per_ledger",
+    _owns_what_another_owns: "one_owner_per_inbox",
     _never_looks_back: "every_rest_is_reported_and_learned_from",
 }
 

@@ -226,6 +226,8 @@ class Turns:
     def _not_accepted(self, answer: Mapping[str, Any]) -> str:
         """Show what fails; the same failure again is named and not shown once more."""
         failing = answer.get("failing_checks") or ()
+        if message := answer.get("message"):
+            return f"Not finished: {message}"
         if not failing:
             left = "\n".join(f"- {name}" for name in (answer.get("open_subtasks") or ())[:10])
             return f"Not finished: this is still open:\n{left}"

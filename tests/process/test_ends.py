@@ -1,0 +1,142 @@
+"""An end is an end: neither what people ask at the same time nor what a check does undoes what was recorded."""
+
+import fcntl
+import json
+import socket
+import sys
+import termios
+
+import pytest
+
+DEAF = """
+hello()
+say("here")
+while True:
+    time.sleep(1)  # told to stop, it goes on
+"""
+
+CHECKED = """
+hello()
+try:
+    say(done())
+except RefusedError as refused:
+    say(str(refused))
+"""
+
+WAIT_FOR_GO = "touch checking; while [ ! -e go ]; do sleep 0.02; done"
+
+
+class Request:
+    """Something asked of the daemon, which has read it already; the answer may come much later."""
+
+    def __init__(self, clew, method, goal, **params):
+        self.channel = socket.socket(socket.AF_UNIX)
+        self.channel.settimeout(60)
+        self.channel.connect(str(clew.home / "run" / "control.sock"))
+        ask = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"goal": goal, **params}}
+        self.channel.sendall(json.dumps(ask).encode() + b"\n")
+        clew.until(lambda: self._unread() == 0, f"the daemon has read {method}")
+
+    def _unread(self):
+        counted = fcntl.ioctl(self.channel, termios.TIOCOUTQ, bytes(4))
+        return int.from_bytes(counted, sys.byteorder)
+
+    def answer(self):
+        with self.channel, self.channel.makefile("rb") as lines:
+            return json.loads(lines.readline())
+
+
+def goal_text(front=""):
+    return f"---\nagent: worker\n{front}---\n# Work\n\n## Do\n- [ ] Work\n"
+
+
+@pytest.mark.parametrize(
+    ("reopening", "params"), [("resume", {}), ("retry", {}), ("feedback", {"text": "go on"})]
+)
+def test_a_cancel_is_not_undone_by_what_was_asked_before_it(clew, reopening, params):
+    clew.configure({"restart.stop_grace_s": 3.0})
+    clew.agent("worker", DEAF)
+    blocked_soon = "budget: {wall_s: 0.5}\n" if reopening != "resume" else ""
+    goal = clew.start().submit(goal_text(blocked_soon))
+    clew.said(goal)
+    if reopening == "resume":
+        pause = Request(clew, "pause", goal)
+        clew.wait("goal.waiting", goal=goal)
+    else:
+        clew.wait("goal.blocked", goal=goal)
+    asked = Request(clew, reopening, goal, **params)
+    clew.ask("cancel", goal=goal)
+    assert "is cancelled" in asked.answer()["error"]["message"]
+    if reopening == "resume":
+        assert pause.answer()["result"]["status"] == "cancelled"
+    assert clew.goal(goal)["status"] == "cancelled"
+    assert not clew.seen("goal.requeued", goal=goal)
+    assert clew.stop() == 0
+    assert clew.verified()
+
+
+@pytest.mark.parametrize("method", ["cancel", "pause"])
+def test_a_goal_that_is_stopped_while_its_checks_run_is_not_completed(clew, method):
+    clew.configure({"restart.stop_grace_s": 20.0})
+    clew.agent("worker", CHECKED)
+    goal = clew.start().submit(goal_text(f"checks:\n  slow: {WAIT_FOR_GO}\n"))
+    folder = clew.workspace(goal)
+    clew.until((folder / "checking").exists, "the check")
+    asked = Request(clew, method, goal)
+    clew.wait({"cancel": "goal.cancelled", "pause": "goal.waiting"}[method], goal=goal)
+    (folder / "go").touch()
+    asked.answer()
+    assert not clew.seen("goal.completed", goal=goal)
+    assert clew.goal(goal)["status"] == {"cancel": "cancelled", "pause": "waiting"}[method]
+
+
+def test_feedback_that_comes_while_the_checks_run_is_heard_before_the_goal_ends(clew):
+    clew.agent(
+        "worker",
+        """
+        hello()
+        first = done()
+        say(first)
+        say(notice("feedback")["text"])
+        say(call("finish", success=True, summary="heard")["accepted"])
+        """,
+    )
+    goal = clew.start().submit(goal_text(f"checks:\n  slow: {WAIT_FOR_GO}\n"))
+    folder = clew.workspace(goal)
+    clew.until((folder / "checking").exists, "the check")
+    clew.ask("feedback", goal=goal, text="also in German")
+    (folder / "go").touch()
+    first, told, accepted = clew.said(goal, count=3)
+    assert not first["accepted"]
+    assert "Feedback" in first["message"]
+    assert first["failing_checks"] == []
+    assert (told, accepted) == ("also in German", True)
+    clew.wait("goal.completed", goal=goal)
+
+
+def test_a_check_that_undoes_another_does_not_complete_a_goal(clew):
+    clew.agent("worker", 'hello()\nrun("touch a")\nsay(done())\ncall("finish", success=False)')
+    checks = "checks:\n  there: test -f a\n  tidy: rm -f a\n"
+    goal = clew.start().submit(goal_text(checks))
+    answer = clew.said(goal)[0]
+    assert not answer["accepted"]
+    assert [check["name"] for check in answer["failing_checks"]] == ["there"]
+    clew.wait("goal.failed", goal=goal)
+
+
+def test_a_check_that_makes_what_it_needs_once_completes_a_goal(clew):
+    clew.agent("worker", "hello()\nsay(done())")
+    goal = clew.start().submit(goal_text("checks:\n  builds: echo built > result\n"))
+    assert clew.said(goal)[0]["accepted"]
+    clew.wait("goal.completed", goal=goal)
+    assert len(clew.seen("check.passed", goal=goal)) == 2
+
+
+def test_a_check_that_changes_the_workspace_each_time_is_named(clew):
+    clew.agent("worker", 'hello()\nsay(done())\ncall("finish", success=False, summary="no")')
+    goal = clew.start().submit(goal_text("checks:\n  fine: 'true'\n  logs: echo x >> log\n"))
+    failing = clew.said(goal)[0]["failing_checks"]
+    assert [check["name"] for check in failing] == ["logs"]
+    assert "changed it again" in failing[0]["output"]
+    clew.wait("goal.failed", goal=goal)
+    assert "TMPDIR" in clew.report(goal)
