@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sim_agent import CHARACTERS
 from sim_cells import Files
@@ -17,6 +17,9 @@ from sim_watch import Watch
 
 from clew_shared import events as ev
 from clew_shared.settings import Settings, load
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 AGENTS = """
 [agents]
