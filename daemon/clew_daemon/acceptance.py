@@ -60,6 +60,7 @@ async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
         tasks=planned(found),
         identity=identity,
     )
+    daemon.book.ledger.look()  # what is accepted leaves the inbox: not for a ledger that is gone
     await daemon.book.accept(event, dropped.raw)
     await asyncio.to_thread(_keep_copy, daemon, goal, dropped.raw)
     return Accepted(goal)
@@ -99,7 +100,8 @@ def _keep_copy(daemon: Daemon, goal: str, raw: bytes) -> None:
     """Put the file as it came where a person finds it; the ledger has it too, and is the truth."""
     folder = daemon.places.state / "goals" / goal
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        for one in (folder.parent, folder):  # a state folder that is gone is not made again
+            one.mkdir(exist_ok=True)
         (folder / "goal.md").write_bytes(raw)
     except OSError as error:
         log.warning("goal.copy_unwritable", goal=goal, error=str(error))

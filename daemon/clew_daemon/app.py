@@ -16,7 +16,7 @@ import psutil
 import structlog
 import uvloop
 
-from clew_daemon import VERSION, background, schedule, vigil
+from clew_daemon import VERSION, background, home, schedule, vigil
 from clew_daemon.acceptance import accept
 from clew_daemon.begin import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, configure_log, failed, ledger_file
 from clew_daemon.book import Book
@@ -28,13 +28,15 @@ from clew_daemon.inbox import Dropped, Inbox
 from clew_daemon.inbox import Verdict as Dropping
 from clew_daemon.inbox_owner import HeldElsewhereError, InboxOwner, NotOwnerError
 from clew_daemon.listing import listed
-from clew_daemon.lost_record import lost
+from clew_daemon.lost_record import accept as accept_lacking
+from clew_daemon.lost_record import lacking, lost
 from clew_daemon.nursery import Nursery, SpawnError
 from clew_daemon.people import People
 from clew_daemon.playbook import Playbook
-from clew_daemon.presence import EVERY_S as PRESENCE_EVERY_S
 from clew_daemon.presence import Presence
 from clew_daemon.publisher import Publisher
+from clew_daemon.record_watch import EVERY_S as RECORD_EVERY_S
+from clew_daemon.record_watch import RecordWatch
 from clew_daemon.reload import reload
 from clew_daemon.retention import EVERY_S as RETENTION_EVERY_S
 from clew_daemon.retention import Retention
@@ -44,8 +46,16 @@ from clew_daemon.slots import Slots
 from clew_daemon.strategies import Strategies
 from clew_daemon.supervisor import Supervisor
 from clew_daemon.threads import THREADS, ThreadsError, pool
+from clew_shared import events as ev
 from clew_shared.configfile import ConfigFileError
-from clew_shared.ledger import Ledger, LedgerError, LedgerFailed, LedgerState, LedgerUnwell
+from clew_shared.ledger import (
+    Ledger,
+    LedgerError,
+    LedgerFailed,
+    LedgerLostError,
+    LedgerState,
+    LedgerUnwell,
+)
 from clew_shared.ledger.writer import SLOW_S
 from clew_shared.playbook.deltas import VERDICTS_MIN
 from clew_shared.publish import goal_detail, status_view
@@ -60,6 +70,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 LEDGER_CLOSE_S = 10.0
+RESCUE_TOLD_S = 5.0
 STATUS_EVERY_S = 1.0
 SLOW_EVERY_S = 60.0
 
@@ -70,6 +81,7 @@ def run(beginning: Beginning) -> int:
         return _lived(App(beginning))
     except (LedgerError, FolderError, ThreadsError) as error:
         passing = isinstance(error, LedgerFailed | LedgerUnwell | ThreadsError)
+        passing = passing and not isinstance(error, LedgerLostError)
         code = EXIT_FAILED if passing else EXIT_CONFIG
         log.critical("daemon.stopped", reason=str(error), code=code)
         return failed(str(error), code)
@@ -115,6 +127,7 @@ class App:
         self._trouble = ""
         self._verdict = ""
         self._settings = beginning.settings
+        self._ledger: Ledger | None = None
         self._inbox_owner = InboxOwner(self._places.inbox, self._places.socket)
         self._tasks: list[asyncio.Task[Any]] = []
 
@@ -127,28 +140,49 @@ class App:
             version=VERSION,
             state=str(self._places.state),
         )
-        if gone := lost(self._ledger_path(), self._places.state):
-            raise gone
+        self._refuse_incomplete()
         with contextlib.suppress(OSError):  # the inbox says what is wrong, and tries again
             self._inbox_owner.take()
-        lock = self._beginning.locks.ledger
-        ledger = Ledger.open(self._ledger_path(), on_state=self._ledger_state, lock=lock)
+        ledger = self._ledger = Ledger.open(
+            self._ledger_path(),
+            on_state=self._ledger_state,
+            lock=self._beginning.locks.ledger,
+            refuges=[self._places.run],
+        )
+        self._watch = RecordWatch(ledger, self._places.state)
         try:
             await self._serve(ledger)
         finally:
-            failure = ledger.failure
+            failure, noted = ledger.failure, await self._watch.close()
             with contextlib.suppress(LedgerError):
-                await ledger.close(LEDGER_CLOSE_S)
+                await ledger.close(LEDGER_CLOSE_S, keeps_log=not noted)
         if failure:
             raise failure
         log.info("daemon.stopped", code=EXIT_OK)
         return EXIT_OK
+
+    def _refuse_incomplete(self) -> None:
+        """Begin no ledger where one was lost, and go on with none that lacks what was recorded."""
+        path, state = self._ledger_path(), self._places.state
+        if gone := lost(path, state):
+            raise gone
+        missing = lacking(path, state)
+        if missing and not missing.is_copied:
+            raise missing.error(path)
+        if missing:  # the rest is in the original, and nothing goes on here before a person says so
+            aside = accept_lacking(path, state, missing)
+            log.warning(
+                "ledger.behind", lacks=list(missing.faults), aside=[str(p) for p in aside.values()]
+            )
 
     async def _serve(self, ledger: Ledger) -> None:
         _start_threads(ledger)
         beginning = self._beginning
         book = Book(ledger, self._settings)
         book.listeners.append(lambda *_: self._news.set())
+        book.listeners.append(self._watch.heard)
+        before, now = home.last(ledger), home.here(self._places.state)
+        await self._settle_home(book, before, now)
         children = Children()
         daemon = self._daemon = Daemon(
             places=self._places,
@@ -178,7 +212,8 @@ class App:
             accept=self._accept,
             log=log,
         )
-        self._end_leftovers(book)
+        if home.is_same_process_space(before, now):
+            self._end_leftovers(book)
         try:
             await self._start(inbox, control)
             await self._stop.wait()
@@ -201,7 +236,8 @@ class App:
         sweep_s = self._settings.daemon.sweep_s
         presence = Presence(self._beginning, control)
         for coroutine in (
-            background.steadily("presence", PRESENCE_EVERY_S, presence.look),
+            background.steadily("ledger", RECORD_EVERY_S, lambda: self._look(presence)),
+            self._watch.notes(),
             self._reloads(),
             self._tell(),
             background.steadily("sweep", sweep_s, self._sweep, first_s=sweep_s),
@@ -232,6 +268,7 @@ class App:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._daemon.publisher.close()
+        await self._saved()
         await control.stop()
         await self._daemon.nursery.stop()
         self._daemon.children.sweep()
@@ -241,7 +278,7 @@ class App:
     def _listen(self) -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_unexpected)
-        loop.add_signal_handler(signal.SIGTERM, self._stop.set)
+        loop.add_signal_handler(signal.SIGTERM, self._told_to_stop)
         loop.add_signal_handler(signal.SIGINT, self._interrupted)
         loop.add_signal_handler(signal.SIGHUP, self._hung_up)
         if self._beginning.terminal.is_lost:  # while nobody listened
@@ -251,7 +288,12 @@ class App:
         self._interrupts += 1
         if self._interrupts > 1:
             os._exit(EXIT_FAILED)  # every worker dies with the daemon; the ledger is a valid prefix
+        self._told_to_stop()
+
+    def _told_to_stop(self) -> None:
         self._stop.set()
+        if self._ledger:
+            self._ledger.abandon()
 
     def _hung_up(self) -> None:
         """Reload, unless the terminal that the daemon was started in has been closed."""
@@ -260,7 +302,7 @@ class App:
             self._hangup.set()
         elif stops:
             log.info("daemon.terminal_closed")
-            self._stop.set()
+            self._told_to_stop()
 
     # -- reload --------------------------------------------------------------------------------------
 
@@ -431,14 +473,37 @@ class App:
             case LedgerState.SLOW:
                 self._say_slow()
             case LedgerState.FAILED:
-                self._trouble = "the ledger cannot be written: the daemon stops"
-                log.critical("ledger.failed", reason=str(self._daemon.book.ledger.failure))
+                self._say_failed()
                 self._stop.set()
             case _:
                 if self._trouble:
                     log.info("ledger.recovered")
                 self._trouble = ""
         self._notifier.status(self._status_text() if self._ready else "starting")
+
+    def _say_failed(self) -> None:
+        failure = self._ledger.failure if self._ledger else None
+        if isinstance(failure, LedgerLostError):
+            self._trouble = f"{failure.what}: {failure.hint}"
+            log.critical("ledger.lost", reason=str(failure))
+        else:
+            self._trouble = "the ledger cannot be written: the daemon stops"
+            log.critical("ledger.failed", reason=str(failure))
+
+    async def _look(self, presence: Presence) -> None:
+        """Look after the ledger first: where that is gone, nothing is made in what stands there now."""
+        await self._watch.look()
+        await presence.look()
+
+    async def _saved(self) -> None:
+        """Wait until what a lost ledger held is saved, or cannot be; the ledger bounds the wait."""
+        ledger = self._daemon.book.ledger
+        while isinstance(ledger.failure, LedgerLostError):
+            self._notifier.extend(3 * RESCUE_TOLD_S)
+            if found := await ledger.rescued(RESCUE_TOLD_S):
+                self._watch.saved(found)
+                log.critical("ledger.saved", file=str(found.copy or found.file), said=found.said)
+                return
 
     def _say_slow(self) -> None:
         """Say that the disk is slow, at most once in a while: it may be so now and then for hours."""
@@ -449,8 +514,22 @@ class App:
 
     # -- small things ----------------------------------------------------------------------------------
 
+    async def _settle_home(
+        self, book: Book, before: ev.HomeKnown | None, now: ev.HomeKnown
+    ) -> None:
+        """Let no goal go on by itself in a copied or moved home, and then know the home."""
+        if before and home.is_other(before, now):
+            log.warning("home.other", before=before.path, host=before.host, now=now.path)
+            for core in book.cores.values():
+                if core.state.goal.status in home.UNFINISHED:
+                    reason, question = home.question(before, core.state)
+                    blocked = ev.GoalBlocked(at=time.time(), reason=reason, question=question)
+                    await book.emit(core, blocked)
+        if home.has_changed(before, now):
+            await book.emit_own([now])
+
     def _end_leftovers(self, book: Book) -> None:
-        """End workers of an earlier daemon, should any live: recognised by pid and creation time."""
+        """End workers of this home's last daemon, should any live: recognised by number and creation time."""
         for state in book.states().values():
             if not (state.working and state.pid):
                 continue

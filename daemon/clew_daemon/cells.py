@@ -36,10 +36,14 @@ def private(places: Places, goal: str) -> tuple[Path, Path]:
 
 
 def make_private(places: Places, goal: str) -> dict[str, tuple[int, int]]:
-    """Make a goal's own TMPDIR and HOME where they are not; returns device and inode of each. Raises OSError."""
+    """Make a goal's own TMPDIR and HOME where they are not; returns device and inode of each.
+
+    A state folder that is gone is not made again. Raises OSError.
+    """
     found = {}
     for folder in private(places, goal):
-        folder.mkdir(parents=True, exist_ok=True)
+        for one in (places.state / "goals", folder.parent, folder):
+            one.mkdir(exist_ok=True)
         info = folder.stat()
         found[str(folder)] = (info.st_dev, info.st_ino)
     return found

@@ -76,8 +76,10 @@ class Hands:
     async def prepare(self) -> None:
         """See that a cell may start: on this very folder, with a TMPDIR and a HOME; raises WorkspaceLostError, OSError.
 
-        The cell looks again at where it stands, when it cannot be moved from there any more.
+        Raises LedgerFailed where the ledger is gone, and these folders with it. The cell looks again at where it
+        stands, when it cannot be moved from there any more.
         """
+        self._d.book.ledger.look()
         if lost := await asyncio.to_thread(self._ground.lost):
             raise WorkspaceLostError(lost.detail)
         goal = self._state.goal_id

@@ -101,7 +101,7 @@ class Retention:
         await asyncio.to_thread(
             _remove_folders,
             self._d.places.state / "goals",
-            lambda folder: self._over(folder, oldest),
+            lambda folder: folder.name in self._d.book.gone,  # of others it may be the last copy
         )
         more = True
         while more:
@@ -112,12 +112,6 @@ class Retention:
         """Look once more, just before: a person may have retried it, or a new goal await it, meanwhile."""
         busy = self._supervisor.uses(goal) or self._d.publisher.keeps(goal)
         return not busy and goal in over(self._d.book.states().values(), oldest)
-
-    def _over(self, folder: Path, oldest: float) -> bool:
-        """Tell whether a folder is of a goal that was let go, or of one that a restored ledger does not know."""
-        if folder.name in self._d.book.gone:
-            return True
-        return folder.name not in self._d.book.cores and folder.stat().st_mtime < oldest
 
 
 def _remove_folders(parent: Path, over: Callable[[Path], bool]) -> None:

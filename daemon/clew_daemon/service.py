@@ -48,6 +48,10 @@ class Notifier:
         """Say that the stop has begun."""
         self._send("STOPPING=1")
 
+    def extend(self, seconds: float) -> None:
+        """Ask for more time to stop in."""
+        self._send(f"EXTEND_TIMEOUT_USEC={int(seconds * 1_000_000)}", "WATCHDOG=1")
+
     def status(self, text: str) -> None:
         """Show one line in `systemctl status`."""
         self._send(_status(text))

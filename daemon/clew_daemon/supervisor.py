@@ -145,7 +145,7 @@ class Supervisor:
     # -- scheduling ----------------------------------------------------------------------------------
 
     async def _schedule(self) -> None:
-        while True:
+        while self._d.book.ledger.failure is None:  # else the daemon is about to stop
             self._wake.clear()
             states = self._d.book.states()
             now = time.time()

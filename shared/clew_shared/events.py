@@ -492,6 +492,19 @@ class BulletRestored(Event, frozen=True):
     id: str
 
 
+class HomeKnown(Event, frozen=True):
+    """Where the ledger's home is from now on: an event of the daemon, not of a goal.
+
+    `identity` is that of the state folder, at `path` on `host`; `pid_namespace` says where process numbers hold.
+    """
+
+    kind: Literal["home_known"] = "home_known"
+    identity: Identity
+    path: str
+    host: str = ""
+    pid_namespace: int | None = None
+
+
 class GoalForgotten(Event, frozen=True):
     """A goal that ended long ago is removed from the ledger, and ended so; an event of the daemon, not of a goal."""
 

@@ -95,7 +95,13 @@ def test_a_ledger_that_is_gone_or_empty_is_not_begun_anew_where_goals_were_accep
     ledger, kept = ledger_of(clew), clew.home / "kept.db"
     shutil.move(ledger, kept)
 
-    refused(clew, "is gone, but 1 goals were accepted", goal, "clew restore FILE", "goals away")
+    refused(
+        clew,
+        "is gone, but 1 goals were accepted",
+        goal,
+        "clew restore FILE",
+        "move the whole folder",
+    )
     assert not ledger.exists()
     ledger.touch()
     refused(clew, "is empty, but 1 goals were accepted", goal)
@@ -109,7 +115,9 @@ def test_a_ledger_that_is_gone_or_empty_is_not_begun_anew_where_goals_were_accep
     clew.stop()
 
     ledger.unlink()
-    shutil.move(clew.home / "state" / "goals", clew.home / "old goals")  # as the message says
+    shutil.rmtree(clew.home / "state" / "goals")
+    refused(clew, "is gone, but", "events were recorded")  # the note beside it says so, too
+    shutil.move(clew.home / "state", clew.home / "old state")  # as the message says
     clew.start()
     assert clew.goals() == {}
     clew.stop()

@@ -102,6 +102,10 @@ class SimLedger:
         await job.done
 
     @property
+    def failure(self) -> LedgerFailed | None:
+        return self._error
+
+    @property
     def idle(self) -> bool:
         """Nothing waits to become durable."""
         return not (self._jobs or self._batch or self._told)

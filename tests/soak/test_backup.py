@@ -92,7 +92,7 @@ def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):
     clew.wait("goal.completed", goal=goal)
     lost = clew.submit(f"# Lost\n\n## S\n{STEPS}", "lost.md")
     clew.wait("goal.completed", goal=lost)
-    assert "another clew daemon runs" in clew.cli("restore", str(clew.folder / "copy.db"), code=1)
+    assert "a clew daemon is running" in clew.cli("restore", str(clew.folder / "copy.db"), code=1)
     clew.stop()
     (clew.home / "run").chmod(0o777)
     assert "can be written by others" in clew.cli("restore", str(clew.folder / "copy.db"), code=1)

@@ -168,6 +168,8 @@ def _existing(path: Path) -> Path:
 
 def _ledger(where: Where) -> Iterator[Finding]:
     from clew_daemon.cli.record import goal_ids, refuse_lost
+    from clew_daemon.lost_record import lacking
+    from clew_shared.ledger import LedgerError
 
     refuse_lost(where)
     if not where.ledger.exists():
@@ -175,8 +177,13 @@ def _ledger(where: Where) -> Iterator[Finding]:
         return
     try:
         goals = goal_ids(where)
-    except CliError as error:
-        yield Finding("ledger", "fail", error.message)
+        missing = lacking(where.ledger, where.places.state)
+    except (CliError, LedgerError) as error:
+        yield Finding("ledger", "fail", str(error))
+        return
+    if missing and not missing.is_copied:
+        behind = missing.error(where.ledger)
+        yield Finding("ledger", "fail", f"{behind.path} {behind.what}", behind.hint)
         return
     yield Finding("ledger", "ok", f"{where.ledger}, {len(goals)} goals; `clew verify` checks it")
 

@@ -63,27 +63,69 @@ def backup(where: Where, file: Path, force: bool, deadline_s: float, as_json: bo
 
 @click.command()
 @click.argument(
-    "file", metavar="FILE", type=click.Path(path_type=Path), help="A backup of a ledger."
+    "file",
+    metavar="FILE",
+    required=False,
+    type=click.Path(path_type=Path),
+    help="A backup of a ledger, or a rescued copy.",
 )
+@click.option("--keep", is_flag=True, help="Go on with the ledger as it is, without what it lacks.")
 @arguments.as_json
 @click.pass_obj
-def restore(where: Where, file: Path, as_json: bool) -> None:
+def restore(where: Where, file: Path | None, keep: bool, as_json: bool) -> None:
     """Put a backup in the ledger's place, while no daemon runs; the present ledger is kept aside."""
     from clew_daemon.cli.output import print_json
-    from clew_daemon.cli.restoring import lacking, put_in_place, republish
+
+    if (file is None) != keep:
+        raise click.UsageError(
+            "name a FILE to restore, or say --keep to go on with the ledger as it is"
+        )
+    with _alone(where):
+        done = _kept(where) if file is None else _restored(where, file)
+    if as_json:
+        print_json(done)
+    else:
+        _tell_restored(done)
+
+
+def _restored(where: Where, file: Path) -> dict[str, Any]:
+    from clew_daemon.cli import restoring
+    from clew_shared.ledger import note
 
     ledger = where.ledger
     if ledger.exists() and file.exists() and ledger.samefile(file):
         raise CliError(f"{file} is the ledger itself; name a backup of it")
-    with _alone(where), removed(ledger.with_name(f".{ledger.name}.{os.getpid()}.part")) as part:
+    with removed(ledger.with_name(f".{ledger.name}.{os.getpid()}.part")) as part:
         found = copied(file, part, DEADLINE_S)
-        lost = lacking(where, part)
-        aside = put_in_place(part, ledger)
-        republish(ledger)
-    if as_json:
-        print_json({"file": str(file.absolute()), **found, "aside": aside and str(aside), **lost})
-    else:
-        _tell_restored(file, found, aside, lost)
+        lost = restoring.compared(where, part)
+        note.drop(
+            ledger
+        )  # it is of the ledger that goes: killed from here on, a start asks for nothing more
+        aside = restoring.put_in_place(part, ledger)
+    lost = restoring.accepted(where, lost)
+    restoring.republish(ledger)
+    aside_name = aside and str(aside)
+    return {"file": str(file.absolute()), **found, "aside": aside_name, **lost}
+
+
+def _kept(where: Where) -> dict[str, Any]:
+    from clew_daemon.cli import restoring
+    from clew_daemon.cli.replay import checked
+    from clew_shared.ledger import Reader
+
+    ledger = where.ledger
+    if not ledger.exists():
+        raise CliError(f"there is no ledger at {ledger} to keep; name a backup to restore")
+    report = checked(ledger)
+    if fault := report["fault"]:
+        raise CliError(
+            f"{ledger} is damaged: {fault['message']}; restore a backup (`clew restore FILE`)"
+        )
+    with Reader.open(ledger) as reader:
+        found = {"events": report["events"], "goals": report["goals"], "seq": reader.last_seq()}
+    lost = restoring.accepted(where, {"note": "", "goals_lost": [], "goals_set_back": []})
+    restoring.republish(ledger)
+    return {"file": None, **found, "aside": None, **lost}
 
 
 def copied(source: Path, target: Path, deadline_s: float) -> dict[str, Any]:
@@ -188,18 +230,24 @@ def _holding(found: dict[str, Any]) -> str:
     return f"{found['events']} events of {found['goals']} goals, up to {found['seq']}"
 
 
-def _tell_restored(
-    file: Path, found: dict[str, Any], aside: Path | None, lost: dict[str, Any]
-) -> None:
+def _tell_restored(done: dict[str, Any]) -> None:
     from clew_daemon.cli.printable import clean
 
-    print(f"restored {file}: {_holding(found)}; verified")
-    if aside:
-        print(f"the ledger that was there is kept as {aside}")
-    if lost["note"]:
-        print(clean(lost["note"]))
-    for goal in lost["goals_lost"]:
+    if done["file"]:
+        print(f"restored {done['file']}: {_holding(done)}; verified")
+    else:
+        print(f"kept the ledger as it is: {_holding(done)}; verified")
+    if done["aside"]:
+        print(f"the ledger that was there is kept as {done['aside']}")
+    if done["note"]:
+        print(clean(done["note"]))
+    for goal in done["goals_lost"]:
         file_kept = f": drop {goal['file']} again if it is wanted" if goal["file"] else ""
-        print(f"not in the backup: {clean(goal['id'])}{file_kept}")
-    for goal in lost["goals_set_back"]:
+        print(f"not on record: {clean(goal['id'])}{file_kept}")
+    for goal in done["goals_set_back"]:
         print(f"set back by {goal['events']} events: {clean(goal['id'])}, now {goal['status']}")
+    if done["unfinished"]:
+        print(
+            f"it comes from {clean(done['home'])}, whose daemon may still work on it: the next start blocks "
+            f"{len(done['unfinished'])} unfinished goals until you resume or cancel them"
+        )

@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.lost_record import lost
+from clew_daemon.lost_record import lacking, lost
 from clew_shared import events as ev
 from clew_shared.fold import apply
 from clew_shared.ledger import Fault, LedgerError, Reader
@@ -26,21 +26,33 @@ if TYPE_CHECKING:
 def checked(path: Path, state: Path | None = None) -> dict[str, Any]:
     """Check the ledger at `path`: {ok, events, goals, fault}; none yet is a sound, empty one.
 
-    That it was once there is seen in the folder `state`.
+    What it once held, and does not any more, is seen in the folder `state`.
     """
     if state and (gone := lost(path, state)):
         missing = Fault(None, None, f"the ledger {gone.what}")
         return {"ok": False, "events": 0, "goals": 0, "fault": asdict(missing)}
     if not path.exists():
         return {"ok": True, "events": 0, "goals": 0, "fault": None}
+    behind = _behind(path, state) if state else None  # first: a daemon may write meanwhile
     report = verify_record(path)
-    fault = report.fault or _fold_fault(path)
+    fault = report.fault or _fold_fault(path) or behind
     return {
         "ok": fault is None,
         "events": report.events,
         "goals": report.goals,
         "fault": None if fault is None else asdict(fault),
     }
+
+
+def _behind(path: Path, state: Path) -> Fault | None:
+    """Say what was recorded once and is not there; a copy of another home may lack what the original has."""
+    try:
+        missing = lacking(path, state)
+    except (LedgerError, OSError):
+        return None  # the check of the record says what is wrong
+    if missing is None or missing.is_copied:
+        return None
+    return Fault(None, None, f"the ledger is not complete: {'; '.join(missing.faults)}")
 
 
 def _fold_fault(path: Path) -> Fault | None:

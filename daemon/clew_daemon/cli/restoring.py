@@ -23,7 +23,7 @@ DATABASE = ("", "-wal", "-shm")
 BUSY_MS = 5_000
 
 
-def lacking(where: Where, backup: Path) -> dict[str, Any]:
+def compared(where: Where, backup: Path) -> dict[str, Any]:
     """Say what the present ledger has and the backup does not: {note, goals_lost, goals_set_back}."""
     from clew_shared.ledger import LedgerError, Reader
 
@@ -55,7 +55,11 @@ def _compared(where: Where, present: Reader, kept: Reader) -> dict[str, Any]:
 
 
 def _goal_file(where: Where, goal: str) -> str | None:
-    path = where.places.state / "goals" / goal / "goal.md"
+    return _file_in(where.places.state / "goals" / goal)
+
+
+def _file_in(folder: Path) -> str | None:
+    path = folder / "goal.md"
     return str(path) if path.exists() else None
 
 
@@ -115,6 +119,42 @@ def _free(path: Path) -> Path:
         number += 1
         found = path.with_name(f"{path.name}.{number}")
     return found
+
+
+def accepted(where: Where, lost: dict[str, Any]) -> dict[str, Any]:
+    """Let the next start go on with the ledger that is there; {note, goals_lost, goals_set_back, home, unfinished}.
+
+    The folders of goals that it does not have are put aside. `home` is the one it comes from, where that is another;
+    `unfinished` are then the goals that will be blocked.
+    """
+    from clew_daemon import home, lost_record
+    from clew_daemon.store import load_states
+    from clew_shared.ledger import LedgerError, Reader
+
+    ledger, state = where.ledger, where.places.state
+    try:
+        missing = lost_record.lacking(ledger, state)
+        moved = lost_record.accept(ledger, state, missing)
+        with Reader.open(ledger) as reader:
+            before = home.last(reader)
+            other = before if home.is_other(before, home.here(state)) else None
+            unfinished = [
+                goal
+                for goal, one in (load_states(reader).items() if other else ())
+                if one.goal.status in home.UNFINISHED
+            ]
+    except LedgerError as error:
+        raise CliError(str(error)) from None
+    named = {goal["id"]: goal["file"] for goal in lost["goals_lost"]}
+    named |= {goal: _file_in(folder) for goal, folder in moved.items()}
+    note = lost["note"] or "; ".join(missing.faults if missing else ())
+    return {
+        "note": note,
+        "goals_lost": [{"id": goal, "file": file} for goal, file in sorted(named.items())],
+        "goals_set_back": lost["goals_set_back"],
+        "home": f"{other.path} (on {other.host})" if other else None,
+        "unfinished": unfinished,
+    }
 
 
 def republish(ledger: Path) -> None:

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clew_shared.ledger.backup import copy, remove
     from clew_shared.ledger.errors import (
+        LedgerBehindError,
         LedgerCorrupt,
         LedgerEmpty,
         LedgerError,
         LedgerFailed,
+        LedgerLostError,
         LedgerTooNew,
         LedgerUnwell,
     )
@@ -31,10 +33,12 @@ __all__ = [
     "Entry",
     "Fault",
     "Ledger",
+    "LedgerBehindError",
     "LedgerCorrupt",
     "LedgerEmpty",
     "LedgerError",
     "LedgerFailed",
+    "LedgerLostError",
     "LedgerState",
     "LedgerTooNew",
     "LedgerUnwell",
@@ -51,10 +55,12 @@ __all__ = [
 _PARTS = {
     "backup": ("copy", "remove"),
     "errors": (
+        "LedgerBehindError",
         "LedgerCorrupt",
         "LedgerEmpty",
         "LedgerError",
         "LedgerFailed",
+        "LedgerLostError",
         "LedgerTooNew",
         "LedgerUnwell",
     ),

@@ -36,10 +36,15 @@ def copy(source: Path, target: Path, told: Callable[[int, int], None]) -> None:
     with explained(source), closing(_opened(source)) as con:
         con.execute("BEGIN")
         check_kind(con, source)
-        with _into(target):
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-            _copy_pages(con, target, told)
-            sync(target)
+        copy_from(con, target, told)
+
+
+def copy_from(con: apsw.Connection, target: Path, told: Callable[[int, int], None]) -> None:
+    """Copy what an open connection sees into the new file `target`, as `copy` does."""
+    with _into(target):
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        _copy_pages(con, target, told)
+        sync(target)
 
 
 def _opened(source: Path) -> apsw.Connection:

@@ -22,6 +22,14 @@ class LedgerFailed(LedgerError):  # noqa: N818 - says what happened, as its base
     """A write failed in a way that must not be retried, or the ledger is closed."""
 
 
+class LedgerLostError(LedgerFailed):
+    """The ledger's files are no longer those that are open: deleted, moved, replaced or overwritten."""
+
+
+class LedgerBehindError(LedgerError):
+    """The file is sound, but it lacks what was recorded: an older ledger, or one without its log."""
+
+
 class LedgerEmpty(LedgerError):  # noqa: N818 - says what happened, as its base says that it is an error
     """Nothing was ever recorded in the file: a first start has made it, and is not ready yet."""
 
@@ -42,7 +50,7 @@ def corrupt(path: Path, what: str) -> LedgerCorrupt:
     """Give the error for a damaged file, with the same advice everywhere."""
     hint = (
         "nothing was changed; `clew verify` says where it is damaged: restore a backup "
-        "(`clew restore FILE`), or, to begin with an empty one, move it away together with its "
-        "-wal and -shm files and the folder of accepted goals"
+        "(`clew restore FILE`), or, to begin with an empty one, move the whole folder "
+        f"{path.parent} away and keep it"
     )
     return LedgerCorrupt(path, what, hint)

@@ -50,13 +50,16 @@ class Reading:
             try:
                 con = self._idle.pop()
             except IndexError:
-                con = open_reading(self.path, immutable=self._immutable)
+                con = self._opened()
             try:
                 yield con
             except BaseException:
                 con.close()
                 raise
             self._idle.append(con)
+
+    def _opened(self) -> apsw.Connection:
+        return open_reading(self.path, immutable=self._immutable)
 
     def _rows(self, sql: str, *bindings: Any) -> list[tuple[Any, ...]]:
         with self.connection() as con:
@@ -90,6 +93,22 @@ class Reading:
         """Give the hash of an event, None where there is none of that number."""
         rows = self._rows(schema.EVENT_HASH, seq)
         return rows[0][0] if rows else None
+
+    def last_event(self) -> tuple[int, bytes] | None:
+        """Return seq and hash of the last durable event that was not let go, None where there is none."""
+        rows = self._rows(schema.LAST_EVENT)
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    def was_let_go(self, seq: int) -> bool:
+        """Tell whether the event of that number belonged to a goal that was let go."""
+        return bool(self._rows(schema.WAS_PURGED, seq))
+
+    def last_home(self) -> bytes | None:
+        """Return the body of the event that last said where this ledger's home is, None where none did."""
+        rows = self._rows(schema.LAST_HOME)
+        if not rows:
+            return None
+        return next((row.body for row in self.read("", rows[0][0] - 1, 1)), None)
 
     def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[Row]:
         """Read a goal's events whose seq is greater than `after`, oldest first.

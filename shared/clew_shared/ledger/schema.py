@@ -63,7 +63,10 @@ CREATE TABLE outlines (
 CREATE INDEX outlines_accepted ON outlines (accepted);
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
+# So that a start finds the home that the ledger was last in.
+_VERSION_4 = "CREATE INDEX homes ON events (goal) WHERE kind = 'home_known';"
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
 
 APPEND = "INSERT INTO appending VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 KEEP_SNAPSHOT = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)"
@@ -86,6 +89,10 @@ LAST_SEQ = """
 SELECT max(ifnull((SELECT max(seq) FROM heads), 0), ifnull((SELECT max(seq) FROM purged), 0))
 """
 EVENT_HASH = "SELECT hash FROM events WHERE seq = ?"
+LAST_EVENT = "SELECT seq, hash FROM events WHERE seq = (SELECT max(seq) FROM events)"
+LAST_HOME = """
+SELECT seq FROM events WHERE goal = '' AND kind = 'home_known' ORDER BY seq DESC LIMIT 1
+"""
 GOALS = "SELECT goal FROM heads WHERE goal <> '' ORDER BY goal"
 EVENTS_OF_GOAL = """
 SELECT seq, goal, n, kind, body, hash, digest FROM events

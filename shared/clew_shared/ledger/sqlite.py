@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from clew_shared.ledger import schema
 from clew_shared.ledger.chain import digest_of, sealed
+from clew_shared.ledger.errors import LedgerLostError
 from clew_shared.ledger.lock import WRITER, Lock, acquire, beside
 from clew_shared.ledger.opening import explained, open_writing
 from clew_shared.ledger.packing import packed
+from clew_shared.ledger.place import Place
 from clew_shared.ledger.reader import Reader, Reading
 from clew_shared.ledger.tips import Tips
-from clew_shared.ledger.writer import Job, Writer
+from clew_shared.ledger.writer import RESCUING, Job, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from clew_shared.ledger.errors import LedgerFailed
     from clew_shared.ledger.records import Entry, LedgerState
+    from clew_shared.ledger.rescue import Rescued
 
 PACK_ROWS = 16  # outputs, each of some 64 kB: what is written in one transaction
 
@@ -46,12 +49,14 @@ class Ledger(Reading):
         lock: Lock,
         *,
         owns_lock: bool,
+        refuges: Sequence[Path] = (),
     ) -> None:
         super().__init__(path)
         self._lock = lock
         self._owns_lock = owns_lock
         self._tips = Tips(con)
-        self._writer = Writer(path, con, on_state)
+        self._place = Place(path)
+        self._writer = Writer(path, con, on_state, self._place, refuges)
 
     @classmethod
     def open(
@@ -61,9 +66,11 @@ class Ledger(Reading):
         on_state: Callable[[LedgerState], None] | None = None,
         vfs: str | None = None,
         lock: Lock | None = None,
+        refuges: Sequence[Path] = (),
     ) -> Self:
         """Open or make the ledger at `path`; `on_state` is called on the loop's thread.
 
+        `refuges` are folders for a copy of a lost ledger, where its own folder takes none.
         `lock` is the ledger's own, held by the caller; without it, the ledger holds its lock until it is closed.
         `vfs` names an SQLite file system that was registered with apsw, for tests of failing disks.
 
@@ -76,7 +83,7 @@ class Ledger(Reading):
             con = open_writing(path, vfs=vfs)
             undo.callback(con.close)
             with explained(path):
-                opened = cls(path, con, on_state, held, owns_lock=lock is None)
+                opened = cls(path, con, on_state, held, owns_lock=lock is None, refuges=refuges)
             undo.pop_all()
             return opened
 
@@ -98,6 +105,47 @@ class Ledger(Reading):
     def state(self) -> LedgerState:
         """How writing goes, as last told to `on_state`."""
         return self._writer.state
+
+    def hold(self, path: Path) -> None:
+        """Take another file or folder for one of the ledger's own, which must stay where it is; raises OSError."""
+        self._place.hold(path)
+
+    def look(self) -> None:
+        """Compare the ledger's files with those that are open.
+
+        Raises LedgerFailed where nothing more can be written; from now on, where they are not the same.
+        """
+        if self._writer.error is not None:
+            raise self._writer.error
+        if what := self._place.fault():
+            raise self._writer.lose(what)
+
+    async def rescued(self, timeout_s: float) -> Rescued | None:
+        """Return what became of the record of a lost ledger, None where that is not known within `timeout_s`."""
+        saving = self._writer.rescued
+        if saving is None:
+            return None
+        await asyncio.wait([saving], timeout=timeout_s)
+        return saving.result() if saving.done() else None
+
+    def abandon(self) -> None:
+        """Wait no longer for room for a copy of a lost ledger."""
+        self._writer.abandon()
+
+    @property
+    def assigned(self) -> int:
+        """The number that was given last; it may not be durable yet."""
+        return self._tips.seq
+
+    @property
+    def inodes(self) -> tuple[int, int]:
+        """The inodes of the database's file and of its log, 0 for none."""
+        return self._place.inodes
+
+    @property
+    def folder(self) -> int:
+        """A descriptor of the folder that the ledger was opened in, wherever that is now."""
+        return self._place.folder
 
     def append(self, entries: Sequence[Entry]) -> tuple[list[int], asyncio.Future[None]]:
         """Give the entries their seqs, in call order; the future ends when all are durable.
@@ -161,14 +209,26 @@ class Ledger(Reading):
         await asyncio.wait([done], timeout=timeout_s)
         return done.done() and done.exception() is None
 
-    async def close(self, timeout_s: float) -> None:
-        """Write what waits and close; what is not durable after `timeout_s` fails."""
+    async def close(self, timeout_s: float, *, keeps_log: bool = False) -> None:
+        """Write what waits and close; what is not durable after `timeout_s` fails.
+
+        With `keeps_log` what is in SQLite's log stays there, and the log beside the ledger.
+        """
+        self._writer.keeps_log = keeps_log
         self._close_readers()
         await self._writer.stop(timeout_s)
         if not self._writer.stopped:
             self._lock.keep()  # it waits for the disk, and may still write afterwards
         elif self._owns_lock:
             self._lock.release()
+
+    def _opened(self) -> apsw.Connection:
+        """Open another connection by its path: to the same file, or to none."""
+        con = super()._opened()
+        if what := self._place.moved():
+            con.close()
+            raise LedgerLostError(self.path, what, RESCUING)
+        return con
 
     async def _write(self, sql: str, row: tuple[Any, ...], size: int) -> None:
         loop = self._writer.admit(1, size)

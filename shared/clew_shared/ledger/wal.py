@@ -95,6 +95,22 @@ def lost_commits(ledger: Path, page_bytes: int) -> str:
     return ""  # it is written to all the time, so it is in use, and what it has is read from it
 
 
+def is_overwritten(ledger: Path) -> bool:
+    """Tell whether the log of an open ledger was cut off or written over: it is not what its index says."""
+    log_path, index_path = (Path(f"{ledger}{suffix}") for suffix in ("-wal", "-shm"))
+    try:
+        index = _head(index_path)
+        with log_path.open("rb") as log:
+            salts, size = log.read(_HEADER)[16:24], os.fstat(log.fileno()).st_size
+        if len(index) < _INDEX or index != _head(index_path):
+            return False  # it is being written: the next look will tell
+    except OSError:
+        return False  # it is not there to be read
+    page, valid = struct.unpack_from("=HI", index, 14)
+    page = 65_536 if page == 1 else page
+    return valid > 0 and (salts != index[32:40] or size < _HEADER + valid * (_FRAME + page))
+
+
 def _head(index: Path) -> bytes:
     """Read the head of an index, and let no lock on it go."""
     info = index.stat()

@@ -21,12 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from clew_shared.ledger.errors import LedgerFailed
+from clew_shared.ledger.errors import LedgerFailed, LedgerLostError
 from clew_shared.ledger.records import LedgerState
+from clew_shared.ledger.rescue import Rescue, Rescued
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from clew_shared.ledger.place import Place
 
 RETRY_S = 1.0  # between attempts while the disk is full
 GIVE_UP_S = 0.5  # for a thread that was told not to retry any more
@@ -38,6 +41,7 @@ PENDING_MAX = 100_000
 PENDING_BYTES_MAX = 256 << 20
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+RESCUING = "nothing more is accepted or judged; the daemon saves what was recorded, and stops"
 _FAILED_HINT = (
     "nothing more is recorded: stop, mend the disk, and start again; "
     "all that was acknowledged is kept"
@@ -62,12 +66,20 @@ class Writer:
         path: Path,
         con: apsw.Connection,
         on_state: Callable[[LedgerState], None] | None,
+        place: Place,
+        refuges: Sequence[Path],
     ) -> None:
         self.path = path
         self.state = LedgerState.OK
         self.error: LedgerFailed | None = None
         self.pending = 0
         self.pending_bytes = 0
+        self.rescued: asyncio.Future[Rescued] | None = None
+        """Set when the ledger was lost."""
+        self.keeps_log = False
+        self._place = place
+        self._refuges = refuges
+        self._abandoned = threading.Event()
         self._con = con
         self._cursor = con.cursor()
         self._on_state = on_state
@@ -128,7 +140,42 @@ class Writer:
             await asyncio.wait([self._ended], timeout=GIVE_UP_S)
         self._fail_waiting(self.error)
 
+    def lose(self, what: str) -> LedgerLostError:
+        """Write nothing more, since the files are not the ledger's any more; what it held is saved meanwhile.
+
+        Returns what every later call raises until then.
+        """
+        lost = LedgerLostError(self.path, f"{what} while it was in use", RESCUING)
+        if self.error is not None:
+            return lost
+        self.error = lost
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._thread.start()
+        self.rescued = self._loop.create_future()
+        self._give_up.set()
+        self._fail_waiting(lost)
+        self._jobs.put(None)
+        self._tell(LedgerState.FAILED)
+        return lost
+
+    def abandon(self) -> None:
+        """Wait no longer for room for what is being saved."""
+        self._abandoned.set()
+
+    def _saved(self, found: Rescued) -> None:
+        if self.error is not None and self.rescued is not None:
+            self.error = LedgerLostError(self.path, self.error.what, found.said)
+            self.rescued.set_result(found)
+
+    def _tell_unsaved(self, why: str) -> None:
+        if self.error is not None:
+            hint = f"what it held cannot be saved until there is room ({why})"
+            self.error = LedgerLostError(self.path, self.error.what, hint)
+            self._tell(LedgerState.FAILED)
+
     def _deliver(self, jobs: list[Job], error: LedgerFailed | None = None) -> None:
+        error = error or (self.error if self.rescued is not None else None)
         for job in jobs:
             self.pending -= job.count
             self.pending_bytes -= job.size
@@ -141,6 +188,9 @@ class Writer:
                 job.done.exception()  # seen: nobody has to await it, `on_state` told as well
 
     def _fail(self, error: LedgerFailed, jobs: list[Job]) -> None:
+        if self.rescued is not None:
+            self._deliver(jobs)
+            return
         self.error = error
         self._deliver(jobs, error)
         self._fail_waiting(error)
@@ -183,8 +233,23 @@ class Writer:
             what = f"writing failed: {type(error).__name__}: {error}"
             self._call(self._fail, LedgerFailed(self.path, what, _FAILED_HINT), batch)
         finally:
+            if self.rescued is not None:
+                clean = False
+                self._save()
             self._close(clean=clean)
             self._call(self._end)
+
+    def _save(self) -> None:
+        def tell(why: str) -> None:
+            self._call(self._tell_unsaved, why)
+
+        folders = (self.path.parent, *self._refuges)
+        rescue = Rescue(self._con, self._place, folders, self._abandoned.wait, tell)
+        try:
+            found = rescue.run()
+        except Exception as error:  # noqa: BLE001 - whatever it is, someone waits for the end
+            found = Rescued(f"what it held could not be saved: {type(error).__name__}: {error}")
+        self._call(self._saved, found)
 
     def _next_batch(self) -> list[Job]:
         """Wait for work, then take all of it; empty when the ledger is to be closed."""
@@ -253,8 +318,11 @@ class Writer:
 
     def _checkpoint(self) -> None:
         """Move the WAL into the database, as far as readers allow, so that it is used anew."""
+        if self._place.is_overwritten():
+            return  # it is no longer ours to write: the next look at the files says so
         try:
-            pages, moved = self._con.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            with self._place.writing():
+                pages, moved = self._con.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.Error as error:
             if not (is_full(error, self._con) or isinstance(error, apsw.BusyError)):
                 raise self._final(error) from error
@@ -276,10 +344,11 @@ class Writer:
 
     def _close(self, *, clean: bool) -> None:
         self._con.set_wal_hook(None)
-        if clean:
+        if clean and not self.keeps_log:
             self._con.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         with suppress(apsw.Error):
             self._con.close()
+        self._place.close()
 
 
 def is_full(error: apsw.Error, con: apsw.Connection) -> bool:

@@ -1,0 +1,138 @@
+"""A home that was copied, moved or restored elsewhere: it does not do the original's work a second time."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from harness import Clew, alive, children
+
+STEPS = 400
+WORK = "\n".join(
+    ["# Work on", "", "## Do"]
+    + [f"- [ ] Step {i}\n  ```sh\n  echo {i} >> trace; sleep 0.05\n  ```" for i in range(STEPS)]
+)
+SHORT = "# Say a word\n\n## Only this\n- [ ] Say it\n  ```sh\n  echo word >> said\n  ```\n"
+LATER = "---\nnot_before: 2999-01-01T00:00:00Z\n---\n" + SHORT
+
+
+@pytest.fixture
+def second(tmp_path):
+    """A second home, whose folder is filled by the test."""
+    folder = tmp_path / "second"
+    folder.mkdir()
+    clew = Clew(folder)
+    shutil.rmtree(clew.home)
+    yield clew
+    clew.close()
+
+
+def copied(clew, second) -> None:
+    """What `cp -a` makes of a home; the sockets of a living daemon are no files to copy."""
+    shutil.copytree(
+        clew.home, second.home, symlinks=True, ignore=shutil.ignore_patterns("*.sock", "*.part")
+    )
+    beside(second)
+
+
+def beside(second) -> None:
+    """What runs now is not the second home's."""
+    second._before = set(children())
+
+
+def working(clew) -> str:
+    goal = clew.start().submit(WORK, "work.md")
+    clew.wait("action.finished", goal=goal, count=3)
+    return goal
+
+
+def test_a_copy_beside_the_living_original_waits_for_a_person_and_ends_nothing(clew, second):
+    goal = working(clew)
+    later = clew.submit(LATER, "later.md")
+    agent = clew.agent_pid(goal)
+    copied(clew, second)
+    second.start()
+    views = second.goals()
+    assert {views[goal]["status"], views[later]["status"]} == {"blocked"}
+    assert f"copied or moved from {clew.home / 'state'}" in views[goal]["reason"]
+    report = second.report(goal)
+    assert f"clew resume {goal}" in report
+    assert f"clew cancel {goal}" in report
+
+    clew.wait("action.finished", since=clew.now(), goal=goal, count=5)
+    assert alive(agent)
+    assert len(clew.seen("worker.started", goal=goal)) == 1
+    assert not second.seen("worker.started")
+    assert not second.seen("worker.leftover")
+    lines = clew.lines(goal, "trace")
+    assert len(lines) == len(set(lines))
+    assert second.stop() == 0
+    assert second.verified()
+
+    second.start()  # it is known by now, and the goals are still a person's
+    assert second.goal(goal)["status"] == "blocked"
+    second.clew("cancel", goal)
+    assert second.stop() == 0
+    assert clew.stop() == 0
+
+
+def test_a_copied_goal_goes_on_where_a_person_says_so(clew, second):
+    goal = working(clew)
+    assert clew.stop() == 0
+    copied(clew, second)
+    shutil.rmtree(clew.home / "state")
+    second.start()
+    since = second.now()
+    second.clew("resume", goal)
+    second.wait("action.finished", since=since, goal=goal, count=3)
+    assert second.stop() == 0
+    since = second.now()
+    second.start()
+    second.wait("action.finished", since=since, goal=goal, count=2)
+    assert not second.seen("goal.blocked", since=since)
+
+
+def test_a_home_that_is_renamed_is_the_same_home(clew, second):
+    later = clew.start().submit(LATER, "later.md")
+    assert clew.stop() == 0
+    clew.home.rename(second.home)
+    second.start()
+    assert second.goal(later)["status"] == "queued"
+    assert not second.seen("home.other")
+
+
+def test_a_backup_that_is_restored_in_another_home_is_a_copy(clew, second):
+    goal = working(clew)
+    backup = clew.folder / "backup.db"
+    clew.clew("backup", str(backup))
+    second.home.mkdir()
+    second.configure({})
+    told = json.loads(second.clew("restore", str(backup), "--json"))
+    assert told["unfinished"] == [goal]
+    assert str(clew.home / "state") in told["home"]
+    second.start()
+    assert second.goal(goal)["status"] == "blocked"
+    clew.wait("action.finished", since=clew.now(), goal=goal, count=2)
+
+
+def test_a_copy_that_lacks_what_the_original_went_on_with_starts_and_says_so(clew, second):
+    """The ledger was copied first, and then the folders of goals that were accepted meanwhile."""
+    goal = working(clew)
+    second.home.mkdir()
+    (second.home / "state").mkdir(mode=0o700)
+    clew.clew("backup", str(second.home / "state" / "ledger.db"))
+    late = clew.submit(SHORT, "late.md")
+    clew.wait("goal.completed", goal=late)
+    for name in ("goals", "ledger.db.head"):
+        path = clew.home / "state" / name
+        (shutil.copytree if path.is_dir() else shutil.copy)(path, second.home / "state" / name)
+    second.configure({})
+    beside(second)
+    for _ in range(2):
+        second.start()
+        assert {name: one["status"] for name, one in second.goals().items()} == {goal: "blocked"}
+        assert second.stop() == 0
+    told = second.seen("ledger.behind")
+    assert len(told) == 1
+    assert any(late in fault for fault in told[0]["lacks"])
+    assert Path(told[0]["aside"][0], "goal.md").exists()
