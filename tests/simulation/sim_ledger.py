@@ -105,6 +105,11 @@ class SimLedger:
     def failure(self) -> LedgerFailed | None:
         return self._error
 
+    def look(self) -> None:
+        """Its files are always in their place."""
+        if self._error:
+            raise self._error
+
     @property
     def idle(self) -> bool:
         """Nothing waits to become durable."""
