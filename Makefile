@@ -9,7 +9,7 @@ export SEED ROUNDS
 QUICK := tests/unit tests/property tests/parity
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick check format lint types imports bench bench-peers simulate chaos soak clean
+.PHONY: help install demo test quick check format lint types imports bench bench-peers simulate chaos surroundings soak clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -69,6 +69,9 @@ simulate: $(STAMP) ## lives of the daemon in simulated time: make simulate SEEDS
 
 chaos: $(STAMP) ## real faults at every labelled point and at random ones: make chaos [SEED=n] [ROUNDS=n]
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m '' tests/chaos tests/security
+
+surroundings: $(STAMP) ## the main job in a matrix of environments; homes and workspaces moved, replaced, copied
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m '' tests/surroundings
 
 soak: $(STAMP) ## an hour of work compressed into minutes: make soak [SEED=n] [ACTIONS=20000] [GOALS=200]
 	$(BIN)/python -m pytest -m '' -s tests/soak

@@ -16,7 +16,7 @@ import psutil
 import structlog
 import uvloop
 
-from clew_daemon import VERSION, background, home, schedule
+from clew_daemon import VERSION, background, home, schedule, vigil
 from clew_daemon.acceptance import accept
 from clew_daemon.begin import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, configure_log, failed, ledger_file
 from clew_daemon.book import Book
@@ -45,6 +45,7 @@ from clew_daemon.service import Notifier
 from clew_daemon.slots import Slots
 from clew_daemon.strategies import Strategies
 from clew_daemon.supervisor import Supervisor
+from clew_daemon.threads import THREADS, ThreadsError, pool
 from clew_shared import events as ev
 from clew_shared.configfile import ConfigFileError
 from clew_shared.ledger import (
@@ -77,9 +78,9 @@ SLOW_EVERY_S = 60.0
 def run(beginning: Beginning) -> int:
     """Run the daemon in the foreground until it is told to stop; gives the exit code."""
     try:
-        return uvloop.run(App(beginning).run())
-    except (LedgerError, FolderError) as error:
-        passing = isinstance(error, LedgerFailed | LedgerUnwell)
+        return _lived(App(beginning))
+    except (LedgerError, FolderError, ThreadsError) as error:
+        passing = isinstance(error, LedgerFailed | LedgerUnwell | ThreadsError)
         passing = passing and not isinstance(error, LedgerLostError)
         code = EXIT_FAILED if passing else EXIT_CONFIG
         log.critical("daemon.stopped", reason=str(error), code=code)
@@ -93,6 +94,19 @@ def run(beginning: Beginning) -> int:
         return failed(
             f"stopped by a bug: {type(error).__name__}; the log has the rest", EXIT_FAILED
         )
+
+
+def _lived(app: App) -> int:
+    """Live on an event loop of one's own; gives the exit code."""
+    code = None
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            code = runner.run(app.run())
+    except RuntimeError:
+        if code is None:
+            raise
+        # asyncio waits for its threads in a new one, and there is none to be had: nothing is left to do in them
+    return code
 
 
 class App:
@@ -162,6 +176,7 @@ class App:
             )
 
     async def _serve(self, ledger: Ledger) -> None:
+        _start_threads(ledger)
         beginning = self._beginning
         book = Book(ledger, self._settings)
         book.listeners.append(lambda *_: self._news.set())
@@ -530,3 +545,13 @@ def _unexpected(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log what no one caught: a bug, and never silent."""
     error = context.get("exception")
     log.error("daemon.bug", message=context.get("message"), error=repr(error), exc_info=error)
+
+
+def _start_threads(ledger: Ledger) -> None:
+    """Start all threads now, before anything depends on one; raises ThreadsError."""
+    try:
+        ledger.begin()
+    except RuntimeError:
+        raise ThreadsError from None
+    vigil.begin()
+    asyncio.get_running_loop().set_default_executor(pool(THREADS, "clew"))

@@ -10,13 +10,13 @@ import asyncio
 import errno
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from clew_daemon import threads
 from clew_daemon.fitting import published_state
 from clew_daemon.store import history_lines, text
 from clew_shared import events as ev
@@ -77,8 +77,8 @@ class Publisher:
     def __init__(self, book: Book) -> None:
         self._book = book
         self._goals: dict[str, _Goal] = {}
-        self._pool = ThreadPoolExecutor(1, "clew-publish")
-        self._builders = ThreadPoolExecutor(1, "clew-rebuild")  # long records hold up no other goal
+        self._pool = threads.pool(1, "clew-publish")
+        self._builders = threads.pool(1, "clew-rebuild")  # long records hold up no other goal
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = threading.Event()
         book.listeners.append(self.take)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clew_daemon import background, endings, ground, pages, report, restart, schedule
+from clew_daemon import background, endings, git_outside, ground, pages, report, restart, schedule
 from clew_daemon.endings import Ended
 from clew_daemon.keys import KeyFileError
 from clew_daemon.retention import clear
@@ -245,6 +245,7 @@ class Supervisor:
     async def _work_in(self, core: Core, place: Ground) -> None:
         """Run one worker after the other in the goal's folder, until the goal rests."""
         goal = core.state.goal_id
+        await self._look_for_git(core)
         self._d.publisher.open(goal)
         crashes = self._crashes.setdefault(goal, restart.Crashes([]))
         while core.state.goal.status == GoalStatus.IN_PROGRESS and not self._stopping:
@@ -258,6 +259,17 @@ class Supervisor:
             await asyncio.sleep(after_s)
             if await self._lost(core, place):
                 break
+
+    async def _look_for_git(self, core: Core) -> None:
+        """Say where git's folder is, if git cannot reach it from the workspace."""
+        workspace, write = core.state.spec.workspace, self._d.settings.sandbox.write
+        if folder := await asyncio.to_thread(git_outside.outside, workspace, write):
+            log.warning(
+                "workspace.git_outside",
+                goal=core.state.goal_id,
+                folder=folder,
+                hint=git_outside.hint(folder),
+            )
 
     def _unfit(self, core: Core) -> tuple[str, str] | None:
         """Say why a goal cannot even begin: no agent, no key."""

@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from clew_daemon import vitals
+from clew_daemon import threads, vitals
 from clew_daemon.endings import Ended
 from clew_shared.settings import CommandAgent
 
@@ -22,6 +22,11 @@ MEMORY_EVERY_S = 0.5
 GROUND_EVERY_S = 1.0
 _SCALES = ThreadPoolExecutor(1, "clew-scales")
 """Weighs all workers, one after the other: several threads would wait for each other at every small file."""
+
+
+def begin() -> None:
+    """Start the thread that weighs, while there is one to be had; raises ThreadsError."""
+    threads.start(_SCALES, 1)
 
 
 class Vigil:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from surroundings import bystander, foreign, runbook, sound, unharmed
 
 STARTER = Path(__file__).parent / "shifted.py"

@@ -10,6 +10,7 @@ import sys
 import pytest
 from hostile_llm import HostileLlm, http
 from llm_server import ScriptedLlm, calls, completion, says
+
 from surroundings import bystander, resident_mb, sound, unharmed
 
 GOAL = "---\nagent: {name}\nmax_iterations: 60\n---\n# Think\n"

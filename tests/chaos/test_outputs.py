@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+
 from surroundings import bystander, foreign, resident_mb, sound, unharmed
 
 MB_MAX = 250

@@ -9,8 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+import as_user
 import pytest
 from harness import Clew, become_subreaper, nursery
+
 from surroundings import NoDescriptors, bystander, foreign, runbook, sound, unharmed
 
 STEPS = [f"echo {n} >> trace" for n in range(3)]
@@ -162,14 +164,9 @@ def test_a_nursery_that_cannot_fork_keeps_goals_waiting(make_clew, error):
 @pytest.fixture
 def nobodys_clew():
     """A home of an ordinary user, and what its daemon is started under."""
-    if os.geteuid() != 0 or not shutil.which("setpriv"):
-        pytest.skip("needs root, to be an ordinary user by setpriv")
-    under = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
-    again = "import subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True)"
-    if subprocess.run(
-        [*under, sys.executable, "-c", again], capture_output=True, check=False
-    ).returncode:
-        pytest.skip("an ordinary user may not run this Python")
+    if reason := as_user.reason_to_skip():
+        pytest.skip(reason)
+    under = (sys.executable, as_user.__file__, str(NOBODY))
     folder = Path(tempfile.mkdtemp(prefix="clew-test-"))
     become_subreaper()
     clew = Clew(folder, {**SLOW, "daemon.max_workers": 3})
@@ -183,19 +180,31 @@ def nobodys_clew():
     shutil.rmtree(folder)
 
 
+LIMIT = """
+import resource, sys
+for pid in sys.argv[2:]:
+    hard = resource.prlimit(int(pid), resource.RLIMIT_NPROC)[1]
+    soft = hard if sys.argv[1] == "-1" else int(sys.argv[1])
+    resource.prlimit(int(pid), resource.RLIMIT_NPROC, (soft, hard))
+"""
+
+
+def limited(under, pids, processes):
+    """Let some processes of a user have so many, -1 for as many as before; as that user, who always may."""
+    command = [*under, sys.executable, "-c", LIMIT, str(processes), *map(str, pids)]
+    subprocess.run(command, check=True)
+
+
 def test_without_processes_to_be_had_goals_wait_and_come_back(nobodys_clew):
     clew, under = nobodys_clew
     clew.start(under=under)
     pids = (clew.daemon.pid, nursery_pid(clew))
-    before = resource.prlimit(pids[0], resource.RLIMIT_NPROC)
-    for pid in pids:
-        resource.prlimit(pid, resource.RLIMIT_NPROC, (1, before[1]))
+    limited(under, pids, 1)
     clew.drop(runbook(*STEPS))
     goal = clew.wait("goal.accepted")["goal"]
     waits_for_resources(clew, goal, "Resource temporarily unavailable")
     assert clew.answers()
-    for pid in pids:
-        resource.prlimit(pid, resource.RLIMIT_NPROC, before)
+    limited(under, pids, -1)
     clew.wait("goal.completed", goal=goal)
     assert clew.lines(goal, "trace") == ["0", "1", "2"]
     sound(clew)

@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+
 from surroundings import bystander, foreign, runbook, sound, unharmed
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2

@@ -46,8 +46,9 @@ class Clew:
     def __init__(self, folder: Path, config: dict | None = None) -> None:
         self.folder = folder
         self.home = folder / "home"
-        self.home.mkdir()
+        self.home.mkdir(parents=True, exist_ok=True)
         self.log = folder / "log.jsonl"
+        self.out = self.log  # what the daemon prints: its log
         self.daemon: subprocess.Popen | None = None
         self.options = ["--home", str(self.home)]
         self.env: dict[str, str | None] = {}  # None: unset
@@ -100,7 +101,7 @@ class Clew:
     def start(self, *, ready: bool = True, under: tuple = (), **env: str) -> "Clew":
         """Start a daemon, by the program and arguments `under` where it is to be run by another one."""
         since = self.now()
-        with self.log.open("ab") as out:
+        with self.out.open("ab") as out:
             self.daemon = subprocess.Popen(
                 [*under, *self.command("run")],
                 stdin=subprocess.DEVNULL,
@@ -235,10 +236,11 @@ class Clew:
         except NoDaemon:
             return False
 
-    def clew(self, *args: str, code: int = 0) -> str:
+    def clew(self, *args: str, code: int = 0, given: str = "", under: tuple = ()) -> str:
         """Run the command line; its standard output (and errors, where it fails)."""
         done = subprocess.run(
-            self.command(*args),
+            [*under, *self.command(*args)],
+            input=given,
             capture_output=True,
             text=True,
             timeout=DEADLINE_S,
@@ -306,7 +308,7 @@ class Clew:
 
 
 def toml(value: object) -> str:
-    return json.dumps(value)  # the same for what stands in these configs
+    return json.dumps(value, ensure_ascii=False)  # the same for what stands in these configs
 
 
 def become_subreaper(*, on: bool = True) -> None:

@@ -1,6 +1,6 @@
 """A key by a credential of the unit, given by a real systemd user manager to an ordinary user's daemon."""
 
-import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 from llm_server import ScriptedLlm, calls
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "security"))
+
+import as_user
 
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT.parent / "shared" / "tools" / "systemd-user.sh"
@@ -31,14 +35,15 @@ LIFE = """\
 set -eu
 clew() { PYTHON -m clew_daemon "$@"; }
 failed() { echo "$1"; journalctl --user-unit clew --no-pager -o cat | tail -20; exit 1; }
-export PYTHONPATH=PATHS PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH=PATHS
+export PYTHONDONTWRITEBYTECODE=1
 mkdir -p ~/.config/clew ~/.config/systemd/user
 cp CONFIG ~/.config/clew/config.toml
 (umask 077; echo KEY > ~/llm.key)
 cat > ~/.config/systemd/user/clew.service <<END
 [Service]
 Type=notify
-Environment=PYTHONPATH=PATHS PYTHONDONTWRITEBYTECODE=1
+Environment="PYTHONPATH=PLAIN" PYTHONDONTWRITEBYTECODE=1
 LoadCredential=llm:%h/llm.key
 ExecStart=PYTHON -m clew_daemon run
 END
@@ -72,19 +77,23 @@ def open_folder():
 
 
 def test_a_key_is_given_by_a_credential_of_the_unit(open_folder):
-    if os.geteuid() != 0 or not TOOL.exists() or not Path("/lib/systemd/systemd").exists():
-        pytest.skip("needs root, systemd, and the script that starts a throw-away manager")
-    if not python_of_others() or not ROOT.stat().st_mode & 0o001:
-        pytest.skip("no Python of this version, or not these sources, for an ordinary user")
+    if not TOOL.exists() or not Path("/lib/systemd/systemd").exists():
+        pytest.skip("needs systemd, and the script that starts a throw-away manager")
+    if reason := as_user.reason_to_skip():
+        pytest.skip(reason)
+    if not python_of_others():
+        pytest.skip("an ordinary user has no Python of this version")
     site = sysconfig.get_paths()["purelib"]
     paths = ":".join([site, *(str(ROOT / name) for name in ("daemon", "shared", "worker"))])
     with ScriptedLlm(then=calls(("finish", {"success": False, "summary": f"no {KEY}"}))) as llm:
         config = open_folder / "given.toml"
         config.write_text(CONFIG.replace("URL", llm.base_url).replace("SITE", site))
-        script = LIFE.replace("CONFIG", str(config)).replace("PATHS", paths).replace("KEY", KEY)
+        script = LIFE.replace("CONFIG", str(config)).replace("KEY", KEY)
+        script = script.replace("PATHS", shlex.quote(paths)).replace("PLAIN", paths)
         script = script.replace("PYTHON -m", f"{python_of_others()} -m")
+        manager = [str(TOOL.resolve()), "bash", "-c", script]
         done = subprocess.run(
-            [TOOL, "bash", "-c", script],
+            [sys.executable, as_user.__file__, "0", *manager],  # clew may lie in a closed folder
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

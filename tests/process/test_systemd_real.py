@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -214,14 +215,16 @@ def say(in_user_manager, tmp_path):
         **{name: tmp_path / f"{name.lower()}.md" for name in ("GOAL", "THOROUGH_GOAL")},
     }
 
-    def with_paths(text: str) -> str:
-        return re.sub(rf"\b({'|'.join(words)})\b(?!=)", lambda found: str(words[found[0]]), text)
-
-    words["CONFIG"].write_text(with_paths(CONFIG))
+    named = re.compile(rf"\b({'|'.join(words)})\b(?!=)")
+    words["CONFIG"].write_text(named.sub(lambda found: str(words[found[0]]), CONFIG))
     words["THOROUGH"].write_text(THOROUGH)
     words["GOAL"].write_text(GOAL)
     words["THOROUGH_GOAL"].write_text(THOROUGH_GOAL)
-    return lambda script: in_user_manager(with_paths(WORDS + script))
+
+    def spoken(script: str) -> str:
+        return named.sub(lambda found: shlex.quote(str(words[found[0]])), script)
+
+    return lambda script: in_user_manager(spoken(WORDS + script))
 
 
 def test_the_real_daemon_lives_under_systemd(say, tmp_path):

@@ -1,6 +1,7 @@
 """Run a command as an ordinary user by number: `python as_user.py UID COMMAND …`, started by root.
 
-Where this Python lies in folders of root's alone, they are made passable in a mount namespace of the command's.
+Where this Python or clew lies in folders of root's alone, they are made passable in a mount namespace of the
+command's. UID 0 stays root, for a command that becomes another user itself.
 """
 
 import os
@@ -11,35 +12,62 @@ from pathlib import Path
 import clew_worker
 from clew_worker.sandbox import kernel
 
+SOURCE = Path(clew_worker.__file__).parents[2]
+PLACES = sorted({Path(os.path.realpath(one)) for one in (sys.prefix, sys.base_prefix, SOURCE)})
+
+
+def reason_to_skip():
+    """Say why nothing can be run as an ordinary user here, "" where it can."""
+    if os.geteuid() != 0:
+        return "needs root, to become an ordinary user"
+    samples = [Path(clew_worker.__file__), Path(__file__), *Path(sys.prefix).rglob("apsw/*.py*")]
+    closed_files = [path for path in samples if not path.stat().st_mode & stat.S_IROTH]
+    return f"others may not read {closed_files[0]}" if closed_files else ""
+
+
+def passable(folder):
+    return bool(folder.stat().st_mode & stat.S_IXOTH)
+
 
 def closed(path):
     """The uppermost folder above `path` that others cannot pass."""
-    for folder in reversed(Path(path).parents):
-        if not folder.stat().st_mode & stat.S_IXOTH:
-            return folder
-    return None
+    return next((folder for folder in reversed(path.parents) if not passable(folder)), None)
+
+
+def needed(place):
+    """What must be reached of a folder: itself, or what is in it where it is closed itself."""
+    return [place] if passable(place) else sorted(place.iterdir())
 
 
 def open_up(paths):
     """Bind what is needed into empty folders in the place of those that are closed."""
     kernel.unshare(kernel.CLONE_NEWNS)
     kernel.mount("none", "/", "", kernel.MS_SLAVE | kernel.MS_REC)
-    needed = {path: closed(path) for path in paths}
-    held = {path: os.open(path, os.O_PATH) for path, folder in needed.items() if folder}
-    for folder in {one for one in needed.values() if one}:
+    held = {path: os.open(path, os.O_PATH) for path in paths}
+    kinds = {path: path.is_dir() for path in paths}
+    for folder in {closed(path) for path in paths}:
         kernel.mount("none", str(folder), "tmpfs", 0, "mode=755")
     for path, fd in held.items():
-        Path(path).mkdir(parents=True, exist_ok=True)
-        kernel.mount(f"/proc/self/fd/{fd}", path, "", kernel.MS_BIND | kernel.MS_REC)
+        (path if kinds[path] else path.parent).mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.touch()
+        kernel.mount(f"/proc/self/fd/{fd}", str(path), "", kernel.MS_BIND | kernel.MS_REC)
         os.close(fd)
 
 
-uid, command = int(sys.argv[1]), sys.argv[2:]
-source = Path(clew_worker.__file__).parents[2]
-needed = {os.path.realpath(one) for one in (sys.prefix, sys.base_prefix, source)}
-open_up(sorted(one for one in needed if closed(one)))
-os.umask(0o022)
-os.setgroups([])
-os.setresgid(uid, uid, uid)
-os.setresuid(uid, uid, uid)
-os.execv(command[0], command)
+def main(uid, command):
+    paths = {path for place in PLACES for path in needed(place)}
+    if command[0].startswith("/"):
+        paths.add(Path(command[0]).resolve())
+    if shut := sorted(path for path in paths if closed(path)):
+        open_up(shut)
+    os.umask(0o022)
+    if uid:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])

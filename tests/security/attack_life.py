@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import secrets
+import shlex
 import shutil
 import subprocess
 import sys
@@ -255,7 +256,7 @@ class Life:
 
     def perform(self, command, folder):
         """Have an executor run a command that leaves what it found in found.json; that."""
-        command = command.replace("python", sys.executable, 1)
+        command = command.replace("python", shlex.quote(sys.executable), 1)
         goal = self.clew.submit(
             f"---\nworkspace: {folder}\n---\n# executor attacks\n- [ ] attack\n  ```sh\n  {command}\n  ```\n",
             "executor.md",

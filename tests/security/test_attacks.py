@@ -2,6 +2,7 @@
 
 import os
 
+import as_user
 import attack
 import pytest
 from attack_life import ORDINARY_UID, REFUSALS, ROLES, Circumstances, Life
@@ -27,6 +28,8 @@ def circumstances(uid, isolation, network, mode="enforce"):
         if uid == 0:
             pytest.skip("only root can run the daemon as root")
         uid = os.geteuid()
+    if uid != os.geteuid() and (reason := as_user.reason_to_skip()):
+        pytest.skip(reason)
     return Circumstances(uid, isolation, network, mode)
 
 

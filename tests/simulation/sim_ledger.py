@@ -106,7 +106,7 @@ class SimLedger:
         return self._error
 
     def look(self) -> None:
-        """Its files are always in their place."""
+        """Its files are where they were: no life moves them."""
         if self._error:
             raise self._error
 

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from clew_daemon import background, reviewer, supervisor
 from clew_daemon.control import Control
+from clew_daemon.endings import Ended
 from clew_daemon.publisher import Publisher
 from clew_daemon.retention import Retention, clear
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed, LedgerUnwell
@@ -138,7 +139,7 @@ async def test_folders_of_an_ended_goal_are_set_aside_together_before_the_first_
 
 async def test_a_goal_opened_anew_while_its_files_are_written_is_kept(tmp_path, monkeypatch):
     """The end of the old writing let go of the new one, and nothing was published any more."""
-    state = SimpleNamespace(spec=SimpleNamespace(workspace=str(tmp_path)))
+    state = SimpleNamespace(spec=SimpleNamespace(workspace=str(tmp_path)), workspace=None)
     book = SimpleNamespace(listeners=[], cores={"a": SimpleNamespace(state=state)})
     publisher = Publisher(book)
     began, go_on = asyncio.Event(), asyncio.Event()
@@ -164,22 +165,26 @@ async def test_a_daemon_that_is_told_to_stop_while_a_worker_crashes_waits_for_no
 ):
     """It waited out the back-off, a minute at the most, before it stopped."""
     daemon = parts()
-    state = SimpleNamespace(epoch=1, goal=SimpleNamespace(status="in_progress"), ended=False)
+    status = SimpleNamespace(status="in_progress")
+    state = SimpleNamespace(goal_id="a", epoch=1, goal=status, ended=False)
     daemon.book.cores["a"] = SimpleNamespace(state=state)
     daemon.publisher = SimpleNamespace(open=lambda _: None)
     made = supervisor.Supervisor(daemon)
 
-    async def work(_):
+    async def work(*_):
         made._stopping = True
+        return Ended("crash", "died")
 
     async def decide(*_, **__):
         return 3600.0
 
+    async def entered(_):
+        return SimpleNamespace(close=lambda: None, lost=lambda: None)
+
     monkeypatch.setattr(supervisor.schedule, "ready", lambda *_: True)
     monkeypatch.setattr(supervisor, "_deeds", lambda _: 0)
-    monkeypatch.setattr(supervisor, "_lost", lambda _: None)
     monkeypatch.setattr(made, "_unfit", lambda _: None)
-    monkeypatch.setattr(made, "_unmakable", lambda *_, **__: None)
+    monkeypatch.setattr(made, "_entered", entered)
     monkeypatch.setattr(made, "_work", work)
     monkeypatch.setattr(made, "_decide", decide)
     async with asyncio.timeout(60):

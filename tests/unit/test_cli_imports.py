@@ -126,7 +126,8 @@ def test_asking_a_daemon_needs_neither_models_nor_the_ledger(tmp_path, args):
     assert "clew_daemon.cli.client" in seen
     assert not {name.partition(".")[0] for name in seen} & ALL
     shared = {name for name in seen if name.startswith("clew_shared.")}
-    assert shared == {"clew_shared.places", "clew_shared.ledger", "clew_shared.ledger.lock"}
+    expected = {"clew_shared.configfile", "clew_shared.places", "clew_shared.ledger"}
+    assert shared == {*expected, "clew_shared.ledger.lock"}
 
 
 def answer(listening):

@@ -37,7 +37,8 @@ EXIT_CONFIGURATION = 78
 _REPORT_FD = CHANNEL_FD + 1
 _GO_FD = CHANNEL_FD + 2
 _PATH_BYTES_MAX = 4096
-_HIGH_FD = 64  # above every fixed number, so that moving one never overwrites another
+_HIGH_FD = _GO_FD + 1  # above every fixed number, so that moving one never overwrites another
+_CLOSED_MIN = 64  # descriptors below this are closed even where the limit was lowered further
 _SWEEP_S = 5.0
 
 
@@ -141,7 +142,7 @@ def _guard(wiring: Wiring, uid: int, gid: int) -> int:
         child = os.fork()
         if child == 0:
             os.close(release)
-            _guarded(_REPORT_FD, lambda: _payload(wiring, go))
+            _guarded(wiring.report, lambda: _begin(wiring, go))
         kernel.prctl(
             kernel.PR_SET_DUMPABLE, 0
         )  # it is outside of the walls that the payload puts up
@@ -177,7 +178,7 @@ def _take_leash(leash: int, child: int) -> bool:
 def _close_all_but(*kept: int) -> None:
     """Close every descriptor but these."""
     first = 0 if not kept else CHANNEL_FD
-    for fd in (*sorted(kept), max(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _HIGH_FD)):
+    for fd in (*sorted(kept), max(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _CLOSED_MIN)):
         os.closerange(first, fd)
         first = fd + 1
 
@@ -225,10 +226,15 @@ def _sweep() -> None:
         time.sleep(0.001)
 
 
-def _payload(wiring: Wiring, go: int) -> int:
-    """Be the payload: wait for the order, take one's place, put the walls up, and run."""
+def _begin(wiring: Wiring, go: int) -> NoReturn:
+    """Move the descriptors to their fixed numbers, and be the payload: now it reports by those."""
     guard = os.getppid()
     _place_descriptors(wiring, go)
+    _guarded(_REPORT_FD, lambda: _payload(wiring, guard))
+
+
+def _payload(wiring: Wiring, guard: int) -> int:
+    """Be the payload: wait for the order, put the walls up, and run."""
     _reset_signals()
     os.setsid()
     os.write(_REPORT_FD, b"P")

@@ -38,7 +38,7 @@ _GOAL = """\
 ---
 checks:
   pkg_exists: test -f mathx/__init__.py
-  tests_pass: {python} -m unittest -q
+  tests_pass: {check}
 ---
 # Create mathx package with an add function and tests
 
@@ -121,11 +121,18 @@ The agent of this goal goes in circles on purpose, to show how that ends.
 def furnish(home: Path, python: str) -> None:
     """Write the config of the demo into its home."""
     command = [python, "-I", str(Path(stubborn_agent.__file__).resolve())]
-    text = _CONFIG.format(command=json.dumps(command))
+    text = _CONFIG.format(command=_quoted(command))
     home.joinpath("config.toml").write_text(text, encoding="utf-8")
 
 
 def goal_files(python: str) -> dict[str, bytes]:
     """Give the goal files by name."""
-    sample = _GOAL.format(python=shlex.quote(python), pause_s=PAUSE_S)
+    command = shlex.quote(python)
+    check = _quoted(f"{command} -m unittest -q")
+    sample = _GOAL.format(python=command, check=check, pause_s=PAUSE_S)
     return {"mathx.md": sample.encode(), "answer.md": _LOOPING_GOAL.encode()}
+
+
+def _quoted(value: object) -> str:
+    """Write a value for TOML or YAML, whatever stands in its texts."""
+    return json.dumps(value, ensure_ascii=False)

@@ -87,6 +87,10 @@ class Ledger(Reading):
             undo.pop_all()
             return opened
 
+    def begin(self) -> None:
+        """Start the thread that writes, before anything is numbered; RuntimeError where none can be had."""
+        self._writer.begin()
+
     @property
     def pending(self) -> int:
         """How many records wait to become durable."""

@@ -107,9 +107,14 @@ class Writer:
         if self.pending + count > PENDING_MAX or self.pending_bytes + size > PENDING_BYTES_MAX:
             what = f"{self.pending} records ({self.pending_bytes} bytes) wait to be written"
             raise LedgerFailed(self.path, what, "free disk space, or find out why it is slow")
+        return self._loop or self.begin()
+
+    def begin(self) -> asyncio.AbstractEventLoop:
+        """Start to write for this event loop, once; RuntimeError where no thread can be started."""
         if self._loop is None:
-            self._loop = asyncio.get_running_loop()
+            loop = asyncio.get_running_loop()
             self._thread.start()
+            self._loop = loop
         return self._loop
 
     def put(self, job: Job) -> None:

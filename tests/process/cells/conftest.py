@@ -20,7 +20,7 @@ from clew_shared.cellwire import CellLimits, CellSpec, Run, SandboxSpec
 from clew_worker.cell import descendants
 from clew_worker.sandbox import kernel
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 ORDINARY_UID = 4242
 _SRC = Path(cellwire.__file__).parents[2]
 _AS_USER = """

@@ -1,11 +1,12 @@
 """The walls are in nobody's way: what people do all day works in an executor."""
 
+import shlex
 import shutil
 import sys
 
 import pytest
 
-PYTHON = sys.executable
+PYTHON = shlex.quote(sys.executable)
 C_PROGRAM = '#include <stdio.h>\nint main(void) { puts("compiled"); return 0; }\n'
 POOL = """
 import concurrent.futures, multiprocessing, threading, subprocess, socket, asyncio

@@ -1,0 +1,363 @@
+"""Pieces of a home are deleted, moved, replaced, copied, put back: while the daemon runs, and while it does not."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+from environments import mounted
+from harness import children
+from main_job import DONE, Placed, Ways, goal_file
+
+LONG = pytest.mark.long
+UNUSABLE = 78
+
+
+@pytest.fixture
+def clew(place):
+    """A home with its daemon not yet started."""
+    return place(Ways())
+
+
+def at_the_gate(clew: Placed) -> str:
+    """Start a daemon with the goal of the main job, and wait until it stands before the first gate; its id."""
+    clew.start()
+    goal = clew.hand_in()
+    clew.works_at(goal, "first", epoch=1)
+    return goal
+
+
+def goes_on(clew: Placed, goal: str) -> None:
+    """The goal is completed from where it stands, each step done once."""
+    clew.open_gate("first")
+    clew.open_gate("second")
+    clew.wait("goal.completed", goal=goal)
+    assert clew.trace() == DONE
+
+
+def ends_by_itself(clew: Placed, code: int) -> str:
+    """Wait for the daemon's own end; what it printed."""
+    assert clew.daemon is not None
+    assert clew.daemon.wait(30) == code, clew._tail()
+    clew.assert_alone()
+    return clew.out.read_text(errors="replace")
+
+
+def refused_start(clew: Placed) -> str:
+    """Start a daemon that must refuse; what it printed."""
+    before = len(clew.out.read_text(errors="replace")) if clew.out.exists() else 0
+    clew.start(ready=False)
+    return ends_by_itself(clew, UNUSABLE)[before:]
+
+
+# -- the ledger under a running daemon
+
+
+def removed(state):
+    (state / "ledger.db").unlink()
+
+
+def removed_with_its_folder(state):
+    shutil.rmtree(state)
+
+
+def moved(state):
+    (state / "ledger.db").rename(state / "elsewhere.db")
+
+
+def moved_with_its_folder(state):
+    state.rename(state.with_name("elsewhere"))
+
+
+def replaced(state):
+    shutil.copy(state / "ledger.db", state / "other.db")
+    (state / "other.db").rename(state / "ledger.db")
+
+
+def without_its_log(state):
+    (state / "ledger.db-wal").unlink()
+    (state / "ledger.db-shm").unlink()
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        removed,
+        *(
+            pytest.param(one, marks=LONG)
+            for one in (
+                removed_with_its_folder,
+                moved,
+                moved_with_its_folder,
+                replaced,
+                without_its_log,
+            )
+        ),
+    ],
+    ids=lambda happens: happens.__name__,
+)
+def test_a_daemon_whose_ledger_is_taken_away_stops_judging_and_says_so(clew, happens):
+    goal = at_the_gate(clew)
+    happens(clew.home / "state")
+    said = ends_by_itself(clew, UNUSABLE)
+    assert "ledger" in said
+    clew.open_gate("first")
+    assert clew.trace() == ["0"]
+    assert not clew.seen("goal.completed", goal=goal)
+
+
+@LONG
+def test_a_ledger_that_was_moved_away_and_is_put_back_goes_on(clew):
+    goal = at_the_gate(clew)
+    state = clew.home / "state"
+    state.rename(clew.home / "elsewhere")
+    ends_by_itself(clew, UNUSABLE)
+    shutil.rmtree(state, ignore_errors=True)  # what the daemon may have left there
+    (clew.home / "elsewhere").rename(state)
+    clew.start()
+    goes_on(clew, goal)
+    assert clew.verified()
+
+
+# -- the ledger while no daemon runs
+
+
+def test_an_older_ledger_in_its_place_is_refused_and_what_is_missing_is_named(clew):
+    state = clew.home / "state"
+    clew.start()
+    first = clew.hand_in(["echo 0 >> trace"], title="First")
+    clew.wait("goal.completed", goal=first)
+    assert clew.stop() == 0
+    shutil.copy(state / "ledger.db", clew.home / "old.db")
+    clew.start()
+    second = clew.hand_in(["echo 1 >> trace"], title="Second")
+    clew.wait("goal.completed", goal=second)
+    assert clew.stop() == 0
+    shutil.copy(clew.home / "old.db", state / "ledger.db")
+    assert second in refused_start(clew)
+    assert (state / "goals" / second).is_dir()  # the copy of its file is still there
+
+
+@LONG
+def test_a_log_of_the_ledger_that_is_gone_after_a_kill_is_noticed(clew):
+    at_the_gate(clew)
+    clew.kill()
+    for name in ("ledger.db-wal", "ledger.db-shm"):
+        (clew.home / "state" / name).unlink(missing_ok=True)
+    assert "ledger" in refused_start(clew)
+
+
+@LONG
+def test_a_state_folder_whose_goals_are_gone_goes_on_by_its_ledger(clew):
+    goal = at_the_gate(clew)
+    clew.kill()
+    shutil.rmtree(clew.home / "state" / "goals")
+    clew.start()
+    goes_on(clew, goal)
+    assert clew.stop() == 0
+    assert clew.verified()
+
+
+# -- a home at another place
+
+
+def elsewhere(base, clew, name):
+    """The same clew, on a home that lies elsewhere; the workspace stays."""
+    other = object.__new__(Placed)
+    other.__dict__.update(clew.__dict__)
+    other.home = base / name
+    other.outbox, other.options = other.home / "outbox", ["--home", str(other.home)]
+    other.log, other.out = base / f"{name}.jsonl", base / f"{name}.out"
+    other.config = {table: dict(keys) for table, keys in clew.config.items()}
+    other.daemon, other.events, other._read = None, [], 0
+    other._before = set(children())  # the other daemon among them
+    return other
+
+
+@pytest.fixture
+def copy_of(base):
+    """A function that gives a clew on another home."""
+    made = []
+
+    def give(clew, name="copy"):
+        made.append(elsewhere(base, clew, name))
+        return made[-1]
+
+    yield give
+    for one in made:
+        one.close()
+
+
+def test_a_copied_home_does_nothing_until_a_person_says_that_it_owns_the_goals(base, clew, copy_of):
+    goal = at_the_gate(clew)
+    copy = copy_of(clew)
+    subprocess.run(["cp", "-a", clew.home, copy.home], check=True)
+    copy.configure({"log.file": str(copy.log)})
+    worker = clew.agent_pid(goal)
+    copy.start()
+    assert copy.shown(goal)["status"] == "blocked"
+    assert "home" in copy.shown(goal)["reason"]
+    assert not copy.seen("worker.started")
+    os.kill(worker, 0)  # the worker of the other home lives
+    assert copy.stop() == 0
+    goes_on(clew, goal)  # here nothing has happened
+    assert not clew.seen("worker.started", epoch=2)
+    assert clew.stop() == 0
+
+
+@LONG
+def test_a_copied_home_goes_on_when_a_person_resumes_its_goals_there(clew, copy_of):
+    goal = at_the_gate(clew)
+    clew.kill()
+    there = copy_of(clew)
+    subprocess.run(["cp", "-a", clew.home, there.home], check=True)
+    there.configure({"log.file": str(there.log)})
+    there.start()
+    assert there.shown(goal)["status"] == "blocked"
+    there.clew("resume", goal)
+    there.works_at(goal, "first", epoch=2)
+    goes_on(there, goal)
+    assert there.stop() == 0
+    assert there.verified()
+
+
+@LONG
+@pytest.mark.parametrize("when", ["while nothing ran", "under its daemon"])
+def test_a_renamed_home_goes_on_at_its_new_place_with_each_step_done_once(clew, copy_of, when):
+    goal = at_the_gate(clew)
+    there = copy_of(clew)
+    if when == "while nothing ran":
+        clew.kill()
+        clew.home.rename(there.home)
+    else:
+        clew.home.rename(there.home)
+        ends_by_itself(clew, UNUSABLE)
+    there.configure({"log.file": str(there.log)})
+    there.start()
+    if there.shown(goal)["status"] == "blocked":
+        there.clew("resume", goal)
+    goes_on(there, goal)
+    assert there.stop() == 0
+    assert there.verified()
+
+
+@LONG
+def test_a_home_moved_away_and_back_while_nothing_runs_goes_on_by_itself(clew):
+    goal = at_the_gate(clew)
+    clew.kill()
+    clew.home.rename(clew.home.with_name("away"))
+    clew.home.with_name("away").rename(clew.home)
+    clew.start()
+    clew.works_at(goal, "first", epoch=2)
+    goes_on(clew, goal)
+    assert clew.stop() == 0
+
+
+# -- the run folder
+
+
+@LONG
+def test_without_its_run_folder_a_daemon_still_keeps_a_second_one_away(clew, copy_of):
+    goal = at_the_gate(clew)
+    shutil.rmtree(clew.home / "run")
+    second = copy_of(clew)
+    second.options = clew.options
+    second.start(ready=False)
+    assert second.daemon.wait(30) == 1
+    assert str(clew.daemon.pid) in second.out.read_text()
+    goes_on(clew, goal)
+    assert not clew.seen("worker.started", epoch=2)
+    assert clew.stop() == 0
+
+
+# -- the inbox
+
+
+def renamed(inbox):
+    inbox.rename(inbox.with_name("before"))
+    inbox.mkdir()
+
+
+def gone_and_made_anew(inbox):
+    shutil.rmtree(inbox)
+    inbox.mkdir()
+
+
+def swapped_for_a_link(inbox):
+    inbox.rename(inbox.with_name("before"))
+    (inbox.with_name("other")).mkdir()
+    inbox.symlink_to(inbox.with_name("other"))
+
+
+def gone(inbox):
+    shutil.rmtree(inbox)
+
+
+@LONG
+@pytest.mark.parametrize(
+    "happens", [renamed, gone_and_made_anew, swapped_for_a_link, gone], ids=lambda h: h.__name__
+)
+def test_goals_are_taken_from_an_inbox_that_was(clew, happens):
+    goal = at_the_gate(clew)
+    happens(clew.home / "inbox")
+    late = clew.hand_in(["echo late >> late"], title="Late")
+    goes_on(clew, goal)
+    clew.wait("goal.completed", goal=late)
+    assert clew.stop() == 0
+
+
+# -- the outbox
+
+
+@LONG
+@pytest.mark.parametrize("instead", ["nothing", "a file", "a read-only folder"])
+def test_a_report_is_written_when_there_is_an_outbox_again(clew, instead):
+    goal = at_the_gate(clew)
+    shutil.rmtree(clew.outbox, ignore_errors=True)
+    if instead == "a read-only folder":
+        clew.outbox.mkdir()
+        with mounted("-t", "tmpfs", "-o", "ro", "none", str(clew.outbox)):
+            goes_on(clew, goal)
+            clew.wait("report.unwritable", goal=goal)
+    elif instead == "a file":
+        clew.outbox.write_text("no folder")
+        goes_on(clew, goal)
+        clew.wait("report.unwritable", goal=goal)
+        clew.outbox.unlink()
+    else:
+        goes_on(clew, goal)
+    assert "status: **completed**" in clew.report(goal)
+    assert clew.stop() == 0
+
+
+# -- other pieces
+
+
+@LONG
+def test_a_log_file_that_is_moved_or_removed_changes_nothing_for_the_goals(clew):
+    goal = at_the_gate(clew)
+    clew.log.rename(clew.log.with_name("moved.jsonl"))
+    clew.open_gate("first")
+    clew.open_gate("second")
+    clew.until(lambda: clew.shown(goal)["status"] == "completed", "its end")
+    assert clew.trace() == DONE
+    assert clew.daemon is not None
+    clew.daemon.send_signal(signal.SIGTERM)
+    assert clew.daemon.wait(30) == 0
+    assert clew.verified()
+
+
+@LONG
+def test_a_workspace_folder_of_all_goals_that_is_removed_is_made_for_the_next_one(clew):
+    clew.start()
+    text = goal_file(["echo 0 >> trace"], title="First")
+    clew.clew("submit", "-", given=text)
+    goal = clew.wait("goal.completed")["goal"]
+    shutil.rmtree(clew.home / "workspaces")
+    clew.clew("submit", "-", given=text.replace("First", "Second"))
+    clew.wait("goal.completed", count=2)
+    history = json.loads(clew.clew("history", goal, "--json"))["actions"]
+    assert [one["result"] for one in history] == ["success"]
+    assert clew.stop() == 0
