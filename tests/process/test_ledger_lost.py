@@ -1,5 +1,6 @@
 """A ledger that is taken away from under its daemon: it notices, judges nothing more, saves what it has and says so."""
 
+import asyncio
 import json
 import shutil
 import signal
@@ -11,7 +12,10 @@ import apsw
 import pytest
 from harness import DEADLINE_S, alive
 
-from clew_shared.ledger import Reader, verify
+from clew_daemon.book import Book
+from clew_shared import events as ev
+from clew_shared.ledger import Ledger, Reader, verify
+from clew_shared.settings import Settings
 
 DONE = """
 # Say a word
@@ -340,14 +344,31 @@ def test_other_programs_that_only_read_or_touch_change_nothing(clew):
 
 
 def test_a_ledger_of_clew_0_1_0_is_taken_over_without_a_question(clew):
-    goal = at_work(clew)
-    clew.stop()
-    Path(f"{ledger_of(clew)}.head").unlink()
+    """It has no note beside it, no event that says where its home is, and no index for that."""
+    (clew.home / "state").mkdir(mode=0o700)
+    (clew.home / "workspaces").mkdir()
+    asyncio.run(begun(ledger_of(clew), clew.workspace("old-0001")))
     con = apsw.Connection(str(ledger_of(clew)))
     con.execute("DROP INDEX homes")
-    (own,) = con.execute("SELECT count(*) FROM events WHERE goal = ''").fetchone()
-    assert own == 1  # where the home is: 0.1.0 had no such event
+    con.pragma("user_version", 3)
     con.close()
-    since = clew.now()
-    goes_on(clew, goal)
-    assert not clew.seen("goal.blocked", since=since)
+    clew.start()
+    clew.wait("goal.completed", goal="old-0001")
+    assert not clew.seen("goal.blocked")
+    assert clew.stop() == 0
+    with Reader.open(ledger_of(clew)) as reader:
+        assert [row.kind for row in reader.read("")][:1] == ["home_known"]
+    assert clew.verified()
+
+
+async def begun(path: Path, workspace: Path) -> None:
+    """A ledger with one accepted goal."""
+    ledger = Ledger.open(path)
+    step = ev.Step(tool="run_cmd", args={"cmd": "echo old"})
+    task = ev.PlannedTask(
+        description="Do", subtasks=(ev.PlannedSubtask(description="Do it", steps=(step,)),)
+    )
+    spec = ev.Spec(description="Old", workspace=str(workspace), agent="runbook")
+    accepted = ev.GoalAccepted(at=1.0, goal_id="old-0001", spec=spec, tasks=(task,))
+    await Book(ledger, Settings()).accept(accepted, b"# Old")
+    await ledger.close(60)

@@ -90,9 +90,6 @@ def test_the_folder_of_a_goal_that_is_let_go_goes_whenever_it_was_last_changed(c
     clew.configure({"ledger.keep_days": SOON})
     folder = clew.home / "state" / "goals" / goal
     os.utime(folder, (4e9, 4e9))
-    unknown = folder.with_name("restored-away-1234")
-    unknown.mkdir()
-    os.utime(unknown, (1, 1))
     clew.start()
     clew.until(lambda: folders(clew) == set(), "the folders go")
 
@@ -106,6 +103,22 @@ def test_folders_of_an_ended_goal_go_though_the_daemon_died_before_it_removed_th
     assert (folder / "tmp").exists()
     clew.start()
     clew.until(lambda: {p.name for p in folder.iterdir()} == {"goal.md"}, "tmp and home go")
+
+
+def test_a_folder_that_is_of_no_goal_on_record_is_never_removed(clew):
+    """It may hold the last copy of a goal file."""
+    (goal,) = ended(clew.start(), 1)
+    assert clew.stop() == 0
+    unknown = clew.home / "state" / "goals" / "moved here by hand"
+    unknown.mkdir()
+    (unknown / "goal.md").write_text("# Unknown\n")
+    os.utime(unknown, (1, 1))
+    clew.configure({"ledger.keep_days": SOON})
+    clew.start()
+    clew.wait("goal.forgotten", goal=goal)
+    clew.until(lambda: goal not in folders(clew), "the folder of the goal goes")
+    assert clew.stop() == 0
+    assert folders(clew) == {unknown.name}
 
 
 @pytest.mark.long
