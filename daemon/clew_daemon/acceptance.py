@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from clew_daemon import schedule
 from clew_daemon.inbox import Accepted, Already, Dropped, Later, Rejected, Verdict
 from clew_shared import events as ev
 from clew_shared.goalfile import GoalFileError, goal_id, parse, workspace_fault
@@ -28,12 +29,14 @@ log = structlog.get_logger()
 
 FULL_RETRY_S = 1.0
 TOKEN_BYTES = 2
+OLD_IDENTITY_PARTS = 5
+"""clew 0.1.0 recorded no name; it may have been killed before it removed a file that it had accepted."""
 
 
 async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
     """Make a goal of a dropped file, or say why it is none."""
     identity = tuple(str(part) for part in dropped.identity)
-    if await daemon.book.accepted(identity):
+    if await _accepted(daemon, identity):
         return Already()
     if daemon.book.ledger.state is LedgerState.FULL:
         return Later(FULL_RETRY_S)
@@ -42,7 +45,7 @@ async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
         found = await asyncio.to_thread(parse, dropped.raw, dropped.name, agents.names)
     except GoalFileError as error:
         return Rejected(redact(str(error)))
-    if await daemon.book.accepted(identity):  # somebody else parsed the same drop meanwhile
+    if await _accepted(daemon, identity):  # the same drop was parsed by another call meanwhile
         return Already()
     goal = _free_id(daemon, found.description)
     workspace = workspace_of(daemon, found, goal)
@@ -51,13 +54,28 @@ async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
     event = ev.GoalAccepted(
         at=time.time(),
         goal_id=goal,
-        spec=spec(found, str(workspace), agent_of(daemon, found), dropped.name),
+        spec=spec(found, str(workspace), agent_of(daemon, found), dropped.name).model_copy(
+            update={"depends_on": _bound(daemon, found.depends_on)}
+        ),
         tasks=planned(found),
         identity=identity,
     )
     await daemon.book.accept(event, dropped.raw)
     await asyncio.to_thread(_keep_copy, daemon, goal, dropped.raw)
     return Accepted(goal)
+
+
+async def _accepted(daemon: Daemon, identity: tuple[str, ...]) -> bool:
+    """Tell whether a drop is a goal already, as this clew or clew 0.1.0 records it."""
+    book = daemon.book
+    return await book.accepted(identity) or await book.accepted(identity[:OLD_IDENTITY_PARTS])
+
+
+def _bound(daemon: Daemon, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Write out the ids that names mean now, so that a goal that comes later makes none of them ambiguous."""
+    book = daemon.book
+    found = [schedule.dependency(name, "", book.states(), book.gone) for name in names]
+    return tuple(dict.fromkeys(one.goal or one.name for one in found))
 
 
 def _workspace_fault(workspace: Path, places: Places) -> str:

@@ -26,6 +26,7 @@ from clew_daemon.control import Control, ControlError
 from clew_daemon.folders import FolderError
 from clew_daemon.inbox import Dropped, Inbox
 from clew_daemon.inbox import Verdict as Dropping
+from clew_daemon.inbox_owner import HeldElsewhereError, InboxOwner, NotOwnerError
 from clew_daemon.listing import listed
 from clew_daemon.lost_record import lost
 from clew_daemon.nursery import Nursery, SpawnError
@@ -43,6 +44,7 @@ from clew_daemon.slots import Slots
 from clew_daemon.strategies import Strategies
 from clew_daemon.supervisor import Supervisor
 from clew_daemon.threads import THREADS, ThreadsError, pool
+from clew_shared.configfile import ConfigFileError
 from clew_shared.ledger import Ledger, LedgerError, LedgerFailed, LedgerState, LedgerUnwell
 from clew_shared.ledger.writer import SLOW_S
 from clew_shared.playbook.deltas import VERDICTS_MIN
@@ -69,6 +71,10 @@ def run(beginning: Beginning) -> int:
     except (LedgerError, FolderError, ThreadsError) as error:
         passing = isinstance(error, LedgerFailed | LedgerUnwell | ThreadsError)
         code = EXIT_FAILED if passing else EXIT_CONFIG
+        log.critical("daemon.stopped", reason=str(error), code=code)
+        return failed(str(error), code)
+    except NotOwnerError as error:
+        code = EXIT_FAILED if isinstance(error, HeldElsewhereError) else EXIT_CONFIG
         log.critical("daemon.stopped", reason=str(error), code=code)
         return failed(str(error), code)
     except Exception as error:  # by the log, which takes keys out of it
@@ -109,6 +115,7 @@ class App:
         self._trouble = ""
         self._verdict = ""
         self._settings = beginning.settings
+        self._inbox_owner = InboxOwner(self._places.inbox, self._places.socket)
         self._tasks: list[asyncio.Task[Any]] = []
 
     async def run(self) -> int:
@@ -122,6 +129,8 @@ class App:
         )
         if gone := lost(self._ledger_path(), self._places.state):
             raise gone
+        with contextlib.suppress(OSError):  # the inbox says what is wrong, and tries again
+            self._inbox_owner.take()
         lock = self._beginning.locks.ledger
         ledger = Ledger.open(self._ledger_path(), on_state=self._ledger_state, lock=lock)
         try:
@@ -165,6 +174,7 @@ class App:
             self._places.inbox / "rejected",
             settle_s=self._settings.daemon.settle_s,
             sweep_s=self._settings.daemon.sweep_s,
+            owner=self._inbox_owner,
             accept=self._accept,
             log=log,
         )
@@ -215,6 +225,7 @@ class App:
         self._notifier.stopping()
         log.info("daemon.stopping")
         await inbox.stop()
+        self._inbox_owner.release()
         await self._supervisor.stop()
         await self._reviewer.stop()
         for task in self._tasks:
@@ -232,13 +243,24 @@ class App:
         loop.set_exception_handler(_unexpected)
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         loop.add_signal_handler(signal.SIGINT, self._interrupted)
-        loop.add_signal_handler(signal.SIGHUP, self._hangup.set)
+        loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+        if self._beginning.terminal.is_lost:  # while nobody listened
+            self._hung_up()
 
     def _interrupted(self) -> None:
         self._interrupts += 1
         if self._interrupts > 1:
             os._exit(EXIT_FAILED)  # every worker dies with the daemon; the ledger is a valid prefix
         self._stop.set()
+
+    def _hung_up(self) -> None:
+        """Reload, unless the terminal that the daemon was started in has been closed."""
+        stops = self._beginning.terminal.stops()
+        if stops is None:
+            self._hangup.set()
+        elif stops:
+            log.info("daemon.terminal_closed")
+            self._stop.set()
 
     # -- reload --------------------------------------------------------------------------------------
 
@@ -255,7 +277,7 @@ class App:
         try:
             taken = reload(self._places.config, self._keys.env, self._daemon.settings)
             configure_log(self._places, taken.settings, self._keys)
-        except (SettingsError, OSError, UnicodeDecodeError) as error:
+        except (SettingsError, ConfigFileError, OSError) as error:
             self._verdict = f"reload refused: {str(error).splitlines()[0]}"
             log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
             raise ControlError(f"nothing was changed:\n{error}") from None
@@ -294,10 +316,11 @@ class App:
 
     async def _status(self, params: dict[str, Any]) -> dict[str, Any]:
         states, running = self._daemon.book.states(), self._supervisor.running
+        gone = self._daemon.book.gone
         now = time.time()
         if params.get("goal"):
             state = (await self._people.whole(params)).state
-            waits = schedule.waits_for(state, states, running, now)
+            waits = schedule.waits_for(state, states, running, now, gone)
             detail = goal_detail(state)
             return {"daemon": self._view(), "goal": detail | ({"reason": waits} if waits else {})}
         before, limit = params.get("before"), params.get("limit")
@@ -307,7 +330,7 @@ class App:
         shown, more = listed(states.values(), limit, last)
         goals = [status_view(state) for state in shown]
         for view, state in zip(goals, shown, strict=True):
-            view["reason"] = schedule.waits_for(state, states, running, now) or view["reason"]
+            view["reason"] = schedule.waits_for(state, states, running, now, gone) or view["reason"]
         return {"daemon": self._view(), "goals": goals, "more": more}
 
     async def _reload_asked(self, _: dict[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from clew_daemon.children import become_subreaper
 from clew_daemon.folders import FolderError, make
 from clew_daemon.keys import Keys, scrubbed, take_environment
 from clew_daemon.service import without_notify
+from clew_daemon.terminal import Terminal
 from clew_shared.ledger.lock import (
     DAEMON,
     LockError,
@@ -74,6 +75,7 @@ class Beginning:
     preload: tuple[str, ...]
     begun: Begun | None
     locks: Locks
+    terminal: Terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +100,15 @@ def ledger_lock(places: Places, settings: Settings) -> Lock:
 @contextmanager
 def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
     """Hold the locks and log to the log while the daemon runs; raises CannotBegin."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
+    terminal = Terminal(ignored=before is signal.SIG_IGN)
     _limit()
+    if not Path("/proc/self/stat").exists():
+        raise CannotBegin(
+            "/proc is not mounted, and clew looks after its workers by it: mount it (mount -t proc proc /proc), "
+            "or give the container its own",
+            EXIT_CONFIG,
+        )
     keys = take_environment(os.environ, loaded.settings, places.config.parent)
     with _taken(places, loaded.settings, keys) as locks:
         sys.setswitchinterval(SWITCH_S)
@@ -113,7 +122,9 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
         with contextlib.suppress(OSError):  # the next try says what is wanting
             begun = template.begin(env, preload)
         try:
-            yield Beginning(places, loaded.settings, keys, cgroups, env, preload, begun, locks)
+            yield Beginning(
+                places, loaded.settings, keys, cgroups, env, preload, begun, locks, terminal
+            )
         finally:
             if begun:
                 begun.give_up()

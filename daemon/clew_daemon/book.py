@@ -7,6 +7,7 @@ answers awaits `commit`. Nothing here knows processes or sockets.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
@@ -55,7 +56,8 @@ class Book:
         self._since_snapshot = {  # what was replayed counts, or daemons that die early would never keep one
             state.goal_id: events for state, events in rest
         }
-        self.gone = set(ledger.purged())
+        self.gone = dict.fromkeys(ledger.purged(), "")  # with the status that they ended with
+        self.gone |= {goal: how for goal, how in _forgotten(ledger) if goal in self.gone}
         self.identities = {  # of accepted drops, and what goal each is
             core.state.identity: goal for goal, core in self.cores.items() if core.state.identity
         }
@@ -148,13 +150,15 @@ class Book:
         await self.commit(core)
 
     async def forget(self, goal: str) -> None:
-        """Let go of an ended goal; the ledger keeps what `verify` needs of it."""
+        """Remove an ended goal; the ledger keeps what `verify` needs of it, and how it ended."""
+        status = self.cores[goal].state.goal.status
+        await self.emit_own([ev.GoalForgotten(at=time.time(), goal=goal, status=status)])
         core = self.cores.pop(goal)
         self.identities.pop(core.state.identity, None)
         self.outlined.discard(goal)
         self._since_snapshot.pop(goal, None)
         self._snapshots.pop(goal, None)
-        self.gone.add(goal)
+        self.gone[goal] = status
         await asyncio.gather(*self._tasks, return_exceptions=True)  # no snapshot of it comes later
         await self.ledger.purge(goal)
 
@@ -273,3 +277,10 @@ class Book:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # a failed ledger is told by `on_state`; a snapshot may be missing
+
+
+def _forgotten(ledger: Ledger) -> Iterator[tuple[str, str]]:
+    """Yield the goals that were removed, and how they had ended, as far as that was recorded."""
+    for body in ledger.forgotten():
+        event = ev.GoalForgotten.model_validate_json(body)
+        yield event.goal, event.status

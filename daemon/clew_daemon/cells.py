@@ -35,6 +35,16 @@ def private(places: Places, goal: str) -> tuple[Path, Path]:
     return folder / "tmp", folder / "home"
 
 
+def make_private(places: Places, goal: str) -> dict[str, tuple[int, int]]:
+    """Make a goal's own TMPDIR and HOME where they are not; returns device and inode of each. Raises OSError."""
+    found = {}
+    for folder in private(places, goal):
+        folder.mkdir(parents=True, exist_ok=True)
+        info = folder.stat()
+        found[str(folder)] = (info.st_dev, info.st_ino)
+    return found
+
+
 def hidden(
     places: Places, keys: Iterable[Path], state: State, others: Iterable[State]
 ) -> tuple[str, ...]:

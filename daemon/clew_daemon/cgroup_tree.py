@@ -20,7 +20,10 @@ _DELEGATED = ("user.delegate", "trusted.delegate")
 
 def own_group() -> tuple[Path | None, str]:
     """Find the folder of this process's group; None and the reason where there is none."""
-    lines = Path("/proc/self/cgroup").read_text().splitlines()
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except FileNotFoundError:
+        return None, "/proc is not mounted: mount it (mount -t proc proc /proc)"
     name = next((line[3:] for line in lines if line.startswith("0::")), None)
     if name is not None:
         for root, mount in _mounts(Path("/proc/self/mountinfo").read_text()):

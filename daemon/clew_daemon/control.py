@@ -16,7 +16,9 @@ import stat
 import struct
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import psutil
 import structlog
@@ -25,13 +27,12 @@ from clew_daemon.folders import FolderError
 from clew_shared import protocol
 from clew_shared.ledger import LedgerError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 log = structlog.get_logger()
 
 CLIENTS_MAX = 32
 IDLE_TIMEOUT_S = 60.0
+IDLE_AFTER_S = 0.2
+"""How long a connection is not idle after it was made or answered: its next request may be on its way."""
 SO_PEERPIDFD = 77  # asm-generic/socket.h
 _UCRED = struct.Struct("3i")
 
@@ -42,6 +43,15 @@ class ControlError(Exception):
     """What was asked for cannot be done; the message is for the person who asked."""
 
 
+@dataclass(eq=False, slots=True)
+class _Client:
+    """One connection that is served; `since` is when it was made or last answered."""
+
+    task: asyncio.Task[None]
+    busy: bool = False
+    since: float = 0.0
+
+
 class Control:
     """Serves `handlers` by name; `start` and `stop` may be called at any time, also twice."""
 
@@ -49,7 +59,7 @@ class Control:
         self._path = path
         self._handlers = handlers
         self._server: asyncio.Server | None = None
-        self._clients: set[asyncio.Task[None]] = set()
+        self._clients: set[_Client] = set()
         self._identity = (0, 0)
         self._refused = 0
         self._told_at = float("-inf")
@@ -105,9 +115,10 @@ class Control:
             return
         self._server.close()
         self._server = None
-        for task in list(self._clients):
+        tasks = [client.task for client in self._clients]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._clients, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self.is_found:
             with contextlib.suppress(FileNotFoundError):
                 self._path.unlink()
@@ -115,22 +126,39 @@ class Control:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - called as one
-        self._clients.add(task)
+        client = _Client(task)
         try:
-            refusal = _refusal(writer.get_extra_info("socket"), len(self._clients))
+            refusal = _refusal(writer.get_extra_info("socket")) or self._full()
             if refusal:
                 self._tell(refusal)
                 writer.write(protocol.error(None, protocol.INVALID_REQUEST, refusal))
             else:
-                await self._serve(reader, writer)
-        except (OSError, TimeoutError):
-            pass  # a client that goes away is its own loss
+                self._clients.add(client)
+                await self._serve(reader, writer, client)
+        except (OSError, TimeoutError, asyncio.CancelledError):
+            pass  # a client that goes away, or has to; asyncio would log a task that ends as cancelled
         finally:
-            self._clients.discard(task)
+            self._clients.discard(client)
             writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _full(self) -> str:
+        """Make a place for one more, by ending the connection that has been idle longest; "" where there is one."""
+        if len(self._clients) < CLIENTS_MAX:
+            return ""
+        before = time.monotonic() - IDLE_AFTER_S
+        idle = [each for each in self._clients if not each.busy and each.since < before]
+        if not idle:
+            return "too many clients have a request under way: try again"
+        longest = min(idle, key=lambda each: each.since)
+        self._clients.discard(longest)
+        longest.task.cancel()
+        return ""
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: _Client
+    ) -> None:
         while True:
+            client.busy, client.since = False, time.monotonic()
             try:
                 async with asyncio.timeout(IDLE_TIMEOUT_S):
                     line = await reader.readuntil(b"\n")
@@ -140,6 +168,7 @@ class Control:
                 message = f"a line of over {protocol.LINE_BYTES_MAX} bytes"
                 writer.write(protocol.error(None, protocol.PARSE_ERROR, message))
                 return
+            client.busy = True
             writer.write(await self._answer(line))
             async with asyncio.timeout(IDLE_TIMEOUT_S):
                 await writer.drain()
@@ -187,15 +216,19 @@ def _bind(sock: socket.socket, path: Path) -> None:
     sock.listen(CLIENTS_MAX)
 
 
-def _refusal(sock: Any, clients: int) -> str:
-    """Say why a caller is not served, "" where it is."""
-    if clients > CLIENTS_MAX:
-        return "too many clients"
+def _refusal(sock: Any) -> str:
+    """Say why a caller is not served, "" where it is.
+
+    A worker is in this process's PID namespace or one below, so a caller without a number here (0) is none. Nor is
+    root where the daemon is an ordinary user: no cell can gain rights.
+    """
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     pid, uid, _ = _UCRED.unpack(credentials)
     if uid not in (os.getuid(), 0):
         return f"user {uid} is not the daemon's user"
-    if pid == 0 or _descends(pid) or _gone(sock):
+    if pid == 0 or uid != os.getuid():
+        return ""
+    if _may_be_worker(pid) or _gone(sock):
         return "workers may not use the control socket"
     return ""
 
@@ -217,9 +250,14 @@ def _gone(sock: Any) -> bool:
         os.close(pidfd)
 
 
-def _descends(pid: int) -> bool:
-    """Tell whether a process is a descendant of this one; one that cannot be looked at counts as such."""
+def _may_be_worker(pid: int) -> bool:
+    """Tell whether a process comes from a cell, or cannot be looked at.
+
+    A descendant of the daemon need not come from one: PID 1 of a container inherits every orphan. But all that
+    comes from a cell, in every sandbox mode, has no_new_privs, which nothing can take back.
+    """
     try:
-        return any(parent.pid == os.getpid() for parent in psutil.Process(pid).parents())
-    except psutil.Error:
+        descends = any(parent.pid == os.getpid() for parent in psutil.Process(pid).parents())
+        return descends and "\nNoNewPrivs:\t0\n" not in Path(f"/proc/{pid}/status").read_text()
+    except (psutil.Error, OSError):
         return True

@@ -40,6 +40,11 @@ def left(code: int, leave: Leave | None, detail: str) -> Ended:
     return Ended("configuration", reason, detail, code)
 
 
+def by_surprise(error: BaseException) -> Ended:
+    """Say how a worker ends by an error that nobody expected: a bug, or half an upgrade."""
+    return Ended("crash", "internal", f"{type(error).__name__}: {error}")
+
+
 def by_fault(error: SpawnError | ExecutorDied | LedgerError | OSError) -> Ended:
     """Say how a worker ends by an error that kept it from starting, or from being served."""
     if is_short(error):
@@ -63,7 +68,7 @@ def _by_spawn(error: SpawnError) -> Ended:
     match error.reason:
         case "nursery":
             return Ended("temporary", str(error))
-        case "spawn":
+        case "spawn" | "workspace":  # whether that is lost is looked at before a next one
             return Ended("crash", error.reason, str(error))
         case _:
             return Ended("unable", error.reason, str(error))

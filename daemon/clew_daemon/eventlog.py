@@ -40,6 +40,9 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
     ev.GoalBlocked: lambda e: ("goal.blocked", {"reason": e.reason, "question": e.question}),
     ev.GoalRequeued: lambda e: ("goal.requeued", {"by": e.by}),
     ev.GoalEnded: lambda e: (f"goal.{e.status}", {"reason": e.reason} if e.reason else {}),
+    ev.WorkspaceKnown: lambda e: (
+        ("workspace.accepted", {"inode": e.identity.ino}) if e.by == "person" else None
+    ),
     ev.WorkerStarted: lambda e: (
         "worker.started",
         {"epoch": e.epoch, "pid": e.pid, "agent": e.agent},

@@ -35,6 +35,10 @@ class OutOfResources(ExecutorDied):
     """No executor could be started for want of descriptors, processes or memory: nothing began."""
 
 
+class WorkspaceLostError(ExecutorDied):
+    """The folder that the executor works in is not what stands there: nothing began."""
+
+
 class Executor:
     """One executor process."""
 

@@ -7,6 +7,7 @@ here.
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FolderError(Exception):
-    """A folder that somebody else could use against us; the message says how to mend it."""
+    """A folder that another user could use against us; the message says what to do."""
 
 
 def make(places: Places) -> None:
@@ -29,7 +30,7 @@ def make(places: Places) -> None:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder of mode 0700, or see that an existing one is this user's and was writable by nobody else.
+    """Make a folder of mode 0700, or see that an existing one is this user's and no one else could write in it.
 
     A link is followed where this user or root has made it. Raises FolderError, OSError.
     """
@@ -37,16 +38,13 @@ def make_private(folder: Path) -> None:
     maker = folder.lstat().st_uid
     if maker not in (os.getuid(), 0):
         raise FolderError(
-            f"{folder} was made by user {maker}: remove it, or name another one in [paths]"
+            _foreign(f"the link {folder}" if folder.is_symlink() else str(folder), maker)
         )
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         found = os.fstat(fd)
         if found.st_uid != os.getuid():
-            raise FolderError(
-                f"{folder} belongs to user {found.st_uid}, not to the daemon's ({os.getuid()}): "
-                "run clew as that user, or name another folder in [paths]"
-            )
+            raise FolderError(_foreign(str(folder), found.st_uid))
         mode = stat.S_IMODE(found.st_mode)
         if mode & 0o022:
             raise FolderError(
@@ -57,3 +55,17 @@ def make_private(folder: Path) -> None:
             os.fchmod(fd, 0o700)
     finally:
         os.close(fd)
+
+
+def _foreign(what: str, owner: int) -> str:
+    """Say whose it is, and what to do: nothing of theirs is to be removed or taken over."""
+    try:
+        name = pwd.getpwuid(owner).pw_name
+    except KeyError:
+        whose, command = f"user {owner}", f"sudo -u '#{owner}' clew run"
+    else:
+        whose, command = f"user {name} ({owner})", f"sudo -u {name} clew run"
+    return (
+        f"{what} belongs to {whose}, and this is user {os.getuid()}: "
+        f"run clew as that user ({command}), or use another home (clew --home DIR)"
+    )

@@ -1,83 +1,193 @@
 """What stands where a goal's workspace should be; looked at before anything acts there.
 
-A workspace can be removed, renamed, or replaced by something else at any moment, by anyone. Paths are real ones
-(links resolved when the goal was accepted), so a link on the way is a replacement. Nothing here knows goals.
+A workspace can be removed, renamed, mounted over, or replaced by something else at any moment, by anyone. Paths are
+real ones (links resolved when the goal was accepted), so a link on the way is a replacement. Nothing here starts or
+ends anything.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import weakref
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+from clew_daemon import occupied
+from clew_shared import identity
+from clew_shared.cellwire import is_shortage
+from clew_shared.moment import iso
+
+if TYPE_CHECKING:
+    from clew_shared.identity import Identity
+    from clew_shared.state import State
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Why nothing may act at a workspace: `reason` in a few words, `detail` with the path."""
+    """Why nothing may act at a workspace: `reason` in a few words, `detail` with the path.
+
+    `stranger` is another folder that stands there; `gone` says that nothing does.
+    """
 
     reason: str
     detail: str
+    stranger: Identity | None = None
+    gone: bool = False
 
     def question(self, goal: str) -> str:
         """Ask a person what is to become of it."""
-        return f"{self.detail} Put it back, or let it be made anew: `clew resume {goal}`."
+        resume = f"`clew resume {goal}`"
+        if self.stranger:
+            return (
+                f"{self.detail} Nothing acts in it. To go on in the original, put it back, then {resume}. "
+                f"To accept the folder that stands there now, leave it and {resume}."
+            )
+        if self.gone:
+            return f"{self.detail} Put it back, then {resume}; where nothing is there, that makes an empty one."
+        return f"{self.detail} Put that right, then {resume}."
 
 
-def lost(workspace: str) -> Lost | None:
-    """Say what is wrong with the place of a workspace, None where it is a folder."""
+def lost(workspace: str, known: Identity | None) -> Lost | None:
+    """Say what is wrong with the place of a workspace, None where the folder `known` is there.
+
+    Without `known` any folder will do. None too where there are no resources to look: it is looked at again.
+    """
+    try:
+        return _wrong(workspace, known)
+    except FileNotFoundError:
+        detail = f"{workspace} was removed or renamed while the goal worked in it."
+        return Lost("the workspace is gone", detail, gone=True)
+    except OSError as error:
+        return None if is_shortage(error) else _out_of_reach(workspace, error)
+
+
+def _wrong(workspace: str, known: Identity | None) -> Lost | None:
     real = os.path.realpath(workspace)
     if real != workspace:
         return Lost("the workspace is a link now", f"{workspace} leads to {real} now.")
-    try:
-        found = os.stat(workspace)  # noqa: PTH116 - the path is text everywhere
-    except FileNotFoundError:
-        detail = f"{workspace} was removed or renamed while the goal worked in it."
-        return Lost("the workspace is gone", detail)
-    except OSError as error:
-        detail = f"{workspace} cannot be looked at: {error.strerror}."
-        return Lost("the workspace cannot be reached", detail)
+    found = os.stat(workspace, follow_symlinks=False)  # noqa: PTH116 - the path is text everywhere
     if not stat.S_ISDIR(found.st_mode):
-        detail = f"{workspace} is something else now than a folder."
-        return Lost("the workspace is no folder any more", detail)
+        return Lost("the workspace is no folder any more", f"{workspace} is no folder now.")
+    seen = identity.of_path(workspace)
+    if known and not seen.is_same(known):
+        return _replaced(workspace, known, seen)
+    if not os.access(workspace, os.R_OK | os.X_OK):
+        detail = (
+            f"{workspace} cannot be read by this user (mode {stat.S_IMODE(found.st_mode):04o})."
+        )
+        return Lost("the workspace cannot be reached", detail)
     return None
 
 
+def accepted(workspace: str, state: State) -> tuple[Identity | None, bool]:
+    """Return what a person accepts who lets a goal go on: another folder, or that an empty one is made.
+
+    Only what they were told of, and only while it is so: else they have put something right, or must be asked again.
+    """
+    try:
+        seen = identity.of_path(workspace)
+    except FileNotFoundError:
+        return None, state.gone
+    except OSError:
+        return None, False
+    return (seen if state.stranger and seen.is_same(state.stranger) else None), False
+
+
+def is_place(path: str, place: tuple[int, int]) -> bool:
+    """Return, by one system call, whether what is at a path, a link not followed, has this device and inode."""
+    try:
+        now = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - as above
+    except OSError:
+        return False
+    return (now.st_dev, now.st_ino) == place
+
+
+def enter(workspace: str, known: Identity | None, *, make: bool) -> Ground | Lost:
+    """Open the folder `known`, or any where that is None; `make` allows an empty one where there is nothing.
+
+    Raises OSError where resources have run out.
+    """
+    try:
+        made = make and _make(workspace)
+    except OSError as error:
+        if is_shortage(error):
+            raise
+        return Lost(f"the workspace cannot be made: {error}", f"{workspace} cannot be made.")
+    expected = None if made else known
+    if why := lost(workspace, expected):
+        return why
+    try:
+        fd = os.open(workspace, _FOLDER)
+    except OSError as error:
+        if is_shortage(error):
+            raise
+        return _out_of_reach(workspace, error)
+    found = Ground(workspace, fd, made=made)
+    if expected and not found.identity.is_same(expected):  # replaced since it was looked at
+        found.close()
+        return _replaced(workspace, expected, found.identity)
+    return found
+
+
 class Ground:
-    """The folder that an executor stands on, held open so that another one of its name is told apart."""
+    """The folder that a goal works in, held open from the goal's start to its rest."""
 
-    def __init__(self, workspace: str) -> None:
+    def __init__(self, workspace: str, fd: int, *, made: bool) -> None:
         self._workspace = workspace
-        self._fd = -1
+        self._fd = fd
+        # closed with the last reference, too: it may be opened in a thread whose caller was cancelled meanwhile
+        self._closed = weakref.finalize(self, os.close, fd)
+        self.made = made
+        self.identity = identity.of_descriptor(fd)
 
-    def take(self) -> None:
-        """Hold the folder that is there now; none where there is none."""
-        self.let_go()
-        try:
-            self._fd = os.open(self._workspace, _FOLDER)
-        except OSError:
-            self._fd = -1
+    @property
+    def place(self) -> tuple[int, int]:
+        """Its device and inode, which nothing else gets while it is held."""
+        return self.identity.dev, self.identity.ino
 
     def stands(self) -> bool:
-        """Tell, in two calls, that the folder held is the one that is there; False says nothing yet."""
-        return self._is_same() is True
+        """Return, by one system call, whether it is what is there; False says nothing yet."""
+        return is_place(self._workspace, self.place)
 
-    def replaced(self) -> bool:
-        """Tell whether another folder stands there than the one held."""
-        return self._is_same() is False
+    def lost(self) -> Lost | None:
+        """Say what is wrong with its place, None where it is there."""
+        return lost(self._workspace, self.identity)
 
-    def _is_same(self) -> bool | None:
-        """Compare the folder that is there with the one held; None where one of them is not."""
-        try:
-            held = os.fstat(self._fd)
-            now = os.stat(self._workspace, follow_symlinks=False)  # noqa: PTH116 - as above
-        except OSError:
-            return None
-        return os.path.samestat(now, held) if stat.S_ISDIR(now.st_mode) else None
+    def occupy(self) -> str:
+        """Mark it as worked in until it is closed; returns who else works in it, "" where nobody does."""
+        return occupied.occupy(self._fd)
 
-    def let_go(self) -> None:
+    def close(self) -> None:
         """Hold nothing any more; legal at any time."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        self._closed()
+
+
+def _make(workspace: str) -> bool:
+    """Make an empty folder; False where something is there already. Raises OSError."""
+    try:
+        Path(workspace).mkdir(parents=True)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _replaced(workspace: str, known: Identity, seen: Identity) -> Lost:
+    detail = (
+        f"Another folder stands at {workspace} than the one that this goal works in "
+        f"(the original: {_described(known)}; now: {_described(seen)})."
+    )
+    return Lost("the workspace was replaced", detail, stranger=seen)
+
+
+def _described(folder: Identity) -> str:
+    device = f"device {os.major(folder.dev)}:{os.minor(folder.dev)}, inode {folder.ino}"
+    return device if folder.birth_ns is None else f"{device}, made {iso(folder.birth_ns / 1e9)}"
+
+
+def _out_of_reach(workspace: str, error: OSError) -> Lost:
+    detail = f"{workspace} cannot be looked at: {error.strerror}."
+    return Lost("the workspace cannot be reached", detail)

@@ -13,12 +13,13 @@ import structlog
 
 from clew_daemon import cells, ground
 from clew_daemon.endings import is_short
-from clew_daemon.executor import Executor, ExecutorDied, OutOfResources
+from clew_daemon.executor import Executor, ExecutorDied, OutOfResources, WorkspaceLostError
 from clew_daemon.nursery import SpawnError
 
 if TYPE_CHECKING:
     from clew_daemon.cgroups import Leaf
     from clew_daemon.context import Daemon
+    from clew_daemon.ground import Ground
     from clew_daemon.nursery import Cell
     from clew_shared.cellwire import CellSpec
     from clew_shared.state import State
@@ -31,12 +32,13 @@ STARTING_WAIT_S = 5.0
 class Hands:
     """The executors of one epoch, one after the other."""
 
-    def __init__(self, daemon: Daemon, state: State, epoch: int) -> None:
+    def __init__(self, daemon: Daemon, state: State, epoch: int, place: Ground) -> None:
         self._d = daemon
         self._state = state
         self._about: dict[str, Any] = {"goal": state.goal_id, "epoch": epoch}
         self._group = daemon.cgroups.worker(state.goal_id, epoch)
-        self._ground = ground.Ground(state.spec.workspace)
+        self._ground = place
+        self._private: dict[str, tuple[int, int]] = {}
         self._executor: Executor | None = None
         self._lock = asyncio.Lock()
         self._ended = False
@@ -47,29 +49,49 @@ class Hands:
         return self._executor.cell if self._executor else None
 
     async def executor(self) -> Executor:
-        """Give the executor, a new one where the last has ended; raises ExecutorDied."""
+        """Return the executor, a new one where the last has ended; raises ExecutorDied.
+
+        One whose TMPDIR or HOME was removed is ended: what it was shown of them cannot be made again.
+        """
         async with self._lock:
-            replaced = await asyncio.to_thread(self._ground.replaced)
-            if replaced and self._executor:
-                await self._executor.end()  # it stands on the folder that was there before
+            if self._executor and not await asyncio.to_thread(self._has_private):
+                log.warning("executor.ended", **self._about, reason="its TMPDIR or HOME is gone")
+                await self._executor.end()
             if self._ended:
                 raise ExecutorDied("the worker is at its end")
             if self._executor is None or not self._executor.alive:
                 self._executor = await self._started()
+            elif not await asyncio.to_thread(self._ground.stands):
+                raise WorkspaceLostError("the workspace is not what stands there")
             return self._executor
 
     async def _started(self) -> Executor:
-        self._ground.take()
         try:
+            await self.prepare()
             spec = self.spec()
             return await Executor.start(self._d.nursery, spec, self.leaf(spec))
         except (SpawnError, OSError) as error:
-            kind = OutOfResources if is_short(error) else ExecutorDied
-            raise kind(str(error)) from error
+            raise _fault(error) from error
+
+    async def prepare(self) -> None:
+        """See that a cell may start: on this very folder, with a TMPDIR and a HOME; raises WorkspaceLostError, OSError.
+
+        The cell looks again at where it stands, when it cannot be moved from there any more.
+        """
+        if lost := await asyncio.to_thread(self._ground.lost):
+            raise WorkspaceLostError(lost.detail)
+        goal = self._state.goal_id
+        self._private = await asyncio.to_thread(cells.make_private, self._d.places, goal)
+
+    def _has_private(self) -> bool:
+        return all(ground.is_place(path, place) for path, place in self._private.items())
+
+    def _stands(self) -> bool:
+        return self._ground.stands() and self._has_private()
 
     async def standing(self) -> Executor | None:
-        """Give the executor that lives, on the folder that is there; None says nothing yet."""
-        stands = await asyncio.to_thread(self._ground.stands)
+        """Return the executor that lives, on the folder that is there; None says nothing yet."""
+        stands = await asyncio.to_thread(self._stands)
         alive = self._executor is not None and self._executor.alive
         return self._executor if stands and alive and not self._ended else None
 
@@ -86,6 +108,8 @@ class Hands:
             return await (await self.executor()).digest(anew=anew)
         except OutOfResources:
             raise
+        except WorkspaceLostError:  # whoever wants to act there is told why
+            return ""
         except ExecutorDied as error:
             await self.died(str(error))
             return ""
@@ -105,7 +129,6 @@ class Hands:
             await self._executor.end()
         if self._group:  # a cell that was never heard of is in it, too
             await self._group.end()
-        self._ground.let_go()
 
     # -- cells -----------------------------------------------------------------------------------------
 
@@ -136,13 +159,24 @@ class Hands:
 
     def spec(self) -> Any:
         """Give the spec of an executor."""
-        return cells.executor_spec(
+        spec = cells.executor_spec(
             self._d.places, self._d.settings, self._state, self.hidden(), self._d.keys.env
         )
+        return spec.model_copy(update={"stands_on": self._ground.place})
 
     def agent_spec(self, agent: cells.Agent) -> CellSpec:
         """Give the spec of the agent that these are the hands of."""
         d, epoch = self._d, self._about["epoch"]
-        return cells.agent_spec(
+        spec = cells.agent_spec(
             d.places, d.settings, self._state, agent, self.hidden(), d.keys.env, epoch
         )
+        return spec.model_copy(update={"stands_on": self._ground.place})
+
+
+def _fault(error: SpawnError | OSError) -> ExecutorDied:
+    """Say how an executor that could not be started has failed."""
+    if is_short(error):
+        return OutOfResources(str(error))
+    if isinstance(error, SpawnError) and error.reason == "workspace":
+        return WorkspaceLostError(str(error))
+    return ExecutorDied(str(error))

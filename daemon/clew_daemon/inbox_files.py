@@ -1,8 +1,9 @@
-"""What the inbox does to files: look, read, remove, reject, put back.
+"""What the inbox does to files: look, claim, read, remove, reject, put back.
 
 Every step may be the last one before a power cut, and a person may rename another file over the
-name at any moment; so a file is first moved to a hidden name that says which file was meant, and
-only then, if it is that file, removed. Nothing here knows goals, asyncio or the ledger.
+name at any moment; so a file is first claimed: renamed to a hidden name that says which file was
+meant. What is done to it afterwards is done to the claimed file, which no name but ours leads to.
+Nothing here knows goals, asyncio or the ledger.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import hashlib
 import os
 import re
+import signal
 import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,24 +24,39 @@ from clew_daemon.inbox_settle import Look, Stamp, is_goal_name
 from clew_daemon.markdown import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 MAX_BYTES = 1024 * 1024
 MAX_NAMES = 10_000
 """Files of an inbox that are looked at in one round; the others' turn comes when these are gone."""
 
-Identity = tuple[int, int, int, int, str]
+Identity = tuple[int, int, int, int, str, str]
 
 _NAME_BYTES = 255
+_MARK_BYTES = 84
+"""As long as what a claim puts before a name can be: what is left of a name must not depend on the numbers."""
+
 _HIDDEN_PREFIX = ".clew-"
-_HIDDEN = re.compile(
+_CLAIMED = re.compile(
+    r"\.clew-claimed-(?P<ino>[0-9a-f]{1,16})-(?P<ctime>-?[0-9a-f]{1,16})"
+    r"-(?P<mtime>-?[0-9a-f]{1,16})-(?P<size>[0-9a-f]{1,16})\.(?P<name>.+)",
+    re.DOTALL,
+)
+_OLD_HIDDEN = re.compile(  # of clew 0.1.0, killed while it removed or rejected a file
     r"\.clew-(?P<kind>taken|moved)-(?P<ino>[0-9a-f]+)-(?P<mtime>-?[0-9a-f]+)-(?P<size>[0-9a-f]+)"
     r"\.(?P<name>.+)",
     re.DOTALL,
 )
+_READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+"""Whatever took the name since: never wait for it, nor let it be our terminal."""
+
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
-_renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+_libc = ctypes.CDLL(None, use_errno=True)
+_renameat2 = getattr(_libc, "renameat2", None)
+_NETWORK = frozenset((0x6969, 0xFF534D42, 0xFE534D42, 0x517B))
+"""NFS, CIFS, SMB2, SMB (statfs(2)): without a delegation they refuse every lease, writer or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +64,7 @@ class Dropped:
     """A completely written file, as it was read.
 
     `raw` holds at most 1 MiB and one byte: one that is longer is too big. `identity` is
-    (dev, ino, ctime_ns, size, sha256 of raw): the same one twice is the same drop.
+    (dev, ino, ctime_ns, size, sha256 of raw, name): the same one twice is the same drop.
     """
 
     name: str
@@ -54,8 +72,21 @@ class Dropped:
     identity: Identity
 
 
-class Changed(Exception):  # noqa: N818 - no fault, an answer
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claimed file: `hidden` is where it is, `name` what it was called, `entry` how it looked before."""
+
+    hidden: Path
+    name: str
+    entry: Stamp
+
+
+class Changed(Exception):  # noqa: N818 - an answer, no error
     """The file is no longer the one that was looked at."""
+
+
+class BeingWritten(Exception):  # noqa: N818 - an answer, no error
+    """Someone has the file open for writing."""
 
 
 def look_around(folder: Path) -> dict[str, Look | None]:
@@ -90,28 +121,105 @@ def _stamp(of: os.stat_result) -> Stamp:
     return Stamp(of.st_dev, of.st_ino, of.st_ctime_ns, of.st_mtime_ns, of.st_size)
 
 
-def read(path: Path, look: Look) -> Dropped:
-    """Read at most 1 MiB + 1 of the file that looked like `look`.
+def claim(path: Path, look: Look) -> Claim:
+    """Claim the file that looked like `look`: rename it to a name that only clew uses.
 
-    Raises Changed when it is another one by now or was written to meanwhile, and OSError
-    (PermissionError) when it cannot be read.
+    Raises Changed when it is another file by now, BeingWritten while someone has it open for
+    writing (as far as the file system can tell), OSError when it cannot be renamed.
     """
     if look_at(path) != look:
         raise Changed(path)
-    # O_NONBLOCK, O_NOCTTY: whatever took the name since, never wait for it nor be its terminal.
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+    entry = look.entry
+    mark = f"{entry.ino:x}-{entry.ctime_ns:x}-{entry.mtime_ns:x}-{entry.size:x}"
+    name = _shortened(path.name, _NAME_BYTES - _MARK_BYTES)
+    hidden = path.with_name(f"{_HIDDEN_PREFIX}claimed-{mark}.{name}")
+    with _opened(path) as fd:
+        if _has_writer(fd):
+            raise BeingWritten(path)
+        rename_new(path, hidden)
+        if not _stamp(hidden.lstat()).same_but_moved(entry):
+            put_back(hidden, path)
             raise Changed(path)
+    return Claim(hidden, name, entry)
+
+
+def claims(folder: Path) -> list[Claim]:
+    """List what is claimed in `folder`, the oldest first: by an earlier daemon, or left for another try."""
+    found = []
+    for hidden in os.listdir(folder):  # noqa: PTH208 - names are all that is wanted
+        told = _CLAIMED.fullmatch(hidden) if hidden.startswith(_HIDDEN_PREFIX) else None
+        if told is None:
+            continue
+        ino, ctime, mtime, size = (int(told[key], 16) for key in ("ino", "ctime", "mtime", "size"))
+        with contextlib.suppress(FileNotFoundError):
+            dev = (folder / hidden).lstat().st_dev
+            entry = Stamp(dev, ino, ctime, mtime, size)
+            found.append(Claim(folder / hidden, told["name"], entry))
+    return sorted(found, key=lambda one: (one.entry.mtime_ns, one.name))
+
+
+def read(claim: Claim) -> Dropped:
+    """Read at most 1 MiB + 1 of a claimed file.
+
+    Raises BeingWritten when someone opened it for writing just before it was claimed, Changed when
+    it was written to since or is not a regular file, OSError (PermissionError) when it cannot be
+    read.
+    """
+    if not _stamp(claim.hidden.lstat()).same_but_moved(claim.entry):
+        raise Changed(claim.hidden)
+    fd = os.open(claim.hidden, _READING)
+    try:
+        before = os.fstat(fd)
+        if not stat.S_ISREG(before.st_mode):
+            raise Changed(claim.hidden)
+        if _has_writer(fd):
+            raise BeingWritten(claim.hidden)
         raw = _read_up_to(fd, MAX_BYTES + 1)
-        after = _look(path.lstat(), os.fstat(fd))
+        if _stamp(os.fstat(fd)) != _stamp(before):
+            raise Changed(claim.hidden)
     finally:
         os.close(fd)
-    if after != look:
-        raise Changed(path)
-    entry, size = look.entry, look.content.size
-    digest = hashlib.sha256(raw).hexdigest()
-    return Dropped(path.name, raw, (entry.dev, entry.ino, entry.ctime_ns, size, digest))
+    entry, digest = claim.entry, hashlib.sha256(raw).hexdigest()
+    identity = (entry.dev, entry.ino, entry.ctime_ns, before.st_size, digest, claim.name)
+    return Dropped(claim.name, raw, identity)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int | None]:
+    """Open a file for reading; None where that is not allowed."""
+    try:
+        fd = os.open(path, _READING)
+    except PermissionError:
+        yield None
+        return
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _has_writer(fd: int | None) -> bool:
+    """Tell whether anyone has the file open for writing; False where the file system cannot tell.
+
+    The kernel refuses a read lease (fcntl(2), F_SETLEASE) with EAGAIN while there is a writer. Who
+    opens the file while the lease is held makes the kernel send us a signal, SIGIO unless told
+    otherwise, which would end the daemon: so SIGURG, which is ignored.
+    """
+    if fd is None:
+        return False
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN and not _on_network(fd)
+    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return False
+
+
+def _on_network(fd: int) -> bool:
+    """Tell whether a file is on a file system that keeps leases for the network's sake."""
+    found = (ctypes.c_long * 64)()  # more than struct statfs has; its first member is the type
+    return bool(_libc.fstatfs(fd, found) == 0 and found[0] & 0xFFFFFFFF in _NETWORK)
 
 
 def _read_up_to(fd: int, limit: int) -> bytes:
@@ -122,43 +230,35 @@ def _read_up_to(fd: int, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def remove(path: Path, look: Look) -> bool:
-    """Remove the accepted file; False when another one had taken its name and was put back.
-
-    Killed in between, `restore` finishes it.
-    """
-    hidden = _hide(path, look, "taken")
-    if hidden is None:
+def remove(claim: Claim) -> bool:
+    """Remove the accepted file; False when it was written to since, and was put back."""
+    try:
+        if _stamp(claim.hidden.lstat()).same_but_moved(claim.entry):
+            claim.hidden.unlink()
+            return True
+        put_back(claim.hidden, claim.hidden.with_name(claim.name))
+    except FileNotFoundError:
         return True
-    if _stamp(hidden.lstat()).same_but_moved(look.entry):
-        hidden.unlink()
-        return True
-    put_back(hidden, path)
     return False
 
 
-def reject(path: Path, look: Look, rejected: Path, error: str) -> Path | None:
-    """Move a file to `rejected/NAME` with `NAME.error.txt` beside it; its new place, or None.
+def reject(claim: Claim, rejected: Path, error: str) -> Path | None:
+    """Move a claimed file to `rejected/NAME` with `NAME.error.txt` beside it; its new place, or None.
 
-    None: another file had taken the name, and was put back. The text is written first: killed
-    in between, the file is still in the inbox (or hidden there, and `restore` puts it back), is
-    judged again, and takes the place where its text already lies.
+    None: it is gone, or was written to since and was put back. The text is written first: killed
+    in between, the file is still claimed, is judged again, and takes the place where its text
+    already lies.
     """
     rejected.mkdir(parents=True, exist_ok=True)
-    target = _free_name(rejected, path.name)
+    target = _free_name(rejected, claim.name)
     _write_error(target, error)
-    hidden = _hide(path, look, "moved")
-    if hidden is None:
-        _error_path(target).unlink(missing_ok=True)
-        return None
     try:
-        if _stamp(hidden.lstat()).same_but_moved(look.entry):
-            rename_new(hidden, target)
+        if _stamp(claim.hidden.lstat()).same_but_moved(claim.entry):
+            rename_new(claim.hidden, target)
             return target
-    except OSError:
-        put_back(hidden, path)
-        raise
-    put_back(hidden, path)
+        put_back(claim.hidden, claim.hidden.with_name(claim.name))
+    except FileNotFoundError:
+        pass
     _error_path(target).unlink(missing_ok=True)
     return None
 
@@ -190,14 +290,14 @@ def _free_name(folder: Path, name: str) -> Path:
 
 
 def restore(folder: Path) -> list[str]:
-    """Finish what a killed daemon had begun on files of `folder`; the names that were put back.
+    """Finish what clew 0.1.0 had begun on files of `folder` when it was killed; the names that were put back.
 
     An accepted file that was only hidden is removed; anything else gets its name again. Must not
     run while another call here is under way.
     """
     back: list[str] = []
     for name in sorted(os.listdir(folder)):  # noqa: PTH208 - names are all that is wanted
-        found = _HIDDEN.fullmatch(name) if name.startswith(_HIDDEN_PREFIX) else None
+        found = _OLD_HIDDEN.fullmatch(name) if name.startswith(_HIDDEN_PREFIX) else None
         if found is None:
             continue
         hidden, now = folder / name, (folder / name).lstat()
@@ -235,18 +335,6 @@ def rename_new(source: Path, target: Path) -> None:
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     source.rename(target)
-
-
-def _hide(path: Path, look: Look, kind: str) -> Path | None:
-    """Move the file out of sight, to a name that says which file was meant; None if it is gone."""
-    entry = look.entry
-    mark = f"{_HIDDEN_PREFIX}{kind}-{entry.ino:x}-{entry.mtime_ns:x}-{entry.size:x}."
-    hidden = path.with_name(mark + _shortened(path.name, _NAME_BYTES - len(mark)))
-    try:
-        path.rename(hidden)
-    except FileNotFoundError:
-        return None
-    return hidden
 
 
 def _shortened(name: str, limit: int) -> str:

@@ -22,6 +22,7 @@ from watchdog.events import (
 )
 from watchdog.observers import Observer
 
+from clew_daemon.inbox_owner import LOCK_NAME
 from clew_daemon.inbox_settle import is_goal_name
 
 if TYPE_CHECKING:
@@ -78,9 +79,12 @@ class FolderWatch(FileSystemEventHandler):
     def on_any_event(self, event: FileSystemEvent) -> None:
         path = os.fsdecode(event.dest_path or event.src_path)
         if isinstance(event, DirDeletedEvent | FileDeletedEvent):
-            if path != self._path:
+            if path == self._path:
+                self._inode = None  # its number may be given to the next folder of that name
+            elif (
+                Path(path).name != LOCK_NAME
+            ):  # a deleted folder whose lock we hold sends no event of its own
                 return
-            self._inode = None  # its number may be given to the next folder of that name
         elif not is_goal_name(Path(path).name):
             return
         self._notice()

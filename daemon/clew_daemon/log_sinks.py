@@ -11,11 +11,13 @@ import os
 import select
 import socket
 import stat
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+LOOK_EVERY_S = 1.0
 PATIENCE_MS = 50
 """How long a reader that has fallen behind is waited for, once, before lines are dropped."""
 
@@ -97,6 +99,7 @@ def _own_descriptor(fd: int) -> int:
 class RotatedFile:
     """A file that is renamed to `NAME.1`, `NAME.2`, … before it grows over `max_bytes`.
 
+    Where another program moves it away, as logrotate does, the next line begins a new one.
     Raises OSError when it cannot be opened at first; later on nothing.
     """
 
@@ -105,11 +108,14 @@ class RotatedFile:
         self._max_bytes = max_bytes
         self._backups = backups
         self._torn = False
+        self._looked_at = time.monotonic()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._fd, self._size = _open_at_end(path)
 
     def write(self, line: bytes) -> bool:
         """Append a line; False when it is lost."""
+        with contextlib.suppress(OSError):
+            self._follow()
         if self._size and self._size + len(line) > self._max_bytes:
             with contextlib.suppress(OSError):
                 self._rotate()
@@ -128,6 +134,28 @@ class RotatedFile:
         if fd >= 0:
             os.close(fd)
 
+    def _follow(self) -> None:
+        """See, once a second at most, whether the file is still at its path; begin a new one there where it isn't."""
+        now = time.monotonic()
+        if now < self._looked_at + LOOK_EVERY_S:
+            return
+        self._looked_at = now
+        mine = os.fstat(self._fd)
+        try:
+            in_place = os.path.samestat(mine, self._path.stat())
+        except FileNotFoundError:
+            in_place = False
+        if in_place:
+            self._size = mine.st_size  # someone may have cut it
+        else:
+            self._reopen()
+
+    def _reopen(self) -> None:
+        old = self._fd
+        self._fd, self._size = _open_at_end(self._path)
+        self._torn = False
+        os.close(old)
+
     def _rotate(self) -> None:
         self._size = 0  # where it fails, the file may grow by as much again before the next attempt
         if self._backups == 0:
@@ -137,10 +165,7 @@ class RotatedFile:
             with contextlib.suppress(FileNotFoundError):
                 self._backup(count).replace(self._backup(count + 1))
         self._path.replace(self._backup(1))
-        old = self._fd
-        self._fd, self._size = _open_at_end(self._path)
-        self._torn = False
-        os.close(old)
+        self._reopen()
 
     def _backup(self, count: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{count}")

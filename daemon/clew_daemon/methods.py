@@ -10,7 +10,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.executor import ExecutorDied, OutOfResources
+from clew_daemon.executor import ExecutorDied, OutOfResources, WorkspaceLostError
 from clew_daemon.fitting import fitted_state
 from clew_daemon.hello import Remembered, hello_view, subtask_view, task_view
 from clew_daemon.store import output_of
@@ -249,6 +249,8 @@ class Methods:
             )
         except OutOfResources:
             raise  # nothing began, and nothing is the action's fault: the worker waits
+        except WorkspaceLostError as error:
+            return Report("error", f"Nothing was done: {error}", changed=False)
         except ExecutorDied as error:
             await self._s.hands.died(str(error))
             return None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
+from clew_daemon import ground
 from clew_daemon.control import ControlError
 from clew_shared import events as ev
 from clew_shared.model import GoalStatus
@@ -136,6 +138,10 @@ class People:
         asked = _standing(core)
         await self._supervisor.halt(core.state.goal_id, by)
         await self._d.book.whole(core.state.goal_id)
+        stranger, make = None, False
+        if by == "resume":
+            place = core.state.spec.workspace
+            stranger, make = await asyncio.to_thread(ground.accepted, place, core.state)
         if (
             _standing(core) != asked
         ):  # somebody else's request was recorded while the worker stopped
@@ -144,9 +150,9 @@ class People:
             )
         at, after = time.time(), core.state.rested_seq if core.state.ended else 0
         with self._d.book.entering(core):
-            if by == "resume" and core.state.stranger:
-                core.emit(ev.WorkspaceKnown(at=at, identity=core.state.stranger, by="person"))
-            core.emit(ev.GoalRequeued(at=at, by=by, reopen=reopen, after=after))
+            if stranger:
+                core.emit(ev.WorkspaceKnown(at=at, identity=stranger, by="person"))
+            core.emit(ev.GoalRequeued(at=at, by=by, reopen=reopen, after=after, make=make))
         await self._d.book.commit(core)
 
 

@@ -16,6 +16,8 @@ from clew_daemon.folders import FolderError, make_private
 from clew_shared.ledger.lock import LockError, LockHeldError, acquire_pid_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from clew_daemon.begin import Beginning
     from clew_daemon.control import Control
 
@@ -31,11 +33,14 @@ class Presence:
         self._places = beginning.places
         self._settings = beginning.settings
         self._locks = beginning.locks
+        self._folder = _identity(self._locks.ledger.path.parent)
+        self._terminal = beginning.terminal
         self._control = control
         self._told = ""
 
     async def look(self) -> None:
         """Make again what is missing; what cannot be made is logged once, and tried again at the next look."""
+        self._terminal.look()
         try:
             self._hold_ledger()
             await self._be_found()
@@ -46,8 +51,8 @@ class Presence:
 
     def _hold_ledger(self) -> None:
         lock = self._locks.ledger
-        if lock.is_in_place or not lock.path.parent.is_dir():
-            return  # a state folder that is gone is noticed by the ledger itself
+        if lock.is_in_place or _identity(lock.path.parent) != self._folder:
+            return  # of a whole folder that is gone or replaced, the old lock is kept: the ledger lies beside it
         try:
             lock.adopt(ledger_lock(self._places, self._settings))
         except LockHeldError as error:
@@ -74,3 +79,11 @@ class Presence:
         if reason != self._told:
             log.error("control.lost", reason=reason)
             self._told = reason
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

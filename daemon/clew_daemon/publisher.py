@@ -89,8 +89,8 @@ class Publisher:
         if before and before.timer:  # else two would write, and a line stand there twice
             before.timer.cancel()
             before.idle.set()
-        workspace = self._book.cores[goal].state.spec.workspace
-        self._goals[goal] = _Goal(ContextDir(workspace))
+        state = self._book.cores[goal].state
+        self._goals[goal] = _Goal(ContextDir(state.spec.workspace, state.workspace))
         self._soon(goal, 0.0)
 
     def take(self, goal: str, records: list[Recorded]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clew_shared import configfile
 from clew_shared.settings import Change, Settings, changes, load
 
 if TYPE_CHECKING:
@@ -23,11 +24,10 @@ class Reloaded:
 
 
 def reload(path: Path, env: Mapping[str, str], now: Settings) -> Reloaded:
-    """Read the config anew; raises SettingsError, or OSError where the file cannot be read.
+    """Read the config again; raises SettingsError, or ConfigFileError where the file cannot be read.
 
     Only the live tables are taken over; other changes are named, and need a restart.
     """
-    text = path.read_text(encoding="utf-8") if path.exists() else None
-    fresh = load(text, env, str(path)).settings
+    fresh = load(configfile.read(path), env, str(path)).settings
     taken = now.model_copy(update={table: getattr(fresh, table) for table in LIVE})
     return Reloaded(taken, changes(now, fresh))

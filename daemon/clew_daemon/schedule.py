@@ -5,11 +5,14 @@ Knows priorities, `not_before`, dependencies and workspaces; nothing about proce
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from clew_shared.model import GoalStatus
 from clew_shared.moment import iso
+from clew_shared.spelling import closest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -17,6 +20,50 @@ if TYPE_CHECKING:
     from clew_shared.state import State
 
 ENDED_BADLY = (GoalStatus.FAILED, GoalStatus.CANCELLED)
+NONE_GONE: Mapping[str, str] = MappingProxyType({})
+SHOWN_MAX = 5
+"""Goals that one name in `depends_on` may mean, so many are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """What a name in `depends_on` means now: the goals that it may mean; `status` where it is one ("": not known)."""
+
+    name: str
+    goals: tuple[str, ...]
+    status: str = ""
+
+    @property
+    def goal(self) -> str:
+        return self.goals[0] if len(self.goals) == 1 else ""
+
+
+def dependencies(
+    state: State, states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE
+) -> list[Dependency]:
+    """Say what a goal's `depends_on` means; `gone` has the goals that retention removed, with their last status."""
+    return [dependency(name, state.goal_id, states, gone) for name in state.spec.depends_on]
+
+
+def dependency(
+    name: str, owner: str, states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE
+) -> Dependency:
+    """Say what a name in the `depends_on` of the goal `owner` means: an id, or the beginning of one.
+
+    A goal that is still on record goes before those that were removed, any other before the owner itself.
+    """
+    found = [[goal for goal in named(name, known) if goal != owner] for known in (states, gone)]
+    goals = found[0] or found[1] or named(name, {owner} & states.keys())
+    if len(goals) != 1:
+        return Dependency(name, tuple(goals))
+    state = states.get(goals[0])
+    return Dependency(name, tuple(goals), str(state.goal.status) if state else gone[goals[0]])
+
+
+def named(name: str, ids: Collection[str]) -> list[str]:
+    """List the goals that have this id, or else whose ids begin so; ids are in lower case."""
+    name = name.lower()
+    return [name] if name in ids else sorted(goal for goal in ids if goal.startswith(name))
 
 
 def due(
@@ -25,6 +72,7 @@ def due(
     now: float,
     max_workers: int,
     waited: Collection[str] = (),
+    gone: Mapping[str, str] = NONE_GONE,
 ) -> list[str]:
     """Name the goals to start, best first; `now` in seconds since 1970, `waited` have waited long enough.
 
@@ -37,7 +85,7 @@ def due(
     for state in sorted(states.values(), key=_rank):
         if len(chosen) >= free:
             break
-        if state.goal_id in running or not ready(state, states, now, waited):
+        if state.goal_id in running or not ready(state, states, now, waited, gone):
             continue
         workspace = state.spec.workspace
         if not any(overlap(workspace, other) for other in taken):
@@ -47,19 +95,18 @@ def due(
 
 
 def waits_for(
-    state: State, states: Mapping[str, State], running: Collection[str], now: float
+    state: State,
+    states: Mapping[str, State],
+    running: Collection[str],
+    now: float,
+    gone: Mapping[str, str] = NONE_GONE,
 ) -> str:
     """Say what a queued goal waits for, "" where the goal is not queued."""
     if state.goal.status != GoalStatus.QUEUED:
         return ""
-    for goal in state.spec.depends_on:
-        if not _completed(goal, states):
-            found = (
-                f"which is {states[goal].goal.status}"
-                if goal in states
-                else "which is not known yet"
-            )
-            return f"waits for {goal}, {found}"
+    for one in dependencies(state, states, gone):
+        if one.status != GoalStatus.COMPLETED:
+            return f"waits for {_told(one, state, states, gone)}"
     not_before = state.spec.not_before
     if not_before is not None and now < not_before:
         return f"waits until {iso(not_before)}"
@@ -70,7 +117,11 @@ def waits_for(
 
 
 def ready(
-    state: State, states: Mapping[str, State], now: float, waited: Collection[str] = ()
+    state: State,
+    states: Mapping[str, State],
+    now: float,
+    waited: Collection[str] = (),
+    gone: Mapping[str, str] = NONE_GONE,
 ) -> bool:
     """Tell whether a goal could work now if there were room."""
     match state.goal.status:
@@ -83,7 +134,8 @@ def ready(
         case GoalStatus.QUEUED:
             not_before = state.spec.not_before
             early = not_before is not None and now < not_before
-            return not early and all(_completed(d, states) for d in state.spec.depends_on)
+            awaited = dependencies(state, states, gone)
+            return not early and all(one.status == GoalStatus.COMPLETED for one in awaited)
         case _:
             return False
 
@@ -102,14 +154,14 @@ def next_moment(states: Iterable[State], now: float) -> float | None:
     return min(moments, default=None)
 
 
-def lost_dependency(state: State, states: Mapping[str, State]) -> str:
-    """Name a dependency that ended without being completed, "" where there is none."""
+def lost_dependency(
+    state: State, states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE
+) -> Dependency | None:
+    """Name a dependency that ended without being completed, None where there is none."""
     if state.goal.status != GoalStatus.QUEUED:
-        return ""
-    for goal in state.spec.depends_on:
-        if goal in states and states[goal].goal.status in ENDED_BADLY:
-            return goal
-    return ""
+        return None
+    awaited = dependencies(state, states, gone)
+    return next((one for one in awaited if one.status in ENDED_BADLY), None)
 
 
 def overlap(a: str, b: str) -> bool:
@@ -118,8 +170,48 @@ def overlap(a: str, b: str) -> bool:
     return one == other or one in other.parents or other in one.parents
 
 
-def _completed(goal: str, states: Mapping[str, State]) -> bool:
-    return goal in states and states[goal].goal.status == GoalStatus.COMPLETED
+def _told(
+    one: Dependency, state: State, states: Mapping[str, State], gone: Mapping[str, str]
+) -> str:
+    """Say what a dependency is that is not completed, and what to do where it never will be."""
+    again = f"`clew cancel {state.goal_id}`, and submit its file again"
+    if len(one.goals) > 1:
+        shown = ", ".join(one.goals[:SHOWN_MAX]) + (", …" if len(one.goals) > SHOWN_MAX else "")
+        return f"{one.name}, which {len(one.goals)} goals begin with ({shown}): {again} with the id of one"
+    if not one.goals:
+        others = {*states, *gone} - {state.goal_id}
+        meant = closest(one.name, (goal for goal in others if len(goal) > len(one.name) // 2))
+        return f"{one.name}, which is not known yet" + (f"; did you mean {meant}?" if meant else "")
+    if one.goal == state.goal_id:
+        return f"{one.name}, which is this goal itself: {again} without that"
+    if one.goal not in states:
+        how = one.status or "ended and was removed; whether it was completed is not on record"
+        return f"{one.goal}, which {how}: {again} without that"
+    if circle := _circle(one.goal, state.goal_id, states, gone):
+        return f"{one.goal}, which waits for this goal ({' → '.join(circle)}): cancel one of them"
+    return f"{one.goal}, which is {one.status}"
+
+
+def _circle(
+    start: str, end: str, states: Mapping[str, State], gone: Mapping[str, str]
+) -> list[str]:
+    """Return the way by which a queued goal waits for another one, [] where it doesn't."""
+    came_from = {start: ""}
+    left = [start]
+    while left:
+        goal = left.pop()
+        if goal == end:
+            way = [goal]
+            while way[-1] != start:
+                way.append(came_from[way[-1]])
+            return [end, *reversed(way)]
+        if states[goal].goal.status != GoalStatus.QUEUED:
+            continue
+        for one in dependencies(states[goal], states, gone):
+            if one.goal in states and one.goal not in came_from:
+                came_from[one.goal] = goal
+                left.append(one.goal)
+    return []
 
 
 def _rank(state: State) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clew_daemon import cells, endings, ground, vitals
+from clew_daemon import cells, endings, vitals
 from clew_daemon.channel import WRITE_TIMEOUT_S, Channel
 from clew_daemon.endings import Ended
 from clew_daemon.executor import ExecutorDied
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clew_daemon.context import Daemon
+    from clew_daemon.ground import Ground, Lost
     from clew_shared.core import Core
     from clew_shared.playbook.bullet import Bullet
     from clew_shared.settings import Settings
@@ -57,9 +58,9 @@ OWED_REPLAN_MAX = 100
 
 
 class Session:
-    """One incarnation of a goal's worker."""
+    """One incarnation of a goal's worker, on the folder that its goal works in."""
 
-    def __init__(self, daemon: Daemon, goal_id: str) -> None:
+    def __init__(self, daemon: Daemon, goal_id: str, place: Ground) -> None:
         self._d = daemon
         self.goal_id = goal_id
         self.core: Core = daemon.book.cores[goal_id]
@@ -72,7 +73,8 @@ class Session:
         self._methods = Methods(self)
         self.channel: Channel | None = None
         self.cell: Cell | None = None
-        self.hands = Hands(daemon, self.core.state, self.epoch)
+        self._ground = place
+        self.hands = Hands(daemon, self.core.state, self.epoch, place)
         self._silence = asyncio.Event()
         self.busy = False
         self._greeted = False
@@ -156,18 +158,27 @@ class Session:
     def _own_tools(self) -> bool:
         return isinstance(self.agent, CommandAgent) and self.agent.own_tools
 
-    async def ground_lost(self) -> ground.Lost | None:
+    async def ground_lost(self) -> Lost | None:
         """Say what is wrong with the workspace, None where it is as it should be."""
-        return await asyncio.to_thread(ground.lost, self.core.state.spec.workspace)
+        return await asyncio.to_thread(self._ground.lost)
 
-    async def hand_over_if_lost(self) -> ground.Lost | None:
+    async def hand_over_if_lost(self) -> Lost | None:
         """Hand the goal to a person where its workspace is lost; says what is wrong with it."""
         if lost := await self.ground_lost():
-            with self._d.book.entering(self.core):
-                question = lost.question(self.goal_id)
-                self.core.block_goal(lost.reason, time.time(), question=question)
-            await self.commit()
+            await self.hand_over_lost(lost)
         return lost
+
+    async def hand_over_lost(self, lost: Lost) -> None:
+        """Hand the goal to a person, whose workspace is lost."""
+        with self._d.book.entering(self.core):
+            self.core.block_goal(
+                lost.reason,
+                time.time(),
+                question=lost.question(self.goal_id),
+                stranger=lost.stranger,
+                gone=lost.gone,
+            )
+        await self.commit()
 
     def knows_action(self, seq: int) -> bool:
         """Tell whether an action of that number was ever allowed; for outcomes that are told twice."""
@@ -213,6 +224,11 @@ class Session:
             return Ended("stopped", str(error))
         except (SpawnError, ExecutorDied, OSError) as error:
             return endings.by_fault(error)
+        except LedgerError:
+            raise
+        except Exception as error:
+            log.exception("goal.run_failed", goal=self.goal_id, epoch=self.epoch, error=repr(error))
+            return endings.by_surprise(error)
 
     def stop(self, reason: str) -> None:
         """Ask the worker to stop; it gets `stop_grace_s`, then it is killed with its whole tree."""
@@ -257,6 +273,7 @@ class Session:
 
     async def _connect(self) -> int:
         """Spawn the agent at the other end of a new channel; gives the pipe of what it prints."""
+        await self.hands.prepare()
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         output, output_w = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -502,4 +519,4 @@ class Session:
             self._finish(endings.by_fault(error))
             return
         log.error("daemon.bug", goal=self.goal_id, error=repr(error), exc_info=error)
-        self._finish(Ended("crash", "internal", repr(error)))
+        self._finish(endings.by_surprise(error))

@@ -11,12 +11,11 @@ import contextlib
 import random
 import time
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clew_daemon import background, cells, git_outside, ground, pages, report, restart, schedule
+from clew_daemon import background, endings, git_outside, ground, pages, report, restart, schedule
 from clew_daemon.endings import Ended
 from clew_daemon.keys import KeyFileError
 from clew_daemon.retention import clear
@@ -28,6 +27,7 @@ from clew_shared.model import GoalStatus
 
 if TYPE_CHECKING:
     from clew_daemon.context import Daemon
+    from clew_daemon.ground import Ground, Lost
     from clew_daemon.store import Readable
     from clew_shared.core import Core, Recorded
 
@@ -56,6 +56,7 @@ class Supervisor:
         self._waits = Waits()
         self._waited: dict[str, tuple[int, int]] = {}
         self._crashes: dict[str, restart.Crashes] = {}
+        self._failed_runs: set[str] = set()
         self.last_restart = ""
         daemon.book.listeners.append(self._heard)
 
@@ -149,7 +150,7 @@ class Supervisor:
             states = self._d.book.states()
             now = time.time()
             places, over = self._d.settings.daemon.max_workers, self._waits.over()
-            for goal in schedule.due(states, self._runs, now, places, over):
+            for goal in schedule.due(states, self._runs, now, places, over, self._d.book.gone):
                 task = asyncio.ensure_future(self._run(goal))
                 self._runs[goal] = task
                 task.add_done_callback(partial(self._ran, goal))
@@ -163,12 +164,14 @@ class Supervisor:
 
     async def _give_up_lost(self, states: dict[str, Any]) -> None:
         for goal, state in states.items():
-            if lost := schedule.lost_dependency(state, states):
-                await self._block(
-                    self._d.book.cores[goal],
-                    f"it depends on {lost}, which is {states[lost].goal.status}",
-                    f"Retry {lost} (`clew retry {lost}`) and then `clew resume {goal}`, or cancel this goal?",
+            if lost := schedule.lost_dependency(state, states, self._d.book.gone):
+                question = (
+                    f"Retry {lost.goal} (`clew retry {lost.goal}`) and then `clew resume {goal}`, or cancel this goal?"
+                    if lost.goal in states
+                    else f"It was removed long ago: submit this goal again without it, and `clew cancel {goal}`?"
                 )
+                reason = f"it depends on {lost.goal}, which is {lost.status}"
+                await self._block(self._d.book.cores[goal], reason, question)
 
     def _ran(self, goal: str, task: asyncio.Task[None]) -> None:
         self._runs.pop(goal, None)
@@ -183,38 +186,83 @@ class Supervisor:
     # -- one goal ------------------------------------------------------------------------------------
 
     async def _run(self, goal: str) -> None:
-        core, now = self._d.book.cores[goal], time.time()
-        if not schedule.ready(core.state, self._d.book.states(), now, self._waits.over()):
+        """Run a goal to its rest; an error that nobody expected counts as a crash, and so ends at a person."""
+        core = self._d.book.cores[goal]
+        before = _deeds(core)
+        try:
+            await self._go_on(core)
+        except LedgerFailed:
+            return  # the daemon is about to stop
+        except Exception as error:
+            log.exception("goal.run_failed", goal=goal, error=repr(error))
+            try:
+                await self._failed(core, error, idle=_deeds(core) == before)
+            except LedgerError:  # it cannot be recorded now
+                await asyncio.sleep(self._d.settings.restart.backoff_max_s)
+
+    async def _failed(self, core: Core, error: Exception, *, idle: bool) -> None:
+        """Wait as after a crash, or hand the goal to a person where there were too many."""
+        goal, numbers = core.state.goal_id, self._d.settings.restart
+        self._failed_runs.add(goal)
+        at = time.time()
+        with self._d.book.entering(core):
+            core.interrupt("internal", at, counts=False)
+            if core.state.working:
+                core.emit(
+                    ev.WorkerExited(at=at, epoch=core.state.epoch, reason="internal", crash=True)
+                )
+        await self._d.book.commit(core)
+        crashes = self._crashes.setdefault(goal, restart.Crashes([]))
+        crashes.add(time.monotonic(), 0.0, numbers, idle=idle)
+        match restart.decide(crashes, numbers, random.random):
+            case restart.Again(after_s):
+                await asyncio.sleep(after_s)
+            case restart.GiveUp():
+                await self._block(core, *_surprised(goal, endings.by_surprise(error).detail))
+
+    async def _go_on(self, core: Core) -> None:
+        goal, now = core.state.goal_id, time.time()
+        if not schedule.ready(
+            core.state, self._d.book.states(), now, self._waits.over(), self._d.book.gone
+        ):
             return  # a person was quicker: paused or cancelled since it was due
-        fresh = core.state.epoch == 0 or core.state.goal.status == GoalStatus.QUEUED
-        if core.state.goal.status == GoalStatus.QUEUED:  # a wait between two crashes forgives none
-            self._crashes[goal] = restart.Crashes([])
+        if core.state.goal.status == GoalStatus.QUEUED and goal not in self._failed_runs:
+            self._crashes[goal] = restart.Crashes([])  # a wait between two crashes forgives none
         if core.state.goal.status != GoalStatus.IN_PROGRESS:
             await self._d.book.emit(core, ev.GoalStarted(at=now))
         if core.state.goal.status != GoalStatus.IN_PROGRESS:
             return
-        if fault := self._unfit(core) or self._unmakable(core, fresh=fresh) or _lost(core):
+        if fault := self._unfit(core):
             await self._block(core, *fault)
             return
-        await self._look_for_git(core, fresh=fresh)
-        self._d.publisher.open(goal)
-        crashes = self._crashes.setdefault(goal, restart.Crashes([]))
-        while core.state.goal.status == GoalStatus.IN_PROGRESS and not self._stopping:
-            before = _deeds(core)
-            ended = await self._work(goal)
-            after_s = await self._decide(core, ended, crashes, idle=_deeds(core) == before)
-            if after_s is None or self._stopping:
-                break
-            await asyncio.sleep(after_s)
-            if fault := _lost(core):
-                await self._block(core, *fault)
+        if place := await self._entered(core):
+            with contextlib.closing(place):
+                await self._look_for_git(core)
+                await self._work_in(core, place)
         if core.state.ended:
             self._crashes.pop(goal, None)
             self._waited.pop(goal, None)
 
-    async def _look_for_git(self, core: Core, *, fresh: bool) -> None:
-        """Say where git's folder is, if git cannot reach it from the workspace."""
-        if not fresh:
+    async def _work_in(self, core: Core, place: Ground) -> None:
+        """Run one worker after the other in the goal's folder, until the goal rests."""
+        goal = core.state.goal_id
+        self._d.publisher.open(goal)
+        crashes = self._crashes.setdefault(goal, restart.Crashes([]))
+        while core.state.goal.status == GoalStatus.IN_PROGRESS and not self._stopping:
+            before = _deeds(core)
+            ended = await self._work(goal, place)
+            if ended.kind != "stopped" and await self._lost(core, place):
+                break
+            after_s = await self._decide(core, ended, crashes, idle=_deeds(core) == before)
+            if after_s is None or self._stopping:
+                break
+            await asyncio.sleep(after_s)
+            if await self._lost(core, place):
+                break
+
+    async def _look_for_git(self, core: Core) -> None:
+        """Say before the first worker where git's folder is, if git cannot reach it from the workspace."""
+        if core.state.epoch:
             return
         workspace, write = core.state.spec.workspace, self._d.settings.sandbox.write
         if folder := await asyncio.to_thread(git_outside.outside, workspace, write):
@@ -237,24 +285,49 @@ class Supervisor:
             return fault, f"Mend the config, restart clew, and `clew resume {state.goal_id}`."
         return None
 
-    def _unmakable(self, core: Core, *, fresh: bool) -> tuple[str, str] | None:
-        """Make a goal's folders, the workspace only where it begins or a person lets it go on; say why that fails."""
-        state = core.state
-        workspace = (Path(state.spec.workspace),) if fresh else ()
-        try:
-            for folder in (*workspace, *cells.private(self._d.places, state.goal_id)):
-                folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            return (
-                f"the workspace cannot be made: {error}",
-                f"Make {state.spec.workspace} usable, then `clew resume {state.goal_id}`.",
-            )
-        return None
+    async def _entered(self, core: Core) -> Ground | None:
+        """Open the folder that a goal works in, for this daemon alone; None where it blocks or waits instead.
 
-    async def _work(self, goal: str) -> Ended:
+        Which folder that is is on record before anything can act in it.
+        """
+        state = core.state
+        path, known, make = state.spec.workspace, state.workspace, state.may_make
+        try:
+            found = await asyncio.to_thread(ground.enter, path, known, make=make)
+        except OSError as error:  # for want of resources
+            await self._decide(core, endings.by_fault(error), restart.Crashes([]), idle=True)
+            return None
+        if isinstance(found, ground.Lost):
+            await self._block_lost(core, found)
+            return None
+        if other := found.occupy():
+            found.close()
+            taken = Ended("temporary", f"{other} works in {path}; this goal waits until it is done")
+            await self._decide(core, taken, restart.Crashes([]), idle=True)
+            return None
+        if known is None or found.made or found.identity.boot != known.boot:
+            by: Any = "made" if found.made else "start"
+            event = ev.WorkspaceKnown(at=time.time(), identity=found.identity, by=by)
+            await self._d.book.emit(core, event)
+        return found
+
+    async def _lost(self, core: Core, place: Ground) -> bool:
+        """Hand a goal at work to a person where its folder is not what stands there; tells whether that was so."""
+        if core.state.goal.status != GoalStatus.IN_PROGRESS:
+            return False
+        lost = await asyncio.to_thread(place.lost)
+        if lost:
+            await self._block_lost(core, lost)
+        return lost is not None
+
+    async def _block_lost(self, core: Core, lost: Lost) -> None:
+        question = lost.question(core.state.goal_id)
+        await self._block(core, lost.reason, question, stranger=lost.stranger, gone=lost.gone)
+
+    async def _work(self, goal: str, place: Ground) -> Ended:
         """Run one worker to its end."""
         try:
-            session = Session(self._d, goal)
+            session = Session(self._d, goal, place)
         except KeyFileError as error:
             return Ended("configuration", str(error))
         self._sessions[goal] = session
@@ -315,6 +388,9 @@ class Supervisor:
                 return after_s
             case restart.GiveUp() as up:
                 log.error("worker.gave_up", goal=goal, crashes=up.crashes, window_s=up.window_s)
+                if ended.reason == "internal":
+                    await self._block(core, *_surprised(goal, ended.detail))
+                    return None
                 said = f" Its last words: {ended.detail[-400:]}" if ended.detail else ""
                 await self._block(
                     core,
@@ -331,10 +407,11 @@ class Supervisor:
         self._waited[goal] = (state.actions_total, count)
         return count
 
-    async def _block(self, core: Core, reason: str, question: str) -> None:
-        await self._d.book.emit(
-            core, ev.GoalBlocked(at=time.time(), reason=reason, question=question)
-        )
+    async def _block(self, core: Core, reason: str, question: str, **why: Any) -> None:
+        """Hand a goal to a person, unless it has ended meanwhile; `why` as in GoalBlocked."""
+        with self._d.book.entering(core):
+            core.block_goal(reason, time.time(), question=question, **why)
+        await self._d.book.commit(core)
 
     # -- reports -------------------------------------------------------------------------------------
 
@@ -344,6 +421,8 @@ class Supervisor:
             self._reports.put_nowait(goal)
         for event in (r.event for r in records if goal and r.event.kind.startswith("goal_")):
             self._waits.end(goal)
+            if isinstance(event, ev.GoalRequeued):
+                self._failed_runs.discard(goal)
             if isinstance(event, ev.GoalWaiting) and event.until is not None:
                 self._waits.begin(goal, event.until - event.at)
             self.wake()
@@ -402,7 +481,11 @@ def _deeds(core: Core) -> tuple[int, int, int]:
     return state.actions_total, state.iteration, len(state.open_subtasks())
 
 
-def _lost(core: Core) -> tuple[str, str] | None:
-    """Say what is wrong with the place where a goal works: it is never made anew behind its back."""
-    lost = ground.lost(core.state.spec.workspace)
-    return (lost.reason, lost.question(core.state.goal_id)) if lost else None
+def _surprised(goal: str, error: str) -> tuple[str, str]:
+    """Say that an error kept a goal from going on that nobody expected, and what a person can do about it."""
+    what = (
+        f"clew could not go on with this goal: {error}. Where it comes from stands in `clew logs {goal}` "
+        "(goal.run_failed). If clew was upgraded or moved while it ran, restart it (`clew restart`). "
+        f"Then `clew resume {goal}`; nothing recorded is lost."
+    )
+    return f"an unexpected error in clew: {error}", what

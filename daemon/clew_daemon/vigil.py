@@ -15,9 +15,11 @@ from clew_daemon.endings import Ended
 from clew_shared.settings import CommandAgent
 
 if TYPE_CHECKING:
+    from clew_daemon.ground import Lost
     from clew_daemon.session import Session
 
 MEMORY_EVERY_S = 0.5
+GROUND_EVERY_S = 1.0
 _SCALES = ThreadPoolExecutor(1, "clew-scales")
 """Weighs all workers, one after the other: several threads would wait for each other at every small file."""
 
@@ -33,6 +35,8 @@ class Vigil:
     def __init__(self, session: Session) -> None:
         self._s = session
         self._weighed_in = -1.0
+        self._looked_at = 0.0
+        self._look: asyncio.Future[Lost | None] | None = None
 
     async def keep(self) -> Ended:
         """Look until something is wrong; says what.
@@ -50,6 +54,8 @@ class Vigil:
             if self._s.stopping:
                 continue
             if found := self.silent() or self.stalled() or await self._weigh():
+                return found
+            if found := await self._off_ground():
                 return found
             await self._s.spend()
 
@@ -84,6 +90,25 @@ class Vigil:
         if still_s <= self._s.settings.heartbeat.stall_timeout_s:
             return None
         return Ended("crash", "stalled", f"no proposal for {still_s:.0f} s")
+
+    async def _off_ground(self) -> Ended | None:
+        """Find out whether something else stands where the worker's folder was; then a person is asked.
+
+        Where nothing is, its next action will say so. What a look has found is taken up a turn later: a file system
+        that does not answer keeps only that look.
+        """
+        if self._look is None:
+            if time.monotonic() - self._looked_at >= GROUND_EVERY_S:
+                self._looked_at = time.monotonic()
+                self._look = asyncio.ensure_future(self._s.ground_lost())
+            return None
+        if not self._look.done():
+            return None
+        lost, self._look = self._look.result(), None
+        if lost is None or lost.gone:
+            return None
+        await self._s.hand_over_lost(lost)
+        return Ended("stopped", lost.reason)
 
     async def _weigh(self) -> Ended | None:
         turn = time.monotonic() // MEMORY_EVERY_S

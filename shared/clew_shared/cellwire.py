@@ -106,6 +106,7 @@ class CellSpec(_Message):
     cgroup: str = ""  # the folder of the control group that its first process enters; "": none
     executor: ExecutorOptions = ExecutorOptions()
     options: dict[str, Any] = {}
+    stands_on: tuple[int, int] | None = None  # device and inode that `cwd` must have; None: any
 
 
 class SandboxReport(_Message):
@@ -162,12 +163,12 @@ class SpawnFailed(_Message):
 
     reason: `sandbox` (what was asked for cannot be had here: a restart will not help),
     `exec` (the command cannot be started), `resources` (descriptors, processes or memory have run out:
-    it may work later), `spawn` (a bug, a deadline).
+    it may work later), `workspace` (another folder stands there than `stands_on`), `spawn` (a bug, a deadline).
     """
 
     type: Literal["spawn_failed"] = "spawn_failed"
     id: int
-    reason: Literal["sandbox", "exec", "resources", "spawn"]
+    reason: Literal["sandbox", "exec", "resources", "workspace", "spawn"]
     message: str
     guard_pid: int | None = None
 

@@ -7,16 +7,20 @@ descriptor of the folder, follows nothing, and replaces whole files; what is odd
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import stat
 import threading
 from typing import TYPE_CHECKING, Any, Self
 
+from clew_shared.identity import of_descriptor
 from clew_shared.removal import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from clew_shared.identity import Identity
 
 FOLDER = ".agent_context"
 STATE, HISTORY, LOOPS = "state.json", "history.jsonl", "loops.json"
@@ -24,10 +28,14 @@ BUFFER_BYTES = 1 << 18
 
 
 class ContextDir:
-    """The published files of one goal; all methods block, and raise OSError where they cannot write."""
+    """The published files of one goal; all methods block, and raise OSError where they cannot write.
 
-    def __init__(self, workspace: str) -> None:
+    With `known`, nothing is written into another folder that stands in the place of the workspace.
+    """
+
+    def __init__(self, workspace: str, known: Identity | None = None) -> None:
         self._workspace = workspace
+        self._known = known
         self._history_bytes = -1  # what history.jsonl must have; -1: not written yet
 
     def rebuild(
@@ -37,7 +45,7 @@ class ContextDir:
 
         Without `state` that file is left for `update`, which another thread may call meanwhile for it alone.
         """
-        with _folder(self._workspace) as folder:
+        with _folder(self._workspace, self._known) as folder:
             self._history_bytes = _replace(folder, HISTORY, map(_json, lines))
             _replace(folder, LOOPS, [_json(loops)])
             if state is not None:
@@ -47,7 +55,7 @@ class ContextDir:
         self, state: dict[str, Any] | None, lines: list[dict[str, Any]], loops: list[Any] | None
     ) -> bool:
         """Append to the history and replace the other files; False asks for `rebuild`."""
-        with _folder(self._workspace) as folder:
+        with _folder(self._workspace, self._known) as folder:
             if lines and not self._append(folder, lines):
                 return False
             if loops is not None:
@@ -75,17 +83,19 @@ class ContextDir:
         return True
 
 
-def _folder(workspace: str) -> contextlib.AbstractContextManager[int]:
-    return contextlib.closing(_Fd(workspace))
+def _folder(workspace: str, known: Identity | None) -> contextlib.AbstractContextManager[int]:
+    return contextlib.closing(_Fd(workspace, known))
 
 
 class _Fd(int):
     """A descriptor of the folder that closes itself; made if absent, links in its place removed."""
 
-    def __new__(cls, workspace: str) -> Self:
+    def __new__(cls, workspace: str, known: Identity | None) -> Self:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         root = os.open(workspace, flags | os.O_NOFOLLOW)  # a link put in its place leads elsewhere
         try:
+            if known and not of_descriptor(root).is_same(known):
+                raise OSError(errno.ESTALE, "the workspace was replaced by another folder")
             for _ in range(3):
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(FOLDER, 0o755, dir_fd=root)

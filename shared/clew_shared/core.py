@@ -551,11 +551,21 @@ class Core:
         return None if self.state.replan_required else self._fail(failure, at, "agent")
 
     def block_goal(
-        self, reason: str, at: float, *, question: str, stranger: Identity | None = None
+        self,
+        reason: str,
+        at: float,
+        *,
+        question: str,
+        stranger: Identity | None = None,
+        gone: bool = False,
     ) -> None:
-        """Hand the goal to a person, unless it waits for one already or has ended."""
+        """Hand the goal to a person, unless it waits for one already or has ended; see GoalBlocked."""
         if self.state.goal.status != GoalStatus.BLOCKED and not self.state.ended:
-            self.emit(ev.GoalBlocked(at=at, reason=reason, question=question, stranger=stranger))
+            self.emit(
+                ev.GoalBlocked(
+                    at=at, reason=reason, question=question, stranger=stranger, gone=gone
+                )
+            )
 
     def finish_failed(self, summary: str, at: float) -> None:
         """End the goal as failed: the agent says that it cannot be done."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from clew_shared.identity import Identity
-from clew_shared.model import Level
+from clew_shared.model import GoalStatus, Level
 
 
 class Event(BaseModel, frozen=True, extra="ignore"):
@@ -96,24 +96,28 @@ class GoalBlocked(Event, frozen=True):
     """A goal was escalated to a person, with the question that they must answer.
 
     `stranger` is what stands in the place of the goal's workspace, where that is why: resuming accepts it.
+    `gone` says that nothing stands there: resuming makes an empty folder.
     """
 
     kind: Literal["goal_blocked"] = "goal_blocked"
     reason: str
     question: str = ""
     stranger: Identity | None = None
+    gone: bool = False
 
 
 class GoalRequeued(Event, frozen=True):
     """A goal goes on: `reopen` gives its blocked or failed subtask a fresh start, `by` says who asked.
 
-    `after` is the number of the end that it reopens, 0 where the goal had not ended.
+    `after` is the number of the end that it reopens, 0 where the goal had not ended. `make` says that an empty
+    workspace may be made: a person was told that nothing stands there, and nothing did.
     """
 
     kind: Literal["goal_requeued"] = "goal_requeued"
     by: str = ""
     reopen: bool = False
     after: int = 0
+    make: bool = False
 
 
 class GoalEnded(Event, frozen=True):
@@ -486,6 +490,14 @@ class BulletRestored(Event, frozen=True):
 
     kind: Literal["bullet_restored"] = "bullet_restored"
     id: str
+
+
+class GoalForgotten(Event, frozen=True):
+    """A goal that ended long ago is removed from the ledger, and ended so; an event of the daemon, not of a goal."""
+
+    kind: Literal["goal_forgotten"] = "goal_forgotten"
+    goal: str
+    status: GoalStatus
 
 
 GoalEvent = Annotated[

@@ -87,7 +87,7 @@ def _goal_blocked(state: State, e: ev.GoalBlocked, seq: int) -> None:
     state.rested_seq = seq
     state.goal.status = GoalStatus.BLOCKED
     state.reason, state.question, state.wait_until = e.reason, e.question, None
-    state.stranger = e.stranger
+    state.stranger, state.gone = e.stranger, e.gone
 
 
 def _goal_requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
@@ -95,7 +95,8 @@ def _goal_requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
         _reopen(state)
     state.goal.status = GoalStatus.QUEUED
     state.reason, state.question, state.wait_until, state.paused = "", "", None, False
-    state.stranger = None
+    state.may_make = state.may_make or e.make
+    state.stranger, state.gone = None, False
 
 
 def _reopen(state: State) -> None:
@@ -119,7 +120,7 @@ def _goal_ended(state: State, e: ev.GoalEnded, seq: int) -> None:
     state.rested_seq = seq
     status = state.goal.status = GoalStatus(e.status)
     state.reason, state.summary, state.question, state.wait_until = e.reason, e.summary, "", None
-    state.paused, state.stranger = False, None
+    state.paused, state.stranger, state.gone = False, None, False
     current = state.subtask
     if status is GoalStatus.COMPLETED:
         for task in state.goal.tasks:
@@ -135,7 +136,7 @@ def _goal_ended(state: State, e: ev.GoalEnded, seq: int) -> None:
 
 
 def _workspace_known(state: State, e: ev.WorkspaceKnown, _seq: int) -> None:
-    state.workspace = e.identity
+    state.workspace, state.may_make = e.identity, False
 
 
 # -- the worker ----------------------------------------------------------------------------------------
@@ -145,7 +146,7 @@ def _worker_started(state: State, e: ev.WorkerStarted, _seq: int) -> None:
     if state.epoch:
         state.restarts += 1
     state.epoch, state.pid, state.pid_created = e.epoch, e.pid, e.created
-    state.working, state.worker_since = True, e.at
+    state.working, state.worker_since, state.may_make = True, e.at, False
     state.turn_at = (state.current_task_idx, state.current_subtask_idx)
 
 

@@ -63,6 +63,8 @@ def parse(raw: bytes, name: str, agents: Collection[str]) -> GoalFile:
     head = goalfile_front.read(front or "", agents)
     body = goalfile_body.read(body_text, body_line)
     faults = [*head.faults, *body.faults]
+    if fault := goalfile_front.lookalike(body_text, body_line):
+        faults.append(fault)
     if not body_text.strip():
         faults.append(Fault(None, "the file has no goal: write below what is to be done"))
     if faults:

@@ -10,6 +10,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice, pairwise
 
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
@@ -20,6 +21,8 @@ LINES_MAX = 20_000
 SUBTASKS_MAX = 1_000
 TITLE_CHARS_MAX = 200
 ITEM_CHARS_MAX = 1_000
+NEAR_MISSES_MAX = 5
+"""Of what is no check in a `## Done when`, so many are named."""
 STEPS_BYTES_MAX = 400_000
 """The steps of a subtask are told to its agent in one line of the worker protocol."""
 
@@ -115,12 +118,13 @@ class _Reader:
             items = [item for block in lists for item in block.children]
             tasks.insert(0, GoalFileTask(description=description, subtasks=self._subtasks(items)))
         self._check_count(tasks)
+        self._check_acceptance(sections)
         return Body(
             description=description,
             notes=notes,
             tasks=[task for task in tasks if task.subtasks],
             done_when="\n\n".join(filter(None, (self._prose(s, []) for s in done))),
-            commands=[command for section in done for command in _commands(section)],
+            commands=[command for section in done for command in _commands(section.blocks)],
             faults=self.faults,
         )
 
@@ -197,6 +201,33 @@ class _Reader:
             self.faults.append(Fault(line, "this block has no command: write one, or delete it"))
         return RunbookStep(tool="run_cmd", args={"cmd": command}, line=line)
 
+    def _check_acceptance(self, sections: list[_Section]) -> None:
+        """Refuse a `## Done when` that yields no check, and a heading like it whose checks would not count."""
+        for section in sections:
+            if section.is_done_when:
+                if not any(_commands(section.blocks)):
+                    self.faults.append(Fault(section.line, self._no_check(section)))
+                continue
+            if _names_acceptance(section.title) and any(_commands(section.blocks)):
+                self._misnamed(section.line, "#" * section.level, section.title)
+            for heading, blocks in _parts(section):
+                if _names_acceptance(_inline(heading)) and any(_commands(blocks)):
+                    self._misnamed(self._line(heading), heading.markup, _inline(heading))
+
+    def _misnamed(self, line: int, marks: str, title: str) -> None:
+        told = f"{marks} {shortened(title, 80)}"
+        message = f"the checks under `{told}` would not count: write the heading `## Done when`"
+        self.faults.append(Fault(line, message))
+
+    def _no_check(self, section: _Section) -> str:
+        message = (
+            "`## Done when` has no check. Write a list item that is only a command in backticks "
+            "(- `pytest -q`), or a ```sh block"
+        )
+        for node, why in islice(_near_misses(section.blocks), NEAR_MISSES_MAX):
+            message += f"; line {self._line(node)} is no check: {why}"
+        return message
+
     def _prose(self, section: _Section, taken: list[SyntaxTreeNode], goal: str = "") -> str:
         """Return the section's source, without the lists taken as subtasks and the goal's title."""
         apart = set(taken)
@@ -269,9 +300,9 @@ def _path_fault(path: str) -> str | None:
     return None
 
 
-def _commands(section: _Section) -> Iterator[str]:
+def _commands(blocks: list[SyntaxTreeNode]) -> Iterator[str]:
     """Yield the checks of a `## Done when`: its shell blocks, and items that are inline code."""
-    for block in section.blocks:
+    for block in blocks:
         for node in block.walk():
             if node.type == "fence" and _language(node) in SHELLS and _file(node) is None:
                 command = node.content.strip()
@@ -281,6 +312,40 @@ def _commands(section: _Section) -> Iterator[str]:
                 command = ""
             if command:
                 yield command
+
+
+def _near_misses(blocks: list[SyntaxTreeNode]) -> Iterator[tuple[SyntaxTreeNode, str]]:
+    """Yield what comes close to a check but is none, and why."""
+    for block in blocks:
+        for node in block.walk():
+            if node.type == "fence":
+                yield node, _why_no_check(node)
+            elif node.type == "code_block":
+                yield node, "an indented block; only a ```sh block is run"
+            elif node.type == "paragraph" and "`" in _inline(node):
+                yield node, "it is not a list item that is only a command in backticks"
+
+
+def _why_no_check(fence: SyntaxTreeNode) -> str:
+    if _file(fence) is not None:
+        return "a block with `file=` writes a file"
+    if _language(fence) in SHELLS:
+        return "the block is empty"
+    named = f"a `{shortened(_language(fence), 40)}` block" if _language(fence) else "a plain block"
+    return f"{named}; only a ```sh block is run"
+
+
+def _parts(section: _Section) -> Iterator[tuple[SyntaxTreeNode, list[SyntaxTreeNode]]]:
+    """Yield each deeper heading of a section with the blocks below it."""
+    blocks = section.blocks
+    headings = [n for n, block in enumerate(blocks) if block.type == "heading"]
+    for n, end in pairwise([*headings, len(blocks)]):
+        yield blocks[n], blocks[n + 1 : end]
+
+
+def _names_acceptance(title: str) -> bool:
+    """Tell whether a heading begins like `Done when`, whatever its spelling."""
+    return re.findall(r"[^\W_]+", title.casefold())[:2] == ["done", "when"]
 
 
 def _code_of(text: str) -> str:

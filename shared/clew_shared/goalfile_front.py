@@ -4,6 +4,7 @@ Pure. Only what a goal needs of YAML is read: no aliases, no tags, no deep nesti
 in it can take long or grow. Keys of other tools are named, not refused.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
@@ -22,6 +23,20 @@ NUMBER_MAX = 10**12
 
 UNREADABLE = (yaml.YAMLError, ValueError, LookupError, TypeError, OverflowError)
 """What PyYAML raises for values that it takes for numbers, dates and the like but cannot read."""
+
+
+KEYS_MAX = 100
+"""Keys of what looks like front matter that are compared with clew's."""
+
+_INVISIBLE = " \t\f\v\u00a0\u200b\u200c\u200d\u2060\ufeff"
+_MARKER = re.compile(  # dashes of any kind (two at least, or a long one), as in `--- # note`; `+++`, `===`, `***`, …
+    r"(?:[-\u2010-\u2015\u2212] ?){2,}(?:\s*(?:#.*|yaml|yml))?|[\u2014\u2015]|(?:[+=*_;] ?){3,}|\.\.\."
+)
+_KEY_LINE = re.compile(r"""["']?([A-Za-z_][\w .-]{0,40}?)["']?\s*[:=](?:\s|$|["'\[{0-9])""")
+_INSIDE = (" ", "\t", "#", "-", "[", "]", "}")
+"""How lines begin that stand between the keys: what is indented, comments, items, brackets."""
+_NO_PROSE = ("#", "//", "%", "```", "~~~")
+"""How comments, headings and the opening line of a fenced block begin."""
 
 
 @dataclass
@@ -46,6 +61,86 @@ def split(text: str) -> tuple[str | None, str, int]:
         if line.rstrip() in {"---", "..."}:
             return "\n".join(lines[1:index]), "\n".join(lines[index + 1 :]), index + 2
     raise ValueError("the front matter that begins here has no end: close it with a line `---`")
+
+
+def lookalike(body: str, first_line: int) -> Fault | None:
+    """Return what is wrong where a body begins with what seems meant as front matter.
+
+    That is: before any prose, a line of dashes or the like, then nothing but lines of keys and
+    values, of which one at least is a key of clew's or close to one, up to another such line. Or,
+    where one of the two lines of dashes is missing: the other one, and first of all a key of clew's.
+    """
+    lines = body[:FRONT_CHARS_MAX].split("\n")
+    start = _start(lines)
+    if start == len(lines):
+        return None
+    bare = not "".join(lines[:start]).strip(_INVISIBLE)
+    opened = _is_marker(lines[start])
+    keys, end = _block(lines, start + opened)
+    closed = end < len(lines) and _is_marker(lines[end])
+    if opened and closed:
+        meant = any(_is_ours(key.lower() if bare else key) for key in keys[:KEYS_MAX])
+    else:
+        meant = (opened or closed) and bool(keys) and keys[0] in READERS
+    if not meant:
+        return None
+    return Fault(
+        first_line + start,
+        f"this looks like front matter, but would not be read: {_wrong(lines, start, first_line)}. Front matter "
+        "begins on line 1 with `---`, has lines of `key: value`, and ends with `---`; where this "
+        "is meant as text, put a sentence above it",
+    )
+
+
+def _start(lines: list[str]) -> int:
+    """Return the index of the first line that is not blank, a comment, a heading or the opening of a block."""
+    in_comment = False
+    for index, line in enumerate(lines):
+        plain = line.strip(_INVISIBLE)
+        if in_comment or plain.startswith("<!--"):
+            in_comment = "-->" not in plain
+        elif plain and not plain.startswith(_NO_PROSE):
+            return index
+    return len(lines)
+
+
+def _block(lines: list[str], start: int) -> tuple[list[str], int]:
+    """Return the keys of the lines from `start` on that could be YAML or TOML, and where these end."""
+    keys: list[str] = []
+    for index in range(start, len(lines)):
+        line = lines[index].strip("\ufeff").rstrip()
+        found = _KEY_LINE.match(line)
+        if _is_marker(line):
+            return keys, index
+        if found:
+            keys.append(found[1])
+        elif (line and not line.startswith(_INSIDE)) or line.startswith("##"):
+            return keys, index
+    return keys, len(lines)
+
+
+def _is_marker(line: str) -> bool:
+    return bool(_MARKER.fullmatch(line.strip(_INVISIBLE)))
+
+
+def _is_ours(key: str) -> bool:
+    return key in READERS or (key.islower() and closest(key, READERS) is not None)
+
+
+def _wrong(lines: list[str], start: int, first_line: int) -> str:
+    """Say why the line at `start`, where front matter seems to begin, does not begin it."""
+    line = lines[start]
+    if not _is_marker(line):
+        return "the `---` above it is missing"
+    if line.strip(_INVISIBLE) != "---":
+        return f"it begins with `{_cut(line.strip(_INVISIBLE))}`"
+    if line.rstrip() != "---":
+        return "there is a space or an invisible character at its `---`"
+    if first_line > 1:
+        return "there is front matter above it already"
+    if "".join(lines[:start]).strip(_INVISIBLE):
+        return "there are other lines above it"
+    return "there is an empty line above it"
 
 
 def read(front: str, agents: Collection[str]) -> Front:
@@ -208,6 +303,8 @@ def _seconds(node: yaml.Node) -> float | None:
 
 def _workspace(node: yaml.Node) -> str | None:
     value = _text(node)
+    if value is None and isinstance(node, yaml.ScalarNode) and node.value == "~":
+        raise _WrongError(node, "is `~`, which YAML reads as nothing; write ~/ and a folder's name")
     if value is None or value == "~" or value.startswith("~/"):
         return value
     if not PurePosixPath(value).is_absolute():
@@ -226,8 +323,13 @@ def _checks(node: yaml.Node) -> dict[str, str]:
         named = {"check_1": only}
     else:
         named = {}
+    if not named:
+        raise _WrongError(
+            node,
+            "is empty: write lines of `name: command`, or delete the key for a goal without checks",
+        )
     if len(named) > CHECKS_MAX:
-        raise _WrongError(node, f"must be {CHECKS_MAX} at the most, not {len(named)}")
+        raise _WrongError(node, f"must be at most {CHECKS_MAX}, not {len(named)}")
     return named
 
 

@@ -34,7 +34,7 @@ class Places:
 
 
 class PlacesError(ValueError):
-    """The environment does not say where clew's folders are."""
+    """Neither the environment nor a path itself says where it leads."""
 
 
 def places(env: Mapping[str, str], home: Path | None, settings: Settings | None) -> Places:
@@ -52,9 +52,14 @@ def places(env: Mapping[str, str], home: Path | None, settings: Settings | None)
 
 
 def expanded(path: str, env: Mapping[str, str]) -> Path:
-    """Return the path with a leading `~` replaced by HOME."""
+    """Return the path with a leading `~` replaced by HOME, and `~NAME` by that user's home."""
     if path == "~" or path.startswith("~/"):
         return _user_home(env) / path[2:]
+    if path.startswith("~"):
+        try:
+            return Path(path).expanduser()
+        except RuntimeError:
+            raise PlacesError(f"{path}: there is no such user here") from None
     return Path(path)
 
 

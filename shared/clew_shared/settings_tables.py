@@ -6,6 +6,7 @@ checked at the later one, so that the fault has a place.
 """
 
 import re
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -73,14 +74,40 @@ def at_least(value: float, info: ValidationInfo, earlier: str, *, larger: bool =
     raise ValueError(f"must be {words} `{earlier}` ({floor:g}), not {value:g}")
 
 
+def _path(text: str) -> str:
+    """Return a path that can be used as it stands; else ValueError."""
+    if "\0" in text:
+        raise ValueError("must be a path, without NUL characters")
+    if text.startswith("~") and text[1:2] not in ("", "/"):
+        try:
+            Path(text).expanduser()
+        except RuntimeError:
+            raise ValueError(
+                f"must be a path; {text!r} begins with a user that is not known here"
+            ) from None
+    return text
+
+
+def _absolute_path(text: str) -> str:
+    if not text.startswith(("/", "~")):
+        raise ValueError(f"must be an absolute path or begin with ~/, not {text!r}")
+    return _path(text)
+
+
+PathText = Annotated[str, Field(min_length=1), AfterValidator(_path)]
+AbsolutePaths = Annotated[
+    tuple[Annotated[str, AfterValidator(_absolute_path)], ...], Field(strict=False)
+]
+
+
 class Paths(Table):
     """Folders; unset means the place that XDG (or `--home`) gives, see `places.py`."""
 
-    inbox: str | None = Field(default=None, min_length=1)
-    outbox: str | None = Field(default=None, min_length=1)
-    workspaces: str | None = Field(default=None, min_length=1)
-    state: str | None = Field(default=None, min_length=1)
-    run: str | None = Field(default=None, min_length=1)
+    inbox: PathText | None = None
+    outbox: PathText | None = None
+    workspaces: PathText | None = None
+    state: PathText | None = None
+    run: PathText | None = None
 
 
 class Daemon(Table):
@@ -137,8 +164,8 @@ class Sandbox(Table):
     """What workers may read, write and reach besides what they always may."""
 
     mode: Literal["enforce", "best_effort", "off"] = "enforce"
-    read: Texts = ()
-    write: Texts = ()
+    read: AbsolutePaths = ()
+    write: AbsolutePaths = ()
     network: bool = True
     env: Texts = ()
 
@@ -248,7 +275,7 @@ class LlmAgent(Table):
     base_url: str = LOCAL_LLM
     model: str = ""
     api_key_env: str | None = Field(default=None, min_length=1)
-    api_key_file: str | None = Field(default=None, min_length=1)
+    api_key_file: PathText | None = None
     mode: Literal["auto", "tools", "json"] = "auto"
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.2
     timeout_s: Seconds = 300.0
@@ -281,6 +308,18 @@ class CommandAgent(Table):
     kind: Literal["command"] = "command"
     command: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
     own_tools: bool = False
+
+    @field_validator("command")
+    @classmethod
+    def _program(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        program = value[0]
+        if not program or "\0" in "".join(value):
+            raise ValueError("must begin with a program, and have no NUL characters")
+        if program.startswith("~") and not program.startswith("~/"):
+            raise ValueError(
+                f"must begin with a program's name, absolute path or ~/, not {program!r}"
+            )
+        return value
 
 
 def agent_kind(value: Any) -> Any:
@@ -371,6 +410,10 @@ class LedgerSettings(Table):
     def _known(cls, value: str) -> str:
         if not value.startswith("sqlite:///") or value == "sqlite:///":
             raise ValueError(f"must be sqlite:///PATH, like sqlite:///<state>/ledger.db: {value!r}")
+        if not value.removeprefix("sqlite:///").startswith(("/", "<state>")) or "\0" in value:
+            raise ValueError(
+                f"must have an absolute path (sqlite:////srv/clew/ledger.db) or one below <state>: {value!r}"
+            )
         return value
 
     def located(self, state: str) -> str:
@@ -383,7 +426,7 @@ class LogSettings(Table):
 
     level: Literal["debug", "info", "warning", "error", "critical"] = "info"
     format: Literal["auto", "json", "console"] = "auto"
-    file: str | None = Field(default=None, min_length=1)
+    file: PathText | None = None
     max_bytes: Annotated[int, Field(ge=4096)] = 10 * 1024 * 1024
     backups: Annotated[int, Field(ge=0)] = 5
 

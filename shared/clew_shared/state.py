@@ -171,7 +171,8 @@ class State:
     `subtask_seq` is where the current subtask began; `turn_at` and `turn_before` say in which subtask the
     present turn and the last one began; `feedback_untold` stands in no iteration record yet, `feedback_seq` is
     where the last was given. `workspace` is the folder that the goal works in, `stranger` another one that was
-    found in its place.
+    found in its place, `gone` that nothing was; `may_make` says that an empty folder may be made there, because the
+    goal begins or a person was asked.
     """
 
     goal_id: str = ""
@@ -220,6 +221,8 @@ class State:
     restarts: int = 0
     workspace: Identity | None = None
     stranger: Identity | None = None
+    gone: bool = False
+    may_make: bool = True
     reason: str = ""
     question: str = ""
     summary: str = ""

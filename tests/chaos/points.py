@@ -35,6 +35,7 @@ DAEMON = {
     "log.events": "clew_daemon.eventlog:log_events",
     # start and stop
     "lock": "clew_daemon.begin:acquire",
+    "lock.run": "clew_daemon.begin:acquire_pid_file",
     "recover": "clew_daemon.supervisor:Supervisor.recover",
     "leftovers": "clew_daemon.app:App._end_leftovers",
     "cgroups.claim": "clew_daemon.cgroups:Cgroups.claim",
@@ -49,8 +50,10 @@ DAEMON = {
     # the inbox
     "inbox.look": "clew_daemon.inbox_files:look_around",
     "inbox.restore": "clew_daemon.inbox_files:restore",
+    "inbox.own": "clew_daemon.inbox_owner:InboxOwner.take",
+    "inbox.claim": "clew_daemon.inbox_files:claim",
+    "inbox.claims": "clew_daemon.inbox_files:claims",
     "inbox.read": "clew_daemon.inbox_files:read",
-    "inbox.hide": "clew_daemon.inbox_files:_hide",
     "inbox.remove": "clew_daemon.inbox_files:remove",
     "inbox.reject": "clew_daemon.inbox_files:reject",
     "inbox.reason": "clew_daemon.inbox_files:_write_error",

@@ -1,7 +1,10 @@
 """The workspace goes wrong under a running goal: gone, replaced, read-only, full of odd things."""
 
+import contextlib
+import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +13,7 @@ import pytest
 
 from surroundings import bystander, foreign, runbook, sound, unharmed
 
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
 GO = "until test -e go; do sleep 0.02; done"
 
 
@@ -42,21 +46,82 @@ def told(clew, goal, count):
 
 
 @pytest.mark.long
-def test_a_workspace_made_anew_under_a_goal_is_worked_in(clew, place):
-    answering(
-        clew, ("run_cmd", {"cmd": "echo 1 >> trace"}), ("run_cmd", {"cmd": "echo 2 >> trace"})
-    )
+@pytest.mark.parametrize("mode", ["best_effort", "off"])
+def test_a_workspace_that_was_removed_and_made_again_is_left_alone_until_a_person_accepts_it(
+    clew, place, mode
+):
+    clew.configure({"sandbox.mode": mode})
+    acts = [("run_cmd", {"cmd": f"rm -rf {place}/*; echo {n} >> trace"}) for n in (1, 2)]
+    answering(clew, *acts)
     goal = clew.start().submit(foreign("worker", workspace=place))
     other = bystander(clew)
     clew.said(goal)
     assert told(clew, goal, 1) == ["success", ""]
     shutil.rmtree(place)
     place.mkdir()
-    assert told(clew, goal, 2) == ["success", ""]
-    clew.wait("goal.completed", goal=goal)
-    assert (place / "trace").read_text() == "2\n"
+    (place / "precious").touch()
+    clew.ask("feedback", goal=goal, text="go on")
+    assert clew.wait("goal.blocked", goal=goal)["reason"] == "the workspace was replaced"
+    assert [entry.name for entry in place.iterdir()] == ["precious"]
+    since = clew.now()
+    clew.ask("resume", goal=goal)
+    clew.wait("worker.ready", goal=goal, since=since)
+    clew.ask("feedback", goal=goal, text="go on")
+    clew.until((place / "trace").exists)
+    assert not (place / "precious").exists()
+    clew.ask("cancel", goal=goal)
     unharmed(clew, other)
     sound(clew, goal)
+
+
+def exchange(one, other):
+    """Let two folders change places, with no moment in between."""
+    renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    if renameat2(AT_FDCWD, bytes(one), AT_FDCWD, bytes(other), RENAME_EXCHANGE):
+        pytest.skip(f"no exchange of folders here: {os.strerror(ctypes.get_errno())}")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["best_effort", "off"])
+def test_a_workspace_that_is_swapped_all_the_time_never_loses_what_is_not_the_goals(
+    clew, place, mode
+):
+    """Between the daemon's look and the command's start there is a moment, whichever it is."""
+    clew.configure({"sandbox.mode": mode, "restart.max_restarts": 1000})
+    clew.agent(
+        "worker",
+        """
+        hello()
+        n = 0
+        while True:
+            n += 1
+            run(f"rm -rf ./*; echo {epoch}.{n} > trace")
+        """,
+    )
+    theirs = place.with_name("theirs")
+    theirs.mkdir()
+    (theirs / "precious").touch()
+    goal = clew.start().submit(foreign("worker", workspace=place))
+    clew.until((place / "trace").exists)
+    ino, rounds = place.stat().st_ino, 0
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        exchange(place, theirs)
+        time.sleep(0.002 * (rounds % 7))
+        assert [entry.name for entry in place.iterdir()] == ["precious"]
+        exchange(place, theirs)
+        rounds += 1
+        if clew.goal(goal)["status"] == "blocked":
+            clew.ask("resume", goal=goal)
+        elif rounds % 10 == 0:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(clew.agent_pid(goal), signal.SIGKILL)  # cells start in the midst of it
+    assert place.stat().st_ino == ino
+    assert not clew.seen("workspace.accepted", goal=goal)
+    assert clew.seen("goal.blocked", goal=goal)
+    clew.ask("cancel", goal=goal)
+    assert clew.stop() == 0  # reports of all these blocks may still be due
+    assert clew.verified()
 
 
 @pytest.mark.parametrize("instead", [pytest.param("file", marks=pytest.mark.long), "link"])

@@ -146,6 +146,31 @@ def test_a_goal_whose_dependency_failed_asks_a_person(clew):
     assert first in clew.wait("goal.blocked", goal=second)["reason"]
 
 
+def test_status_says_what_a_goal_depends_on_that_is_not_there_and_it_may_come_later(clew):
+    clew.start()
+    later = clew.submit(steps("true", front="depends_on: [MAKE-TEA]\n", title="Later"), "b.md")
+    assert clew.goal(later)["reason"] == "waits for MAKE-TEA, which is not known yet"
+    first = clew.submit(steps("true", title="Make tea"), "a.md")
+    clew.wait("goal.completed", goal=first)
+    clew.wait("goal.completed", goal=later)
+
+
+def test_a_goal_that_depends_on_one_that_was_removed_long_after_it_completed_starts(make_clew):
+    clew = make_clew().start()
+    first = clew.submit(steps("true", title="Make tea"), "a.md")
+    clew.wait("goal.completed", goal=first)
+    clew.until((clew.home / "outbox" / f"{first}.md").exists)
+    clew.stop()
+    clew.configure({"ledger.keep_days": 1e-9})
+    clew.start()
+    clew.wait("goal.forgotten", goal=first)
+    clew.stop()
+    clew.start()
+    later = clew.submit(steps("true", front="depends_on: [make-tea]\n", title="Later"), "b.md")
+    clew.wait("goal.completed", goal=later)
+    assert clew.verified()
+
+
 def test_a_goal_waits_for_its_time(clew):
     clew.start()
     then = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=3)

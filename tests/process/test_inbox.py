@@ -1,8 +1,12 @@
 """The inbox on a real folder with real inotify events."""
 
 import asyncio
+import errno
 import os
+import shutil
 import socket
+import subprocess
+import sys
 import threading
 from collections import Counter
 from contextlib import asynccontextmanager
@@ -14,12 +18,14 @@ from structlog.testing import LogCapture
 
 from clew_daemon import inbox_files
 from clew_daemon.inbox import Accepted, Already, Dropped, Inbox, Later, Rejected, Verdict
+from clew_daemon.inbox_owner import LOCK_NAME, HeldElsewhereError, InboxOwner
 
 DEADLINE_S = 20
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+    """Name what lies in an inbox besides its lock."""
+    return sorted(path.name for path in folder.iterdir() if path.name != LOCK_NAME)
 
 
 class Daemon:
@@ -32,6 +38,7 @@ class Daemon:
         self.answer = lambda drop: Accepted(f"goal-{len(self.drops)}")
         self.changed = asyncio.Condition()
         self.logged = LogCapture()
+        self.owner = InboxOwner(folder)
 
     async def accept(self, drop: Dropped) -> Verdict:
         async with self.changed:
@@ -54,6 +61,7 @@ class Daemon:
         return Inbox(
             self.folder,
             self.rejected,
+            owner=self.owner,
             accept=self.accept,
             log=log,
             **{"settle_s": 0.05, "sweep_s": 60, **settings},
@@ -201,7 +209,16 @@ async def test_a_file_that_is_refused_for_now_is_tried_again(daemon, folder):
         (folder / "goal.md").write_text("later")
         await daemon.until_drops(3)
         await daemon.until(lambda: not names(folder))
-    assert len({drop.identity for drop in daemon.drops}) == 1
+    assert daemon.names == ["goal.md"] * 3
+
+
+async def test_a_file_that_is_refused_for_now_has_its_name_while_it_waits(daemon, folder):
+    daemon.answer = lambda _: Later(30)
+    async with running(daemon):
+        (folder / "goal.md").write_text("later")
+        await daemon.until_drops(1)
+        await daemon.until(lambda: names(folder) == ["goal.md"])
+    assert (folder / "goal.md").read_text() == "later"
 
 
 async def test_a_fault_of_the_daemon_leaves_the_file_and_stops_no_other(daemon, folder):
@@ -227,15 +244,205 @@ async def test_a_drop_that_was_recorded_before_a_crash_is_only_removed(daemon, f
     assert len(daemon.drops) == 1
 
 
-async def test_the_identity_stays_the_same_while_the_file_does(daemon, folder):
+async def test_while_nothing_can_be_decided_only_the_first_files_are_tried(daemon, folder):
+    """A full disk: thousands of files would be renamed to and fro each second."""
     daemon.answer = lambda _: Later(30)
+    folder.mkdir(parents=True)
+    for count in range(300):
+        (folder / f"goal-{count}.md").write_text("later")
+    async with running(daemon, sweep_s=0.05) as inbox:
+        await daemon.until_drops(64)
+        for _ in range(3):
+            await inbox.sweep()
+    assert len(daemon.drops) == 64
+    assert len(names(folder)) == 300
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EPERM])
+async def test_a_file_that_cannot_be_claimed_keeps_its_name_and_is_tried_again(
+    daemon, folder, monkeypatch, code
+):
+    rename = inbox_files.rename_new
+
+    def refuse(source, target):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(inbox_files, "rename_new", refuse)
+    async with running(daemon):
+        (folder / "goal.md").write_text("no room")
+        await daemon.until(lambda: "inbox.deferred" in daemon.events())
+        assert names(folder) == ["goal.md"]
+        assert daemon.drops == []
+        monkeypatch.setattr(inbox_files, "rename_new", rename)
+        await daemon.until(lambda: not names(folder))
+    assert daemon.names == ["goal.md"]
+    assert os.strerror(code) in daemon.logged.entries[0]["error"]
+
+
+async def test_a_file_that_may_have_been_accepted_stays_claimed_and_keeps_its_identity(
+    daemon, folder
+):
+    """A daemon that dies, or whose ledger does not answer, cannot know: only the identity tells."""
+
+    def answer(drop: Dropped) -> Verdict:
+        raise TimeoutError
+
+    daemon.answer = answer
     folder.mkdir(parents=True)
     (folder / "goal.md").write_text("same")
     for _ in range(2):
         async with running(daemon):
-            count = len(daemon.drops)
-            await daemon.until_drops(count + 1)
-    assert daemon.drops[0].identity == daemon.drops[1].identity
+            await daemon.until_drops(len(daemon.drops) + 1)
+    assert len({drop.identity for drop in daemon.drops}) == 1
+    assert not (folder / "goal.md").exists()
+    daemon.answer = lambda _: Already()
+    async with running(daemon):
+        await daemon.until(lambda: not names(folder))
+    assert len({drop.identity for drop in daemon.drops}) == 1
+
+
+async def test_a_file_is_claimed_before_it_is_accepted(daemon, folder):
+    seen: list[bool] = []
+
+    def answer(drop: Dropped) -> Verdict:
+        seen.append((folder / drop.name).exists())
+        return Accepted(drop.name)
+
+    daemon.answer = answer
+    async with running(daemon):
+        (folder / "goal.md").write_text("mine")
+        await daemon.until_drops(1)
+        await daemon.until(lambda: not names(folder))
+    assert seen == [False]
+
+
+async def test_a_file_that_someone_has_open_for_writing_waits_under_its_own_name(daemon, folder):
+    """Longer than settle_s without a write is no end: half a goal file was carried out so."""
+    async with running(daemon):
+        with (folder / "half.md").open("wb", buffering=0) as file:
+            file.write(b"first half, ")
+            await daemon.until(lambda: "inbox.waiting" in daemon.events())
+            (folder / "other.md").write_text("others do not wait for it")
+            await daemon.until(lambda: names(folder) == ["half.md"])
+            file.write(b"second half")
+        await daemon.until_drops(2)
+        await daemon.until(lambda: not names(folder))
+    assert [drop.raw for drop in daemon.drops][1:] == [b"first half, second half"]
+    assert daemon.logged.entries == [
+        {
+            "event": "inbox.waiting",
+            "name": "half.md",
+            "reason": "another program still has it open for writing",
+            "log_level": "info",
+        }
+    ]
+
+
+async def test_a_writer_that_ends_the_lease_sends_no_signal_that_ends_the_daemon(tmp_path):
+    """The kernel signals the holder of a lease when someone opens the file; by default that kills."""
+    path = tmp_path / "goal.md"
+    path.write_text("x")
+    code = (
+        "import fcntl, os, sys\n"
+        "from clew_daemon import inbox_files\n"
+        "real = fcntl.fcntl\n"
+        "def opened_meanwhile(fd, command, value=0):\n"
+        "    if command == fcntl.F_SETLEASE and value == fcntl.F_UNLCK:\n"
+        "        try:\n"
+        "            os.open(sys.argv[1], os.O_WRONLY | os.O_NONBLOCK)\n"
+        "        except BlockingIOError:\n"
+        "            print('broken')\n"
+        "    return real(fd, command, value)\n"
+        "fcntl.fcntl = opened_meanwhile\n"
+        "print(inbox_files._has_writer(os.open(sys.argv[1], os.O_RDONLY)))\n"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+    done = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["broken", "False"]), done.stderr
+
+
+async def test_a_file_with_two_names_in_the_inbox_is_two_drops(daemon, folder):
+    folder.mkdir(parents=True)
+    (folder / "one.md").write_text("same")
+    os.link(folder / "one.md", folder / "two.md")
+    async with running(daemon):
+        await daemon.until_drops(2)
+        await daemon.until(lambda: not names(folder))
+    assert sorted(daemon.names) == ["one.md", "two.md"]
+    assert len({drop.identity for drop in daemon.drops}) == 2
+
+
+async def test_an_inbox_that_another_daemon_owns_is_left_alone_until_it_is_free(daemon, folder):
+    other = Daemon(folder)
+    async with running(daemon):
+        second = other.inbox(sweep_s=0.05)
+        await second.start()
+        await other.until(lambda: other.events() == ["inbox.unusable"])
+        (folder / "goal.md").write_text("once")
+        await daemon.until_drops(1)
+    assert "belongs to another daemon" in other.logged.entries[0]["error"]
+    assert "[paths] inbox" in other.logged.entries[0]["error"]
+    assert other.drops == []
+    daemon.owner.release()
+    await other.until(lambda: second._watched)
+    (folder / "goal.md").write_text("again")
+    await other.until_drops(1)
+    await second.stop()
+    assert other.events() == ["inbox.unusable"]
+
+
+async def test_the_lock_is_taken_again_in_a_folder_that_stands_in_the_inboxs_place(daemon, folder):
+    async with running(daemon, sweep_s=0.05):
+        folder.rename(folder.with_name("moved"))
+        await daemon.until(lambda: "inbox.recreated" in daemon.events())
+        with pytest.raises(HeldElsewhereError):
+            InboxOwner(folder).take()
+        InboxOwner(folder.with_name("moved")).take()  # no longer ours
+        (folder / "goal.md").write_text("here")
+        await daemon.until_drops(1)
+
+
+async def test_a_folder_in_the_inboxs_place_that_another_daemon_owns_is_unusable_for_now(
+    daemon, folder
+):
+    theirs = folder.with_name("theirs")
+    theirs.mkdir(parents=True)
+    owner = InboxOwner(theirs)
+    owner.take()
+    async with running(daemon, sweep_s=0.05):
+        folder.rename(folder.with_name("moved"))
+        theirs.rename(folder)
+        await daemon.until(lambda: "inbox.unusable" in daemon.events())
+        (folder / "goal.md").write_text("not ours")
+        owner.release()
+        await daemon.until_drops(1)
+    assert daemon.events().count("inbox.unusable") == 1
+
+
+async def test_a_lock_that_is_removed_is_taken_again(daemon, folder):
+    async with running(daemon) as inbox:
+        (folder / LOCK_NAME).unlink()
+        await inbox.sweep()
+        with pytest.raises(HeldElsewhereError):
+            InboxOwner(folder).take()
+
+
+async def test_an_inbox_that_cannot_be_locked_is_unusable_with_the_reason_and_tried_again(
+    daemon, folder
+):
+    (folder / LOCK_NAME).mkdir(parents=True)
+    inbox = daemon.inbox(sweep_s=0.05)
+    (folder / "goal.md").write_text("first the lock")
+    await inbox.start()
+    await daemon.until(lambda: daemon.events() == ["inbox.unusable"])
+    assert "plain file" in daemon.logged.entries[0]["error"]
+    assert daemon.drops == []
+    (folder / LOCK_NAME).rmdir()
+    await daemon.until_drops(1)
+    await inbox.stop()
+    assert daemon.events() == ["inbox.unusable"]
 
 
 async def test_a_link_gives_its_targets_content_and_only_the_link_goes(daemon, folder, tmp_path):
@@ -296,7 +503,7 @@ async def test_a_thousand_files_dropped_while_it_runs_are_each_taken_once(daemon
 async def test_a_folder_that_is_deleted_is_made_anew_and_watched(daemon, folder):
     async with running(daemon):
         for count in range(1, 4):
-            folder.rmdir()
+            shutil.rmtree(folder)
             await daemon.until(folder.is_dir)
             await daemon.until(lambda n=count: daemon.events().count("inbox.recreated") == n)
             (folder / f"goal-{count}.md").write_text("after all")
@@ -333,7 +540,7 @@ async def test_text_appended_after_the_reading_is_a_drop_of_its_own(daemon, fold
 
 
 async def test_a_file_that_cannot_be_removed_is_recorded_once(daemon, folder, monkeypatch):
-    def refuse(path, look):
+    def refuse(claim):
         raise PermissionError(13, "Permission denied")
 
     async with running(daemon) as inbox:
@@ -348,7 +555,7 @@ async def test_a_file_that_cannot_be_removed_is_recorded_once(daemon, folder, mo
 
 
 async def test_a_file_that_may_not_be_read_is_rejected(daemon, folder, monkeypatch):
-    def refuse(path, look):
+    def refuse(claim):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(inbox_files, "read", refuse)

@@ -10,12 +10,16 @@ from collections import Counter
 
 import pytest
 
+from clew_daemon.inbox_owner import LOCK_NAME
+
 DAEMON = textwrap.dedent(
     """
     import asyncio, json, os, signal, sys
     from pathlib import Path
     import structlog
+    from clew_daemon import inbox_files
     from clew_daemon.inbox import Accepted, Already, Inbox, Rejected
+    from clew_daemon.inbox_owner import InboxOwner
 
     folder, record, kill_at = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     known = [json.loads(line) for line in record.read_text().splitlines()]
@@ -41,9 +45,16 @@ DAEMON = textwrap.dedent(
             if steps == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
+    def renameat2(*args, real=inbox_files._renameat2):
+        kill("os.rename", args)
+        return real(*args)
+
+    inbox_files._renameat2 = renameat2
+
     async def main():
         log = structlog.wrap_logger(structlog.ReturnLogger(), processors=[])
-        inbox = Inbox(folder, folder / "rejected", settle_s=0, sweep_s=60, accept=accept, log=log)
+        inbox = Inbox(folder, folder / "rejected", settle_s=0, sweep_s=60,
+                      owner=InboxOwner(folder), accept=accept, log=log)
         sys.addaudithook(kill)
         await inbox.sweep()
         await inbox.sweep()
@@ -63,9 +74,9 @@ def test_fifty_files_survive_kills_at_any_step_each_exactly_once(tmp_path, seed)
     for count in range(50):
         (folder / f"goal-{count}.md").write_text(f"# Goal {count}" if count % 5 else "bad")
     kills = 0
-    while any(path.is_file() for path in folder.iterdir()):
-        # Reading a batch of fifty takes about as many steps: kill on either side of that.
-        point = chance.randrange(40, 90) if kills < 6 else 0
+    while left := sum(path.is_file() and path.name != LOCK_NAME for path in folder.iterdir()):
+        # Claiming takes two steps a file, reading one, putting away one or more: kill in all of them.
+        point = chance.randrange(5, 5 + 2 * left) if kills < 6 else 0
         command = [sys.executable, "-c", DAEMON, str(folder), str(record), str(point)]
         code = subprocess.run(command, check=False, timeout=60).returncode
         assert code in (0, -signal.SIGKILL)

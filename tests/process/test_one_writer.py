@@ -323,3 +323,20 @@ def test_a_daemon_whose_lock_was_removed_and_taken_by_another_ends_at_once(clew)
     assert not alive(agent)
     assert f"process {os.getpid()}" in clew.seen("daemon.stopped")[-1]["reason"]
     assert clew.verified()
+
+
+def test_a_lock_that_went_away_with_its_whole_folder_is_not_given_up_for_another(clew):
+    """The ledger that is open lies beside the old lock."""
+    clew.start()
+    os.kill(clew.daemon.pid, signal.SIGSTOP)
+    old = clew.home / "state-moved"
+    (clew.home / "state").rename(old)
+    (clew.home / "state").mkdir(mode=0o700)
+    os.kill(clew.daemon.pid, signal.SIGCONT)
+    shutil.rmtree(clew.home / "run")  # made again by the look that could give up the lock
+    clew.until(
+        lambda: (clew.home / "run" / "control.sock").exists() or clew.daemon.poll(), "a look"
+    )
+    if clew.daemon.poll() is None:
+        assert holder(beside(old / "ledger.db")).pid == clew.daemon.pid
+    assert not clew.seen("lock.renewed")

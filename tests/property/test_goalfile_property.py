@@ -3,7 +3,7 @@ import re
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clew_shared.goalfile import GoalFileError, goal_id, parse
+from clew_shared.goalfile import GoalFile, GoalFileError, goal_id, parse
 
 PIECES = st.sampled_from(
     [
@@ -110,6 +110,42 @@ def test_any_mixture_of_markdown_is_a_goal_or_refused(text):
 @given(MARKDOWN)
 def test_any_front_matter_is_a_goal_or_refused(front):
     parsed_or_refused(f"---\n{front}\n---\n# Goal\n".encode())
+
+
+BLANK = st.text(alphabet=" \t\n\ufeff\u200b\u00a0", max_size=8)
+ABOVE = st.sampled_from(["", "# a comment\n", "<!-- note -->\n", "```markdown\n", "%YAML 1.2\n"])
+FENCES = st.sampled_from(["---", "----", "--", "-----", "\u2014", "- - -", "--- # x", "+++", "==="])
+CLEWS = st.sampled_from(
+    ["workspace: /w", "checks: make", "priority: 2", "depends_on: [a]", "budget:\n  tokens: 5"]
+)
+OTHERS = st.lists(
+    st.sampled_from(["title: x", "tags:\n- a", "  b: c", "# note", ""]), max_size=4
+).map("\n".join)
+
+
+@settings(deadline=None)
+@given(BLANK, ABOVE, BLANK, FENCES, OTHERS, CLEWS, OTHERS, FENCES)
+def test_a_key_of_clews_between_two_fences_is_read_or_refused(
+    blank, above, indent, opening, before, key, after, closing
+):
+    text = f"{blank}{above}{indent}{opening}\n{before}\n{key}\n{after}\n{closing}\n# G\n"
+    try:
+        goal = parse(text.encode(), "g.md", ["default"])
+    except GoalFileError:
+        return
+    name = key.split(":")[0]
+    assert getattr(goal, name) != getattr(GoalFile(description="", text=""), name)
+
+
+WORDS = st.lists(st.sampled_from(["Fix", "the", "login:", "page", "`x`", "now."]), min_size=1).map(
+    " ".join
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.one_of(WORDS, st.sampled_from(["---", "***", "", "- a"])), max_size=20), WORDS)
+def test_markdown_that_begins_with_prose_is_never_taken_for_front_matter(lines, first):
+    parse("\n".join([first, *lines, "workspace: /x", "---"]).encode(), "g.md", ["default"])
 
 
 @settings(deadline=None)

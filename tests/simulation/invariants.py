@@ -102,6 +102,28 @@ def an_allowed_action_runs_at_most_once(goal: str, seq: int, acted: set[int]) ->
 
 
 @invariant
+def no_act_in_a_foreign_folder(goal: str, folder: int, known: int | None) -> str:
+    """Whatever acts for a goal acts in the folder that is on record as its workspace, wherever that stands by then."""
+    if folder == known:
+        return ""
+    return f"{goal} acts in folder {folder}; its workspace on record is {known}"
+
+
+@invariant
+def a_folder_becomes_the_workspace_by_right(
+    event: ev.WorkspaceKnown, state: State, *, may_make: bool
+) -> str:
+    """A goal keeps the folder of its first start, unless a person accepts another or has an empty one made."""
+    if event.by == "person":
+        right = state.stranger is not None and event.identity == state.stranger
+    elif event.by == "made":
+        right = may_make
+    else:
+        right = state.workspace is None
+    return "" if right else f"{state.goal_id} goes by {event.identity!r}, {event.by}"
+
+
+@invariant
 def an_action_ends_at_most_once(goal: str, seq: int, began: set[int], ended: set[int]) -> str:
     """Each action has one end on record: an outcome or an interruption, of something that began."""
     if seq not in began:

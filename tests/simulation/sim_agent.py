@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sim_cells import SimChannel
+    from sim_cells import Files, SimChannel
     from sim_world import World
 
 CHARACTERS: dict[str, dict[str, float]] = {
@@ -57,8 +57,11 @@ class GoneError(Exception):
 class SimAgent:
     """One agent process of one epoch."""
 
-    def __init__(self, world: World, channel: SimChannel, goal: str, kind: str) -> None:
+    def __init__(
+        self, world: World, channel: SimChannel, goal: str, kind: str, folder: Files
+    ) -> None:
         self._world, self._channel, self._goal, self._kind = world, channel, goal, kind
+        self._folder = folder
         self._rng = world.rng
         self.character = world.character(goal)
         self._deeds = list(CHARACTERS[self.character])
@@ -168,7 +171,8 @@ class SimAgent:
         )
 
     def _hands(self, tool: str, args: dict[str, Any]) -> tuple[str, str, int | None]:
-        return self._world.files(self._goal).perform(tool, args, self._rng.random())
+        self._world.watch.acts_in(self._goal, self._folder)
+        return self._folder.perform(tool, args, self._rng.random())
 
     def _note(self, seq: int) -> None:
         self._seqs = [*self._seqs[-20:], seq]

@@ -26,10 +26,10 @@ KILLED = 137
 
 @dataclass
 class Files:
-    """A workspace: names and contents."""
+    """A folder, known by its number whatever its path: names and contents."""
 
+    number: int = 0
     contents: dict[str, str] = field(default_factory=dict)
-    there: bool = True
     polls: int = 0
 
     def digest(self) -> str:
@@ -112,6 +112,16 @@ def cell(world: World, goal: str, role: str) -> Cell:
     return Cell(child, child.pid, "guard", (), Children())
 
 
+def stood_on(world: World, goal: str, place: tuple[int, int]) -> Files:
+    """Enter the folder of a cell, as `clew_worker.cell` does: no other one that took its place."""
+    folder = world.there(world.workspace(goal))
+    if folder is None:
+        raise SpawnError("spawn", "cannot enter the workspace")
+    if folder.number != place[1]:
+        raise SpawnError("workspace", "the workspace was replaced by another folder")
+    return folder
+
+
 class SimChannel:
     """The daemon's end of the line to an agent; what is sent arrives in order, later."""
 
@@ -170,17 +180,19 @@ class SimChannel:
 class SimExecutor:
     """The hands of a worker: does what the daemon allowed, in the simulated workspace."""
 
-    def __init__(self, world: World, goal: str, epoch: int) -> None:
-        self._world, self._goal, self._epoch = world, goal, epoch
+    def __init__(self, world: World, goal: str, epoch: int, folder: Files) -> None:
+        self._world, self._goal, self._epoch, self._folder = world, goal, epoch, folder
         self.cell = cell(world, goal, "executor")
 
     @classmethod
-    async def start(cls, _nursery: Any, spec: tuple[World, str, int], _leaf: None) -> SimExecutor:
-        world, goal, epoch = spec
+    async def start(
+        cls, _nursery: Any, spec: tuple[World, str, int, tuple[int, int]], _leaf: None
+    ) -> SimExecutor:
+        world, goal, epoch, place = spec
         await asyncio.sleep(world.rng.uniform(0.001, 0.05))
         if fault := world.spawn_fault():
             raise SpawnError(*fault)
-        return cls(world, goal, epoch)
+        return cls(world, goal, epoch, stood_on(world, goal, place))
 
     @property
     def alive(self) -> bool:
@@ -189,7 +201,7 @@ class SimExecutor:
     async def run(self, seq: int, tool: str, args: dict[str, Any], **limits: Any) -> Done:
         world, rng = self._world, self._world.rng
         self._living()
-        world.watch.acts(self._goal, self._epoch, seq, self.cell.guard)
+        world.watch.acts(self._goal, self._epoch, seq, self._folder)
         began = asyncio.get_running_loop().time()
         took = min(rng.expovariate(2.0), limits["timeout_s"])
         await asyncio.sleep(took * rng.random())
@@ -198,7 +210,7 @@ class SimExecutor:
         if args.get("cmd") == "boom" and fate < 0.7:
             self.cell.guard.end()
         self._living()
-        files = world.files(self._goal)
+        files = self._folder
         result, output, code = files.perform(tool, args, rng.random())
         if fate < world.chaos.executor_dies:
             self.cell.guard.end()
@@ -220,14 +232,15 @@ class SimExecutor:
         self._living()
         await asyncio.sleep(self._world.rng.uniform(0.0, 0.02))
         self._living()
-        return self._world.files(self._goal).digest()
+        return self._folder.digest()
 
     async def check(self, name: str, cmd: str, **_: Any) -> Checked:
         self._living()
         await asyncio.sleep(self._world.rng.expovariate(2.0))
         self._living()
         luck = self._world.rng.random()
-        result, output, code = self._world.files(self._goal).perform("run_cmd", {"cmd": cmd}, luck)
+        self._world.watch.acts_in(self._goal, self._folder)
+        result, output, code = self._folder.perform("run_cmd", {"cmd": cmd}, luck)
         return Checked(
             id=0, name=name, result=result, exit_code=code, output=output, duration_s=0.1
         )

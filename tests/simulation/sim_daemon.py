@@ -14,12 +14,14 @@ import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import sim_ground
 from sim_agent import SimAgent
-from sim_cells import Children, SimChannel, SimExecutor, cell
+from sim_cells import Children, SimChannel, SimExecutor, cell, stood_on
 from sim_ledger import SimLedger
 
 from clew_daemon import book as book_module
 from clew_daemon import (
+    cells,
     eventlog,
     ground,
     hands,
@@ -81,13 +83,16 @@ class SimSession(Session):
 
     async def _connect(self) -> int:
         world = self.world
+        await self.hands.prepare()
         await asyncio.sleep(world.rng.uniform(0.001, 0.05))
         if fault := world.spawn_fault():
             raise SpawnError(*fault)
+        folder = stood_on(world, self.goal_id, self._ground.place)
         self.cell = cell(world, self.goal_id, "agent")
         channel = SimChannel(world, self.goal_id, self.epoch)
         self.channel = channel  # type: ignore[assignment]
-        agent = SimAgent(world, channel, self.goal_id, self.core.state.spec.agent)
+        kind = self.core.state.spec.agent
+        agent = SimAgent(world, channel, self.goal_id, kind, folder)
         child: Any = self.cell.guard
         task = asyncio.ensure_future(agent.live())
         task.add_done_callback(lambda t: t.cancelled() or child.end(t.result()))
@@ -105,7 +110,7 @@ class SimHands(Hands):
     world: World
 
     def spec(self) -> Any:
-        return self.world, self._state.goal_id, self._about["epoch"]
+        return self.world, self._state.goal_id, self._about["epoch"], self._ground.place
 
 
 def weigher(world: World) -> Any:
@@ -142,6 +147,7 @@ class SimLog:
         if event == "worker.hung":
             self._world.trace(str(fields.get("goal")), "hung")
 
+    exception = error
     info = debug = critical = lambda *_, **__: None
 
 
@@ -189,6 +195,7 @@ class SimDaemon:
                 self._jump,
                 self._edit,
                 self._rival,
+                self._swap,
                 self._settle,
             )
             tasks += [asyncio.ensure_future(actor()) for actor in actors]
@@ -288,7 +295,8 @@ class SimDaemon:
             self.world.reloads -= 1
             broken = self.world.rng.random() < 0.2
             text = "[loops]\nrepeat_limit = 0" if broken else self.world.config()
-            file: Any = SimpleNamespace(exists=lambda: True, read_text=lambda t=text, **_: t)
+            file = self.world.folder / "config.toml"
+            file.write_text(text)
             try:
                 taken = reload(file, {}, self.daemon.settings)
             except SettingsError:
@@ -315,13 +323,20 @@ class SimDaemon:
             self.world.edits -= 1
             self.world.edit()
 
+    async def _swap(self) -> None:
+        """Take workspaces away, put others in their place, and put them back."""
+        while self.world.swaps > 0:
+            await asyncio.sleep(self.world.rng.expovariate(1 / 6))
+            self.world.swaps -= 1
+            self.world.swap()
+
     async def _settle(self) -> None:
         """End the life when all goals rest and nothing more is to come."""
         world, since, rested = self.world, None, 0
         while rested < 2:  # a moment of rest may lie between two workers
             await asyncio.sleep(2.0)
             to_come = world.requests + world.reloads + world.jumps + world.edits + world.rivals
-            to_come += self.asked
+            to_come += world.swaps + self.asked
             if to_come or world.deaths:
                 continue
             since = world.clock.now if since is None else since
@@ -376,14 +391,14 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
     for module in (supervisor, session, hands, reviewer, eventlog):
         replace(module, "log", log)
     replace(supervisor, "Session", type("LifeSession", (SimSession,), {"world": world}))
-    replace(supervisor, "Path", lambda path: SimpleNamespace(mkdir=lambda **_: world.make(path)))
-    replace(supervisor, "cells", SimpleNamespace(private=lambda *_: ()))
+    replace(cells, "make_private", lambda *_: {})
     replace(supervisor, "clear", _nothing)
     replace(report, "write", lambda *_: None)
     replace(session, "Hands", type("LifeHands", (SimHands,), {"world": world}))
     replace(hands, "Executor", SimExecutor)
     replace(Vigil, "over_memory", weigher(world))
-    replace(ground, "lost", world.lost)
+    for name, played in sim_ground.in_place_of(world).items():
+        replace(ground, name, played)
     replace(vitals, "created", lambda _: 0.0)
     replace(book_module, "SNAPSHOT_EVERY", world.snapshot_every)
     try:

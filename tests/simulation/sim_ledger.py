@@ -229,6 +229,9 @@ class SimLedger:
     def purged(self) -> list[str]:
         return []
 
+    def forgotten(self) -> Iterator[Row]:
+        return iter(())
+
     def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None:
         found = self._disk.snapshots.get(goal)
         return (found[0], found[2]) if found and found[1] == version else None

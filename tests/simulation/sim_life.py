@@ -96,6 +96,9 @@ def _incarnation(world: World) -> bool:
     if daemon.settled and not killed:
         return True
     world.clock.now += world.rng.uniform(0.1, 5.0)
+    if world.swaps and world.rng.random() < 0.5:
+        world.swaps -= 1
+        world.swap()
     return False
 
 

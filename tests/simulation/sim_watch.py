@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from invariants import ViolationError
-    from sim_cells import Child
+    from sim_cells import Child, Files
     from sim_world import World
 
     from clew_daemon.book import Book
@@ -44,6 +44,7 @@ class Goal:
     began: set[int] = field(default_factory=set)
     ended: set[int] = field(default_factory=set)
     refused: int = 0
+    may_remake: bool = True
 
     def take(self, seq: int, event: ev.Event, disk: str) -> None:
         """Hold an event against what was before it, then take it in; `disk` names the files of that moment."""
@@ -66,8 +67,14 @@ class Goal:
             case ev.WorkerStarted():
                 hold.a_new_epoch_begins_with_clean_hands(event, self.state)
                 self.refused = 0
+            case ev.WorkspaceKnown():
+                rule = hold.a_folder_becomes_the_workspace_by_right
+                rule(event, self.state, may_make=self.may_remake)
+                self.may_remake = False
             case _:
                 self._lift(event)
+        if isinstance(event, ev.GoalRequeued) and event.make:
+            self.may_remake = event.by == "resume" and self.state.gone
         answers = isinstance(event, ev.GoalRequeued) and event.after == self.state.rested_seq
         hold.an_ended_goal_stays_ended(event, self.state, answers)
         hold.a_rest_is_ended_by_who_may(event, self.state)
@@ -131,6 +138,8 @@ class Watch:
         self.violation: ViolationError | None = None
         self.goals: dict[str, Goal] = {}
         self.counts: Counter[str] = Counter()
+        self.places: dict[str, int] = {}
+        """The folder of each goal, by what is durable."""
         self._disks: dict[int, str] = {}
         self._words: dict[str, set[str]] = {}
         self._ends: dict[str, set[int]] = {}
@@ -223,6 +232,8 @@ class Watch:
                 words.add(event.message)
             elif isinstance(event, ev.Escalated):
                 words.add(event.to)
+            elif isinstance(event, ev.WorkspaceKnown):
+                self.places[row.goal] = event.identity.ino
             elif isinstance(event, ev.GoalBlocked):
                 words.add("person")
             elif isinstance(event, ev.GoalEnded):
@@ -290,9 +301,13 @@ class Watch:
 
     # -- what acts ---------------------------------------------------------------------------------------
 
-    def acts(self, goal: str, epoch: int, seq: int, guard: Child) -> None:
-        """The executor of an epoch begins to carry out an action."""
-        del guard
+    def acts_in(self, goal: str, folder: Files) -> None:
+        """Something acts in a folder for a goal."""
+        self._hold(hold.no_act_in_a_foreign_folder, goal, folder.number, self.places.get(goal))
+
+    def acts(self, goal: str, epoch: int, seq: int, folder: Files) -> None:
+        """The executor of an epoch begins to carry out an action in a folder."""
+        self.acts_in(goal, folder)
         _, event = self.recorded.get(seq, ("", None))
         rule = hold.an_action_runs_only_when_its_permission_is_recorded
         self._hold(rule, goal, epoch, seq, event)

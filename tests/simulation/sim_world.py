@@ -15,7 +15,6 @@ from sim_ledger import Disk
 from sim_loop import Clock
 from sim_watch import Watch
 
-from clew_daemon.ground import Lost
 from clew_shared import events as ev
 from clew_shared.settings import Settings, load
 
@@ -38,10 +37,6 @@ VERSIONS_KEPT = 8
 KINDS = ("llm", "llm", "own", "plain", "runbook")
 
 
-LOOKS = 4
-"""So often, about, is a workspace looked at where it may have been lost once."""
-
-
 @dataclass(slots=True)
 class Chaos:
     """How often what goes wrong."""
@@ -54,7 +49,7 @@ class Chaos:
     spawn_fails: float = 0.0
     mute: float = 0.0
     memory: float = 0.0
-    workspace_lost: float = 0.0
+    unmakable: float = 0.0
 
 
 @dataclass(slots=True)
@@ -81,7 +76,12 @@ class World:
         self.lines: list[str] = []
         self.calm = False
         self.watch = Watch(self)
-        self._files: dict[str, Files] = {}
+        self.folders: list[Files] = []
+        """Every folder that there ever was; its number is its place here."""
+        self._at: dict[str, Files] = {}
+        self._away: dict[str, list[Files]] = {}
+        self.made: set[int] = set()
+        """The folders that the daemon has made."""
         self._versions: dict[str, dict[str, dict[str, str]]] = {}
         self._pids = 1_000
         rng = self.rng
@@ -98,6 +98,10 @@ class World:
         self.edits = rng.choice([0, 0, 4, 12])
         self.rivals = rng.choice([0, 0, 1, 4])
         self.snapshot_every = rng.choice([1, 5, 20, 500])
+        self.swaps = rng.choice([0, 0, 2, 6])
+        for goal in self.goals:
+            if rng.random() < 0.3 and goal.spec.workspace not in self._at:
+                self._at[goal.spec.workspace] = self._folder({})
 
     def trace(self, who: str, what: str) -> None:
         """Write a line of the trace."""
@@ -230,8 +234,35 @@ class World:
     def workspace(self, goal: str) -> str:
         return next(g.spec.workspace for g in self.goals if g.goal_id == goal)
 
+    def there(self, workspace: str) -> Files | None:
+        """Give the folder that stands at a path, None where nothing does."""
+        return self._at.get(workspace)
+
     def files(self, goal: str) -> Files:
-        return self._files.setdefault(self.workspace(goal), Files())
+        """Give the folder that a goal works in by its record, else what stands there."""
+        number = self.watch.places.get(goal)
+        if number is not None:
+            return self.folders[number]
+        return self.there(self.workspace(goal)) or Files()
+
+    def _folder(self, contents: dict[str, str]) -> Files:
+        self.folders.append(Files(len(self.folders), contents))
+        return self.folders[-1]
+
+    def swap(self) -> None:
+        """Somebody takes a workspace away, puts another folder there, or puts one back that was there before."""
+        path = self.workspace(self.rng.choice(self.goals).goal_id)
+        away, before = self._away.setdefault(path, []), self._at.pop(path, None)
+        what = self.rng.choice(["another", "another", "a copy", "back", "back", "nothing"])
+        if what == "back" and away:
+            self._at[path] = away.pop(self.rng.randrange(len(away)))
+        elif what in ("another", "a copy"):
+            kept = dict(before.contents) if before and what == "a copy" else {}
+            self._at[path] = self._folder(kept)
+        if before:
+            away.append(before)
+        now = self._at.get(path)
+        self.trace("somebody", f"puts folder {now.number if now else 'none'} at {path}")
 
     def edit(self) -> None:
         """Somebody else changes a file, or brings back all files as they once were."""
@@ -258,19 +289,14 @@ class World:
                 versions.pop(next(iter(versions)))
         return digest
 
-    def lost(self, workspace: str) -> Lost | None:
-        """Say what is wrong with a workspace, None where it is there."""
-        files = self._files.setdefault(str(workspace), Files())
-        chance = self.chaos.workspace_lost / LOOKS
-        if chance and not self.calm and self.rng.random() < chance:
-            files.there, files.contents = False, {}
-        return None if files.there else Lost("the workspace is gone", f"{workspace} was removed.")
-
-    def make(self, workspace: Path | str) -> None:
-        """Make a folder; OSError where the disk does not let it."""
-        if not self.calm and self.rng.random() < self.chaos.workspace_lost:
+    def make(self, workspace: str) -> None:
+        """Make a folder; FileExistsError where something is there, OSError where the disk does not let it."""
+        if workspace in self._at:
+            raise FileExistsError(workspace)
+        if not self.calm and self.rng.random() < self.chaos.unmakable:
             raise OSError("read-only file system")
-        self._files.setdefault(str(workspace), Files()).there = True
+        self._at[workspace] = self._folder({})
+        self.made.add(self._at[workspace].number)
 
 
 def _toml(value: Any) -> str:

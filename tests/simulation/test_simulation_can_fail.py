@@ -7,6 +7,7 @@ from sim_world import World
 
 from clew_daemon import (
     book,
+    ground,
     methods,
     people,
     restart,
@@ -17,6 +18,7 @@ from clew_daemon import (
     vigil,
 )
 from clew_shared import core, fold_deeds, transcript
+from clew_shared.identity import Identity
 from clew_shared.ledger import lock
 
 SEEDS = 200
@@ -206,7 +208,45 @@ def _owns_what_another_owns(monkeypatch):
     monkeypatch.setattr(sim_daemon, "RIVALS", ("another home",))
 
 
+def _swaps(monkeypatch):
+    """Let somebody take workspaces away and put others there, and nothing else happen."""
+    made = World.__init__
+
+    def make(self, seed, cast=()):
+        made(self, seed, cast)
+        self.swaps, self.requests = 12, 8
+        self.reloads = self.jumps = self.edits = 0
+
+    monkeypatch.setattr(World, "__init__", make)
+
+
+def _takes_any_folder_for_its_own(monkeypatch):
+    monkeypatch.setattr(Identity, "is_same", lambda *_: True)
+    _swaps(monkeypatch)
+
+
+def _goes_by_the_path_of_a_workspace(monkeypatch):
+    def place(self):
+        now = ground.os.stat(self._workspace, follow_symlinks=False)
+        return now.st_dev, now.st_ino
+
+    monkeypatch.setattr(ground.Ground, "lost", lambda _: None)
+    monkeypatch.setattr(ground.Ground, "place", property(place))
+    _swaps(monkeypatch)
+
+
+def _makes_a_lost_workspace_again(monkeypatch):
+    entered = ground.enter
+
+    def enter(workspace, known, *, make):
+        return entered(workspace, known, make=True)
+
+    monkeypatch.setattr(ground, "enter", enter)
+    _swaps(monkeypatch)
+
+
 CASTS = {
+    _goes_by_the_path_of_a_workspace: ("diligent", "fragile"),
     _looks_at_no_disk_before_it_refuses: ("looping", "stubborn", "pacing"),
     _believes_every_claim: ("feigning",),
     _restarts_for_ever: ("crashing",),
@@ -220,6 +260,9 @@ CASTS = {
 BROKEN = {
     _forgets_blocks_at_restart: "a_snapshot_and_its_tail_are_the_whole_fold",
     _allows_what_is_blocked: "a_blocked_action_is_not_allowed",
+    _takes_any_folder_for_its_own: "no_act_in_a_foreign_folder",
+    _goes_by_the_path_of_a_workspace: "no_act_in_a_foreign_folder",
+    _makes_a_lost_workspace_again: "a_folder_becomes_the_workspace_by_right",
     _looks_at_no_disk_before_it_refuses: "a_block_holds_in_the_world_on_the_disk",
     _believes_every_claim: "no_claim_moves_the_hands",
     _answers_before_the_commit: "nothing_is_heard_that_is_not_recorded",

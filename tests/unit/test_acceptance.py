@@ -64,3 +64,22 @@ async def test_a_drop_is_one_goal_however_many_take_it_at_once(daemon):
     verdicts = await asyncio.gather(*(accept(daemon, DROP) for _ in range(5)))
     assert [type(v) for v in verdicts].count(Accepted) == 1
     assert [type(v) for v in verdicts].count(Already) == 4
+
+
+async def test_a_drop_that_clew_0_1_0_recorded_without_a_name_is_a_goal_already(daemon):
+    old = Dropped("do.md", DROP.raw, ("1", "2", "3", "4", "5"))
+    assert isinstance(await accept(daemon, old), Accepted)
+    new = Dropped("do.md", DROP.raw, (*old.identity, "do.md"))
+    assert isinstance(await accept(daemon, new), Already)
+
+
+async def test_the_beginning_of_an_id_means_the_goal_that_it_meant_when_the_file_was_accepted(
+    daemon,
+):
+    await accept(daemon, DROP)
+    (first,) = daemon.book.cores
+    after = b"---\ndepends_on: [DO, later]\n---\n# After\n"
+    await accept(daemon, Dropped("after.md", after, ("2", "2", "3")))
+    await accept(daemon, Dropped("do.md", DROP.raw, ("3", "2", "3")))
+    (bound,) = [s for s in daemon.book.states().values() if s.spec.description == "After"]
+    assert bound.spec.depends_on == (first, "later")

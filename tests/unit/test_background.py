@@ -44,7 +44,7 @@ async def is_well(work, task):
 
 
 def parts():
-    book = SimpleNamespace(listeners=[], cores={"a": None}, states=dict)
+    book = SimpleNamespace(listeners=[], cores={"a": None}, states=dict, gone={})
     return SimpleNamespace(book=book, settings=Settings())
 
 
@@ -106,7 +106,7 @@ async def test_a_goal_that_is_retried_while_others_are_let_go_stays(monkeypatch)
         return False
 
     ledger = SimpleNamespace(shrink=shrink)
-    book = SimpleNamespace(states=lambda: states, forget=forget, ledger=ledger, gone=set())
+    book = SimpleNamespace(states=lambda: states, forget=forget, ledger=ledger, gone={})
     daemon = SimpleNamespace(
         book=book,
         publisher=SimpleNamespace(keeps=lambda _: False),

@@ -15,7 +15,8 @@ from clew_worker.executor import commands
 from clew_worker.executor.wire import Wire
 
 ours, theirs = socket.socketpair()
-hands = commands.Commands(Wire(ours), "/", inner_domain={inner_domain}, open_files=256)
+root = os.open("/", os.O_PATH)
+hands = commands.Commands(Wire(ours), root, inner_domain={inner_domain}, open_files=256)
 
 def run():
     try:

@@ -141,3 +141,29 @@ def test_a_persons_edit_of_the_blocked_actions_is_taken(agent):
 def test_a_turn_that_tells_of_no_llm_call_is_not_counted_as_one():
     state = fold([(1, ev.Reflected(iteration=1)), (2, ev.Reflected(iteration=2, tokens=7))])
     assert (state.iteration, state.cost.calls, state.cost.tokens) == (2, 1, 7)
+
+
+def test_an_empty_workspace_may_be_made_at_the_first_start_and_at_a_persons_word_only():
+    state = State(goal_id="g")
+    known = ev.WorkspaceKnown(identity=Identity(dev=1, ino=2))
+    gone = ev.GoalBlocked(reason="gone", gone=True)
+
+    def after(*events):
+        for event in events:
+            apply(state, event, state.seq + 1)
+        return state.may_make
+
+    assert state.may_make
+    assert not after(known)
+    assert not after(ev.GoalBlocked(reason="stuck"), ev.GoalRequeued(by="resume"))
+    assert not after(gone, ev.GoalRequeued(by="retry"))
+    assert not after(gone, ev.GoalRequeued(by="resume"))  # it was put back
+    assert after(gone, ev.GoalRequeued(by="resume", make=True))
+    assert after(ev.GoalBlocked(reason="no model"), ev.GoalRequeued(by="retry"))  # still so
+    assert not after(known)
+
+
+def test_a_goal_that_worked_before_workspaces_were_known_makes_none_by_itself():
+    state = State(goal_id="g")
+    apply(state, ev.WorkerStarted(epoch=1), 1)
+    assert not state.may_make

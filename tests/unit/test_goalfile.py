@@ -188,7 +188,6 @@ def test_unknown_keys_are_named_with_what_they_may_mean():
         ("[make, make test]", {"check_1": "make", "check_2": "make test"}),
         ("pytest -q", {"check_1": "pytest -q"}),
         ("{1: ls}", {"1": "ls"}),
-        ("", {}),
     ],
 )
 def test_checks_may_be_a_mapping_a_list_or_one_command(checks, expected):
@@ -209,9 +208,7 @@ def test_not_before_is_utc_unless_it_names_a_zone(given, expected):
 
 
 def test_empty_values_are_the_defaults():
-    keys = (
-        "workspace agent checks priority max_iterations budget not_before depends_on on_interrupt"
-    )
+    keys = "workspace agent priority max_iterations budget not_before depends_on on_interrupt"
     assert with_front("\n".join(f"{key}:" for key in keys.split())) == goal_of("# G\n").model_copy(
         update={"text": "---\n" + "\n".join(f"{key}:" for key in keys.split()) + "\n---\n# G\n"}
     )
@@ -278,6 +275,119 @@ def test_the_error_names_the_file_and_has_one_fault_a_line():
         parse(b"---\nagent: x\npriority: y\n---\nx", "bad.md", [])
     assert str(caught.value).split("\n")[0] == "bad.md cannot be used:"
     assert len(str(caught.value).split("\n")) == 3
+
+
+FRONT = "---\nworkspace: /w\nchecks:\n  a: test -f x\n---\n"
+KEYS = FRONT.removeprefix("---\n")
+
+
+@pytest.mark.parametrize(
+    ("head", "line", "told"),
+    [
+        ("\n" + FRONT, 2, "an empty line above"),
+        ("\ufeff\n" + FRONT, 2, "an empty line above"),
+        ("\r\n \t\r\n" + FRONT, 3, "an empty line above"),
+        (" " + FRONT, 1, "a space or an invisible character"),
+        ("\u200b" + FRONT, 1, "a space or an invisible character"),
+        ("\ufeff\ufeff" + FRONT, 1, "a space or an invisible character"),
+        ("# a comment\n" + FRONT, 2, "other lines above"),
+        ("<!-- two\nlines -->\n" + FRONT, 3, "other lines above"),
+        ("```markdown\n" + FRONT, 2, "other lines above"),
+        ("-" + FRONT, 1, "begins with `----`"),
+        ("--\n" + KEYS, 1, "begins with `--`"),
+        ("--- # goal\n" + KEYS, 1, "begins with `--- # goal`"),
+        ("--- yaml\n" + KEYS, 1, "begins with `--- yaml`"),
+        ("\u2014\n" + KEYS, 1, "begins with `\u2014`"),
+        ("- - -\n" + KEYS, 1, "begins with `- - -`"),
+        ("***\n" + KEYS, 1, "begins with `***`"),
+        ("+++\nworkspace = '/w'\n+++\n", 1, "begins with `+++`"),
+        ("----\nworkspace: /w\n----\n", 1, "begins with `----`"),
+        ("----\nWorkspace: /w\n----\n", 1, "begins with `----`"),
+        ("----\ntitle: x\ncheck: pytest\n----\n", 1, "begins with `----`"),
+        ("\n---\npriority: 3\n\n", 2, "an empty line above"),
+        (KEYS, 1, "the `---` above it is missing"),
+        ("---\ntitle: x\n---\n" + FRONT, 4, "front matter above it already"),
+    ],
+)
+def test_what_looks_like_front_matter_but_is_none_is_refused(head, line, told):
+    """It was taken for text: the goal ran at once, in another workspace, without its checks."""
+    (fault,) = faults_of(head + "# G\n")
+    assert fault.startswith(f"line {line}: this looks like front matter")
+    assert told in fault
+    assert "begins on line 1 with `---`" in fault
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# G\n\ntext\n\n---\n\nmore\n",
+        "# G\n---\nSome prose follows here.\n---\nMore\n",
+        "# G\n---\n## Task\n- [ ] Budget: check it\n---\n",
+        "# G\n\n---\n\n- [ ] a\n  ```sh\n  workspace: x\n  ```\n",
+        "- workspace: tidy it\n- agent: ask him\n---\n",
+        "Do a\n---\nand b\n",
+        "Priority: high\nAgent: Bob\n---\nThe customer cannot log in\n",
+        "# Ticket\n---\nPriority: high\nThe customer cannot log in\n",
+        "agent: write a story about one\n",
+        "Title\n=====\npriority: none\n",
+        "--- a/file.py\n+++ b/file.py\n@@ -1 +1 @@\n-checks: a\n+checks: b\n",
+        "-- a comment of SQL\nselect 1;\n",
+        "\n---\ntitle: x\ntags: [a]\n---\n# G\n",
+        "Explain this:\n\n---\nworkspace: /x\n---\n",
+        "```yaml\nagent: x\n```\nFix this.\n",
+        "~~~\nagent: x\n~~~\nFix this.\n",
+        "----\nDear team,\nworkspace: it is broken\n----\n",
+        "***Important***: fix it\n",
+        "> ---\n> workspace: /x\n> ---\n",
+    ],
+)
+def test_ordinary_text_with_lines_of_dashes_is_no_front_matter(text):
+    assert goal_of(text).checks == {}
+
+
+@pytest.mark.parametrize("given", ["", " []", " {}", " ''", " ~"])
+def test_empty_checks_are_an_error_and_not_no_checks(given):
+    faults = faults_of(f"---\nchecks:{given}\n---\n# G\n")
+    assert len(faults) == 1
+    assert faults[0].startswith("line 2: `checks` ")
+
+
+def test_a_workspace_that_yaml_reads_as_nothing_is_an_error():
+    assert "YAML reads as nothing" in faults_of("---\nworkspace: ~\n---\n# G\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("acceptance", "near"),
+    [
+        ("", ""),
+        ("All is fine.\n", ""),
+        ("- `test -f never` passes\n", "line 3 is no check: it is not a list item that is only"),
+        ("`pytest -q`\n", "line 3 is no check: it is not a list item that is only"),
+        ("```\npytest\n```\n", "line 3 is no check: a plain block"),
+        ("Run\n```console\n$ pytest\n```\n", "line 4 is no check: a `console` block"),
+        ("\n    pytest\n", "line 4 is no check: an indented block"),
+        ("```sh\n\n```\n", "line 3 is no check: the block is empty"),
+        ("```sh file=x\na\n```\n", "line 3 is no check: a block with `file=`"),
+    ],
+)
+def test_a_done_when_without_a_check_is_an_error_that_names_what_comes_close(acceptance, near):
+    (fault,) = faults_of(f"# G\n## Done when\n{acceptance}")
+    assert fault.startswith("line 2: `## Done when` has no check. Write a list item")
+    assert near in fault
+
+
+def test_a_done_when_of_prose_is_an_error_beside_checks_of_the_front_matter_too():
+    (fault,) = faults_of("---\nchecks: make\n---\n# G\n## Done when\nAll is fine.\n")
+    assert fault.startswith("line 5:")
+
+
+@pytest.mark.parametrize(
+    "heading", ["### Done when", "## Done when all is well", "## **Done when**", "## Done-when"]
+)
+def test_a_heading_like_done_when_is_an_error_where_a_check_would_not_count(heading):
+    (fault,) = faults_of(f"# G\n- a\n{heading}\n- `pytest`\n")
+    assert fault.startswith("line 3: the checks under")
+    assert goal_of(f"# G\n- a\n{heading}\n- it works\n").checks == {}
 
 
 def test_very_many_lines_of_plain_text_are_a_goal():

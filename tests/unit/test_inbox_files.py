@@ -1,5 +1,6 @@
 """The steps that a dropped file goes through, cut off at every one of them."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -10,7 +11,19 @@ from pathlib import Path
 import pytest
 
 from clew_daemon import inbox_files
-from clew_daemon.inbox_files import Changed, look_at, put_back, read, reject, remove, restore
+from clew_daemon.inbox_files import (
+    BeingWritten,
+    Changed,
+    Claim,
+    claim,
+    claims,
+    look_at,
+    put_back,
+    read,
+    reject,
+    remove,
+    restore,
+)
 
 KILLED_AT = textwrap.dedent(
     """
@@ -18,22 +31,30 @@ KILLED_AT = textwrap.dedent(
     from pathlib import Path
     from clew_daemon import inbox_files
     verb, folder, point, whole = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    if whole == "plain":
-        inbox_files._renameat2 = None
+    real = None if whole == "plain" else inbox_files._renameat2
+    def renameat2(*args):
+        hook("os.rename", args)
+        return real(*args)
+    inbox_files._renameat2 = real and renameat2
     path = folder / "goal.md"
     look = inbox_files.look_at(path)
     steps = 0
     def hook(event, args):
         global steps
-        if event in ("os.rename", "os.remove", "open", "os.mkdir", "os.link"):
+        if event in ("os.rename", "os.remove", "open", "os.mkdir", "fcntl.fcntl"):
             steps += 1
             if steps == point:
                 os.kill(os.getpid(), signal.SIGKILL)
     sys.addaudithook(hook)
+    claim = inbox_files.claim(path, look)
+    drop = inbox_files.read(claim)
+    print(*drop.identity, flush=True)
     if verb == "remove":
-        inbox_files.remove(path, look)
+        inbox_files.remove(claim)
+    elif verb == "reject":
+        inbox_files.reject(claim, folder / "rejected", "no good")
     else:
-        inbox_files.reject(path, look, folder / "rejected", "no good")
+        inbox_files.put_back(claim.hidden, path)
     """
 )
 
@@ -45,12 +66,27 @@ def goal(tmp_path: Path) -> Path:
     return path
 
 
-def run_killed_at(verb: str, folder: Path, point: int, way: str) -> bool:
-    """Whether the step was reached before the work was done."""
+def run_killed_at(verb: str, folder: Path, point: int, way: str) -> tuple[bool, str]:
+    """Whether the step was reached before the work was done, and the identity that was read by then."""
     command = [sys.executable, "-c", KILLED_AT, verb, str(folder), str(point), way]
-    code = subprocess.run(command, check=False, timeout=60).returncode
-    assert code in (0, -signal.SIGKILL)
-    return code != 0
+    done = subprocess.run(command, check=False, timeout=60, capture_output=True, text=True)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode != 0, done.stdout.strip()
+
+
+def claimed(path: Path) -> Claim:
+    look = look_at(path)
+    assert look is not None
+    return claim(path, look)
+
+
+def found_again(folder: Path) -> Claim | None:
+    """Give the file as the next daemon finds it, under its name or claimed; None where it is gone."""
+    (found, *others) = claims(folder) or [None]
+    assert not others
+    if found is None and (folder / "goal.md").exists():
+        return claimed(folder / "goal.md")
+    return found
 
 
 def names(folder: Path) -> list[str]:
@@ -62,59 +98,123 @@ def visible(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("way", ["renameat2", "plain"])
-def test_a_kill_at_any_step_of_removing_leaves_the_file_whole_or_gone(tmp_path, way):
+@pytest.mark.parametrize("verb", ["remove", "reject", "put back"])
+def test_a_kill_at_any_step_leaves_the_file_whole_and_known_again(tmp_path, verb, way):
+    """Once it may have been accepted (its identity was read), it must be known by that, or be gone."""
     point, killed = 0, True
     while killed:
         point += 1
         folder = tmp_path / f"{point}"
         folder.mkdir()
         (folder / "goal.md").write_text("# Goal")
-        before = look_at(folder / "goal.md")
-        killed = run_killed_at("remove", folder, point, way)
-        assert restore(folder) == []
-        assert names(folder) == [] or look_at(folder / "goal.md") == before
-    assert names(folder) == []
-    assert point > 2
+        killed, identity = run_killed_at(verb, folder, point, way)
+        found = found_again(folder)
+        if found is None:
+            assert identity
+            assert verb != "put back"
+            left = {"goal.md", "goal.md.error.txt"} if verb == "reject" else set()
+            assert {p.name for p in (folder / "rejected").glob("*")} == left
+            continue
+        drop = read(found)
+        assert drop.raw == b"# Goal"
+        if verb != "put back":
+            assert identity in ("", " ".join(map(str, drop.identity)))
+        if verb == "reject":
+            assert reject(found, folder / "rejected", "no good")
+            assert visible(folder) == {}
+            assert visible(folder / "rejected") == {
+                "goal.md": "# Goal",
+                "goal.md.error.txt": "no good\n",
+            }
+        else:
+            assert remove(found)
+            assert visible(folder) == {}
+    assert point > 5
 
 
-@pytest.mark.parametrize("way", ["renameat2", "plain"])
-def test_a_kill_at_any_step_of_rejecting_loses_nothing_and_rejects_once(tmp_path, way):
-    point, killed = 0, True
-    while killed:
-        point += 1
-        folder = tmp_path / f"{point}"
-        folder.mkdir()
-        (folder / "goal.md").write_text("# Goal")
-        killed = run_killed_at("reject", folder, point, way)
-        restore(folder)
-        if (folder / "goal.md").exists():
-            look = look_at(folder / "goal.md")
-            assert look is not None
-            assert reject(folder / "goal.md", look, folder / "rejected", "no good")
-        assert visible(folder) == {}
-        assert visible(folder / "rejected") == {
-            "goal.md": "# Goal",
-            "goal.md.error.txt": "no good\n",
-        }
-    assert point > 4
-
-
-def test_a_file_that_took_the_name_is_given_it_back(goal):
+def test_a_file_that_took_the_name_is_not_claimed_in_its_place(goal):
     look = look_at(goal)
     goal.unlink()
     goal.write_text("another")
     assert look is not None
-    assert not remove(goal, look)
+    with pytest.raises(Changed):
+        claim(goal, look)
     assert visible(goal.parent) == {"goal.md": "another"}
 
 
-def test_a_file_that_took_the_name_is_not_rejected_in_its_place(goal):
-    look = look_at(goal)
-    goal.write_text("changed in place")
+def test_a_file_that_takes_the_name_while_it_is_claimed_gets_it_back(goal, monkeypatch):
+    look, rename = look_at(goal), inbox_files.rename_new
+
+    def just_before(source, target):
+        monkeypatch.setattr(inbox_files, "rename_new", rename)
+        goal.unlink()
+        goal.write_text("another")
+        rename(source, target)
+
+    monkeypatch.setattr(inbox_files, "rename_new", just_before)
     assert look is not None
-    assert reject(goal, look, goal.parent / "rejected", "no good") is None
-    assert visible(goal.parent) == {"goal.md": "changed in place"}
-    assert names(goal.parent / "rejected") == []
+    with pytest.raises(Changed):
+        claim(goal, look)
+    assert visible(goal.parent) == {"goal.md": "another"}
+
+
+def test_a_claimed_file_that_was_written_to_is_not_removed_nor_rejected(goal):
+    """Where the file system cannot tell about writers, one may write on after the file was read."""
+    late = goal.open("a")
+    (goal.parent / "rejected").mkdir()
+    for put_away in (remove, lambda one: reject(one, goal.parent / "rejected", "no good")):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(inbox_files, "_has_writer", lambda _: False)
+            one = claimed(goal)
+        late.write(" and more")
+        late.flush()
+        assert not put_away(one)
+        assert list(visible(goal.parent)) == ["goal.md"]
+        assert names(goal.parent / "rejected") == []
+    late.close()
+
+
+def test_a_file_that_is_open_for_writing_is_neither_claimed_nor_read(goal):
+    one = claimed(goal)
+    with one.hidden.open("a"), pytest.raises(BeingWritten):
+        read(one)  # opened just before it was claimed
+    put_back(one.hidden, goal)
+    with goal.open("a"), pytest.raises(BeingWritten):
+        claimed(goal)
+    assert read(claimed(goal)).raw == b"# Goal"
+
+
+def test_a_file_that_is_open_for_reading_is_taken(goal):
+    with goal.open():
+        assert read(claimed(goal)).raw == b"# Goal"
+
+
+@pytest.mark.parametrize("code", ["EACCES", "EINVAL", "ENOLCK", "EOPNOTSUPP"])
+def test_where_a_file_system_cannot_tell_about_writers_the_file_is_taken(goal, monkeypatch, code):
+    def refuse(fd, command, value=0):
+        raise OSError(getattr(errno, code), "no lease here")
+
+    monkeypatch.setattr(inbox_files.fcntl, "fcntl", refuse)
+    with goal.open("a"):
+        assert read(claimed(goal)).raw == b"# Goal"
+
+
+def test_a_network_file_system_that_refuses_every_lease_holds_nothing_up(goal, monkeypatch):
+    monkeypatch.setattr(inbox_files, "_on_network", lambda _: True)
+    with goal.open("a"):
+        assert read(claimed(goal)).raw == b"# Goal"
+
+
+def test_a_local_file_system_is_none_of_the_network(goal):
+    with goal.open() as file:
+        assert not inbox_files._on_network(file.fileno())
+
+
+def test_two_names_of_one_file_are_two_drops(goal):
+    os.link(goal, goal.with_name("other.md"))
+    drops = [read(claimed(path)) for path in (goal, goal.with_name("other.md"))]
+    assert [drop.name for drop in drops] == ["goal.md", "other.md"]
+    assert drops[0].identity != drops[1].identity
 
 
 def test_what_is_put_back_never_replaces_a_third_file(tmp_path):
@@ -124,64 +224,67 @@ def test_what_is_put_back_never_replaces_a_third_file(tmp_path):
     assert visible(tmp_path) == {"goal.md": "third", "goal-2.md": "second"}
 
 
-def test_a_hidden_file_that_was_not_the_accepted_one_gets_its_name_again(goal):
+def test_what_clew_0_1_0_hid_and_did_not_remove_gets_its_name_again(goal):
     (goal.parent / ".clew-taken-1-2-3.goal.md").write_text("someone's")
     goal.unlink()
     assert restore(goal.parent) == ["goal.md"]
     assert visible(goal.parent) == {"goal.md": "someone's"}
 
 
+def test_what_clew_0_1_0_accepted_and_hid_is_removed(goal):
+    found = goal.stat()
+    mark = f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
+    goal.rename(goal.with_name(f".clew-taken-{mark}.goal.md"))
+    assert restore(goal.parent) == []
+    assert names(goal.parent) == []
+
+
 def test_a_name_as_long_as_names_may_be_can_be_removed_and_rejected(tmp_path):
     path = tmp_path / ("ä" * 126 + ".md")
-    for verb in ("remove", "reject"):
+    for put_away in (remove, lambda one: reject(one, tmp_path / "rejected", "too long")):
         path.write_text("long")
-        look = look_at(path)
-        assert look is not None
-        if verb == "remove":
-            assert remove(path, look)
-        else:
-            assert reject(path, look, tmp_path / "rejected", "too long")
+        one = claimed(path)
+        assert claims(tmp_path) == [one]
+        assert put_away(one)
     assert visible(tmp_path) == {}
     assert sorted(visible(tmp_path / "rejected").values()) == ["long", "too long\n"]
 
 
-def test_a_name_that_is_no_unicode_is_read_and_rejected(tmp_path):
-    path = tmp_path / os.fsdecode(b"goal-\xff.md")
+@pytest.mark.parametrize("name", [b"goal-\xff.md", b"two\nlines.md", b"-.md", b" .txt"])
+def test_any_name_is_claimed_found_again_and_rejected(tmp_path, name):
+    path = tmp_path / os.fsdecode(name)
     path.write_text("text")
-    look = look_at(path)
-    assert look is not None
-    assert read(path, look).raw == b"text"
-    assert reject(path, look, tmp_path / "rejected", f"{path.name} is not good")
+    one = claimed(path)
+    assert claims(tmp_path) == [one]
+    assert read(one).raw == b"text"
+    assert reject(one, tmp_path / "rejected", f"{path.name} is not good")
     assert (tmp_path / "rejected" / path.name).read_text() == "text"
 
 
-def test_a_file_that_changed_since_it_was_looked_at_is_not_read(goal):
+def test_a_file_that_changed_since_it_was_looked_at_is_not_claimed(goal):
     look = look_at(goal)
     goal.write_text("# Goal, changed")
     assert look is not None
     with pytest.raises(Changed):
-        read(goal, look)
+        claim(goal, look)
 
 
-def test_a_fifo_that_took_the_name_is_not_waited_for(goal, monkeypatch):
-    look = look_at(goal)
-    goal.unlink()
-    os.mkfifo(goal)
-    assert look is not None
-    monkeypatch.setattr(inbox_files, "look_at", lambda _: look)
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_under_a_claims_name_is_not_waited_for(tmp_path, make):
+    make(tmp_path / ".clew-claimed-1-2-3-4.goal.md")
+    (one,) = claims(tmp_path)
     with pytest.raises(Changed):
-        read(goal, look)
+        read(one)
 
 
-def test_a_hidden_file_whose_folder_has_no_room_for_it_is_found_again(goal, monkeypatch):
-    look = look_at(goal)
-    assert look is not None
+def test_a_claim_that_cannot_be_rejected_for_want_of_room_is_still_claimed(goal, monkeypatch):
+    one = claimed(goal)
 
     def fail(source, target):
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
         patched.setattr(inbox_files, "rename_new", fail)
         with pytest.raises(OSError, match="No space"):
-            reject(goal, look, goal.parent / "rejected", "no good")
-    assert restore(goal.parent) == ["goal.md"]
+            reject(one, goal.parent / "rejected", "no good")
+    assert claims(goal.parent) == [one]

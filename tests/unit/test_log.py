@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from clew_daemon import log
+from clew_daemon import log, log_sinks
 from clew_shared.redact import hide
 
 
@@ -181,6 +181,39 @@ def test_what_libraries_log_is_in_the_log(out):
     (line,) = lines()
     assert (line["event"], line["logger"]) == ("python.logged", "asyncio")
     assert line["message"] == "task t1 was lost"
+
+
+def test_a_file_that_is_moved_away_is_begun_anew_and_no_line_is_lost(out, tmp_path, monkeypatch):
+    """As logrotate does it, which tells nobody."""
+    monkeypatch.setattr(log_sinks, "LOOK_EVERY_S", 0.0)
+    fd, _ = out
+    path = tmp_path / "clew.log"
+    log.configure(Settings(file=str(path)), stdout_fd=fd)
+    logger = structlog.get_logger()
+    logger.info("first.line")
+    path.rename(tmp_path / "clew.log-20260101")
+    logger.info("second.line")
+    path.unlink()
+    logger.info("third.line")
+    assert "first.line" in (tmp_path / "clew.log-20260101").read_text()
+    assert json.loads(path.read_text())["event"] == "third.line"
+    path.rename(tmp_path / "moved")
+    path.mkdir()  # nothing can be opened here: it goes on where it was
+    logger.info("fourth.line")
+    assert "fourth.line" in (tmp_path / "moved").read_text()
+
+
+def test_a_file_that_is_cut_by_another_program_is_rotated_by_its_real_size(
+    out, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(log_sinks, "LOOK_EVERY_S", 0.0)
+    fd, _ = out
+    path = tmp_path / "clew.log"
+    log.configure(Settings(file=str(path), max_bytes=4096), stdout_fd=fd)
+    for _ in range(10):
+        structlog.get_logger().info("a.line", text="x" * 3000)
+        os.truncate(path, 0)
+    assert not (tmp_path / "clew.log.1").exists()
 
 
 def test_the_file_has_the_same_lines_and_is_rotated(out, tmp_path):

@@ -83,9 +83,11 @@ def test_not_before_what_it_depends_on_is_completed():
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
 def test_a_dependency_that_ended_badly_is_named(status):
     states = goals({}, {"depends_on": ("a",)})
-    assert lost_dependency(states["b"], states) == ""
+    assert lost_dependency(states["b"], states) is None
     states["a"].goal.status = GoalStatus(status)
-    assert lost_dependency(states["b"], states) == "a"
+    lost = lost_dependency(states["b"], states)
+    assert lost is not None
+    assert (lost.goal, lost.status) == ("a", status)
 
 
 @pytest.mark.parametrize("status", list(GoalStatus))
@@ -134,3 +136,100 @@ def test_a_goal_that_is_not_queued_waits_for_nothing_here():
     states = goals({})
     with_status(states["a"], GoalStatus.COMPLETED)
     assert waits_for(states["a"], states, [], 0.0) == ""
+
+
+def named_goals(*goals, **statuses):
+    """Make queued goals by their ids, or (id, depends_on)."""
+    states = {}
+    for n, one in enumerate(goals, start=1):
+        goal, depends_on = (one, ()) if isinstance(one, str) else one
+        spec = ev.Spec(description=goal, workspace=f"/w/{goal}", depends_on=depends_on)
+        states[goal] = fold([(n, ev.GoalAccepted(goal_id=goal, spec=spec))])
+        status = statuses.get(goal.replace("-", "_"))
+        if status:
+            states[goal].goal.status = GoalStatus(status)
+    return states
+
+
+@pytest.mark.parametrize("name", ["make-tea-1f2a", "make-tea", "make", "MAKE-Tea-1F2A", "Make"])
+def test_a_dependency_is_an_id_or_its_unique_beginning_in_any_case(name):
+    states = named_goals("make-tea-1f2a", "drink-it-0000", ("after-5555", (name,)))
+    assert not ready(states["after-5555"], states, 0.0)
+    states["make-tea-1f2a"].goal.status = GoalStatus.COMPLETED
+    assert ready(states["after-5555"], states, 0.0)
+
+
+def test_an_id_is_itself_also_where_another_one_begins_with_it():
+    states = named_goals(
+        "tea-1f2a", "tea-1f2a-more", ("after-5555", ("tea-1f2a",)), tea_1f2a="completed"
+    )
+    assert ready(states["after-5555"], states, 0.0)
+
+
+def test_a_beginning_of_several_goals_is_waited_for_and_named():
+    states = named_goals(
+        "tea-1111", "tea-2222", ("after-5555", ("tea",)), tea_1111="completed", tea_2222="completed"
+    )
+    assert not ready(states["after-5555"], states, 0.0)
+    assert lost_dependency(states["after-5555"], states) is None
+    told = waits_for(states["after-5555"], states, [], 0.0)
+    assert "tea, which 2 goals begin with (tea-1111, tea-2222)" in told
+    assert "with the id of one" in told
+
+
+def test_an_unknown_dependency_is_waited_for_with_what_may_be_meant():
+    states = named_goals("make-tea-1f2a", ("after-5555", ("make-tee-1f2a",)))
+    assert not ready(states["after-5555"], states, 0.0)
+    told = waits_for(states["after-5555"], states, [], 0.0)
+    assert told == "waits for make-tee-1f2a, which is not known yet; did you mean make-tea-1f2a?"
+
+
+def test_a_goal_that_depends_on_itself_is_told_so():
+    states = named_goals(("make-tea-1f2a", ("make-tea",)))
+    told = waits_for(states["make-tea-1f2a"], states, [], 0.0)
+    assert "make-tea, which is this goal itself" in told
+
+
+def test_its_own_beginning_means_another_goal_where_there_is_one():
+    states = named_goals("tea-1111", ("tea-2222", ("tea",)), tea_1111="completed")
+    assert ready(states["tea-2222"], states, 0.0)
+    states = named_goals(("tea-2222", ("tea",)))
+    assert ready(states["tea-2222"], states, 0.0, gone={"tea-1111": "completed"})
+
+
+def test_a_circle_is_named_whole():
+    states = named_goals(
+        ("a-1111", ("b",)), ("b-2222", ("c",)), ("c-3333", ("a",)), ("d-4444", ("a",))
+    )
+    told = waits_for(states["a-1111"], states, [], 0.0)
+    assert "b-2222, which waits for this goal (a-1111 → b-2222 → c-3333 → a-1111)" in told
+    assert waits_for(states["d-4444"], states, [], 0.0) == "waits for a-1111, which is queued"
+
+
+def test_a_goal_that_was_removed_after_it_completed_counts_as_completed():
+    states = named_goals(("after-5555", ("tea",)))
+    after = states["after-5555"]
+    assert ready(after, states, 0.0, gone={"tea-1111": "completed"})
+    assert due(states, [], 0.0, 1, gone={"tea-1111": "completed"}) == ["after-5555"]
+    assert not ready(after, states, 0.0, gone={"tea-1111": "completed", "tea-2222": "completed"})
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+def test_a_goal_that_was_removed_after_it_ended_badly_counts_as_that(status):
+    states = named_goals(("after-5555", ("tea",)))
+    lost = lost_dependency(states["after-5555"], states, {"tea-1111": status})
+    assert lost is not None
+    assert (lost.goal, lost.status) == ("tea-1111", status)
+
+
+def test_a_goal_that_was_removed_by_an_older_clew_is_waited_for_and_named():
+    states = named_goals(("after-5555", ("tea",)))
+    assert not ready(states["after-5555"], states, 0.0, gone={"tea-1111": ""})
+    assert lost_dependency(states["after-5555"], states, {"tea-1111": ""}) is None
+    told = waits_for(states["after-5555"], states, [], 0.0, {"tea-1111": ""})
+    assert "whether it was completed is not on record" in told
+
+
+def test_a_goal_on_record_goes_before_one_that_was_removed():
+    states = named_goals("tea-2222", ("after-5555", ("tea",)), tea_2222="in_progress")
+    assert not ready(states["after-5555"], states, 0.0, gone={"tea-1111": "completed"})

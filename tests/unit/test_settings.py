@@ -339,3 +339,35 @@ def test_without_a_runtime_folder_run_is_the_state_folder_wherever_that_is():
 def test_without_home_the_fault_says_what_to_set():
     with pytest.raises(PlacesError, match="HOME is not set"):
         places({}, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('[sandbox]\nread = ["/x", "~nosuchuser/x"]', "sandbox.read.1"),
+        ('[sandbox]\nwrite = ["~nosuchuser/x"]', "sandbox.write.0"),
+        ('[sandbox]\nwrite = ["relative"]', "sandbox.write.0"),
+        ('[paths]\ninbox = "~nosuchuser/x"', "paths.inbox"),
+        ('[paths]\noutbox = "~nosuchuser/x"', "paths.outbox"),
+        ('[paths]\nworkspaces = "~nosuchuser/x"', "paths.workspaces"),
+        ('[paths]\nstate = "~nosuchuser/x"', "paths.state"),
+        ('[paths]\nrun = "a\\u0000b"', "paths.run"),
+        ('[agents.a]\napi_key_file = "~nosuchuser/x"', "agents.a.api_key_file"),
+        ('[agents.a]\ncommand = ["~nosuchuser/x"]', "agents.a.command"),
+        ('[log]\nfile = "~nosuchuser/x"', "log.file"),
+        ('[ledger]\nurl = "sqlite:///~/x.db"', "ledger.url"),
+        ('[ledger]\nurl = "sqlite:///x.db"', "ledger.url"),
+    ],
+)
+def test_a_path_that_leads_nowhere_for_certain_is_an_error_of_its_key(text, key):
+    with pytest.raises(SettingsError) as caught:
+        load(text, {}, "config.toml")
+    (fault,) = caught.value.faults
+    assert str(fault).startswith(f"config.toml:2: `{key}` must ")
+
+
+def test_paths_at_home_and_at_a_known_users_home_are_taken():
+    text = '[sandbox]\nread = ["~/x", "~root/x", "/x"]\n[paths]\ninbox = "~root/inbox"'
+    settings = load(text, {}, "config.toml").settings
+    assert settings.sandbox.read == ("~/x", "~root/x", "/x")
+    assert places({}, Path("/h"), settings).inbox == Path("~root/inbox").expanduser()

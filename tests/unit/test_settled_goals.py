@@ -10,7 +10,7 @@ from clew_daemon.store import load_state, load_states
 from clew_shared import events as ev
 from clew_shared.core import Report
 from clew_shared.ledger import Ledger, verify
-from clew_shared.model import Goal
+from clew_shared.model import Goal, GoalStatus
 from clew_shared.publish import status_view
 from clew_shared.settings import Settings
 from clew_shared.state import STATE_VERSION, State, dump, outline, packed, unpack
@@ -146,12 +146,34 @@ def settled(goal, at, **keys):
     return state
 
 
+async def test_how_a_removed_goal_ended_is_on_record_for_goals_that_depend_on_it(book):
+    await ended(book)
+    await book.forget("a")
+    assert book.gone == {"a": "failed"}
+    assert Book(book.ledger, Settings()).gone == {"a": "failed"}
+
+
+async def test_a_goal_that_was_to_be_removed_when_the_daemon_died_is_not_gone(book):
+    await ended(book)
+    await book.emit_own([ev.GoalForgotten(at=AT, goal="a", status=GoalStatus.FAILED)])
+    again = Book(book.ledger, Settings())
+    assert again.gone == {}
+    assert list(again.cores) == ["a"]
+
+
 def test_a_goal_goes_when_its_time_is_over_and_it_was_reported_and_nobody_awaits_it():
     waiting = State(goal_id="waiting", spec=ev.Spec(description="x", depends_on=("needed",)))
     unreported = settled("unreported", 1.0)
     unreported.reported_seq = 0
     states = [settled("old", 1.0), settled("new", 9.0), settled("needed", 1.0), unreported, waiting]
     assert over(states, 5.0) == ["old"]
+
+
+def test_a_goal_that_another_one_awaits_by_its_beginning_stays():
+    waiting = State(goal_id="waiting", spec=ev.Spec(description="x", depends_on=("Needed",)))
+    assert over([settled("old-1111", 1.0), settled("needed-2222", 1.0), waiting], 5.0) == [
+        "old-1111"
+    ]
 
 
 def test_an_outline_of_a_completed_goal_is_still_complete():

@@ -257,7 +257,7 @@ def _payload(wiring: Wiring, guard: int) -> int:
     os.environ.update(spec.env)
     if spec.kind != "executor":
         os.environ["CLEW_FD"] = str(CHANNEL_FD)
-    _enter_folder(spec.cwd)
+    _enter_folder(spec)
     program = _program(spec)
     privileges.no_new_privs()
     spare = privileges.EXECUTOR_SPARE if spec.kind == "executor" else 0
@@ -267,6 +267,7 @@ def _payload(wiring: Wiring, guard: int) -> int:
         warnings = sandbox.confine(spec, wiring.sandbox, pidns=wiring.pidns, netns=netns)
     except (sandbox.SandboxError, OSError) as error:
         raise SpawnError("sandbox", str(error)) from error
+    _look_again(spec)
     if not os.read(_GO_FD, 1):  # the guard has ended: nobody would end us
         return 1
     os.close(_GO_FD)
@@ -317,11 +318,30 @@ def _reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _enter_folder(cwd: str) -> None:
+def _enter_folder(spec: CellSpec) -> None:
+    """Stand in the folder of the cell, and on no other one that took its place meanwhile."""
     try:
-        os.chdir(cwd)
+        os.chdir(spec.cwd)
     except OSError as error:
-        raise SpawnError("spawn", f"cannot enter {cwd}: {error.strerror}") from error
+        raise SpawnError("spawn", f"cannot enter {spec.cwd}: {error.strerror}") from error
+    _stand_on(spec, ".")
+
+
+def _look_again(spec: CellSpec) -> None:
+    """See that the walls were put around the folder that the cell stands in: they went by its path."""
+    with contextlib.suppress(PermissionError):  # a folder above it is closed to a confined root
+        _stand_on(spec, spec.cwd)
+
+
+def _stand_on(spec: CellSpec, path: str) -> None:
+    try:
+        found = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - as elsewhere here
+    except FileNotFoundError:
+        place = None
+    else:
+        place = (found.st_dev, found.st_ino)
+    if spec.stands_on and place != spec.stands_on:
+        raise SpawnError("workspace", f"{spec.cwd} was replaced by another folder")
 
 
 def _program(spec: CellSpec) -> str:

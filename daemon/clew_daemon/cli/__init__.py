@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 EXIT_INTERRUPTED = 130
+STDIN, STDOUT, STDERR = 0, 1, 2
 GC_OBJECTS = 100_000
 """A short command ends before garbage matters: looking for it costs a fifth of its start."""
 
 
 def main() -> None:
     """Run `clew` with the arguments of this process, and exit."""
+    open_standard_streams()
     gc.set_threshold(GC_OBJECTS)
     os.environ.setdefault(
         "PYDANTIC_DISABLE_PLUGINS", "__all__"
@@ -29,17 +31,45 @@ def main() -> None:
     sys.exit(code)
 
 
+def open_standard_streams() -> None:
+    """Open /dev/null for standard input, output and error where they are closed, as by `clew run >&-`.
+
+    A file opened later would get such a number, and be written into by whoever prints.
+    """
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= STDERR:
+        os.set_inheritable(fd, True)
+    os.close(fd)
+    if sys.stdin is None:
+        sys.stdin = open(STDIN, closefd=False)  # noqa: SIM115 - by number, and for good
+    if sys.stdout is None:
+        sys.stdout = open(STDOUT, "w", closefd=False)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(STDERR, "w", closefd=False, buffering=1)  # noqa: SIM115
+
+
 def run(args: Sequence[str]) -> int:
     """Run one command; its exit code. Errors are told on stderr, in a line or two."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         code = _invoke(args)
-        sys.stdout.flush()
     except BrokenPipeError:  # nobody reads on, as with `clew history GOAL | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    return code
+        code = 1
+    return code if _flushed() else 1
+
+
+def _flushed() -> bool:
+    """Write what is still to be printed, and say where that cannot be done."""
+    from clew_daemon.cli.errors import tell
+
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            tell(f"the output cannot be written: {error.strerror}")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)  # where the rest goes at the end
+        return False
+    return True
 
 
 def _invoke(args: Sequence[str]) -> int:
@@ -66,6 +96,7 @@ def _invoke(args: Sequence[str]) -> int:
     except Exception as error:
         if (usage := told(error)) is None:
             raise
-        tell(usage)
+        if not isinstance(error, OSError) or _flushed():  # else that was said already
+            tell(usage)
         return int(getattr(error, "exit_code", 1))
     return 0

@@ -5,6 +5,7 @@ Imported by every command, so it imports nothing of weight.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from clew_daemon.cli.printable import clean
@@ -25,8 +26,11 @@ class CliError(Exception):
 
 
 def tell(message: str) -> None:
-    """Print an error on stderr."""
-    print(f"clew: {clean(message, lines=True).rstrip()}", file=sys.stderr)
+    """Print an error on stderr, if it can be written."""
+    try:
+        print(f"clew: {clean(message, lines=True).rstrip()}", file=sys.stderr, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # where the rest goes: the exit code counts
 
 
 def told(error: Exception) -> str | None:

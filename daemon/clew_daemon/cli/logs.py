@@ -49,11 +49,8 @@ def logs(where: Where, goal: str | None, follow: bool, lines: int, as_json: bool
     if as_json and follow:
         raise click.BadParameter("what is followed never becomes one document: leave out --json")
     name = None if goal is None else _named(where, goal)
-    if not where.log_file.exists() and not follow:
-        raise CliError(
-            f"there is no log at {where.log_file}: no daemon has run here, or [log] file names "
-            "another\nwith systemd, see also: journalctl --user -u clew"
-        )
+    if not follow and not (where.log_file.exists() or _earlier(where.log_file).exists()):
+        raise CliError(_missing(where))
     with closing(Tail(where.log_file)) as tail:
         last = _wanted(tail.last(), name)
         entries = last[-lines:] if lines else []
@@ -78,7 +75,7 @@ class Tail:
 
     def last(self) -> list[bytes]:
         """Read the rotated file and this one up to its end; whole lines, oldest first."""
-        earlier = self._path.with_name(self._path.name + ".1")
+        earlier = _earlier(self._path)
         before = earlier.read_bytes().splitlines() if earlier.exists() else []
         return [*before, *self.added()][-LINES_MAX:]
 
@@ -113,6 +110,25 @@ class Tail:
             return True
         mine = os.fstat(self._file.fileno())
         return not os.path.samestat(mine, now) or mine.st_size < self._file.tell()
+
+
+def _earlier(path: Path) -> Path:
+    """Return the path of the file that was rotated last."""
+    return path.with_name(path.name + ".1")
+
+
+def _missing(where: Where) -> str:
+    """Say why there may be no log."""
+    from clew_shared.ledger.lock import beside
+
+    if where.ledger.exists() or beside(where.ledger).exists():
+        why = (
+            "a daemon has run here, so the log was moved or removed, or [log] file names another; "
+            "a running daemon begins a new one with its next line"
+        )
+    else:
+        why = "no daemon has run here, or [log] file names another"
+    return f"there is no log at {where.log_file}: {why}\nwith systemd, see also: journalctl --user -u clew"
 
 
 def _opened(path: Path) -> Any:

@@ -135,4 +135,4 @@ def republish(ledger: Path) -> None:
                 lines = history_lines(reader, state.goal_id, fold)
                 shown = published_state(state_view(state))
                 with suppress(OSError):
-                    ContextDir(workspace).rebuild(shown, lines, fold.loops)
+                    ContextDir(workspace, state.workspace).rebuild(shown, lines, fold.loops)

@@ -16,7 +16,6 @@ from clew_daemon.cli.printable import clean, short
 from clew_daemon.cli.tree import MARKS, action_text, closing_lines, goal_lines
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.client import Address
     from clew_daemon.cli.where import Where
 
 POLL_S = 0.15
@@ -38,7 +37,7 @@ def watch(
     """
     with _shown() as show:
         while True:
-            details = [_detail(where.socket, goal) for goal in goals]
+            details = [_detail(where, goal) for goal in goals]
             show(details)
             if each is not None:
                 each(details)
@@ -91,11 +90,11 @@ def _subtasks(detail: Detail) -> Iterator[tuple[tuple[int, int], Detail]]:
             yield (t, s), subtask
 
 
-def _detail(socket: Address, goal: str) -> Detail:
+def _detail(where: Where, goal: str) -> Detail:
     deadline = time.monotonic() + AWAY_S
     while True:
         try:
-            return dict(call(socket, "status", goal=goal)["goal"])
+            return dict(call(where.socket, "status", goal=goal)["goal"])
         except NoDaemon:
             if time.monotonic() > deadline:
                 raise

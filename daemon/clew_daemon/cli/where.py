@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from clew_daemon.cli.errors import CliError
+from clew_shared import configfile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +41,11 @@ class Where:
         """Make relative homes absolute, as only the caller's working directory can."""
         if home is None and env.get("CLEW_HOME"):
             home = Path(env["CLEW_HOME"])
-        return cls(None if home is None else Path(os.path.abspath(home.expanduser())), env)  # noqa: PTH100 - links stay
+        try:
+            absolute = None if home is None else Path(os.path.abspath(home.expanduser()))  # noqa: PTH100 - links stay
+        except RuntimeError as error:
+            raise CliError(f"--home or CLEW_HOME is {home}: {error}") from None
+        return cls(absolute, env)
 
     @cached_property
     def config(self) -> Path:
@@ -51,11 +56,9 @@ class Where:
     def config_text(self) -> str | None:
         """The config file's text; None where there is no file."""
         try:
-            return self.config.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise CliError(f"the config {self.config} cannot be read: {error}") from None
+            return configfile.read(self.config)
+        except configfile.ConfigFileError as error:
+            raise CliError(f"the config cannot be used: {error}") from None
 
     @cached_property
     def places(self) -> Places:
@@ -73,7 +76,10 @@ class Where:
     def log_file(self) -> Path:
         """The log's file, which may be absent."""
         named = self._key("log", "file")
-        return Path(named).expanduser() if named else self.places.state / "clew.log"
+        try:
+            return Path(named).expanduser() if named else self.places.state / "clew.log"
+        except RuntimeError as error:
+            raise CliError(f"`log.file` is {named!r}: {error}") from None
 
     @property
     def socket(self) -> Address:
@@ -141,5 +147,10 @@ class Where:
         if named:
             return named
         value = self._raw.get(table, {})
-        value = value.get(key) if isinstance(value, dict) else None
-        return value if isinstance(value, str) and value else None
+        value = value.get(key) if isinstance(value, dict) else value
+        if value is None or (isinstance(value, str) and value):
+            return value
+        raise CliError(
+            f"the config {self.config} cannot be used: `{table}.{key}` is {value!r}\n"
+            "`clew config` names every error in it."
+        )

@@ -82,6 +82,10 @@ class Reading:
         """List the goals that were let go, sorted."""
         return sorted(goal for goal, *_ in self._rows(schema.PURGED))
 
+    def forgotten(self) -> list[bytes]:
+        """List the bodies of the events that say how goals had ended which were let go, oldest first."""
+        return [body for (body,) in self._rows(schema.FORGOTTEN)]
+
     def hash_at(self, seq: int) -> bytes | None:
         """Give the hash of an event, None where there is none of that number."""
         rows = self._rows(schema.EVENT_HASH, seq)

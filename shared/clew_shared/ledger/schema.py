@@ -143,6 +143,7 @@ PACK = "UPDATE outputs SET data = ? WHERE seq = ?"
 SNAPSHOT_SEQS = "SELECT goal, seq FROM snapshots WHERE version = ?"
 PURGED = "SELECT goal, seq, n, hash FROM purged"
 PURGED_RANGES = "SELECT first, last FROM purged_ranges ORDER BY first"
+FORGOTTEN = "SELECT body FROM events WHERE goal = '' AND kind = 'goal_forgotten' ORDER BY seq"
 WAS_PURGED = "SELECT 1 FROM purged_ranges WHERE ? BETWEEN first AND last"
 PURGED_COUNTS = """
 SELECT p.goal, p.count, p.seq, ifnull(sum(r.last - r.first + 1), 0), ifnull(max(r.last), 0)

@@ -317,6 +317,7 @@ def spec(variant, home):
             argv=("/bin/sh", "-c", sh) if sh else (),
             cwd=str(home / "workspace"),
             env={"PATH": os.defpath, "TMPDIR": str(home / "private")},
+            stands_on=box.pop("stands_on", None),
             isolation="guard" if variant[0] == "guard" else "auto",
             limits=box.pop("limits", CellLimits()),
             sandbox=SandboxSpec(

@@ -231,3 +231,27 @@ def test_file_tools_work_behind_the_walls(executor, home):
     assert hands.run("read_file", path="a/b.txt").output == "two\n"
     assert hands.run("search", pattern="t.o").output == "a/b.txt:1: two"
     assert (home / "workspace" / "a" / "b.txt").read_text() == "two\n"
+
+
+def place_of(folder):
+    found = folder.stat()
+    return found.st_dev, found.st_ino
+
+
+def test_a_cell_that_finds_another_folder_than_its_own_does_not_start(nursery, spec, home):
+    wanted = place_of(home / "workspace")
+    (home / "workspace").rename(home / "original")
+    (home / "workspace").mkdir(mode=0o777)
+    for kind in ({}, {"sh": "touch acted"}):
+        answer = nursery.refused(spec(**kind, stands_on=wanted))
+        assert (answer.type, answer.reason) == ("spawn_failed", "workspace")
+    assert list((home / "workspace").iterdir()) == []
+
+
+def test_commands_stay_in_the_folder_that_their_executor_began_in(executor, home):
+    hands = executor(stands_on=place_of(home / "workspace"))
+    (home / "workspace").rename(home / "original")
+    (home / "workspace").mkdir(mode=0o777)
+    assert hands.sh("touch acted").result == "success"
+    assert (home / "original" / "acted").exists()
+    assert list((home / "workspace").iterdir()) == []

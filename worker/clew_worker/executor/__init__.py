@@ -50,11 +50,15 @@ class Executor:
 
     def __init__(self, spec: CellSpec, wire: Wire) -> None:
         self._wire = wire
-        self._workspace = Workspace(spec.sandbox.workspace)
+        at = "." if spec.stands_on else ""  # the cell has looked at where it stands
+        self._workspace = Workspace(spec.sandbox.workspace, at)
         self._watch = WorldWatch(self._workspace.root, spec.executor.ignore)
         confined = spec.sandbox.mode != "off" and landlock.abi() > 0
         self._commands = Commands(
-            wire, self._workspace.root, inner_domain=confined, open_files=spec.limits.open_files
+            wire,
+            self._workspace.fileno(),
+            inner_domain=confined,
+            open_files=spec.limits.open_files,
         )
         self._world: World | None = None
 

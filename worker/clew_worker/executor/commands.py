@@ -48,9 +48,12 @@ class Ended:
 
 
 class Commands:
-    """Starts commands in `folder`, one followed at a time; others may run in the background."""
+    """Starts commands in `folder`, one followed at a time; others may run in the background.
 
-    def __init__(self, wire: Wire, folder: str, *, inner_domain: bool, open_files: int) -> None:
+    `folder` is an open descriptor: a path may lead to another folder by the time a command starts.
+    """
+
+    def __init__(self, wire: Wire, folder: int, *, inner_domain: bool, open_files: int) -> None:
         self._wire = wire
         self._folder = folder
         self._inner_domain = inner_domain
@@ -149,7 +152,7 @@ class Commands:
 
     def _start(self, argv: list[str], output: int) -> int:
         """Have the starter start a command whose output goes to `output`; its pid."""
-        request = json.dumps({"argv": argv, "cwd": self._folder}).encode()
+        request = json.dumps({"argv": argv}).encode()
         if len(request) > starter.REQUEST_BYTES_MAX:
             raise CommandError(
                 f"the command has {len(request)} bytes, at most {starter.REQUEST_BYTES_MAX} are possible; "
@@ -170,7 +173,9 @@ class Commands:
         go_r, go_w = os.pipe2(os.O_CLOEXEC)
         try:
             try:
-                socket.send_fds(self._starter_socket(), [request], [output, answer_w, go_r])
+                socket.send_fds(
+                    self._starter_socket(), [request], [output, answer_w, go_r, self._folder]
+                )
             except (BrokenPipeError, ConnectionResetError):
                 return None
             finally:

@@ -34,17 +34,17 @@ def _start_one(sock: socket.socket) -> bool:
     then the line with its pid is ended, so that the executor need not wait for it. Where a fork
     failed, the line has an exclamation mark and the reason instead.
     """
-    data, fds, _, _ = socket.recv_fds(sock, REQUEST_BYTES_MAX, 3)
+    data, fds, _, _ = socket.recv_fds(sock, REQUEST_BYTES_MAX, 4)
     if not data:
         return False
     for fd in fds:
         os.set_inheritable(fd, False)  # recv_fds of 3.11 drops MSG_CMSG_CLOEXEC
-    output, answer, go = fds
+    output, answer, go, folder = fds
     between = _fork(answer)
     if between == 0:
         child = _fork(answer)
         if child == 0:
-            _become(json.loads(data), output, answer, go)
+            _become(json.loads(data), output, answer, go, folder)
         if child > 0:
             os.write(answer, b"%d" % child)
         os._exit(0)
@@ -65,7 +65,7 @@ def _fork(answer: int) -> int:
         return -1
 
 
-def _become(request: dict[str, Any], output: int, answer: int, go: int) -> NoReturn:
+def _become(request: dict[str, Any], output: int, answer: int, go: int, folder: int) -> NoReturn:
     """Be the command, as soon as the executor follows it; tell why, if it cannot be."""
     try:
         os.setsid()
@@ -74,7 +74,7 @@ def _become(request: dict[str, Any], output: int, answer: int, go: int) -> NoRet
             os.dup2(fd, target)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         if os.read(go, 1):
-            os.chdir(request["cwd"])
+            os.fchdir(folder)
             os.execvp(request["argv"][0], request["argv"])  # noqa: S606 - starting it is the job
     except OSError as error:
         os.write(answer, f"cannot start {request['argv'][0]}: {error.strerror}\n".encode())

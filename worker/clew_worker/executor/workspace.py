@@ -33,15 +33,22 @@ def _reason(error: OSError) -> str:
 
 
 class Workspace:
-    """A folder and what lies beneath it. Paths are relative to it, or absolute within it."""
+    """A folder and what lies beneath it. Paths are relative to it, or absolute within it.
 
-    def __init__(self, root: str) -> None:
+    `at` is where it is opened, where that is not `root`: a process that stands in it opens ".".
+    """
+
+    def __init__(self, root: str, at: str = "") -> None:
         self.root = os.path.realpath(root)
         self._given = os.path.normpath(root)
-        self._fd = os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._fd = os.open(at or self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def close(self) -> None:
         os.close(self._fd)
+
+    def fileno(self) -> int:
+        """Return the descriptor of the folder, which stays the workspace's to close."""
+        return self._fd
 
     @property
     def gone(self) -> bool:

@@ -1,0 +1,73 @@
+"""Two daemons, each on a home of its own, with one inbox: every goal runs once, and a person is told why."""
+
+import os
+
+STEPS = "# Note it\n## It\n- [ ] Note it\n  ```sh\n  echo once >> trace\n  ```\n"
+
+
+def test_a_second_daemon_on_the_same_inbox_refuses_to_start_and_says_who_owns_it(make_clew):
+    first = make_clew(name="first").start()
+    second = make_clew({"paths.inbox": str(first.home / "inbox")}, name="second")
+    second.start(ready=False)
+    assert second.daemon.wait(60) == 1
+    said = second.log.read_text()
+    assert "belongs to another daemon" in said
+    assert str(first.daemon.pid) in said
+    assert "[paths] inbox" in said
+    goal = first.submit(STEPS)
+    first.wait("goal.completed", goal=goal)
+    assert first.lines(goal, "trace") == ["once"]
+
+
+def test_an_inbox_is_the_same_one_through_a_link(make_clew):
+    first = make_clew(name="first").start()
+    link = first.folder / "link"
+    link.symlink_to(first.home / "inbox")
+    second = make_clew({"paths.inbox": str(link)}, name="second")
+    second.start(ready=False)
+    assert second.daemon.wait(60) == 1
+
+
+def test_an_inbox_is_free_when_its_owner_was_killed_and_what_it_claimed_is_taken(make_clew):
+    first = make_clew(name="first").start()
+    first.kill()
+    inbox = first.home / "inbox"
+    first.drop(STEPS, "claimed.md")
+    found = (inbox / "claimed.md").stat()
+    mark = f"{found.st_ino:x}-{found.st_ctime_ns:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
+    (inbox / "claimed.md").rename(inbox / f".clew-claimed-{mark}.claimed.md")
+    second = make_clew({"paths.inbox": str(inbox)}, name="second").start()
+    goal = second.wait("goal.accepted", file="claimed.md")["goal"]
+    second.wait("goal.completed", goal=goal)
+    assert {path.name for path in inbox.iterdir() if path.is_file()} == {".clew.lock"}
+
+
+def test_half_a_goal_file_is_never_carried_out(make_clew):
+    """A writer that pauses for longer than settle_s, with the file open."""
+    clew = make_clew().start()
+    with (clew.home / "inbox" / "goal.md").open("w") as file:
+        file.write(STEPS)
+        file.flush()
+        clew.wait("inbox.waiting", name="goal.md")
+        file.write(STEPS[STEPS.index("## It") :].replace("## It", "## Again"))
+    goal = clew.wait("goal.accepted", file="goal.md")["goal"]
+    clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "trace") == ["once", "once"]
+
+
+def test_an_inbox_that_cannot_be_locked_is_named_and_the_daemon_goes_on(make_clew):
+    clew = make_clew()
+    lock = clew.home / "inbox" / ".clew.lock"
+    os.mkfifo((lock.parent.mkdir() or lock.parent) / "fifo.md")
+    clew.start()
+    goal = clew.submit(STEPS)
+    clew.wait("goal.completed", goal=goal)
+    lock.unlink()
+    lock.mkdir()
+    clew.wait("inbox.unusable")
+    assert clew.answers()
+    clew.drop(STEPS, "later.md")
+    lock.rmdir()
+    later = clew.wait("goal.accepted", file="later.md")["goal"]
+    clew.wait("goal.completed", goal=later)
+    assert len(clew.seen("inbox.unusable")) == 1

@@ -1,0 +1,134 @@
+"""A daemon started where something is missing or will go: another user's home, no /proc, a terminal that is closed."""
+
+import os
+import pwd
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from harness import DEADLINE_S
+
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@root_only
+@pytest.mark.parametrize("folder", ["state", "run"])
+def test_root_on_a_users_home_is_told_to_run_clew_as_that_user(clew, folder):
+    """`sudo clew run` said "remove it" of the folder that holds the ledger."""
+    user = next((one for one in pwd.getpwall() if one.pw_uid not in (0, os.getuid())), None)
+    if user is None:
+        pytest.skip("no other user here")
+    (clew.home / folder).mkdir(mode=0o700)
+    os.chown(clew.home / folder, user.pw_uid, user.pw_gid)
+    said = clew.clew("run", code=78)
+    assert f"{clew.home / folder} belongs to user {user.pw_name} ({user.pw_uid})" in said
+    assert f"sudo -u {user.pw_name} clew run" in said
+    assert "remove" not in said
+    assert (clew.home / folder).stat().st_uid == user.pw_uid
+
+
+def test_without_proc_the_daemon_says_what_is_missing(clew):
+    script = 'umount -l /proc && exec "$@"'
+    under = ("unshare", "--mount", "sh", "-c", script, "sh")
+    if subprocess.run([*under, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("/proc cannot be unmounted here")
+    clew.start(ready=False, under=under)
+    assert clew.daemon.wait(DEADLINE_S) == 78
+    assert "/proc is not mounted" in clew.log.read_text()
+    command = [*under, *clew.command("doctor")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=clew.environment(), check=False
+    )
+    assert "/proc is not mounted" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+# -- the terminal under it
+
+
+class InTerminal:
+    """A daemon in the foreground of a terminal of its own, as started from a shell."""
+
+    def __init__(self, clew, *, nohup=False):
+        self.master, slave = os.openpty()
+        command = ["setsid", "--ctty"]
+        command += ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"] if nohup else []
+        with clew.log.open("ab") as out:
+            clew.daemon = subprocess.Popen(
+                [*command, *clew.command("run")],
+                stdin=slave,
+                stdout=out,
+                stderr=out,
+                env=clew.environment(),
+            )
+        os.close(slave)
+        clew.wait("daemon.ready")
+
+    def close(self):
+        os.close(self.master)
+
+
+def test_a_daemon_whose_terminal_is_closed_stops_as_on_sigterm(clew):
+    InTerminal(clew).close()
+    assert clew.daemon.wait(DEADLINE_S) == 0
+    assert clew.seen("daemon.stopping")
+    assert not clew.seen("config.reloaded")
+    clew.assert_alone()
+
+
+def test_a_hangup_while_the_terminal_is_there_is_a_reload(clew):
+    terminal = InTerminal(clew)
+    clew.daemon.send_signal(signal.SIGHUP)
+    clew.wait("config.reloaded")
+    assert clew.answers()
+    terminal.close()
+    assert clew.daemon.wait(DEADLINE_S) == 0
+
+
+def test_a_daemon_under_nohup_outlives_its_terminal_and_reloads_afterwards(clew):
+    InTerminal(clew, nohup=True).close()
+    clew.until(lambda: tty_of(clew.daemon.pid) == 0, "the loss of the terminal")
+    assert clew.answers()
+    assert not clew.seen("config.reloaded")
+    clew.daemon.send_signal(signal.SIGHUP)
+    clew.wait("config.reloaded")
+    assert clew.stop() == 0
+
+
+def tty_of(pid):
+    """The controlling terminal's device, 0 for none; proc_pid_stat(5)."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[4])
+
+
+# -- the log under it
+
+
+def test_a_log_that_is_moved_away_is_begun_anew_and_until_then_nobody_says_that_none_has_run(clew):
+    clew.start()
+    path = clew.home / "state" / "clew.log"
+    assert "no daemon has run here" not in clew.clew("logs")
+    path.rename(clew.home / "clew.log-20260101")
+    said = clew.clew("logs", code=1)
+    assert "no daemon has run here" not in said
+    assert "moved or removed" in said
+
+    def begun():
+        clew.clew("reload")  # a line each
+        return path.exists()
+
+    clew.until(begun, "a new log")
+    assert "config.reloaded" in clew.clew("logs")
+    moved = (clew.home / "clew.log-20260101").read_text()
+    assert "daemon.ready" in moved
+
+
+def test_where_none_has_run_the_log_is_said_to_be_missing_for_that(clew):
+    assert "no daemon has run here" in clew.clew("logs", code=1)
+
+
+def test_a_log_that_logrotate_has_just_renamed_is_still_shown(clew):
+    clew.start()
+    path = clew.home / "state" / "clew.log"
+    path.rename(path.with_name("clew.log.1"))
+    assert "daemon.ready" in clew.clew("logs")

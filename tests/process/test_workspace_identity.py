@@ -1,0 +1,315 @@
+"""A goal works in one folder: what is put in its place is left alone until a person accepts it."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+from harness import alive
+
+ACTING = """
+hello()
+say("ready")
+while True:
+    notice("feedback")
+    outcome = run("rm -rf ./* && echo acted > trace").get("outcome", {})
+    say([outcome.get("result"), outcome.get("output", "")[:200]])
+"""
+FRONT = "---\nagent: worker\nworkspace: {}\n---\n# Work\n"
+STEP = "# Work\n\n## S\n- [ ] one\n  ```sh\n  {}\n  ```\n- [ ] two\n  ```sh\n  {}\n  ```\n"
+WAITS = "echo 1 >> begun; until test -e go; do sleep 0.02; done"
+REPLACED = "the workspace was replaced"
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+
+
+@pytest.fixture
+def place(clew):
+    return clew.folder / "ws"
+
+
+def foreign(place):
+    """Put another folder, with a file of somebody's, in the place of the workspace; the original goes aside."""
+    place.rename(place.with_name("original"))
+    place.mkdir()
+    (place / "precious").write_text("mine")
+
+
+def put_back(place):
+    shutil.rmtree(place)
+    place.with_name("original").rename(place)
+
+
+def untouched(place):
+    return [entry.name for entry in place.iterdir()] == ["precious"]
+
+
+def acting(clew, place):
+    """Submit a goal whose agent empties its workspace at each feedback; returns it when the agent is ready."""
+    clew.agent("worker", ACTING)
+    goal = clew.start().submit(FRONT.format(place))
+    clew.said(goal)
+    return goal
+
+
+def blocked(clew, goal, count=1):
+    return clew.wait("goal.blocked", goal=goal, count=count)
+
+
+def ready_again(clew, goal, since):
+    clew.wait("worker.ready", goal=goal, since=since)
+
+
+def test_another_folder_in_the_place_of_the_workspace_is_not_acted_in(clew, place):
+    goal = acting(clew, place)
+    foreign(place)
+    clew.ask("feedback", goal=goal, text="go on")
+    said = blocked(clew, goal)
+    assert said["reason"] == REPLACED
+    assert str(place) in said["question"]
+    assert f"inode {place.stat().st_ino}" in said["question"]
+    assert f"clew resume {goal}" in said["question"]
+    assert f"clew resume {goal}" in clew.report(goal)
+    assert untouched(place)
+    clew.kill()
+    clew.start()
+    assert clew.goal(goal)["status"] == "blocked"
+    assert untouched(place)  # nothing is published into it, either
+
+
+def test_an_idle_worker_is_ended_when_its_workspace_is_removed_and_made_again(clew, place):
+    goal = acting(clew, place)
+    pid = clew.agent_pid(goal)
+    shutil.rmtree(place)
+    place.mkdir()
+    assert blocked(clew, goal)["reason"] == REPLACED
+    clew.until(lambda: not alive(pid), "the worker's end")
+    assert not list(place.iterdir())
+
+
+def test_an_agent_with_tools_of_its_own_is_ended_when_its_workspace_is_replaced(clew, place):
+    clew.agent("worker", 'hello()\nsay("ready")\nnotice("never")', own_tools=True)
+    goal = clew.start().submit(FRONT.format(place))
+    clew.said(goal)
+    pid = clew.agent_pid(goal)
+    foreign(place)
+    assert blocked(clew, goal)["reason"] == REPLACED
+    clew.until(lambda: not alive(pid), "the worker's end")
+    assert untouched(place)
+
+
+def test_a_person_who_resumes_accepts_the_folder_that_they_were_told_of(clew, place):
+    goal = acting(clew, place)
+    foreign(place)
+    blocked(clew, goal)
+    since = clew.now()
+    clew.ask("resume", goal=goal)
+    ready_again(clew, goal, since)
+    assert clew.seen("workspace.accepted", goal=goal)[0]["inode"] == place.stat().st_ino
+    clew.ask("feedback", goal=goal, text="go on")
+    assert clew.said(goal, count=3)[2] == ["success", ""]
+    assert (place / "trace").read_text() == "acted\n"
+
+
+def test_the_original_put_back_is_worked_in_again(clew, place):
+    goal = acting(clew, place)
+    foreign(place)
+    blocked(clew, goal)
+    put_back(place)
+    since = clew.now()
+    clew.ask("resume", goal=goal)
+    ready_again(clew, goal, since)
+    assert not clew.seen("workspace.accepted", goal=goal)
+    foreign(place)  # the one that was put back is still the goal's
+    assert blocked(clew, goal, count=2)["reason"] == REPLACED
+
+
+def test_a_third_folder_is_told_of_again_before_it_is_accepted(clew, place):
+    goal = acting(clew, place)
+    foreign(place)
+    told = blocked(clew, goal)["question"]
+    place.rename(place.with_name("second"))
+    place.mkdir()
+    (place / "precious").write_text("mine")
+    clew.ask("resume", goal=goal)
+    again = blocked(clew, goal, count=2)
+    assert again["reason"] == REPLACED
+    assert again["question"] != told
+    assert untouched(place)
+
+
+@pytest.mark.parametrize(("method", "more"), [("feedback", {"text": "go on"}), ("retry", {})])
+def test_feedback_and_retry_accept_no_other_folder(clew, place, method, more):
+    goal = acting(clew, place)
+    foreign(place)
+    blocked(clew, goal)
+    clew.ask(method, goal=goal, **more)
+    assert blocked(clew, goal, count=2)["reason"] == REPLACED
+    assert untouched(place)
+
+
+def test_a_workspace_that_is_gone_is_made_again_at_a_persons_word_only(clew, place):
+    goal = acting(clew, place)
+    clew.kill()
+    shutil.rmtree(place)
+    clew.start()
+    assert blocked(clew, goal)["reason"] == "the workspace is gone"
+    clew.ask("retry", goal=goal)
+    blocked(clew, goal, count=2)
+    clew.ask("feedback", goal=goal, text="go on")
+    blocked(clew, goal, count=3)
+    assert not place.exists()
+    since = clew.now()
+    clew.ask("resume", goal=goal)
+    ready_again(clew, goal, since)
+    assert place.is_dir()
+
+
+def test_a_completed_goal_whose_workspace_is_gone_is_not_retried_in_an_empty_one(clew, place):
+    clew.agent("worker", 'hello()\ncall("finish", success=False, summary="no")')
+    goal = clew.start().submit(FRONT.format(place))
+    clew.wait("goal.failed", goal=goal)
+    shutil.rmtree(place)
+    clew.until(lambda: not clew.goal(goal)["pid"])
+    clew.ask("retry", goal=goal)
+    assert blocked(clew, goal)["reason"] == "the workspace is gone"
+    assert not place.exists()
+
+
+def test_a_workspace_replaced_while_no_daemon_runs_is_not_acted_in(clew, place):
+    goal = acting(clew, place)
+    clew.kill()
+    foreign(place)
+    clew.start()
+    assert blocked(clew, goal)["reason"] == REPLACED
+    assert untouched(place)
+
+
+def test_a_parent_that_is_renamed_during_a_step_leads_no_later_step_elsewhere(clew):
+    outer = clew.folder / "outer"
+    place = outer / "ws"
+    front = f"---\nworkspace: {place}\n---\n"
+    goal = clew.start().submit(front + STEP.format(WAITS, "rm -rf ./*"))
+    clew.until((place / "begun").exists)
+    outer.rename(clew.folder / "moved")
+    place.mkdir(parents=True)
+    (place / "precious").write_text("mine")
+    (clew.folder / "moved" / "ws" / "go").touch()
+    assert blocked(clew, goal)["reason"] == REPLACED
+    assert untouched(place)
+    assert (clew.folder / "moved" / "ws" / "begun").exists()
+
+
+def mount(*words):
+    done = subprocess.run(["mount", *map(str, words)], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip(f"may not mount here: {done.stderr.decode().strip()}")
+
+
+@root_only
+def test_what_is_mounted_over_the_workspace_is_not_acted_in(clew, place):
+    goal = acting(clew, place)
+    mount("-t", "tmpfs", "none", place)
+    try:
+        (place / "precious").write_text("mine")
+        clew.ask("feedback", goal=goal, text="go on")
+        assert blocked(clew, goal)["reason"] == REPLACED
+        assert untouched(place)
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+    since = clew.now()
+    clew.ask("resume", goal=goal)
+    ready_again(clew, goal, since)
+
+
+@root_only
+def test_the_folder_under_an_unmounted_workspace_is_not_acted_in(clew, place):
+    place.mkdir()
+    (place / "precious").write_text("mine")
+    mount("-t", "tmpfs", "none", place)
+    try:
+        goal = acting(clew, place)
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+    clew.ask("feedback", goal=goal, text="go on")
+    assert blocked(clew, goal)["reason"] == REPLACED
+    assert untouched(place)
+
+
+def test_two_daemons_take_turns_in_one_workspace(make_clew, tmp_path):
+    place = tmp_path / "shared"
+    one, other = make_clew(name="one"), make_clew(name="other")
+    front = f"---\nworkspace: {place}\n---\n"
+    goal = one.start().submit(front + STEP.format(WAITS, "echo one >> order"))
+    one.until((place / "begun").exists)
+    later = other.start().submit(front + STEP.format("true", "echo other >> order"))
+    waiting = other.wait("goal.waiting", goal=later)
+    assert f"process {one.daemon.pid}" in waiting["reason"]
+    assert str(place) in waiting["reason"]
+    assert not other.seen("worker.started", goal=later)
+    (place / "go").touch()
+    one.wait("goal.completed", goal=goal)
+    other.wait("goal.completed", goal=later)
+    assert (place / "order").read_text() == "one\nother\n"
+
+
+def test_a_workspace_is_free_when_the_daemon_that_worked_in_it_is_killed(make_clew, tmp_path):
+    place = tmp_path / "shared"
+    one, other = make_clew(name="one"), make_clew(name="other")
+    front = f"---\nworkspace: {place}\n---\n"
+    one.start().submit(front + STEP.format(WAITS, "true"))
+    one.until((place / "begun").exists)
+    later = other.start().submit(front + STEP.format("true", "true"))
+    other.wait("goal.waiting", goal=later)
+    one.daemon.kill()
+    one.daemon.wait()
+    other.wait("goal.completed", goal=later)
+
+
+def test_an_action_may_lock_its_workspace_itself(clew, place):
+    if not shutil.which("flock"):
+        pytest.skip("no flock(1) here")
+    front = f"---\nworkspace: {place}\n---\n"
+    goal = clew.start().submit(front + STEP.format("flock --timeout 5 . true", "true"))
+    clew.wait("goal.completed", goal=goal)
+    assert {e["result"] for e in clew.seen("action.finished", goal=goal)} == {"success"}
+
+
+@pytest.mark.parametrize("deleted", ["goals", "home"])
+def test_a_home_and_a_tmpdir_that_were_removed_are_made_again_before_the_next_action(clew, deleted):
+    clew.agent(
+        "worker",
+        """
+        hello()
+        for _ in range(2):
+            outcome = run('echo x > "$(mktemp)" && echo x > "$HOME/x"')["outcome"]
+            say([outcome["result"], outcome["output"][:200]])
+            notice("feedback")
+        done()
+        """,
+    )
+    goal = clew.start().submit("---\nagent: worker\n---\n# Work\n")
+    assert clew.said(goal) == [["success", ""]]
+    goals = clew.home / "state" / "goals"
+    shutil.rmtree(goals if deleted == "goals" else goals / goal / "home")
+    clew.ask("feedback", goal=goal, text="go on")
+    assert clew.said(goal, count=2)[1] == ["success", ""]
+    clew.ask("feedback", goal=goal, text="go on")
+    clew.wait("goal.completed", goal=goal)
+
+
+def test_what_a_workspace_is_known_by_is_on_record_before_anything_acts_there(clew, place):
+    goal = acting(clew, place)
+    kinds = [e["kind"] for e in exported(clew, goal)]
+    assert kinds.index("workspace_known") < kinds.index("worker_started")
+
+
+def exported(clew, goal):
+    """Read a goal's events from its ledger."""
+    import apsw
+
+    with apsw.Connection(
+        str(clew.home / "state" / "ledger.db"), flags=apsw.SQLITE_OPEN_READONLY
+    ) as con:
+        rows = con.execute("select kind, body from events where goal = ? order by seq", (goal,))
+        return [{"kind": kind, **json.loads(body)} for kind, body in rows]

@@ -1,0 +1,52 @@
+"""A config that is there and cannot be read is never taken for an absent one."""
+
+import os
+
+import pytest
+
+from clew_shared.configfile import BYTES_MAX, ConfigFileError, read
+
+
+def test_an_absent_file_is_none(tmp_path):
+    assert read(tmp_path / "none" / "config.toml") is None
+
+
+def test_a_file_and_a_link_to_one_are_read(tmp_path):
+    (tmp_path / "real.toml").write_text("[daemon]\n")
+    (tmp_path / "config.toml").symlink_to("real.toml")
+    assert read(tmp_path / "config.toml") == "[daemon]\n"
+
+
+def test_a_link_that_leads_nowhere_is_an_error_that_names_it(tmp_path):
+    (tmp_path / "config.toml").symlink_to("/nowhere/real.toml")
+    with pytest.raises(ConfigFileError, match=r"config\.toml is a link to /nowhere/real\.toml, wh"):
+        read(tmp_path / "config.toml")
+
+
+def test_a_folder_on_the_way_that_is_such_a_link_is_an_error(tmp_path):
+    (tmp_path / "clew").symlink_to("unmounted")
+    with pytest.raises(ConfigFileError, match="clew is a link to unmounted"):
+        read(tmp_path / "clew" / "config.toml")
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda path: path.mkdir(), "directory"),
+        (os.mkfifo, "not a file"),
+        (lambda path: path.symlink_to(path), "symbolic links"),
+        (lambda path: path.write_bytes(b"\xff"), "not UTF-8"),
+        (lambda path: path.symlink_to("/dev/zero"), "over 1,048,576 bytes"),
+        (lambda path: path.write_bytes(b"#" * (BYTES_MAX + 1)), "over 1,048,576 bytes"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error(tmp_path, make, told):
+    make(tmp_path / "config.toml")
+    with pytest.raises(ConfigFileError, match=told):
+        read(tmp_path / "config.toml")
+
+
+def test_a_file_where_a_folder_should_be_is_an_error(tmp_path):
+    (tmp_path / "clew").write_text("")
+    with pytest.raises(ConfigFileError, match="Not a directory"):
+        read(tmp_path / "clew" / "config.toml")

@@ -1,0 +1,245 @@
+"""What stands where a workspace should be: the very folder, another one, something else, or nothing."""
+
+import fcntl
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clew_daemon import ground, occupied
+from clew_shared.contextdir import ContextDir
+from clew_shared.identity import Identity, of_path
+from clew_shared.state import State
+
+
+@pytest.fixture
+def place(tmp_path):
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    return folder
+
+
+def entered(place, known=None, *, make=False):
+    found = ground.enter(str(place), known, make=make)
+    assert isinstance(found, ground.Ground), found
+    return found
+
+
+def swap(place):
+    """Put another folder in the place of one, which stays beside it."""
+    place.rename(place.with_name("aside"))
+    place.mkdir()
+
+
+def test_the_folder_that_is_known_is_entered(place):
+    known = of_path(place)
+    found = entered(place, known)
+    assert found.identity.is_same(known)
+    assert not found.made
+    assert found.stands()
+    assert found.lost() is None
+
+
+def test_another_folder_is_not_entered_and_both_are_described(place):
+    known = of_path(place)
+    swap(place)
+    found = ground.enter(str(place), known, make=True)
+    assert isinstance(found, ground.Lost)
+    assert found.stranger == of_path(place)
+    assert f"inode {known.ino}" in found.detail
+    assert f"inode {place.stat().st_ino}" in found.detail
+    asked = found.question("goal-1")
+    assert asked.count("`clew resume goal-1`") == 2
+
+
+def test_a_folder_that_is_held_is_told_from_another_of_its_name(place):
+    found = entered(place)
+    swap(place)
+    assert not found.stands()
+    assert found.lost().stranger == of_path(place)
+    place.rmdir()
+    place.with_name("aside").rename(place)
+    assert found.stands()
+    assert found.lost() is None
+
+
+def test_nothing_is_made_where_that_is_not_asked_for(tmp_path):
+    found = ground.enter(str(tmp_path / "a" / "ws"), None, make=False)
+    assert isinstance(found, ground.Lost)
+    assert found.gone
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_was_asked_for_is_made_with_those_above_it(tmp_path):
+    known = Identity(dev=1, ino=2)  # of one that is gone
+    found = entered(tmp_path / "a" / "ws", known, make=True)
+    assert found.made
+    assert found.identity.is_same(of_path(tmp_path / "a" / "ws"))
+
+
+def test_a_folder_that_cannot_be_made_says_why(tmp_path):
+    (tmp_path / "file").touch()
+    found = ground.enter(str(tmp_path / "file" / "ws"), None, make=True)
+    assert "Not a directory" in found.reason
+    assert not found.gone
+
+
+@pytest.mark.parametrize("what", ["link", "dangling link", "file", "link above"])
+def test_what_is_no_folder_there_is_not_entered(tmp_path, place, what):
+    known = of_path(place)
+    if what == "link above":
+        above = tmp_path / "above"
+        (above / "in").mkdir(parents=True)
+        place = above / "in"
+        known = of_path(place)
+        above.rename(tmp_path / "moved")
+        above.symlink_to(tmp_path / "moved")
+    else:
+        place.rename(tmp_path / "aside")
+        match what:
+            case "file":
+                place.touch()
+            case "link":
+                place.symlink_to(tmp_path / "aside")
+            case _:
+                place.symlink_to(tmp_path / "nowhere")
+    found = ground.enter(str(place), known, make=True)
+    assert isinstance(found, ground.Lost)
+    assert found.stranger is None
+    assert ("folder" if what == "file" else "link") in found.reason
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_folder_that_may_not_be_read_is_not_entered(place, monkeypatch):
+    monkeypatch.setattr(ground.os, "access", lambda *_: False)  # root may read any
+    found = ground.enter(str(place), of_path(place), make=False)
+    assert found.reason == "the workspace cannot be reached"
+    assert "mode 0755" in found.detail
+
+
+def test_a_file_system_without_times_of_birth_is_worked_in(place, monkeypatch):
+    monkeypatch.setattr("clew_shared.identity._birth_ns", lambda _: None)
+    known = of_path(place)
+    assert known.birth_ns is None
+    assert entered(place, known).stands()
+    swap(place)
+    found = ground.enter(str(place), known, make=False)
+    assert found.stranger is not None
+    assert "made" not in found.detail
+
+
+def test_a_folder_is_the_same_after_a_start_of_the_machine_that_numbers_devices_otherwise(place):
+    now = of_path(place)
+    before = now.model_copy(update={"dev": now.dev + 1, "boot": "an earlier one"})
+    assert entered(place, before).identity == now
+
+
+def test_want_of_descriptors_is_no_loss_of_the_workspace(place, monkeypatch):
+    known = of_path(place)
+
+    def short(_):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(ground.identity, "of_path", short)
+    assert ground.lost(str(place), known) is None
+
+
+def open_ones():
+    return {fd.name for fd in Path("/proc/self/fd").iterdir()}
+
+
+def test_a_folder_that_nobody_refers_to_any_more_is_closed(place):
+    before = open_ones()
+    entered(place)
+    gc.collect()
+    assert open_ones() <= before
+
+
+ELSEWHERE = """
+import os, sys
+from clew_daemon import occupied
+fd = os.open(sys.argv[1], os.O_RDONLY)
+print(occupied.occupy(fd), flush=True)
+sys.stdin.read()
+"""
+
+
+def elsewhere(place):
+    """Start another process that works in the folder; it and what it says of others there."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", ELSEWHERE, place],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return process, process.stdout.readline().strip()
+
+
+def test_a_folder_has_one_daemon_at_a_time(place):
+    process, said = elsewhere(place)
+    with process:
+        assert said == ""
+        mine = entered(place)
+        assert mine.occupy() == f"another clew (process {process.pid})"
+        process.kill()
+        process.wait()
+        assert mine.occupy() == ""
+        process, said = elsewhere(place)
+        with process:
+            assert said == f"another clew (process {os.getpid()})"
+            process.stdin.close()
+
+
+def test_a_folder_that_two_paths_lead_to_has_one_goal_at_a_time(place):
+    mine, other = entered(place), entered(place)
+    assert mine.occupy() == ""
+    assert other.occupy() == "another goal of this daemon"
+    mine.close()
+    assert other.occupy() == ""
+
+
+def test_the_mark_on_a_folder_is_in_nobodys_way(place):
+    mine = entered(place)
+    assert mine.occupy() == ""
+    fd = os.open(place, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(fd)
+
+
+def test_a_file_system_without_locks_is_worked_in(monkeypatch):
+    def none(*_):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(occupied.fcntl, "fcntl", none)
+    assert occupied.occupy(0) == ""
+
+
+def test_nothing_is_published_into_another_folder(place):
+    files = ContextDir(str(place), of_path(place))
+    files.rebuild({"a": 1}, [], [])
+    swap(place)
+    with pytest.raises(OSError, match="replaced"):
+        files.update({"a": 2}, [], None)
+    with pytest.raises(OSError, match="replaced"):
+        files.rebuild({"a": 2}, [], [])
+    assert list(place.iterdir()) == []
+
+
+def told_of(**what):
+    return State(goal_id="g", **what)
+
+
+def test_a_person_accepts_what_they_were_told_of_and_nothing_else(place):
+    known = of_path(place)
+    swap(place)
+    stranger = of_path(place)
+    path = str(place)
+    assert ground.accepted(path, told_of(workspace=known, stranger=stranger)) == (stranger, False)
+    assert ground.accepted(path, told_of(workspace=known, stranger=known)) == (None, False)
+    assert ground.accepted(path, told_of(workspace=known, gone=True)) == (None, False)
+    place.rmdir()
+    assert ground.accepted(path, told_of(workspace=known, stranger=stranger)) == (None, False)
+    assert ground.accepted(path, told_of(workspace=known, gone=True)) == (None, True)
