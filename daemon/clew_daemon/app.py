@@ -16,7 +16,7 @@ import psutil
 import structlog
 import uvloop
 
-from clew_daemon import VERSION, background, schedule, vigil
+from clew_daemon import VERSION, background, schedule, vigil, vitals
 from clew_daemon.acceptance import accept
 from clew_daemon.begin import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, configure_log, failed, ledger_file
 from clew_daemon.book import Book
@@ -59,6 +59,10 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+FOREIGN_PROC = (
+    "/proc is that of another PID namespace: the memory of workers is not measured. "
+    "Mount one of its own (`unshare --pid --fork --mount-proc`)"
+)
 LEDGER_CLOSE_S = 10.0
 STATUS_EVERY_S = 1.0
 SLOW_EVERY_S = 60.0
@@ -127,6 +131,8 @@ class App:
             version=VERSION,
             state=str(self._places.state),
         )
+        if not vitals.is_proc_ours():
+            log.warning("proc.foreign", hint=FOREIGN_PROC)
         if gone := lost(self._ledger_path(), self._places.state):
             raise gone
         with contextlib.suppress(OSError):  # the inbox says what is wrong, and tries again
