@@ -18,7 +18,15 @@ import uvloop
 
 from clew_daemon import VERSION, background, home, schedule, vigil, vitals
 from clew_daemon.acceptance import accept
-from clew_daemon.begin import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, configure_log, failed, ledger_file
+from clew_daemon.begin import (
+    EXIT_CONFIG,
+    EXIT_FAILED,
+    EXIT_OK,
+    PASSING,
+    configure_log,
+    failed,
+    ledger_file,
+)
 from clew_daemon.book import Book
 from clew_daemon.children import Children
 from clew_daemon.context import Daemon
@@ -73,6 +81,9 @@ FOREIGN_PROC = (
     "/proc is that of another PID namespace: the memory of workers is not measured. "
     "Mount one of its own (`unshare --pid --fork --mount-proc`)"
 )
+MORE_ROOM = (
+    "Make room on the disk, or raise the limits of the unit (LimitNOFILE=) or the shell (ulimit -n)"
+)
 LEDGER_CLOSE_S = 10.0
 RESCUE_TOLD_S = 5.0
 STATUS_EVERY_S = 1.0
@@ -94,6 +105,9 @@ def run(beginning: Beginning) -> int:
         log.critical("daemon.stopped", reason=str(error), code=code)
         return failed(str(error), code)
     except Exception as error:  # by the log, which takes keys out of it
+        if isinstance(error, OSError) and error.errno in PASSING:
+            log.critical("daemon.stopped", reason=str(error), code=EXIT_FAILED)
+            return failed(f"out of resources: {error}. {MORE_ROOM}", EXIT_FAILED)
         log.critical("daemon.bug", error=repr(error), exc_info=True)
         return failed(
             f"stopped by a bug: {type(error).__name__}; the log has the rest", EXIT_FAILED
