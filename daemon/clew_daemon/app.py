@@ -16,7 +16,7 @@ import psutil
 import structlog
 import uvloop
 
-from clew_daemon import VERSION, background, home, schedule, vigil
+from clew_daemon import VERSION, background, home, schedule, vigil, vitals
 from clew_daemon.acceptance import accept
 from clew_daemon.begin import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, configure_log, failed, ledger_file
 from clew_daemon.book import Book
@@ -69,6 +69,10 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+FOREIGN_PROC = (
+    "/proc is that of another PID namespace: the memory of workers is not measured. "
+    "Mount one of its own (`unshare --pid --fork --mount-proc`)"
+)
 LEDGER_CLOSE_S = 10.0
 RESCUE_TOLD_S = 5.0
 STATUS_EVERY_S = 1.0
@@ -140,6 +144,8 @@ class App:
             version=VERSION,
             state=str(self._places.state),
         )
+        if not vitals.is_proc_ours():
+            log.warning("proc.foreign", hint=FOREIGN_PROC)
         self._refuse_incomplete()
         with contextlib.suppress(OSError):  # the inbox says what is wrong, and tries again
             self._inbox_owner.take()

@@ -18,6 +18,7 @@ from clew_daemon.store import SNAPSHOT_EVERY, in_order, load_outlined, load_stat
 from clew_shared import events as ev
 from clew_shared.core import Core, Recorded
 from clew_shared.ledger import Entry, Ledger
+from clew_shared.model import GoalStatus
 from clew_shared.settings import RunbookAgent
 from clew_shared.state import STATE_VERSION, State, dump, outline, packed
 
@@ -151,8 +152,9 @@ class Book:
 
     async def forget(self, goal: str) -> None:
         """Remove an ended goal; the ledger keeps what `verify` needs of it, and how it ended."""
-        status = self.cores[goal].state.goal.status
-        await self.emit_own([ev.GoalForgotten(at=time.time(), goal=goal, status=status)])
+        status = GoalStatus(self.cores[goal].state.goal.status)
+        told: list[ev.Event] = [ev.GoalForgotten(at=time.time(), goal=goal, status=status)]
+        await self.emit_own(told)
         core = self.cores.pop(goal)
         self.identities.pop(core.state.identity, None)
         self.outlined.discard(goal)

@@ -261,7 +261,9 @@ class Supervisor:
                 break
 
     async def _look_for_git(self, core: Core) -> None:
-        """Say where git's folder is, if git cannot reach it from the workspace."""
+        """Say before the first worker where git's folder is, if git cannot reach it from the workspace."""
+        if core.state.epoch:
+            return
         workspace, write = core.state.spec.workspace, self._d.settings.sandbox.write
         if folder := await asyncio.to_thread(git_outside.outside, workspace, write):
             log.warning(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -13,12 +14,26 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 SIGNAL_BASE = 128
 
 
+@cache
+def is_proc_ours() -> bool:
+    """Tell whether /proc numbers processes as this one does.
+
+    In a PID namespace without a /proc of its own (`unshare --pid`) the same numbers are other processes there.
+    """
+    try:
+        return os.readlink("/proc/self") == str(os.getpid())  # noqa: PTH115 - a number, no path
+    except OSError:
+        return False
+
+
 def memory_mb(guards: list[int]) -> float:
-    """Give the resident memory of whole process trees, in MiB.
+    """Give the resident memory of whole process trees, in MiB; 0 where /proc cannot tell.
 
     By the kernel's own file: it is asked twice a second of every process of every worker.
     """
     total = 0
+    if not is_proc_ours():
+        return 0.0
     for pid in (member for guard in guards for member in tree(guard)):
         with contextlib.suppress(OSError):
             total += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
@@ -46,6 +61,8 @@ def children(pid: int) -> list[int]:
 
 
 def _tasks(pid: int) -> list[Path]:
+    if not is_proc_ours():
+        return []
     try:
         return list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
@@ -53,7 +70,9 @@ def _tasks(pid: int) -> list[Path]:
 
 
 def created(pid: int) -> float:
-    """Give a process's creation time, in seconds since 1970; 0 where it is gone."""
+    """Give a process's creation time, in seconds since 1970; 0 where it is gone, or not known."""
+    if not is_proc_ours():
+        return 0.0
     try:
         return psutil.Process(pid).create_time()
     except (psutil.Error, OSError):

@@ -4,7 +4,7 @@ import os
 import signal
 
 ONE = "# Do it\n\n## S\n- [ ] one\n  ```sh\n  {cmd}\n  ```\n"
-UNTIL = "echo x >> begun; until test -e go; do sleep 0.02; done"
+UNTIL = "test -e go || echo x >> begun; until test -e go; do sleep 0.02; done"
 
 
 def kill_executor(clew, goal):

@@ -157,7 +157,7 @@ def main_job(clew: Placed, *, reported: bool = True) -> str:
     os.kill(clew.agent_pid(goal), signal.SIGKILL)
     clew.works_at(goal, "first", epoch=2)
     shown = clew.shown(goal)
-    assert (shown["subtask"], shown["restarts"]) == ("Step 1", 1), shown
+    assert (shown["subtask"], shown["restarts"]) == ("Step 1", 1), clew._tail()
 
     clew.open_gate("first")
     clew.works_at(goal, "second", epoch=2)

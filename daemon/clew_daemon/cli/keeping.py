@@ -64,7 +64,7 @@ def backup(where: Where, file: Path, force: bool, deadline_s: float, as_json: bo
 @click.command()
 @click.argument(
     "file",
-    metavar="FILE",
+    metavar="[FILE]",
     required=False,
     type=click.Path(path_type=Path),
     help="A backup of a ledger, or a rescued copy.",
