@@ -170,10 +170,12 @@ class App:
             refuges=[self._places.run],
         )
         self._watch = RecordWatch(ledger, self._places.state)
+        noted = False
         try:
             await self._serve(ledger)
+            noted = await self._watch.close()
         finally:
-            failure, noted = ledger.failure, await self._watch.close()
+            failure = ledger.failure
             with contextlib.suppress(LedgerError):
                 await ledger.close(LEDGER_CLOSE_S, keeps_log=not noted)
         if failure:

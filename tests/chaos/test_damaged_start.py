@@ -52,7 +52,8 @@ def overwrite(path: Path, old: bytes, new: bytes) -> None:
 
 def files(clew) -> dict[str, bytes]:
     state = clew.home / "state"
-    return {path.name: path.read_bytes() for path in state.glob("ledger.db*") if path.is_file()}
+    found = (path for path in state.glob("ledger.db*") if path.is_file() and path.suffix != ".lock")
+    return {path.name: path.read_bytes() for path in found}
 
 
 def refused(clew, *words: str, code: int = 78) -> None:
