@@ -110,7 +110,9 @@ class Cgroups:
 
         To be called before anything is started: what the daemon starts is then in its leaf, too.
         """
-        name = f"clew-{hashlib.sha256(str(state.resolve()).encode()).hexdigest()[:12]}"
+        # by the folder's inode, too: a copy that stands where another home was is not that home
+        home = f"{state.resolve()} {state.stat().st_ino}"
+        name = f"clew-{hashlib.sha256(home.encode()).hexdigest()[:12]}"
         record = run / RECORD
         own, why_not = tree.own_group()
         _end_recorded(record, name, own)

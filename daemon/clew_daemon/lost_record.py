@@ -36,7 +36,7 @@ _ID = re.compile(r"[a-z0-9-]+-[0-9a-f]{4}")  # other folders, such as lost+found
 class Lacking:
     """What a ledger lacks: `faults` in words, the goals whose folders it does not know, rescued copies that know more.
 
-    `is_copied`: the ledger comes from another home, where the rest may be.
+    `is_copied`: the ledger comes from another home, where the rest may be, or from clew 0.1.0.
     """
 
     faults: tuple[str, ...]
@@ -101,7 +101,9 @@ def lacking(ledger: Path, state: Path) -> Lacking | None:
         faults += [f"{path.name} holds more" for path in ahead[:1]]
         if not faults:
             return None
-        copied = home.is_other(home.last(reader), home.here(state))
+        before = home.last(reader)
+        # clew 0.1.0 kept no note, and left the folders of goals that a restore had taken from the record
+        copied = home.is_other(before, home.here(state)) or (before is None and noted is None)
         return Lacking(tuple(faults), unknown, ahead, copied)
 
 

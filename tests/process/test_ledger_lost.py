@@ -347,6 +347,9 @@ def test_a_ledger_of_clew_0_1_0_is_taken_over_without_a_question(clew):
     """It has no note beside it, no event that says where its home is, and no index for that."""
     (clew.home / "state").mkdir(mode=0o700)
     (clew.home / "workspaces").mkdir()
+    left = clew.home / "state" / "goals" / "left-by-restore-0002"  # it kept what it did not know
+    left.mkdir(parents=True)
+    (left / "goal.md").write_text("# Left")
     asyncio.run(begun(ledger_of(clew), clew.workspace("old-0001")))
     con = apsw.Connection(str(ledger_of(clew)))
     con.execute("DROP INDEX homes")
@@ -355,6 +358,8 @@ def test_a_ledger_of_clew_0_1_0_is_taken_over_without_a_question(clew):
     clew.start()
     clew.wait("goal.completed", goal="old-0001")
     assert not clew.seen("goal.blocked")
+    (aside,) = clew.seen("ledger.behind")[0]["aside"]
+    assert (Path(aside) / "goal.md").read_text() == "# Left"
     assert clew.stop() == 0
     with Reader.open(ledger_of(clew)) as reader:
         assert [row.kind for row in reader.read("")][:1] == ["home_known"]
