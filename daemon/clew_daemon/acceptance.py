@@ -12,13 +12,14 @@ import structlog
 from clew_daemon import schedule
 from clew_daemon.inbox import Accepted, Already, Dropped, Later, Rejected, Verdict
 from clew_shared import events as ev
-from clew_shared.goalfile import GoalFileError, goal_id, parse, workspace_fault
+from clew_shared.goalfile import Fault, GoalFileError, goal_id, parse, workspace_fault
 from clew_shared.hidden import names_hidden
 from clew_shared.ledger import LedgerState
 from clew_shared.places import expanded
 from clew_shared.redact import redact
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from clew_daemon.context import Daemon
@@ -35,28 +36,28 @@ OLD_IDENTITY_PARTS = 5
 
 async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
     """Make a goal of a dropped file, or say why it is none."""
-    identity = tuple(str(part) for part in dropped.identity)
+    identity = tuple(_recordable(str(part)) for part in dropped.identity)
     if await _accepted(daemon, identity):
         return Already()
     if daemon.book.ledger.state is LedgerState.FULL:
         return Later(FULL_RETRY_S)
     agents = daemon.settings.agents
     try:
-        found = await asyncio.to_thread(parse, dropped.raw, dropped.name, agents.names)
+        found, named = await asyncio.to_thread(_understood, daemon, dropped, agents.names)
     except GoalFileError as error:
         return Rejected(redact(str(error)))
     if await _accepted(daemon, identity):  # the same drop was parsed by another call meanwhile
         return Already()
     goal = _free_id(daemon, found.description)
-    workspace = workspace_of(daemon, found, goal)
+    workspace = named or (daemon.places.workspaces / goal).resolve()
     if fault := key_fault(dropped.raw) or _workspace_fault(workspace, daemon.places):
         return Rejected(f"{dropped.name} cannot be used:\n{fault}")
     event = ev.GoalAccepted(
         at=time.time(),
         goal_id=goal,
-        spec=spec(found, str(workspace), agent_of(daemon, found), dropped.name).model_copy(
-            update={"depends_on": _bound(daemon, found.depends_on)}
-        ),
+        spec=spec(
+            found, str(workspace), agent_of(daemon, found), _recordable(dropped.name)
+        ).model_copy(update={"depends_on": _bound(daemon, found.depends_on)}),
         tasks=planned(found),
         identity=identity,
     )
@@ -64,6 +65,29 @@ async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
     await daemon.book.accept(event, dropped.raw)
     await asyncio.to_thread(_keep_copy, daemon, goal, dropped.raw)
     return Accepted(goal)
+
+
+def _understood(
+    daemon: Daemon, dropped: Dropped, agents: Collection[str]
+) -> tuple[GoalFile, Path | None]:
+    """Parse a dropped file, and resolve the links of the workspace that it names, on whatever disk that is.
+
+    Raises GoalFileError.
+    """
+    found = parse(dropped.raw, dropped.name, agents)
+    if found.workspace is None:
+        return found, None
+    try:
+        workspace = expanded(found.workspace, daemon.keys.env).resolve()
+    except (OSError, RuntimeError) as error:  # a ring of links
+        message = f"workspace: {found.workspace} cannot be resolved ({error}): name another folder"
+        raise GoalFileError(dropped.name, [Fault(None, message)]) from None
+    return found, workspace
+
+
+def _recordable(text: str) -> str:
+    """Return text as the ledger can keep it: a file name may have bytes that are not UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 async def _accepted(daemon: Daemon, identity: tuple[str, ...]) -> bool:
@@ -80,6 +104,8 @@ def _bound(daemon: Daemon, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _workspace_fault(workspace: Path, places: Places) -> str:
+    if str(workspace) != _recordable(str(workspace)):  # by HOME, or by a link
+        return f"workspace: {_recordable(str(workspace))} has bytes that are not UTF-8: name another folder"
     fault = workspace_fault(workspace, places)
     return f"workspace: {fault}" if fault else ""
 
@@ -105,13 +131,6 @@ def _keep_copy(daemon: Daemon, goal: str, raw: bytes) -> None:
         (folder / "goal.md").write_bytes(raw)
     except OSError as error:
         log.warning("goal.copy_unwritable", goal=goal, error=str(error))
-
-
-def workspace_of(daemon: Daemon, found: GoalFile, goal: str) -> Path:
-    """Give the folder where the goal's agent acts, links resolved."""
-    if found.workspace is None:
-        return (daemon.places.workspaces / goal).resolve()
-    return expanded(found.workspace, daemon.keys.env).resolve()
 
 
 def agent_of(daemon: Daemon, found: GoalFile) -> str:

@@ -152,10 +152,15 @@ class Book:
 
     async def forget(self, goal: str) -> None:
         """Remove an ended goal; the ledger keeps what `verify` needs of it, and how it ended."""
-        status = GoalStatus(self.cores[goal].state.goal.status)
-        told: list[ev.Event] = [ev.GoalForgotten(at=time.time(), goal=goal, status=status)]
-        await self.emit_own(told)
-        core = self.cores.pop(goal)
+        core = self.cores.pop(
+            goal
+        )  # before anything is awaited: what is asked of it now finds no goal
+        status = GoalStatus(core.state.goal.status)
+        try:
+            await self.emit_own([ev.GoalForgotten(at=time.time(), goal=goal, status=status)])
+        except BaseException:  # it is still on record
+            self.cores[goal] = core
+            raise
         self.identities.pop(core.state.identity, None)
         self.outlined.discard(goal)
         self._since_snapshot.pop(goal, None)

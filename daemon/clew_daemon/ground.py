@@ -121,12 +121,11 @@ def enter(workspace: str, known: Identity | None, *, make: bool) -> Ground | Los
     if why := lost(workspace, expected):
         return why
     try:
-        fd = os.open(workspace, _FOLDER)
+        found = Ground(workspace, os.open(workspace, _FOLDER), made=made)
     except OSError as error:
         if is_shortage(error):
             raise
         return _out_of_reach(workspace, error)
-    found = Ground(workspace, fd, made=made)
     if expected and not found.identity.is_same(expected):  # replaced since it was looked at
         found.close()
         return _replaced(workspace, expected, found.identity)

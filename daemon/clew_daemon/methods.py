@@ -348,9 +348,9 @@ class Methods:
                 core.finish_failed(summary, time.time())
             await self._s.commit()
             return {"accepted": True, "failing_checks": [], "open_subtasks": state.open_subtasks()}
+        told = state.feedback_seq
         self._s.core.need_no_replan()
         await self._stand_on_firm_ground()
-        told = state.feedback_seq
         failing = await self._run_checks()
         await self._stand_on_firm_ground()
         open_subtasks = state.open_subtasks() if not state.spec.checks else []
@@ -413,8 +413,9 @@ class Methods:
         """Run each check once; returns those that fail, and the names of those that changed the workspace."""
         failing: list[dict[str, str]] = []
         changing: list[str] = []
-        world = await self._s.hands.digest(anew=False)
-        for name, cmd in self._s.core.state.spec.checks.items():
+        checks = self._s.core.state.spec.checks
+        world = await self._s.hands.digest(anew=False) if checks else ""
+        for name, cmd in checks.items():
             passed, output = await self._check(name, cmd)
             before, world = world, await self._s.hands.digest(anew=False)
             if before and world and before != world:
@@ -461,7 +462,8 @@ class Methods:
         await self._s.look()
         state = self._s.core.state
         seen, count = self._refused_finishes
-        same = seen.world == state.world or seen.actions == state.actions_total
+        same = seen.world == state.world
+        same = same or (seen.actions == state.actions_total and not self._s.own_tools)
         count = count + 1 if same else 1
         self._refused_finishes = (_Refused(state.world, state.actions_total), count)
         if count < FINISHES_MAX:

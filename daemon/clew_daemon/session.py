@@ -143,7 +143,7 @@ class Session:
 
         What its executor may do is not to depend on what it says: a lie would lead out of every block.
         """
-        if self._own_tools or not self.core.goes_by_a_claim:
+        if self.own_tools or not self.core.goes_by_a_claim:
             return
         world = await self.hands.digest(anew=True)
         with self.entering() as core:
@@ -155,7 +155,8 @@ class Session:
         return not isinstance(self.agent, RunbookAgent)
 
     @property
-    def _own_tools(self) -> bool:
+    def own_tools(self) -> bool:
+        """The agent may change the workspace by itself, and need not say so."""
         return isinstance(self.agent, CommandAgent) and self.agent.own_tools
 
     async def ground_lost(self) -> Lost | None:

@@ -35,6 +35,8 @@ _MARKER = re.compile(  # dashes of any kind (two at least, or a long one), as in
 _KEY_LINE = re.compile(r"""["']?([A-Za-z_][\w .-]{0,40}?)["']?\s*[:=](?:\s|$|["'\[{0-9])""")
 _INSIDE = (" ", "\t", "#", "-", "[", "]", "}")
 """How lines begin that stand between the keys: what is indented, comments, items, brackets."""
+_UNRECORDABLE = re.compile("[\0\ud800-\udfff]")
+"""What only an escape in quotes can make; no path or command can hold it, and the ledger cannot keep it."""
 _NO_PROSE = ("#", "//", "%", "```", "~~~")
 """How comments, headings and the opening line of a fenced block begin."""
 
@@ -208,6 +210,8 @@ def _check_events(front: str) -> None:
         line = _line(front, event.start_mark)
         if isinstance(event, yaml.AliasEvent):
             raise _FrontError(line, "aliases (`*name`) are not read: write the value out")
+        if isinstance(event, yaml.ScalarEvent) and _UNRECORDABLE.search(event.value):
+            raise _FrontError(line, "a value holds a NUL character or half a character: delete it")
         if getattr(event, "tag", None) is not None:
             raise _FrontError(line, "tags (`!name`) are not read: write the plain value")
         if isinstance(event, yaml.CollectionStartEvent):

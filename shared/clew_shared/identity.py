@@ -36,11 +36,13 @@ class Identity(BaseModel):
     def is_same(self, other: Identity) -> bool:
         """Return whether both are one folder.
 
-        The inode and the time of birth must agree, and within one run of the machine the device must, too.
+        Inode, time of birth and device must agree. From one run of the machine to the next devices may be numbered
+        differently, and another kernel may tell a time of birth that the last one could not.
         """
-        if (self.ino, self.birth_ns) != (other.ino, other.birth_ns):
-            return False
-        return self.dev == other.dev or self.boot != other.boot
+        if self.boot == other.boot:
+            return (self.ino, self.birth_ns, self.dev) == (other.ino, other.birth_ns, other.dev)
+        born = {self.birth_ns, other.birth_ns} - {None}
+        return self.ino == other.ino and len(born) <= 1
 
 
 def of_path(path: str | os.PathLike[str]) -> Identity:

@@ -1,6 +1,7 @@
 """A drop is taken for a goal when that is durable, and not before: until then its file is the only record of it."""
 
 import asyncio
+import os
 from types import SimpleNamespace
 
 import apsw
@@ -8,7 +9,7 @@ import pytest
 
 from clew_daemon.acceptance import accept
 from clew_daemon.book import Book
-from clew_daemon.inbox import Accepted, Already, Dropped
+from clew_daemon.inbox import Accepted, Already, Dropped, Rejected
 from clew_daemon.keys import Keys
 from clew_shared.ledger import Ledger, LedgerFailed
 from clew_shared.places import places
@@ -51,6 +52,51 @@ async def test_a_drop_whose_acceptance_is_given_up_is_not_called_a_goal_before_t
     assert len(daemon.book.ledger.goals()) == 1
     assert isinstance(await accept(daemon, DROP), Already)
     disk.close()
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        'checks: {a: "echo \\ud800"}',
+        '"k\\ud800": 1',
+        'workspace: "/tmp/\\ud800"',
+        'workspace: "/tmp/a\\0b"',
+        "workspace: RING",
+    ],
+)
+async def test_a_file_that_could_not_be_recorded_is_rejected_and_the_next_one_is_taken(
+    daemon, front, tmp_path
+):
+    """The ledger could not write it down, and the numbers of all later events were wrong."""
+    ring = tmp_path / "ring"
+    ring.symlink_to(ring)
+    raw = f"---\n{front.replace('RING', str(ring))}\n---\nDo it\n".encode()
+    assert isinstance(await accept(daemon, Dropped("odd.md", raw, ("4", "5", "6"))), Rejected)
+    assert isinstance(await accept(daemon, DROP), Accepted)
+
+
+async def test_a_file_whose_name_is_not_utf_8_is_taken_once_and_the_next_one_too(daemon):
+    name = os.fsdecode(b"\xfcbung.md")
+    drop = Dropped(name, b"Do it\n", ("4", "5", "6", name))
+    assert isinstance(await accept(daemon, drop), Accepted)
+    assert isinstance(await accept(daemon, drop), Already)
+    assert isinstance(await accept(daemon, DROP), Accepted)
+
+
+async def test_a_goal_that_is_being_removed_cannot_be_asked_for_any_more(daemon):
+    """Who retried it while its removal was being recorded was told yes, and the goal was gone."""
+    goal = (await accept(daemon, DROP)).goal_id
+    disk = apsw.Connection(str(daemon.book.ledger.path))
+    disk.execute("BEGIN IMMEDIATE")
+    removal = asyncio.ensure_future(daemon.book.forget(goal))
+    assert not await daemon.book.ledger.sync(0.2)
+    assert not removal.done()
+    assert goal not in daemon.book.cores
+    disk.execute("ROLLBACK")
+    disk.close()
+    await removal
+    assert goal not in daemon.book.cores
+    assert goal in daemon.book.gone
 
 
 async def test_a_drop_that_the_ledger_could_not_take_is_no_goal(daemon):

@@ -45,6 +45,11 @@ def test_a_link_is_not_what_it_leads_to(tmp_path):
         ({"dev": 2}, False),  # another file system, mounted there now
         ({"dev": 2, "boot": "two"}, True),  # devices were numbered in another order
         ({"boot": "two"}, True),
+        (
+            {"boot": "two", "birth_ns": None},
+            True,
+        ),  # a kernel that does not tell it, or one that now does
+        ({"boot": "two", "birth_ns": 6}, False),
         ({"ino": 8, "dev": 2, "boot": "two"}, False),
     ],
 )
