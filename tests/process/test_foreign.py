@@ -38,6 +38,24 @@ def test_an_agent_with_own_tools_proposes_acts_and_reports(clew):
     ]
 
 
+def test_an_agent_that_changes_files_by_itself_and_says_nothing_may_finish_again_and_again(clew):
+    """It was told that nothing had changed between its refused finishes, and its subtask failed."""
+    clew.agent(
+        "own",
+        """
+        hello()
+        for text in "1234567":
+            Path("a.txt").write_text(text)
+            answer = call("finish", success=True)
+            say([answer["accepted"], answer.get("escalated_to")])
+        """,
+        own_tools=True,
+    )
+    goal = clew.start().submit(by("own", front="checks:\n  seven: grep -q 7 a.txt\n"))
+    clew.wait("goal.completed", goal=goal)
+    assert clew.said(goal, count=7) == [[False, None]] * 6 + [[True, None]]
+
+
 def test_an_outcome_sent_twice_is_recognised_and_one_of_nothing_is_an_error(clew):
     clew.agent(
         "own",

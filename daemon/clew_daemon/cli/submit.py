@@ -71,7 +71,7 @@ def drop(inbox: Path, name: str, raw: bytes) -> Path:
     from clew_daemon.inbox_files import rename_new
 
     inbox.mkdir(parents=True, exist_ok=True)
-    given = Path(name)
+    given = Path(name.encode("utf-8", "replace").decode())  # by this name the goal is found again
     token = secrets.token_hex(3)
     target = inbox / f"{given.stem[:100]}-{token}{given.suffix}"
     partial = inbox / f".clew-submit-{token}.tmp"
