@@ -175,6 +175,9 @@ def _make(workspace: str) -> bool:
 
 
 def _replaced(workspace: str, known: Identity, seen: Identity) -> Lost:
+    if (known.ino, known.birth_ns) == (seen.ino, seen.birth_ns):
+        detail = f"{workspace} is on another device than before: its file system was mounted again, or it is a copy."
+        return Lost("the workspace is on another device", detail, stranger=seen)
     detail = (
         f"Another folder stands at {workspace} than the one that this goal works in "
         f"(the original: {_described(known)}; now: {_described(seen)})."

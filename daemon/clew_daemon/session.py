@@ -225,8 +225,8 @@ class Session:
             return Ended("stopped", str(error))
         except (SpawnError, ExecutorDied, OSError) as error:
             return endings.by_fault(error)
-        except LedgerError:
-            raise
+        except LedgerError as error:
+            return endings.by_fault(error)
         except Exception as error:
             log.exception("goal.run_failed", goal=self.goal_id, epoch=self.epoch, error=repr(error))
             return endings.by_surprise(error)

@@ -163,7 +163,10 @@ class Supervisor:
                     await self._wake.wait()
 
     async def _give_up_lost(self, states: dict[str, Any]) -> None:
+        """Hand goals to a person that wait for one that ended otherwise than completed."""
         for goal, state in states.items():
+            if goal not in self._d.book.cores:
+                continue  # removed while another one was handed over
             if lost := schedule.lost_dependency(state, states, self._d.book.gone):
                 question = (
                     f"Retry {lost.goal} (`clew retry {lost.goal}`) and then `clew resume {goal}`, or cancel this goal?"
@@ -423,6 +426,7 @@ class Supervisor:
             self._waits.end(goal)
             if isinstance(event, ev.GoalRequeued):
                 self._failed_runs.discard(goal)
+                self._waited.pop(goal, None)
             if isinstance(event, ev.GoalWaiting) and event.until is not None:
                 self._waits.begin(goal, event.until - event.at)
             self.wake()

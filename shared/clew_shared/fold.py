@@ -87,6 +87,7 @@ def _goal_blocked(state: State, e: ev.GoalBlocked, seq: int) -> None:
     state.rested_seq = seq
     state.goal.status = GoalStatus.BLOCKED
     state.reason, state.question, state.wait_until = e.reason, e.question, None
+    state.paused = False
     state.stranger, state.gone = e.stranger, e.gone
 
 

@@ -63,6 +63,8 @@ def parse(raw: bytes, name: str, agents: Collection[str]) -> GoalFile:
     head = goalfile_front.read(front or "", agents)
     body = goalfile_body.read(body_text, body_line)
     faults = [*head.faults, *body.faults]
+    if body.without_check and not head.values.get("checks"):
+        faults.append(body.without_check)
     if fault := goalfile_front.lookalike(body_text, body_line):
         faults.append(fault)
     if not body_text.strip():

@@ -21,6 +21,10 @@ LINES_MAX = 20_000
 SUBTASKS_MAX = 1_000
 TITLE_CHARS_MAX = 200
 ITEM_CHARS_MAX = 1_000
+NO_CHECK = (
+    "`## Done when` has no check. Write a list item that is only a command in backticks "
+    "(- `pytest -q`), or a ```sh block"
+)
 NEAR_MISSES_MAX = 5
 """Of what is no check in a `## Done when`, so many are named."""
 STEPS_BYTES_MAX = 400_000
@@ -35,13 +39,17 @@ STRUCTURE = re.compile(r"^ {0,3}#{1,2}\s", re.MULTILINE)
 
 @dataclass
 class Body:
-    """What the body gave; `commands` are the checks of `## Done when`, in order."""
+    """What the body gave; `commands` are the checks of `## Done when`, in order.
+
+    `without_check` is a `## Done when` of nothing but prose: wrong where the front matter has no check either.
+    """
 
     description: str = ""
     notes: str = ""
     tasks: list[GoalFileTask] = field(default_factory=list)
     done_when: str = ""
     commands: list[str] = field(default_factory=list)
+    without_check: Fault | None = None
     faults: list[Fault] = field(default_factory=list)
 
 
@@ -99,6 +107,7 @@ class _Reader:
         self.lines = body.split("\n")
         self.first_line = first_line
         self.faults: list[Fault] = []
+        self.without_check: Fault | None = None
 
     def read(self) -> Body:
         sections = self._sections()
@@ -126,6 +135,7 @@ class _Reader:
             done_when="\n\n".join(filter(None, (self._prose(s, []) for s in done))),
             commands=[command for section in done for command in _commands(section.blocks)],
             faults=self.faults,
+            without_check=self.without_check,
         )
 
     def _sections(self) -> list[_Section]:
@@ -205,8 +215,7 @@ class _Reader:
         """Refuse a `## Done when` that yields no check, and a heading like it whose checks would not count."""
         for section in sections:
             if section.is_done_when:
-                if not any(_commands(section.blocks)):
-                    self.faults.append(Fault(section.line, self._no_check(section)))
+                self._check_done_when(section)
                 continue
             if _names_acceptance(section.title) and any(_commands(section.blocks)):
                 self._misnamed(section.line, "#" * section.level, section.title)
@@ -219,14 +228,17 @@ class _Reader:
         message = f"the checks under `{told}` would not count: write the heading `## Done when`"
         self.faults.append(Fault(line, message))
 
-    def _no_check(self, section: _Section) -> str:
-        message = (
-            "`## Done when` has no check. Write a list item that is only a command in backticks "
-            "(- `pytest -q`), or a ```sh block"
-        )
-        for node, why in islice(_near_misses(section.blocks), NEAR_MISSES_MAX):
-            message += f"; line {self._line(node)} is no check: {why}"
-        return message
+    def _check_done_when(self, section: _Section) -> None:
+        """Refuse a section without a check; one of prose only may stand beside checks of the front matter."""
+        if any(_commands(section.blocks)):
+            return
+        near = list(islice(_near_misses(section.blocks), NEAR_MISSES_MAX))
+        told = "".join(f"; line {self._line(node)} is no check: {why}" for node, why in near)
+        fault = Fault(section.line, NO_CHECK + told)
+        if near:
+            self.faults.append(fault)
+        else:
+            self.without_check = self.without_check or fault
 
     def _prose(self, section: _Section, taken: list[SyntaxTreeNode], goal: str = "") -> str:
         """Return the section's source, without the lists taken as subtasks and the goal's title."""

@@ -37,7 +37,8 @@ _INSIDE = (" ", "\t", "#", "-", "[", "]", "}")
 """How lines begin that stand between the keys: what is indented, comments, items, brackets."""
 _UNRECORDABLE = re.compile("[\0\ud800-\udfff]")
 """What only an escape in quotes can make; no path or command can hold it, and the ledger cannot keep it."""
-_NO_PROSE = ("#", "//", "%", "```", "~~~")
+_FENCES = ("```", "~~~")
+_NO_PROSE = ("#", "//", "%", *_FENCES)
 """How comments, headings and the opening line of a fenced block begin."""
 
 
@@ -95,14 +96,19 @@ def lookalike(body: str, first_line: int) -> Fault | None:
 
 
 def _start(lines: list[str]) -> int:
-    """Return the index of the first line that is not blank, a comment, a heading or the opening of a block."""
-    in_comment = False
+    """Return the index of the first line that is not blank, a comment, a heading or the opening of a block.
+
+    What stands in a block below a heading is an example, and no front matter.
+    """
+    in_comment = titled = False
     for index, line in enumerate(lines):
         plain = line.strip(_INVISIBLE)
         if in_comment or plain.startswith("<!--"):
             in_comment = "-->" not in plain
-        elif plain and not plain.startswith(_NO_PROSE):
+        elif plain and ((titled and plain.startswith(_FENCES)) or not plain.startswith(_NO_PROSE)):
             return index
+        elif plain.startswith("#"):
+            titled = True
     return len(lines)
 
 

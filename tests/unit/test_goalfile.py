@@ -376,9 +376,16 @@ def test_a_done_when_without_a_check_is_an_error_that_names_what_comes_close(acc
     assert near in fault
 
 
-def test_a_done_when_of_prose_is_an_error_beside_checks_of_the_front_matter_too():
-    (fault,) = faults_of("---\nchecks: make\n---\n# G\n## Done when\nAll is fine.\n")
-    assert fault.startswith("line 5:")
+def test_a_done_when_of_prose_may_stand_beside_checks_of_the_front_matter():
+    raw = "---\nchecks: make\n---\n# G\n## Done when\nAll is fine.\n"
+    assert goal_of(raw).checks == {"check_1": "make"}
+    faults = faults_of(raw.replace("All is fine.", "- `make test` passes"))
+    assert "`## Done when` has no check" in faults[0]
+
+
+def test_an_example_of_a_goal_file_below_a_heading_is_text():
+    raw = "# Write the docs\n```markdown\n---\nworkspace: ~/x\nchecks: make\n---\n# G\n```\n"
+    assert goal_of(raw).checks == {}
 
 
 @pytest.mark.parametrize(
