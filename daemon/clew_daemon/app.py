@@ -70,6 +70,7 @@ from clew_shared.publish import goal_detail, status_view
 from clew_shared.settings import SettingsError
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from pathlib import Path
 
     from clew_daemon.begin import Beginning
@@ -204,7 +205,8 @@ class App:
         book.listeners.append(lambda *_: self._news.set())
         book.listeners.append(self._watch.heard)
         before, now = home.last(ledger), home.here(self._places.state)
-        await self._settle_home(book, before, now)
+        if not await self._done_unless_stopped(self._settle_home(book, before, now)):
+            return
         children = Children()
         daemon = self._daemon = Daemon(
             places=self._places,
@@ -547,8 +549,19 @@ class App:
                     reason, question = home.question(before, core.state)
                     blocked = ev.GoalBlocked(at=time.time(), reason=reason, question=question)
                     await book.emit(core, blocked)
-        if home.has_changed(before, now):
-            await book.emit_own([now])
+        if home.has_changed(before, now):  # on a full disk nothing else has to wait for this
+            self._tasks.append(background.begin(book.emit_own([now])))
+
+    async def _done_unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Do what may have to wait for room on the disk; False where the daemon is told to stop meanwhile."""
+        doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait([doing, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if doing.done():
+            doing.result()
+            return True
+        doing.cancel()
+        return False
 
     def _end_leftovers(self, book: Book) -> None:
         """End workers of this home's last daemon, should any live: recognised by number and creation time."""

@@ -144,14 +144,15 @@ def _behind(reader: Reader, noted: note.Note | None, log: int) -> list[str]:
     name, last, tip = f"{reader.path.name}-wal", reader.last_seq(), reader.hash_at(noted.seq)
     let_go = tip is None and reader.was_let_go(noted.seq)
     mixed = (log == noted.log) != (_inode(reader.path) == noted.file)
-    if noted.open and log and mixed:
+    needs_log = noted.open and noted.log != 0  # a log that was empty is not missed
+    if needs_log and log and mixed:
         fault = f"it and {name} do not belong together: one of them was replaced"
     elif last < noted.seq:
         lack = noted.seq - last
         fault = f"its last {lack} events are missing (it ends at {last}, {noted.seq} were recorded)"
     elif not let_go and (tip is None or tip.hex() != noted.hash):
         fault = f"event {noted.seq} is not the one that was recorded: this is another ledger"
-    elif noted.open and not log:
+    elif needs_log and not log:
         fault = f"its log ({name}) is gone, which held what was recorded last"
     else:
         return []

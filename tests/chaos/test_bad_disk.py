@@ -1,6 +1,8 @@
 """The daemon's disk is full, slow or failing, in earnest: nothing is lost, and a person is told."""
 
+import os
 import re
+import subprocess
 from contextlib import ExitStack
 
 import aftermath
@@ -210,6 +212,31 @@ def test_a_start_on_a_full_disk_says_so_and_a_later_one_goes_on(clew):
         assert clew.goal(goal)["status"] == "completed"
         assert clew.stop() == 0
         is_whole(clew, goal)
+
+
+@pytest.mark.parametrize("has_room_again", [True, False])
+def test_a_start_under_another_host_name_on_a_full_disk_is_ready_and_can_be_stopped(
+    clew, has_room_again
+):
+    """The new name is to be recorded, and there is room for the ledger's own files only."""
+    renamed = ("unshare", "--uts", "sh", "-c", 'hostname elsewhere && exec "$@"', "sh")
+    if subprocess.run([*renamed, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no host name can be set here")
+    with small(clew.home, "8m") as disk:
+        clew.configure({})
+        clew.start()
+        assert clew.stop() == 0
+        ballast = fill(disk)
+        os.truncate(ballast, ballast.stat().st_size - 48 * 1024)
+
+        clew.start(under=renamed)
+        clew.wait("ledger.full")
+        assert "disk is full" in clew.clew("status")
+
+        if has_room_again:
+            ballast.unlink()
+            clew.wait("ledger.recovered")
+        assert clew.stop() == 0
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from harness import DEADLINE_S, alive
 
 from clew_daemon.book import Book
 from clew_shared import events as ev
-from clew_shared.ledger import Ledger, Reader, verify
+from clew_shared.ledger import Ledger, Reader, note, verify
 from clew_shared.settings import Settings
 
 DONE = """
@@ -199,6 +199,20 @@ def test_a_log_that_is_removed_just_before_a_kill_is_missed_at_the_next_start(cl
         assert "everything recorded is in" in ended(clew)
 
 
+def test_a_daemon_that_was_killed_before_it_recorded_anything_starts_again(clew):
+    """Its log is empty then: everything was moved into the ledger at the stop before."""
+    clew.start()
+    clew.stop()
+    clew.start()
+    noted = Path(f"{ledger_of(clew)}.head")
+    clew.until(lambda: json.loads(noted.read_text())["open"])
+    clew.kill()
+    assert Path(f"{ledger_of(clew)}-wal").stat().st_size == 0
+    assert json.loads(clew.clew("verify", "--json"))["ok"]
+    clew.start()
+    clew.stop()
+
+
 def test_a_state_folder_that_is_moved_away_has_the_whole_record(clew):
     goal = at_work(clew)
     elsewhere = clew.folder / "elsewhere"
@@ -325,6 +339,24 @@ def test_restoring_an_older_backup_is_a_persons_word(clew):
         clew.start()
         assert set(clew.goals()) == {first}
         clew.stop()
+
+
+def test_a_refused_restore_leaves_the_ledgers_note_as_it_was(clew):
+    clew.start()
+    clew.submit(DONE, "first.md")
+    old = older_copy(clew)
+    clew.until(lambda: Path(f"{ledger_of(clew)}.head").exists())
+    clew.kill()
+    before = note.read(ledger_of(clew))
+    con = apsw.Connection(str(ledger_of(clew)), flags=apsw.SQLITE_OPEN_READONLY)
+    reading = con.execute("BEGIN").execute("SELECT seq FROM events")
+    next(reading)
+    assert "nothing was changed" in clew.clew("restore", str(old), code=1)
+    assert before is not None
+    assert note.read(ledger_of(clew)) == before
+    con.close(force=True)
+    clew.start()
+    clew.stop()
 
 
 def test_other_programs_that_only_read_or_touch_change_nothing(clew):

@@ -72,7 +72,7 @@ def test_a_backup_overwrites_nothing_unless_it_is_told_to(clew):
     assert (clew.folder / "copy.db").read_text() == "mine"
     assert backed_up(clew, "copy.db", "--force")["goals"] == 0
     ledger = clew.home / "state" / "ledger.db"
-    for name in ("ledger.db", "ledger.db-wal"):
+    for name in ("ledger.db", "ledger.db-wal", "ledger.db.lock", "ledger.db.head"):
         said = clew.cli("backup", str(ledger.with_name(name)), "--force", code=1)
         assert "is the ledger itself" in said
     assert verified(clew)

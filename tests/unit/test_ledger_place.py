@@ -7,7 +7,16 @@ import apsw
 import pytest
 
 from clew_daemon import lost_record
-from clew_shared.ledger import Entry, Ledger, LedgerLostError, Reader, note, verify, writer
+from clew_shared.ledger import (
+    Entry,
+    Ledger,
+    LedgerFailed,
+    LedgerLostError,
+    Reader,
+    note,
+    verify,
+    writer,
+)
 
 
 @pytest.fixture
@@ -123,6 +132,24 @@ async def test_what_is_late_is_not_acknowledged(path):
         await done
 
 
+async def test_the_wait_for_a_lost_ledger_ends_where_its_writer_had_failed_already(path):
+    ledger = Ledger.open(path)
+    await recorded(ledger)
+    writing = ledger._writer
+
+    def failing(_batch):
+        raise LedgerFailed(path, "cannot be written: disk I/O error", "")
+
+    writing._commit = failing
+    ledger.append([Entry("a", "noted", b"never written")])
+    writing._thread.join(60)  # what it has to say waits for the loop
+    writing.lose("ledger.db was deleted")
+    found = await ledger.rescued(60)
+    assert found is not None
+    assert "nothing was saved" in str(ledger.failure)
+    await ledger.close(60)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"seq": "1"}', "\xff", '{"seq": 1, "hash": "0"}'])
 def test_a_note_that_cannot_be_read_says_nothing(path, text):
     note.beside(path).write_bytes(text.encode("latin-1"))
@@ -144,7 +171,8 @@ async def test_a_ledger_is_held_against_its_note(path):
     assert faults() == ()
     assert "its last 2 events are missing" in faults(seq=seq + 2)[0]
     assert "not the one that was recorded" in faults(hash="00")[0]
-    assert "is gone" in faults(open=True)[0]
+    assert "is gone" in faults(open=True, log=7)[0]
+    assert faults(open=True) == ()  # its log was empty
     assert faults(seq=1, hash=_hash_at(path, 1)) == ()
 
 

@@ -98,10 +98,14 @@ def _restored(where: Where, file: Path) -> dict[str, Any]:
     with removed(ledger.with_name(f".{ledger.name}.{os.getpid()}.part")) as part:
         found = copied(file, part, DEADLINE_S)
         lost = restoring.compared(where, part)
-        note.drop(
-            ledger
-        )  # it is of the ledger that goes: killed from here on, a start asks for nothing more
-        aside = restoring.put_in_place(part, ledger)
+        noted = note.read(ledger)
+        note.drop(ledger)  # it is of the ledger that goes: a start after a kill must not ask for it
+        try:
+            aside = restoring.put_in_place(part, ledger)
+        except CliError:  # nothing was changed
+            if noted:
+                note.write(ledger, noted, durable=True)
+            raise
     lost = restoring.accepted(where, lost)
     restoring.republish(ledger)
     aside_name = aside and str(aside)
@@ -168,9 +172,9 @@ def _may_be_written(file: Path, ledger: Path, *, force: bool) -> None:
         raise CliError(f"{file} is a folder; name a file in it")
     if not file.absolute().parent.is_dir():
         raise CliError(f"{file.absolute().parent} is not there; make that folder first")
-    names = {ledger.name, *(ledger.name + end for end in ("-wal", "-shm"))}
+    names = {ledger.name + end for end in ("", "-wal", "-shm", ".lock", ".head")}
     if ledger.exists() and file.parent.resolve() == ledger.parent.resolve() and file.name in names:
-        raise CliError(f"{file} is the ledger itself; name another file")
+        raise CliError(f"{file} is the ledger itself or belongs to it; name another file")
     if os.path.lexists(file) and not force:
         raise CliError(f"{file} is there already; name another file, or replace it with --force")
 

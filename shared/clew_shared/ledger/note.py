@@ -23,7 +23,7 @@ class Note:
     """The last durable event, by number and hash (in hexadecimal).
 
     `open`: the newest events may be in SQLite's log only, since the ledger was not closed after the note; `file` and
-    `log` are then the inodes of the two.
+    `log` are then the inodes of the two; `log` is 0 where the log was empty, and the file had everything.
     """
 
     seq: int

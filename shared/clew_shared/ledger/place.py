@@ -48,9 +48,10 @@ class Place:
 
     @property
     def inodes(self) -> tuple[int, int]:
-        """The inodes of the database's file and of its log, 0 for none."""
+        """The inodes of the database's file and of its log, 0 for one that is empty or not there."""
         fds = (self._held.get(p) for p in (self.path, self.path.with_name(f"{self.path.name}-wal")))
-        file, log = (0 if fd is None else os.fstat(fd).st_ino for fd in fds)
+        found = (None if fd is None else os.fstat(fd) for fd in fds)
+        file, log = (one.st_ino if one and one.st_size else 0 for one in found)
         return file, log
 
     def moved(self) -> str:
@@ -111,7 +112,8 @@ class Place:
         )
 
     def close(self) -> None:
-        """Let go of the descriptors, once SQLite has closed the files."""
+        """Close the descriptors, once SQLite has closed the files."""
+        self._marks = None  # their numbers may soon be those of other files
         for fd in (*self._held.values(), self._fd, self._folder):
             os.close(fd)
         self._held.clear()

@@ -139,7 +139,7 @@ class Ledger(Reading):
 
     @property
     def inodes(self) -> tuple[int, int]:
-        """The inodes of the database's file and of its log, 0 for none."""
+        """The inodes of the database's file and of its log, 0 for one that is empty or not there."""
         return self._place.inodes
 
     @property

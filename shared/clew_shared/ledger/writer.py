@@ -211,6 +211,10 @@ class Writer:
             self._on_state(state)
 
     def _end(self) -> None:
+        if self.rescued is not None and not self.rescued.done():
+            # the thread had failed already when the files were found to be others
+            said = "writing failed at the same moment, and nothing was saved: put the files back, or restore a backup"
+            self._saved(Rescued(f"{said} (`clew restore FILE`)"))
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
 
