@@ -153,7 +153,7 @@ def _behind(reader: Reader, noted: note.Note | None, log: int) -> list[str]:
     elif not let_go and (tip is None or tip.hex() != noted.hash):
         fault = f"event {noted.seq} is not the one that was recorded: this is another ledger"
     elif needs_log and not log:
-        fault = f"its log ({name}) is gone, which held what was recorded last"
+        fault = f"its log ({name}) is gone, and may have held events after {last}"
     else:
         return []
     return [fault]

@@ -24,7 +24,7 @@ class Identity(BaseModel):
     """What tells one folder from another.
 
     `birth_ns` is in nanoseconds since 1970, None where the file system keeps no time of birth. `boot` names the run of
-    the machine in which it was seen, "" where that is not known: device numbers may change from one to the next.
+    the machine in which it was seen, "" where that is not known.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -36,13 +36,19 @@ class Identity(BaseModel):
     def is_same(self, other: Identity) -> bool:
         """Return whether both are one folder.
 
-        Inode, time of birth and device must agree. From one run of the machine to the next devices may be numbered
-        differently, and another kernel may tell a time of birth that the last one could not.
+        Inode and time of birth must agree, and within one run of the machine the device, where its number is a disk's.
+        From one run to the next disks may be numbered differently, and another kernel may tell a time of birth that the
+        last one could not.
         """
-        if self.boot == other.boot:
-            return (self.ino, self.birth_ns, self.dev) == (other.ino, other.birth_ns, other.dev)
         born = {self.birth_ns, other.birth_ns} - {None}
-        return self.ino == other.ino and len(born) <= 1
+        if self.boot != other.boot:
+            return self.ino == other.ino and len(born) <= 1
+        alike = (self.ino, self.birth_ns) == (other.ino, other.birth_ns)
+        return alike and (self.dev == other.dev or (bool(born) and self._is_unnumbered(other)))
+
+    def _is_unnumbered(self, other: Identity) -> bool:
+        """Tell whether both are on file systems whose device number is made up at each mount (overlay, NFS, btrfs)."""
+        return os.major(self.dev) == 0 == os.major(other.dev)
 
 
 def of_path(path: str | os.PathLike[str]) -> Identity:

@@ -6,7 +6,9 @@ import pytest
 
 from clew_shared.identity import Identity, of_descriptor, of_path
 
-BEFORE = Identity(dev=1, ino=7, birth_ns=5, boot="one")
+DISK, OTHER_DISK = os.makedev(8, 1), os.makedev(8, 2)
+MOUNT, OTHER_MOUNT = os.makedev(0, 40), os.makedev(0, 41)  # of overlay, NFS and the like
+BEFORE = Identity(dev=DISK, ino=7, birth_ns=5, boot="one")
 
 
 def test_a_folder_that_was_renamed_is_the_same(tmp_path):
@@ -42,16 +44,29 @@ def test_a_link_is_not_what_it_leads_to(tmp_path):
         ({"ino": 8}, False),
         ({"birth_ns": 6}, False),
         ({"birth_ns": None}, False),
-        ({"dev": 2}, False),  # another file system, mounted there now
-        ({"dev": 2, "boot": "two"}, True),  # devices were numbered in another order
+        ({"dev": OTHER_DISK}, False),  # another file system, mounted there now
+        ({"dev": OTHER_DISK, "boot": "two"}, True),  # devices were numbered in another order
         ({"boot": "two"}, True),
         (
             {"boot": "two", "birth_ns": None},
             True,
         ),  # a kernel that does not tell it, or one that now does
         ({"boot": "two", "birth_ns": 6}, False),
-        ({"ino": 8, "dev": 2, "boot": "two"}, False),
+        ({"ino": 8, "dev": OTHER_DISK, "boot": "two"}, False),
     ],
 )
 def test_what_makes_two_sightings_one_folder(change, same):
     assert BEFORE.is_same(BEFORE.model_copy(update=change)) is same
+
+
+def test_a_file_system_without_a_disk_is_the_same_when_it_was_mounted_again():
+    seen = BEFORE.model_copy(update={"dev": MOUNT})
+    again = seen.model_copy(update={"dev": OTHER_MOUNT})
+    assert again.is_same(seen)
+    assert not again.model_copy(update={"birth_ns": 6}).is_same(seen)
+    assert not BEFORE.is_same(seen)
+
+
+def test_without_a_time_of_birth_a_mount_is_known_by_its_device():
+    seen = BEFORE.model_copy(update={"dev": MOUNT, "birth_ns": None})
+    assert not seen.model_copy(update={"dev": OTHER_MOUNT}).is_same(seen)

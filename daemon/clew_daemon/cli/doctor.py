@@ -178,7 +178,7 @@ def _ledger(where: Where) -> Iterator[Finding]:
     try:
         goals = goal_ids(where)
         missing = lacking(where.ledger, where.places.state)
-    except (CliError, LedgerError) as error:
+    except (CliError, LedgerError, OSError) as error:
         yield Finding("ledger", "fail", str(error))
         return
     if missing and not missing.is_copied:
