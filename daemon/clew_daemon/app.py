@@ -236,8 +236,7 @@ class App:
             accept=self._accept,
             log=log,
         )
-        if home.is_same_process_space(before, now):
-            self._end_leftovers(book)
+        self._end_leftovers(book, ours=home.is_same_process_space(before, now))
         try:
             await self._start(inbox, control)
             await self._stop.wait()
@@ -563,9 +562,12 @@ class App:
         doing.cancel()
         return False
 
-    def _end_leftovers(self, book: Book) -> None:
-        """End workers of this home's last daemon, should any live: recognised by number and creation time."""
-        for state in book.states().values():
+    def _end_leftovers(self, book: Book, *, ours: bool) -> None:
+        """End workers of this home's last daemon, should any live: recognised by number and creation time.
+
+        `ours` says that process numbers still mean what they meant to that daemon.
+        """
+        for state in book.states().values() if ours else ():
             if not (state.working and state.pid):
                 continue
             with contextlib.suppress(psutil.Error):
@@ -573,7 +575,8 @@ class App:
                 if abs(process.create_time() - state.pid_created) < 0.01:
                     log.warning("worker.leftover", goal=state.goal_id, pid=state.pid)
                     for one in [*process.children(recursive=True), process]:
-                        one.kill()
+                        with contextlib.suppress(psutil.NoSuchProcess):
+                            one.kill()
 
 
 def _unexpected(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

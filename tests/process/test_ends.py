@@ -9,6 +9,7 @@ import termios
 import pytest
 
 DEAF = """
+import time
 hello()
 say("here")
 while True:
@@ -66,7 +67,8 @@ def test_a_cancel_is_not_undone_by_what_was_asked_before_it(clew, reopening, par
         clew.wait("goal.blocked", goal=goal)
     asked = Request(clew, reopening, goal, **params)
     clew.ask("cancel", goal=goal)
-    assert "is cancelled" in asked.answer()["error"]["message"]
+    answer = asked.answer()
+    assert "is cancelled" in answer["error"]["message"]
     if reopening == "resume":
         assert pause.answer()["result"]["status"] == "cancelled"
     assert clew.goal(goal)["status"] == "cancelled"

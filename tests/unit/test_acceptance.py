@@ -89,6 +89,7 @@ async def test_a_goal_that_is_being_removed_cannot_be_asked_for_any_more(daemon)
     disk = apsw.Connection(str(daemon.book.ledger.path))
     disk.execute("BEGIN IMMEDIATE")
     removal = asyncio.ensure_future(daemon.book.forget(goal))
+    await asyncio.sleep(0)  # so that its record is queued first
     assert not await daemon.book.ledger.sync(0.2)
     assert not removal.done()
     assert goal not in daemon.book.cores
