@@ -304,7 +304,7 @@ class App:
         loop.add_signal_handler(signal.SIGTERM, self._told_to_stop)
         loop.add_signal_handler(signal.SIGINT, self._interrupted)
         loop.add_signal_handler(signal.SIGHUP, self._hung_up)
-        if self._beginning.terminal.is_lost:  # while nobody listened
+        if self._beginning.terminal.is_lost:  # before there was a handler
             self._hung_up()
 
     def _interrupted(self) -> None:

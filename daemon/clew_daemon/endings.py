@@ -41,7 +41,7 @@ def left(code: int, leave: Leave | None, detail: str) -> Ended:
 
 
 def by_surprise(error: BaseException) -> Ended:
-    """Say how a worker ends by an error that nobody expected: a bug, or half an upgrade."""
+    """Say how a worker ends by an unexpected error: a bug, or half an upgrade."""
     return Ended("crash", "internal", f"{type(error).__name__}: {error}")
 
 

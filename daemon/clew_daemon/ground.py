@@ -157,7 +157,7 @@ class Ground:
         return lost(self._workspace, self.identity)
 
     def occupy(self) -> str:
-        """Mark it as worked in until it is closed; returns who else works in it, "" where nobody does."""
+        """Mark it as worked in until it is closed; returns who else works in it, "" if no one does."""
         return occupied.occupy(self._fd)
 
     def close(self) -> None:

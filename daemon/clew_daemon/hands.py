@@ -110,7 +110,7 @@ class Hands:
             return await (await self.executor()).digest(anew=anew)
         except OutOfResources:
             raise
-        except WorkspaceLostError:  # whoever wants to act there is told why
+        except WorkspaceLostError:  # the next action there is told why
             return ""
         except ExecutorDied as error:
             await self.died(str(error))

@@ -6,13 +6,12 @@ A note beside the ledger says how far it had come, and a rescued copy what a dae
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from clew_shared.durable import sync
+from clew_shared.durable import sync, unused_name
 from clew_shared.ledger import (
     LedgerBehindError,
     LedgerCorrupt,
@@ -120,7 +119,7 @@ def accept(ledger: Path, state: Path, missing: Lacking | None) -> dict[str, Path
         (state / GOALS / goal).rename(aside / goal)
         moved[goal] = aside / goal
     for path in missing.rescued if missing else ():
-        path.rename(_free(path.with_name(path.name.replace(RESCUED, ".", 1))))
+        path.rename(unused_name(path.with_name(path.name.replace(RESCUED, ".", 1))))
     write_note(ledger)
     sync(state)
     return moved
@@ -203,11 +202,3 @@ def _is_blank(ledger: Path) -> bool:
     except LedgerError:  # there is something: opening it to write says what is wrong with it
         return False
     return False
-
-
-def _free(path: Path) -> Path:
-    found, number = path, 1
-    while os.path.lexists(found):
-        number += 1
-        found = path.with_name(f"{path.name}.{number}")
-    return found

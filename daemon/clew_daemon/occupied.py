@@ -13,14 +13,14 @@ import os
 import struct
 
 _LOCK = "hhqqi4x"  # struct flock: type, whence, start, length, pid
-_FIRST = 1 << 40  # the byte of pid 0, where nobody else locks a folder
+_FIRST = 1 << 40  # the byte of pid 0, which no one else locks of a folder
 _PIDS = 1 << 23  # more than pid_max can be
 
 
 def occupy(fd: int) -> str:
     """Mark a folder as worked in while `fd` is open; returns who else works in it, "" where nobody does.
 
-    A file system without locks has no marks: nobody else is seen there.
+    A file system without locks has no marks: no one else is seen there.
     """
     me = os.getpid()
     try:

@@ -19,3 +19,12 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def unused_name(path: Path) -> Path:
+    """Return the first of NAME, NAME.2, NAME.3, … that nothing has."""
+    found, number = path, 1
+    while os.path.lexists(found):
+        number += 1
+        found = path.with_name(f"{path.name}.{number}")
+    return found

@@ -34,7 +34,7 @@ def main() -> None:
 def open_standard_streams() -> None:
     """Open /dev/null for standard input, output and error where they are closed, as by `clew run >&-`.
 
-    A file opened later would get such a number, and be written into by whoever prints.
+    A file opened later would get such a number, and be written into by what is printed.
     """
     while (fd := os.open(os.devnull, os.O_RDWR)) <= STDERR:
         os.set_inheritable(fd, True)

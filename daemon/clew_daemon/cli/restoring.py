@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.errors import CliError
-from clew_shared.durable import sync
+from clew_shared.durable import sync, unused_name
 
 if TYPE_CHECKING:
     from clew_daemon.cli.where import Where
@@ -80,7 +80,7 @@ def put_in_place(part: Path, ledger: Path) -> Path | None:
     aside = None
     if ledger.exists():
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-        aside = _free(ledger.with_name(f"{ledger.name}.{stamp}"))
+        aside = unused_name(ledger.with_name(f"{ledger.name}.{stamp}"))
         _settle(ledger)
         for end in DATABASE:
             with suppress(FileNotFoundError):
@@ -111,14 +111,6 @@ def _settle(ledger: Path) -> None:
 
 def _beside(path: Path, end: str) -> Path:
     return path.with_name(path.name + end)
-
-
-def _free(path: Path) -> Path:
-    found, number = path, 1
-    while os.path.lexists(found):
-        number += 1
-        found = path.with_name(f"{path.name}.{number}")
-    return found
 
 
 def accepted(where: Where, lost: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from clew_shared.durable import sync
+from clew_shared.durable import sync, unused_name
 from clew_shared.ledger import schema
 from clew_shared.ledger.backup import copy_from, remove
 from clew_shared.ledger.errors import LedgerError
@@ -119,7 +119,7 @@ class Rescue:
         )  # it is asked for where the record may be spoiled only
 
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        target = _free(folder / f"{self._place.path.name}{RESCUED}{self._stamp}")
+        target = unused_name(folder / f"{self._place.path.name}{RESCUED}{self._stamp}")
         part = target.with_name(f".{target.name}.part")
         try:
             copy_from(self._con, part, lambda *_: None)
@@ -144,7 +144,7 @@ class Rescue:
         whole = path.exists() and self._place.where_is() == path.resolve() and not self._spoiled
         if not whole and not self._place.has_foreign_log(path):
             with suppress(OSError):
-                log.rename(_free(log.with_name(f"{log.name}.{self._stamp}")))
+                log.rename(unused_name(log.with_name(f"{log.name}.{self._stamp}")))
 
     def _last(self) -> tuple[int, bytes] | None:
         found: tuple[int, bytes] | None = self._con.execute(schema.LAST_EVENT).fetchone()
@@ -163,11 +163,3 @@ def copies(ledger: Path) -> list[Path]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted((p for p in found if p.is_file()), reverse=True)
-
-
-def _free(path: Path) -> Path:
-    found, number = path, 1
-    while os.path.lexists(found):
-        number += 1
-        found = path.with_name(f"{path.name}.{number}")
-    return found
