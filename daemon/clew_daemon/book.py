@@ -171,8 +171,8 @@ class Book:
 
     async def emit_own(self, events: list[ev.Event]) -> None:
         """Record events of the daemon's own, that belong to no goal."""
+        entries = [Entry("", e.kind, ev.encode(e)) for e in events]  # before any is numbered
         records = [Recorded(self._number(), event) for event in events]
-        entries = [Entry("", e.kind, ev.encode(e)) for e in events]
         _, done = self.ledger.append(entries)
         await asyncio.shield(done)
         for listener in self.listeners:
