@@ -329,6 +329,8 @@ def read_only_machine(base: Path) -> Iterator[Ways]:
 
 @environment("a /tmp that is full")
 def full_tmp(base: Path) -> Iterator[Ways]:
+    if Path(sys.executable).is_relative_to("/tmp"):
+        pytest.skip("clew itself lies in /tmp, which is covered here")
     away = f"mount --bind '{base}' /mnt && mount -t tmpfs -o size=64k none /tmp"
     back = f"mkdir -p '{base}' && mount --move /mnt '{base}'"
     fill = "! head -c 1000000 /dev/zero > /tmp/full"
