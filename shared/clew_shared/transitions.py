@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 def refusal(state: State, event: ev.Event) -> str:
     """Return why the goal's status does not allow the event, "" where it does."""
+    if not event.kind.startswith("goal_"):  # most events, on a step's path
+        return ""
     status = GoalStatus(state.goal.status)
     match event:
         case ev.GoalStarted():
