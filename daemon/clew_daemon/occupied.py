@@ -18,7 +18,7 @@ _PIDS = 1 << 23  # more than pid_max can be
 
 
 def occupy(fd: int) -> str:
-    """Mark a folder as worked in while `fd` is open; returns who else works in it, "" where nobody does.
+    """Mark a folder as worked in while `fd` is open; returns who else works in it, "" if no one does.
 
     A file system without locks has no marks: no one else is seen there.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ENDED_BADLY = (GoalStatus.FAILED, GoalStatus.CANCELLED)
 NONE_GONE: Mapping[str, str] = MappingProxyType({})
 SHOWN_MAX = 5
-"""Goals that one name in `depends_on` may mean, so many are named."""
+"""How many goals are named that one name in `depends_on` may mean."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,7 +189,7 @@ class Supervisor:
     # -- one goal ------------------------------------------------------------------------------------
 
     async def _run(self, goal: str) -> None:
-        """Run a goal to its rest; an error that nobody expected counts as a crash, and so ends at a person."""
+        """Run a goal to its rest; an unexpected error counts as a crash, and so ends at a person."""
         core = self._d.book.cores[goal]
         before = _deeds(core)
         try:
@@ -297,7 +297,7 @@ class Supervisor:
         path, known, make = state.spec.workspace, state.workspace, state.may_make
         try:
             found = await asyncio.to_thread(ground.enter, path, known, make=make)
-        except OSError as error:  # for want of resources
+        except OSError as error:  # out of resources
             await self._decide(core, endings.by_fault(error), restart.Crashes([]), idle=True)
             return None
         if isinstance(found, ground.Lost):
@@ -486,7 +486,7 @@ def _deeds(core: Core) -> tuple[int, int, int]:
 
 
 def _surprised(goal: str, error: str) -> tuple[str, str]:
-    """Say that an error kept a goal from going on that nobody expected, and what a person can do about it."""
+    """Return what to tell a person about an unexpected error that kept a goal from going on, and what to do."""
     what = (
         f"clew could not go on with this goal: {error}. Where it comes from stands in `clew logs {goal}` "
         "(goal.run_failed). If clew was upgraded or moved while it ran, restart it (`clew restart`). "

@@ -26,7 +26,7 @@ NO_CHECK = (
     "(- `pytest -q`), or a ```sh block"
 )
 NEAR_MISSES_MAX = 5
-"""Of what is no check in a `## Done when`, so many are named."""
+"""How many near misses in a `## Done when` are named."""
 STEPS_BYTES_MAX = 400_000
 """The steps of a subtask are told to its agent in one line of the worker protocol."""
 
