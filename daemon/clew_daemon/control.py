@@ -33,6 +33,9 @@ CLIENTS_MAX = 32
 IDLE_TIMEOUT_S = 60.0
 IDLE_AFTER_S = 0.2
 """How long a connection is not idle after it was made or answered: its next request may be on its way."""
+QUEUED_S = 5.0
+"""How long a new connection waits for a place."""
+BUSY = "too many clients have a request under way: try again"
 SO_PEERPIDFD = 77  # asm-generic/socket.h
 _UCRED = struct.Struct("3i")
 
@@ -61,6 +64,7 @@ class Control:
         self._server: asyncio.Server | None = None
         self._clients: set[_Client] = set()
         self._identity = (0, 0)
+        self._queued = 0
         self._refused = 0
         self._told_at = float("-inf")
 
@@ -128,7 +132,7 @@ class Control:
         assert task is not None  # noqa: S101 - called as one
         client = _Client(task)
         try:
-            refusal = _refusal(writer.get_extra_info("socket")) or self._full()
+            refusal = _refusal(writer.get_extra_info("socket")) or await self._full()
             if refusal:
                 self._tell(refusal)
                 writer.write(protocol.error(None, protocol.INVALID_REQUEST, refusal))
@@ -141,18 +145,37 @@ class Control:
             self._clients.discard(client)
             writer.close()
 
-    def _full(self) -> str:
-        """Make a place for one more, by ending the connection that has been idle longest; "" where there is one."""
-        if len(self._clients) < CLIENTS_MAX:
-            return ""
-        before = time.monotonic() - IDLE_AFTER_S
-        idle = [each for each in self._clients if not each.busy and each.since < before]
-        if not idle:
-            return "too many clients have a request under way: try again"
-        longest = min(idle, key=lambda each: each.since)
-        self._clients.discard(longest)
-        longest.task.cancel()
-        return ""
+    async def _full(self) -> str:
+        """Make a place for one more, by ending the connection that has been idle longest; "" where there is one.
+
+        Where all were answered a moment ago, this waits for the first of them to be idle.
+        """
+        if self._queued >= CLIENTS_MAX:
+            return BUSY
+        self._queued += 1
+        try:
+            async with asyncio.timeout(QUEUED_S):
+                while len(self._clients) >= CLIENTS_MAX and not await self._end_idle():
+                    pass
+        except TimeoutError:
+            return BUSY
+        finally:
+            self._queued -= 1
+        return "" if self._server and len(self._clients) < CLIENTS_MAX else BUSY
+
+    async def _end_idle(self) -> bool:
+        """End the connection that has been idle longest, or wait for it to be idle; True to give up: all are busy."""
+        answered = [each for each in self._clients if not each.busy]
+        if not answered:
+            return True
+        longest = min(answered, key=lambda each: each.since)
+        idle_in = longest.since + IDLE_AFTER_S - time.monotonic()
+        if idle_in > 0:
+            await asyncio.sleep(idle_in)
+        else:
+            self._clients.discard(longest)
+            longest.task.cancel()
+        return False
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: _Client
