@@ -386,16 +386,16 @@ class App:
         if params.get("goal"):
             state = (await self._people.whole(params)).state
             waits = schedule.waits_for(state, states, running, now, gone)
-            detail = goal_detail(state)
-            return {"daemon": self._view(), "goal": detail | ({"reason": waits} if waits else {})}
+            return {"daemon": self._view(), "goal": goal_detail(state, now, waits)}
         before, limit = params.get("before"), params.get("limit")
         if limit is not None and (type(limit) is not int or limit < 0):
             raise ControlError(f"`limit` is {limit!r}; it is a number of goals, or null for all")
         last = None if before is None else self._people.find({"goal": before}).state.accepted_seq
         shown, more = listed(states.values(), limit, last)
-        goals = [status_view(state) for state in shown]
-        for view, state in zip(goals, shown, strict=True):
-            view["reason"] = schedule.waits_for(state, states, running, now, gone) or view["reason"]
+        goals = [
+            status_view(state, now, schedule.waits_for(state, states, running, now, gone))
+            for state in shown
+        ]
         return {"daemon": self._view(), "goals": goals, "more": more}
 
     async def _reload_asked(self, _: dict[str, Any]) -> dict[str, Any]:

@@ -51,6 +51,7 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
     description: str
+    name: str = ""
     notes: str = ""
     done_when: str = ""
     workspace: str = ""

@@ -79,6 +79,8 @@ def _goal_started(state: State, e: ev.GoalStarted, _seq: int) -> None:
 
 
 def _goal_waiting(state: State, e: ev.GoalWaiting, _seq: int) -> None:
+    if state.goal.status != GoalStatus.WAITING:
+        state.waiting_since = e.at
     state.goal.status = GoalStatus.WAITING
     state.reason, state.wait_until, state.paused = e.reason, e.until, e.paused
 
@@ -95,6 +97,7 @@ def _goal_requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
     if e.reopen:
         _reopen(state)
     state.goal.status = GoalStatus.QUEUED
+    state.waiting_since, state.verified = e.at, None
     state.reason, state.question, state.wait_until, state.paused = "", "", None, False
     state.may_make = state.may_make or e.make
     state.stranger, state.gone = None, False
@@ -123,6 +126,7 @@ def _goal_ended(state: State, e: ev.GoalEnded, seq: int) -> None:
     state.reason, state.summary, state.question, state.wait_until = e.reason, e.summary, "", None
     state.paused, state.stranger, state.gone = False, None, False
     current = state.subtask
+    state.verified = status is GoalStatus.COMPLETED and _checked(state)
     if status is GoalStatus.COMPLETED:
         for task in state.goal.tasks:
             for subtask in task.subtasks:
@@ -134,6 +138,12 @@ def _goal_ended(state: State, e: ev.GoalEnded, seq: int) -> None:
         if StepStatus(current.status).open:
             current.status = StepStatus.FAILED
         _settle_task(state.task)
+
+
+def _checked(state: State) -> bool:
+    """Tell whether the goal has checks, and all of them passed when they ran last."""
+    passed = {name for name, check in state.checks.items() if check.passed}
+    return bool(state.spec.checks) and passed >= state.spec.checks.keys()
 
 
 def _workspace_known(state: State, e: ev.WorkspaceKnown, _seq: int) -> None:

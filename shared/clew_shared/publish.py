@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from clew_shared import events as ev
-from clew_shared.model import Action, Cost, Goal
+from clew_shared.model import Action, Cost, Goal, GoalStatus
 from clew_shared.moment import iso
 
 if TYPE_CHECKING:
@@ -110,8 +110,11 @@ def loop_view(event: ev.LoopDetected, task_idx: int, subtask_idx: int) -> dict[s
     }
 
 
-def status_view(state: State) -> dict[str, Any]:
-    """Give a goal's entry of `clew status --json` (contract, section 4)."""
+def status_view(state: State, now: float = 0.0, waits: str = "") -> dict[str, Any]:
+    """Return a goal's entry of `clew status --json`.
+
+    `now` is in seconds since 1970; `waits` says what a queued goal waits for, which its state alone does not tell.
+    """
     task, subtask = state.task, state.subtask
     return {
         "id": state.goal_id,
@@ -125,13 +128,32 @@ def status_view(state: State) -> dict[str, Any]:
         "restarts": state.restarts,
         "blocked_actions": state.blocked_actions[-SHOWN:],
         "iteration": state.iteration,
-        "reason": state.reason or None,
+        "reason": waits or state.reason or None,
         "updated_at": iso(state.updated_at),
+        "name": state.spec.name or None,
+        "agent": state.spec.agent,
+        "attempt": 1,
+        "verified": state.verified,
+        "tokens": state.cost.tokens,
+        "age_s": round(max(0.0, now - state.accepted_at), 3),
+        "waiting": _waiting(state, waits),
     }
 
 
-def goal_detail(state: State) -> dict[str, Any]:
-    """Give one goal whole, for `clew status GOAL --json`: its entry, its tree and what it has cost.
+def _waiting(state: State, waits: str) -> dict[str, Any] | None:
+    """Say what a goal waits for, since when, and when it goes on by itself; None where it does not wait."""
+    if state.goal.status not in (GoalStatus.QUEUED, GoalStatus.WAITING):
+        return None
+    until = state.wait_until or state.spec.not_before
+    return {
+        "for": waits or state.reason or "a worker",
+        "since": iso(state.waiting_since or state.accepted_at),
+        "until": iso(until) if until and not state.paused else None,
+    }
+
+
+def goal_detail(state: State, now: float = 0.0, waits: str = "") -> dict[str, Any]:
+    """Return one goal in full, for `clew status GOAL --json`: its entry, its tree and what it has cost.
 
     `calls` are the last LLM calls, oldest first; `subtask_details` stand beside the tree, whose shape is fixed.
     """
@@ -140,7 +162,7 @@ def goal_detail(state: State) -> dict[str, Any]:
         for f in state.in_flight.values()
     ]
     return {
-        **status_view(state),
+        **status_view(state, now, waits),
         "goal": goal_view(state.goal),
         "current_task_idx": state.current_task_idx,
         "current_subtask_idx": state.current_subtask_idx,
@@ -151,7 +173,6 @@ def goal_detail(state: State) -> dict[str, Any]:
             name: {"passed": c.passed, "output": c.output} for name, c in state.checks.items()
         },
         "workspace": state.spec.workspace,
-        "agent": state.spec.agent,
         "actions_total": state.actions_total,
         "blocked_total": state.blocked_total,
         "loops_total": state.loops_total,

@@ -16,7 +16,7 @@ from clew_shared.events import Prompt, Spec
 from clew_shared.identity import Identity  # noqa: TC001 - the type adapter reads it
 from clew_shared.model import Action, Cost, Goal, GoalStatus, Subtask, Task
 
-STATE_VERSION = 6
+STATE_VERSION = 7
 """Snapshots of another version are not read; the ledger is replayed instead."""
 
 STEPS_KEPT = 16
@@ -172,7 +172,8 @@ class State:
     present turn and the last one began; `feedback_untold` stands in no iteration record yet, `feedback_seq` is
     where the last was given. `workspace` is the folder that the goal works in, `stranger` another one that was
     found in its place, `gone` that nothing was; `may_make` says that an empty folder may be made there, because the
-    goal begins or a person was asked.
+    goal begins or a person was asked. `waiting_since` is when the goal began to wait or was queued; `verified` tells
+    whether it was completed with checks that passed, None before its end.
     """
 
     goal_id: str = ""
@@ -228,6 +229,8 @@ class State:
     summary: str = ""
     paused: bool = False
     wait_until: float | None = None
+    waiting_since: float = 0.0
+    verified: bool | None = None
     checks: dict[str, Check] = field(default_factory=dict)
     feedback: list[str] = field(default_factory=list)
     set_aside: list[str] = field(default_factory=list)

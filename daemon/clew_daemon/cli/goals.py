@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -163,7 +164,8 @@ def _all(where: Where, limit: int | None, before: str | None) -> dict[str, Any]:
     from clew_shared.publish import status_view
 
     found, more = states(where, limit, last)
-    return {"daemon": None, "goals": [status_view(state) for state in found], "more": more}
+    now = time.time()
+    return {"daemon": None, "goals": [status_view(one, now) for one in found], "more": more}
 
 
 def _one(where: Where, goal: str) -> dict[str, Any]:
@@ -176,7 +178,7 @@ def _one(where: Where, goal: str) -> dict[str, Any]:
         return dict(answer)
     from clew_shared.publish import goal_detail
 
-    return {"daemon": None, "goal": goal_detail(state(where, name))}
+    return {"daemon": None, "goal": goal_detail(state(where, name), time.time())}
 
 
 def _recorded(
