@@ -35,7 +35,7 @@ IDLE_AFTER_S = 0.2
 """How long a connection is not idle after it was made or answered: its next request may be on its way."""
 QUEUED_S = 5.0
 """How long a new connection waits for a place."""
-BUSY = "too many clients have a request under way: try again"
+BUSY = "too many clients have a request in progress: try again"
 SO_PEERPIDFD = 77  # asm-generic/socket.h
 _UCRED = struct.Struct("3i")
 
@@ -109,7 +109,7 @@ class Control:
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISSOCK(self._path.lstat().st_mode):
                 raise FolderError(
-                    f"{self._path} is in the place of the control socket: move it away"
+                    f"{self._path} is where the control socket should be: move it away"
                 )
             self._path.unlink()
 
@@ -208,7 +208,7 @@ class Control:
         handler = self._handlers.get(method)
         if handler is None:
             known = ", ".join(self._handlers)
-            raise protocol.ProtocolError(f"no method {method!r}; there are: {known}")
+            raise protocol.ProtocolError(f"no method {method!r}; available: {known}")
         if not isinstance(params, dict):
             raise protocol.ProtocolError(f"{method}: the params must be an object")
         return handler

@@ -85,7 +85,7 @@ def is_short(error: BaseException) -> bool:
 
 def _for_want_of_resources(error: BaseException) -> Ended:
     """Wait, as for anything else that is likely to come back: it is no fault of the worker's."""
-    return Ended("temporary", f"no worker can be started for want of resources: {error}")
+    return Ended("temporary", f"cannot start a worker, out of resources: {error}")
 
 
 def _by_ledger(error: LedgerError) -> Ended:

@@ -163,4 +163,4 @@ class Executor:
             raise ExecutorDied(f"ended with code {self.cell.guard.ended.result()}") from None
         except (ValueError, asyncio.LimitOverrunError):
             await self.cell.kill()
-            raise ExecutorDied("it said what is no message") from None
+            raise ExecutorDied("it sent an invalid message") from None

@@ -67,8 +67,8 @@ def question(before: ev.HomeKnown, goal: State) -> tuple[str, str]:
     """Return why a goal of a copied home is blocked, and what a person must answer."""
     where = f"{before.path} (on {before.host})"
     asked = (
-        f"The original in {where} may still work on this goal: see first that no daemon does. "
-        f"`clew resume {goal.goal_id}` goes on with it here, in {goal.spec.workspace}; "
+        f"The original in {where} may still work on this goal: make sure first that no daemon does. "
+        f"`clew resume {goal.goal_id}` continues it here, in {goal.spec.workspace}; "
         f"`clew cancel {goal.goal_id}` ends it here."
     )
     return f"this record was copied or moved from {where}", asked

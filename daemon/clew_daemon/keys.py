@@ -132,13 +132,13 @@ def read_key(path: Path, *, credential: bool = False) -> str:
     if fault:
         raise KeyFileError(f"the key file {path} {fault.format(path=path)}")
     if len(raw) > KEY_BYTES_MAX:
-        raise KeyFileError(f"the key file {path} has over {KEY_BYTES_MAX} bytes: that is no key")
+        raise KeyFileError(f"the key file {path} has over {KEY_BYTES_MAX} bytes, which is too large for a key")
     return _checked(raw.decode("ascii", "replace").strip(), f"the key file {path}")
 
 
 def _file_fault(found: os.stat_result, *, credential: bool) -> str:
     if not stat.S_ISREG(found.st_mode):
-        return "is no file"
+        return "is not a file"
     if found.st_uid not in (os.getuid(), 0):
         return f"belongs to user {found.st_uid}, who can change it: chown {os.getuid()} {{path}}"
     others = 0o027 if credential else 0o077

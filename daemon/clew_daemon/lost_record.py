@@ -49,9 +49,9 @@ class Lacking:
         hint = (
             "nothing was changed: put the newer file back (with its -wal), or restore one "
             f"({' or '.join([*ways, '`clew restore FILE`'])}), "
-            "or, to go on without what is missing, `clew restore --keep`"
+            "or, to continue without what is missing, run `clew restore --keep`"
         )
-        return LedgerBehindError(ledger, f"is not complete: {'; '.join(self.faults)}", hint)
+        return LedgerBehindError(ledger, f"is incomplete: {'; '.join(self.faults)}", hint)
 
 
 def lost(ledger: Path, state: Path) -> LedgerCorrupt | None:
@@ -73,7 +73,7 @@ def lost(ledger: Path, state: Path) -> LedgerCorrupt | None:
         what += f", but what it held was saved in {rescued[0]}"
     ways = f"`clew restore {rescued[0]}`" if rescued else "restore a backup (`clew restore FILE`)"
     hint = (
-        f"nothing was changed: {ways}, or, to begin with an empty ledger, move the whole folder {state} away "
+        f"nothing was changed: {ways}, or, to start with an empty ledger, move the whole folder {state} away "
         "and keep it"
     )
     return LedgerCorrupt(ledger, what, hint)
@@ -96,8 +96,8 @@ def lacking(ledger: Path, state: Path) -> Lacking | None:
         ahead = tuple(path for path in rescued if not _contains(reader, path))
         faults = _behind(reader, noted, log)
         if unknown:
-            faults.append(f"goals were accepted that it does not have: {_named(unknown)}")
-        faults += [f"{path.name} holds more" for path in ahead[:1]]
+            faults.append(f"accepted goals are missing from it: {_named(unknown)}")
+        faults += [f"{path.name} has more events" for path in ahead[:1]]
         if not faults:
             return None
         before = home.last(reader)

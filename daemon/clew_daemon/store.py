@@ -26,7 +26,7 @@ FOLLOWING_MAX = 500
 """So many events of a goal after an action are searched for its outcome."""
 
 
-DAMAGED = "[what was put out here is damaged in the ledger, and is not shown; see `clew verify`]"
+DAMAGED = "[this output is damaged in the ledger and cannot be shown; see `clew verify`]"
 
 
 class Readable(Protocol):

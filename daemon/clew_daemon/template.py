@@ -110,7 +110,7 @@ class Template:
         except (OSError, TimeoutError, ValueError) as error:
             raise Gone(f"it did not start: {error}") from None
         if not isinstance(hello, NurseryHello):
-            raise Gone("it did not start: its first word was another one")
+            raise Gone("it did not start: its first message was not the expected one")
         if hello.version != VERSION:
             raise Gone(f"clew {hello.version} is installed, this is {VERSION}: restart the daemon")
         self.hello = hello
@@ -203,7 +203,7 @@ class Template:
         loop = asyncio.get_running_loop()
         data = await loop.sock_recv(self._line, cellwire.PACKET_BYTES_MAX)
         if not data:
-            raise ConnectionResetError("end of its socket")
+            raise ConnectionResetError("its socket was closed")
         return cellwire.read_from_nursery(data)
 
 

@@ -18,7 +18,7 @@ class ThreadsError(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            "no threads can be started: too many processes. Raise TasksMax= or LimitNPROC= of the unit "
+            "cannot start threads: too many processes. Raise TasksMax= or LimitNPROC= of the unit "
             "(`ulimit -u` in a shell), or end other programs"
         )
 

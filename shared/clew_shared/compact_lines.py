@@ -32,10 +32,10 @@ CHANGES_SHOWN = 3
 FEEDBACK_SHOWN = 2
 
 _WARNINGS = {
-    "theme": "your thoughts go round in one theme: act",
-    "repeated_planning": "you plan without acting: call a tool",
-    "no_progress": "nothing new came of the last steps: do something else",
-    "same_error": "the same error again and again: find its cause",
+    "theme": "your thoughts stay on one theme: act",
+    "repeated_planning": "you are planning without acting: call a tool",
+    "no_progress": "the last steps brought nothing new: do something else",
+    "same_error": "the same error keeps coming back: find its cause",
     "stuck": "you are stuck: take a different approach",
 }
 _FAILED = ("failure", "error", "timeout")
@@ -163,7 +163,7 @@ def _actions(same: list[Action], heads: dict[int, str]) -> str:
     times = f" {len(same)} times" if len(same) > 1 else ""
     result = action.result or "running"
     if result == "interrupted":
-        result = "interrupted, its effect is unknown"
+        result = "interrupted; its effect is unknown"
     said = both_ends(_said(heads.get(action.seq, "")), OUTPUT_CHARS)
     return f"RECENT: {action.name}({args}){times} → {result}{said}"
 

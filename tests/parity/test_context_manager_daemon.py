@@ -259,7 +259,7 @@ def test_notifications_are_heard_while_an_answer_is_waited_for(started):
 def test_a_refusal_and_a_hang_up_are_errors(started):
     daemon = started()
     with SyncClient.from_env() as client:
-        with pytest.raises(RpcError, match="no replan is asked for"):
+        with pytest.raises(RpcError, match="no replan is required"):
             client.call("plan", tasks=planned_json(), replan="task")
         daemon.sock.shutdown(socket.SHUT_RDWR)
         with pytest.raises(Disconnected):

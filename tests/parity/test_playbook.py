@@ -307,7 +307,7 @@ def test_a_playbook_is_saved_and_loaded(tmp_path):
         ('{"bullets": 3}', "list of objects"),
         ('{"bullets": [{"id": "a-1"}]}', "lacks section, content"),
         ('{"bullets": [{"id": "a-1", "section": "a", "content": "b", "helpful": -1}]}', "helpful"),
-        ('{"bullets": [{"id": "a-1", "section": "a", "content": 7}]}', "must be texts"),
+        ('{"bullets": [{"id": "a-1", "section": "a", "content": 7}]}', "must be strings"),
     ],
 )
 def test_a_file_that_is_no_playbook_is_refused_with_the_reason(tmp_path, text, said):

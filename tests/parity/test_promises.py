@@ -435,7 +435,7 @@ def test_a_folder_where_no_record_can_be_kept_is_an_error_that_says_what_to_do(f
 def test_a_descriptor_that_is_no_daemons_is_an_error_that_says_what_to_do(monkeypatch):
     monkeypatch.setenv("CLEW_FD", "977")
     with pytest.raises(
-        RuntimeError, match=r"CLEW_FD=977 is no connection to a daemon .* unset CLEW_FD"
+        RuntimeError, match=r"CLEW_FD=977 is not a connection to a daemon .* unset CLEW_FD"
     ):
         ContextManager().load_or_init(GOAL)
 

@@ -172,7 +172,7 @@ def test_a_running_restore_is_waited_for_and_not_stopped(path):
     with acquire(path, role="restore"), pytest.raises(LockHeldError) as refused:
         acquire(path, role="daemon")
     assert "`clew restore` is running" in str(refused.value)
-    assert "Wait until it has ended" in str(refused.value)
+    assert "Wait until it has finished" in str(refused.value)
 
 
 def test_a_released_lock_can_be_taken_again_and_released_twice(path):

@@ -65,10 +65,10 @@ class ContextManager:
             self._open = RemoteGoal(_daemon())
             return self._open.work
         if not isinstance(goal, str):
-            raise TypeError(f"a goal is a text, not {goal!r:.80}: load_or_init('Create a package')")
+            raise TypeError(f"a goal must be a string, not {goal!r:.80}: load_or_init('Create a package')")
         text = goal.strip()
         if not text:
-            raise ValueError("a goal needs a text: load_or_init('Create a package with tests')")
+            raise ValueError("a goal must not be empty: load_or_init('Create a package with tests')")
         loops = load(None, os.environ, "environment").settings.loops
         self._open = LocalGoal(self._folder, text, loops)
         return self._open.work
@@ -131,7 +131,7 @@ class ContextManager:
     def update_probe_state(self, probes: Mapping[str, bool]) -> None:
         """Store what is true of the workspace, by name; other names stay as they were."""
         if not isinstance(probes, Mapping):
-            raise TypeError(f"probes are names with true or false, not {probes!r:.80}")
+            raise TypeError(f"probes must be names with true or false, not {probes!r:.80}")
         self._goal.see_probes({str(name): bool(ok) for name, ok in probes.items()})
 
     # -- the tree ----------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def _daemon() -> SyncClient:
         return SyncClient.from_env()
     except (OSError, ValueError) as error:
         raise RuntimeError(
-            f"CLEW_FD={os.environ['CLEW_FD']} is no connection to a daemon ({error}): let clew start "
+            f"CLEW_FD={os.environ['CLEW_FD']} is not a connection to a daemon ({error}): let clew start "
             "this program, or unset CLEW_FD to keep the record in this folder"
         ) from error
 
@@ -229,7 +229,7 @@ def _named(name: str, args: Mapping[str, Any] | None) -> dict[str, Any]:
 def _report(result: str, output: str | None, changed: bool | None, error_msg: str) -> Report:
     known = _RESULTS.get(str(result))
     if known is None:
-        raise ValueError(f"result {result!r} is none of success, failure, error, timeout")
+        raise ValueError(f"result {result!r} must be one of success, failure, error, timeout")
     told = error_msg if output is None and error_msg else output
     if told is not None:
         plain = _plain(told)

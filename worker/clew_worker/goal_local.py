@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 ID_CHARS_MAX = 40
 
 ANOTHER_WAY = (
-    "The subtask is blocked: this way does not work. Put other subtasks into its task, "
-    "or go on to the next one (advance_to_next_subtask)."
+    "The subtask is blocked: this approach does not work. Add other subtasks to its task, "
+    "or continue with the next one (advance_to_next_subtask)."
 )
 
 CALLS = Calls(

@@ -167,7 +167,7 @@ class RemoteGoal:
         if not left:
             raise WrongState(
                 f"the subtask is blocked and nothing else is left in its {level}: "
-                "append another way to its task's subtasks first"
+                "append an alternative to its task's subtasks first"
             )
         if level == "task" and state.task:
             self._plan([{"description": state.task.description, "subtasks": left}], "task")

@@ -208,7 +208,7 @@ def _parsed(record: IterationRecord | Mapping[str, Any]) -> IterationRecord:
             f"{'.'.join(map(str, fault['loc'])) or 'record'}: {fault['msg']}"
             for fault in error.errors()
         ]
-        raise ValueError("iteration record refused: " + "; ".join(faults)) from error
+        raise ValueError("invalid iteration record: " + "; ".join(faults)) from error
 
 
 def _recovery_prompt(stuck: list[IterationRecord]) -> str:

@@ -139,15 +139,15 @@ class SyncClient:
                     return message
         except (OSError, protocol.ProtocolError) as error:
             self._closed.set()  # there is nothing left to understand
-            raise Disconnected(f"{method}: no answer of the daemon: {error}") from error
+            raise Disconnected(f"{method}: no answer from the daemon: {error}") from error
 
     def _line(self) -> bytes:
         while (end := self._buffer.find(b"\n")) < 0:
             if len(self._buffer) > protocol.LINE_BYTES_MAX:
-                raise protocol.ProtocolError("a line without an end")
+                raise protocol.ProtocolError("an incomplete line")
             chunk = self._sock.recv(_CHUNK_BYTES)
             if not chunk:
-                raise ConnectionResetError("the daemon has closed the connection")
+                raise ConnectionResetError("the daemon closed the connection")
             self._buffer += chunk
         line = bytes(self._buffer[: end + 1])
         del self._buffer[: end + 1]

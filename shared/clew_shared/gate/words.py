@@ -42,7 +42,7 @@ def last_time(state: State, proposal: Proposal) -> str:
         return ""
     if tally.result == "success":
         said = f' and said: "{tally.head}"' if tally.head else ""
-        return f"It already succeeded{said}. What it does is done; doing it again changes nothing."
+        return f"It already succeeded{said}. Its effect is already there; doing it again changes nothing."
     said = f' with: "{tally.head}"' if tally.head else ""
     return f"The last time it ended in {tally.result}{said}."
 

@@ -71,7 +71,7 @@ def _into(target: Path) -> Iterator[None]:
         if getattr(error, "extendedresult", 0) in _READING:
             raise
         what = f"cannot be written: {error}"
-        raise LedgerError(target, what, "make room, or name another place") from error
+        raise LedgerError(target, what, "free some space, or choose another place") from error
 
 
 def remove(path: Path) -> None:

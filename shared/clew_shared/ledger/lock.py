@@ -81,7 +81,7 @@ class LockHeldError(LockError):
     def __init__(self, holder: Holder, path: Path) -> None:
         advice = "Stop it first, or use another home (clew --home DIR)"
         if holder.role == RESTORE:
-            advice = "Wait until it has ended"
+            advice = "Wait until it has finished"
         super().__init__(f"{holder.running} and holds {path}. {advice}", path)
         self.holder = holder
 
@@ -91,7 +91,7 @@ class LocksUnsupportedError(LockError):
 
     def __init__(self, why: str, path: Path) -> None:
         super().__init__(
-            f"{path}: this file system keeps no locks ({why}), so nothing could stop two daemons from using "
+            f"{path}: this file system does not support locks ({why}), so nothing could stop two daemons from using "
             "the same files. Put the folder on a local disk ([paths] in config.toml, or clew --home DIR)",
             path,
         )
@@ -196,7 +196,7 @@ def _acquired(path: Path, content: str, take: Callable[[int], None]) -> Lock:
             os.close(fd)
             raise
         os.close(fd)  # the file was replaced meanwhile: the new one counts
-    raise LockError(f"{path} is replaced again and again by another program", path)
+    raise LockError(f"{path} keeps being replaced by another program", path)
 
 
 def _open(path: Path) -> int:
@@ -215,7 +215,7 @@ def _open(path: Path) -> int:
 
 
 def _no_file(path: Path) -> LockError:
-    return LockError(f"{path} must be a plain file, for clew's lock: move what is there away", path)
+    return LockError(f"{path} must be a plain file, for clew's lock: move away what is there", path)
 
 
 def _take(take: Callable[[int], None], fd: int, path: Path) -> None:
@@ -245,7 +245,7 @@ def _excludes(take: Callable[[int], None], fd: int, path: Path) -> bool:
         raise
     finally:
         os.close(second)
-    raise LocksUnsupportedError("a lock that is held is granted a second time", path)
+    raise LocksUnsupportedError("a lock that is held can be taken a second time", path)
 
 
 def _set(fd: int) -> None:

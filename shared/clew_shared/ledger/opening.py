@@ -41,9 +41,9 @@ def explained(path: Path) -> Iterator[None]:
         raise corrupt(path, f"damaged: {error}") from error
     except (apsw.Error, OSError) as error:
         if _passing(error, path):
-            hint = "make room, mend the disk, or end the program that holds it, and start again"
+            hint = "free some space, repair the disk, or end the program that holds the file, then start again"
             raise LedgerUnwell(path, f"cannot be used: {error}", hint) from error
-        hint = "check that the file is there, that you may read it, and that the disk is well"
+        hint = "check that the file exists, that you may read it, and that the disk works"
         raise LedgerError(path, f"cannot be used: {error}", hint) from error
 
 
@@ -115,7 +115,7 @@ def _check_health(con: apsw.Connection, path: Path) -> None:
             raise corrupt(path, f"damaged: {' '.join(found.split())}")
     lost = con.execute(schema.LOST_HEAD).fetchone()
     if lost is not None:
-        raise corrupt(path, f"damaged: the record ends wrongly at seq {lost[1]}, goal {lost[0]!r}")
+        raise corrupt(path, f"damaged: the record is incomplete at seq {lost[1]}, goal {lost[0]!r}")
 
 
 def page_size(con: apsw.Connection) -> int:
@@ -179,7 +179,7 @@ def _make_durable(con: apsw.Connection, path: Path) -> None:
     mode, synchronous = con.pragma("journal_mode"), con.pragma("synchronous")
     if mode != "wal" or synchronous != _FULL:
         what = f"not durable here: journal_mode={mode}, synchronous={synchronous}"
-        raise LedgerError(path, what, "keep it on a local disk (no network file system)")
+        raise LedgerError(path, what, "put it on a local disk (not a network file system)")
 
 
 def _migrate(con: apsw.Connection, migrations: Sequence[str]) -> None:

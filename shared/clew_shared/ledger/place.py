@@ -130,5 +130,5 @@ def _moved(path: Path, fd: int) -> str:
     except (FileNotFoundError, NotADirectoryError):
         return f"{path.name} was deleted or moved away"
     except OSError as error:
-        return f"{path.name} cannot be found any more: {error.strerror}"
+        return f"{path.name} can no longer be found: {error.strerror}"
     return f"{path.name} was replaced by another one"

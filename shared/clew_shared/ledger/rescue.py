@@ -89,8 +89,8 @@ class Rescue:
         if file == Path(os.path.realpath(self._place.path)):
             return Rescued(f"everything recorded is in {file}: start clew again", file=file)
         return Rescued(
-            f"everything recorded is in {file}: move it back to where it was (with the folder, if that was moved), "
-            f"or put it in place with `clew restore {file}`",
+            f"everything recorded is in {file}: move it back (with its folder, if that was moved), "
+            f"or restore it with `clew restore {file}`",
             file=file,
         )
 
@@ -133,7 +133,7 @@ class Rescue:
             with suppress(OSError):
                 remove(part)
         return Rescued(
-            f"everything recorded was saved: put it in place with `clew restore {target}`, then start clew again",
+            f"everything recorded was saved: restore it with `clew restore {target}`, then start clew again",
             copy=target,
         )
 

@@ -100,7 +100,7 @@ class TurnLedger(Reading):
             if is_full(error, self._con):
                 raise
             what = f"cannot be written: {error}"
-            hint = "an fsync that failed is not retried: mend the disk, then start again"
+            hint = "a failed fsync is not retried: repair the disk, then start again"
             self._failed = LedgerFailed(self.path, what, hint)
             raise self._failed from error
 

@@ -99,7 +99,7 @@ def _odd_format(path: Path) -> Fault | None:
         formats = file.read(_FORMATS.stop)[_FORMATS]
     if formats in (b"\1\1", b"\2\2"):  # as in a copy, as in use
         return None
-    return Fault(None, None, f"the file's head is damaged at byte 18: {formats.hex()}")
+    return Fault(None, None, f"the file's header is damaged at byte 18: {formats.hex()}")
 
 
 def _damage(con: apsw.Connection) -> str:
@@ -133,7 +133,7 @@ def _event_fault(row: tuple[Any, ...], walk: _Walk) -> str:
     if n != before[1] + 1:
         return f"is number {n} of its goal, after number {before[1]}"
     if link(before[2], seq, n, goal, kind, body, digest) != recorded:
-        return "its hash does not fit: it or the event before it was changed"
+        return "its hash is wrong: it or the event before it was changed"
     if digest and output is None:
         return "its output is missing"
     if output is not None and whole(output, digest) is None:
@@ -148,16 +148,16 @@ def _end_faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
         head, tip = heads.get(goal), walk.tips.get(goal)
         if head != tip:
             seq = max(at[0] for at in (head, tip) if at is not None)
-            yield Fault(seq, goal, "the goal's events do not end where its head says")
+            yield Fault(seq, goal, "the goal's last event is not the one on record as its last")
     if walk.gaps:
-        yield Fault(min(walk.gaps), None, "what is said to be purged here does not fit the rest")
+        yield Fault(min(walk.gaps), None, "the list of purged events does not match the rest")
     for goal, count, seq, ranges, last in con.execute(schema.PURGED_COUNTS):
         if (count, seq) != (ranges, last):
             what = f"{count} events were purged up to seq {seq}"
-            yield Fault(None, goal, f"{what}, the record says which {ranges} up to {last}")
+            yield Fault(None, goal, f"{what}, but the list of purged events has {ranges} up to {last}")
     yield from _seal_faults(con)
     for (seq,) in con.execute(schema.STRAY_OUTPUT):
-        yield Fault(seq, None, "an output without its event")
+        yield Fault(seq, None, "an output without an event")
 
 
 def _seal_faults(con: apsw.Connection) -> Iterator[Fault]:

@@ -91,11 +91,11 @@ class Bullet:
             raise ValueError(f"bullet {data.get('id', '?')!r} lacks {', '.join(missing)}")
         wrong = [name for name in TAGS if not _is_count(data.get(name, 0))]
         if wrong:
-            raise ValueError(f"bullet {data['id']!r}: {', '.join(wrong)} must be whole and >= 0")
+            raise ValueError(f"bullet {data['id']!r}: {', '.join(wrong)} must be an integer >= 0")
         given = {one.name: data[one.name] for one in fields(cls) if data.get(one.name)}
         texts = {name: value for name, value in given.items() if name not in TAGS}
         if not all(isinstance(value, str) for value in texts.values()):
-            raise ValueError(f"bullet {data['id']!r}: {', '.join(texts)} must be texts")
+            raise ValueError(f"bullet {data['id']!r}: {', '.join(texts)} must be strings")
         return cls(**{**given, **{name: " ".join(value.split()) for name, value in texts.items()}})
 
 

@@ -116,7 +116,7 @@ def restore(draft: Draft, bullet_id: str, at: float) -> None:
     """Take a strategy out of the archive. Raises DeltaError where it is not there."""
     found = next((one for one in draft.playbook.archived() if one.id == bullet_id), None)
     if found is None:
-        raise DeltaError(f"no bullet {bullet_id!r} in the archive")
+        raise DeltaError(f"no strategy {bullet_id!r} in the archive")
     if twin := draft.playbook.find(found.section, found.content):
         raise DeltaError(f"{twin.id} says the same as {bullet_id}; remove it first")
     draft.add(ev.BulletRestored(at=at, id=bullet_id))
@@ -127,7 +127,7 @@ def _delta(playbook: Playbook, delta: Mapping[str, Any], goal: str, at: float) -
     if op == "add":
         section, content = delta.get("section"), delta.get("content")
         if not isinstance(section, str) or not isinstance(content, str):
-            raise DeltaError("`add` needs `section` and `content`, both texts")
+            raise DeltaError("`add` needs `section` and `content`, both strings")
         passing = bool(PASSING_FAULT.search(content))
         return _addition(playbook, Lesson(section, content, passing=passing), goal, at)
     if op not in ("tag", "update", "remove"):
@@ -144,7 +144,7 @@ def _delta(playbook: Playbook, delta: Mapping[str, Any], goal: str, at: float) -
 
 def _update(playbook: Playbook, bullet: Bullet, content: Any, goal: str, at: float) -> Any:
     if not isinstance(content, str):
-        raise DeltaError("`update` needs `content`, a text")
+        raise DeltaError("`update` needs `content`, a string")
     _, content = worded(bullet.section, redact(content))
     twin = playbook.find(bullet.section, content)
     if twin and twin.id != bullet.id:
@@ -182,5 +182,5 @@ def _addition(playbook: Playbook, lesson: Lesson, goal: str, at: float) -> Any:
 def _there(playbook: Playbook, bullet_id: Any) -> Bullet:
     bullet = playbook.get_bullet(bullet_id) if isinstance(bullet_id, str) else None
     if bullet is None:
-        raise DeltaError(f"no bullet {bullet_id!r}")
+        raise DeltaError(f"no strategy {bullet_id!r}")
     return bullet

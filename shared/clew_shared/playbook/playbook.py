@@ -193,7 +193,7 @@ class Playbook:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Make a playbook of its dict, an empty one of an empty dict; ValueError if unusable."""
         if not isinstance(data, Mapping):
-            raise TypeError(f"a playbook is made of a dict, not of {data!r:.80}")
+            raise TypeError(f"a playbook is created from a dict, not from {data!r:.80}")
         if data.get("version", VERSION) != VERSION:
             raise ValueError(f"playbook version {data['version']!r}; this clew reads {VERSION}")
         playbook = cls()
@@ -201,7 +201,7 @@ class Playbook:
             for entry in _entries(data, name):
                 bullet = cls.bullet_type.from_dict(entry)
                 if bullet.id in playbook._bullets or bullet.id in playbook._archive:
-                    raise ValueError(f"two bullets have the id {bullet.id!r}")
+                    raise ValueError(f"two strategies have the id {bullet.id!r}")
                 kept[bullet.id] = bullet
         numbers = [_number(key) for key in (*playbook._bullets, *playbook._archive)]
         playbook._last_number = max(0, int(data.get("last_number", 0)), *numbers)
@@ -216,10 +216,10 @@ class Playbook:
 def worded(section: str, content: str) -> tuple[str, str]:
     """Give both on one line; ValueError for an empty one, or a content over 1,000 characters."""
     if not isinstance(section, str) or not isinstance(content, str):
-        raise TypeError(f"section and content are texts, not {section!r:.40} and {content!r:.40}")
+        raise TypeError(f"section and content must be strings, not {section!r:.40} and {content!r:.40}")
     section, content = " ".join(section.split()), " ".join(content.split())
     if not section or not content:
-        raise ValueError("a bullet needs a section and a content")
+        raise ValueError("a strategy needs a section and a content")
     if len(section) > MAX_SECTION_CHARS:
         raise ValueError(f"section of {len(section)} characters; {MAX_SECTION_CHARS} at most")
     if len(content) > MAX_CONTENT_CHARS:

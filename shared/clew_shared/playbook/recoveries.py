@@ -86,7 +86,7 @@ RECOVERIES: tuple[Pattern, ...] = (
     Pattern(
         "error_handling",
         0.8,
-        "When a program fails, mend the cause and run the same command again to see that it is gone",
+        "When a program fails, fix the cause and run the same command again to see that it is gone",
         _overcome(_is(Kind.RUN, Kind.BUILD), _then(Kind.WRITE), _same_step),
     ),
     Pattern(

@@ -93,7 +93,7 @@ class AgentClient:
         for a message that is too long to be sent.
         """
         if self.closed.is_set():
-            raise Disconnected(f"{method}: the daemon has closed the connection")
+            raise Disconnected(f"{method}: the daemon closed the connection")
         request_id = next(self._ids)
         line = _line({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -103,7 +103,7 @@ class AgentClient:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 message = await answer
         except (OSError, TimeoutError) as error:
-            raise Disconnected(f"{method}: no answer of the daemon: {error}") from error
+            raise Disconnected(f"{method}: no answer from the daemon: {error}") from error
         finally:
             self._waiting.pop(request_id, None)
         if fault := message.get("error"):
@@ -138,7 +138,7 @@ class AgentClient:
             self.closed.set()
             for answer in self._waiting.values():
                 if not answer.done():
-                    answer.set_exception(Disconnected("the daemon has closed the connection"))
+                    answer.set_exception(Disconnected("the daemon closed the connection"))
 
     def _take(self, message: dict[str, Any]) -> None:
         if "method" in message:

@@ -186,7 +186,7 @@ def request(name: str, raw: Any, known: Mapping[str, Tool]) -> ToolRequest:
     if isinstance(raw, dict):
         return ToolRequest(name, {str(key): v for key, v in raw.items()})
     if isinstance(raw, str) and raw.lstrip().startswith(("{", "[")):  # cut off, or broken
-        return ToolRequest(name, {}, f"the arguments of {name} are no JSON: {raw[-200:]!r}")
+        return ToolRequest(name, {}, f"the arguments of {name} are not valid JSON: {raw[-200:]!r}")
     tool = known.get(name)
     required = list(tool.parameters.get("required", ())) if tool else []
     if len(required) == 1:

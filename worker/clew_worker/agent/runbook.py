@@ -105,12 +105,12 @@ class Runbook:
             return
         raise Leave(
             "configuration",
-            f"{_named(step)} was interrupted and its effect is unknown. Look at the workspace; "
+            f"{_named(step)} was interrupted and its effect is unknown. Check the workspace: "
             "may it be run again? Answer with `clew feedback`.",
         )
 
     async def _finish(self) -> None:
-        answer = await self._daemon.call("finish", success=True, summary="the runbook is done")
+        answer = await self._daemon.call("finish", success=True, summary="all steps succeeded")
         if answer.get("accepted"):
             return
         failing = ", ".join(check["name"] for check in answer.get("failing_checks") or ())

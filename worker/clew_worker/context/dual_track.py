@@ -35,7 +35,7 @@ from clew_worker.context.exchanges import (
 StuckType = Literal["theme_loop", "repeated_planning", "no_progress"]
 
 _FACTS_HEADER = "[EARLIER RESULTS]"
-_GO_ON = "[Go on: one tool call, or your answer.]"
+_GO_ON = "[Continue: one tool call, or your answer.]"
 """What comes after an assistant's message: strict servers answer only somebody else's."""
 
 _SHORTEST_RESULT_CHARS = 80

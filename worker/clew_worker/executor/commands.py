@@ -165,7 +165,7 @@ class Commands:
                 return pid
             self._drop_starter()
             self._small = False  # it may be that the program itself ends at once, each time
-        raise CommandError("the process that starts commands keeps ending; nothing was started")
+        raise CommandError("the process that starts commands keeps exiting; nothing was started")
 
     def _try_start(self, request: bytes, output: int) -> int | None:
         """Start a command; None if the starter was gone, and then nothing runs."""
@@ -240,7 +240,7 @@ def _release(answer_r: int, go_w: int) -> int | None:
     deadline = time.monotonic() + _START_TIMEOUT_S
     while not _is_child(pid):
         if time.monotonic() > deadline:
-            raise CommandError("the command cannot be followed; nothing was started")
+            raise CommandError("the command cannot be monitored; nothing was started")
         time.sleep(0.0005)
     os.write(go_w, b"!")
     if error := _read_until(answer_r, b"\n"):

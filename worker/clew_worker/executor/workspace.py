@@ -89,7 +89,7 @@ class Workspace:
                 at = below
             return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=at)
         except NotADirectoryError as error:
-            raise OSError(errno.ELOOP, "a link, or no folder") from error
+            raise OSError(errno.ELOOP, "a link, or not a folder") from error
         finally:
             os.close(at)
 
@@ -131,7 +131,7 @@ class Workspace:
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode):
             os.close(fd)
-            kind = "a folder" if stat.S_ISDIR(info.st_mode) else "no regular file"
+            kind = "a folder" if stat.S_ISDIR(info.st_mode) else "not a regular file"
             raise PathError(f"{path} is {kind}")
         return fd, info
 
@@ -140,7 +140,7 @@ class Workspace:
         try:
             return self.open(path, _FOLDER)
         except NotADirectoryError as error:
-            raise PathError(f"{path} is no folder") from error
+            raise PathError(f"{path} is not a folder") from error
         except OSError as error:
             raise self._why(path, error) from error
 

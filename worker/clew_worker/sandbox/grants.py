@@ -52,7 +52,7 @@ def beside(path: str, hidden: Iterable[str]) -> Iterator[str]:
         return
     if len(entries) > _ENTRIES_MAX:
         raise TooManyPathsError(
-            f"{path} holds a folder that is hidden from workers ({inside[0]}) beside more than "
+            f"{path} contains a folder that is hidden from workers ({inside[0]}) and more than "
             f"{_ENTRIES_MAX} others; name narrower paths in [sandbox] read, or move one of them"
         )
     for entry in entries:

@@ -80,7 +80,7 @@ def _pattern(text: str) -> tuple[re.Pattern[str], str]:
     try:
         return re.compile(text), ""
     except (re.error, RecursionError, OverflowError) as error:
-        note = f"[no regular expression ({error}): searched for it as plain text]"
+        note = f"[not a regular expression ({error}): searched for it as plain text]"
         return re.compile(re.escape(text)), note
 
 
