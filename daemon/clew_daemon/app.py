@@ -347,7 +347,8 @@ class App:
             log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
             raise ControlError(f"nothing was changed:\n{error}") from None
         else:
-            self._verdict = f"reloaded, {len(taken.changes)} keys changed"
+            changed = len(taken.changes)
+            self._verdict = f"reloaded, {changed} key{'s' if changed != 1 else ''} changed"
             self._daemon.settings = taken.settings
             self._daemon.book.adopt(taken.settings)
             self._supervisor.reloaded()
@@ -389,7 +390,9 @@ class App:
             return {"daemon": self._view(), "goal": goal_detail(state, now, waits)}
         before, limit = params.get("before"), params.get("limit")
         if limit is not None and (type(limit) is not int or limit < 0):
-            raise ControlError(f"`limit` is {limit!r}; it must be a number of goals, or null for all")
+            raise ControlError(
+                f"`limit` is {limit!r}; it must be a number of goals, or null for all"
+            )
         last = None if before is None else self._people.find({"goal": before}).state.accepted_seq
         shown, more = listed(states.values(), limit, last)
         goals = [

@@ -132,7 +132,9 @@ def read_key(path: Path, *, credential: bool = False) -> str:
     if fault:
         raise KeyFileError(f"the key file {path} {fault.format(path=path)}")
     if len(raw) > KEY_BYTES_MAX:
-        raise KeyFileError(f"the key file {path} has over {KEY_BYTES_MAX} bytes, which is too large for a key")
+        raise KeyFileError(
+            f"the key file {path} has over {KEY_BYTES_MAX} bytes, which is too large for a key"
+        )
     return _checked(raw.decode("ascii", "replace").strip(), f"the key file {path}")
 
 

@@ -66,7 +66,8 @@ def lost(ledger: Path, state: Path) -> LedgerCorrupt | None:
         return None
     what = "is empty" if ledger.exists() else "is gone"
     if goals:
-        what += f", but {len(goals)} goals were accepted: {_named(goals)}"
+        count = "1 goal was" if len(goals) == 1 else f"{len(goals)} goals were"
+        what += f", but {count} accepted: {_named(goals)}"
     elif noted:
         what += f", but {noted.seq} events were recorded"
     else:
@@ -148,7 +149,8 @@ def _behind(reader: Reader, noted: note.Note | None, log: int) -> list[str]:
         fault = f"it and {name} do not belong together: one of them was replaced"
     elif last < noted.seq:
         lack = noted.seq - last
-        fault = f"its last {lack} events are missing (it ends at {last}, {noted.seq} were recorded)"
+        what = "last event is" if lack == 1 else f"last {lack} events are"
+        fault = f"its {what} missing (it ends at {last}, {noted.seq} were recorded)"
     elif not let_go and (tip is None or tip.hex() != noted.hash):
         fault = f"event {noted.seq} is not the one that was recorded: this is another ledger"
     elif needs_log and not log:

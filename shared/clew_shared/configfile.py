@@ -30,7 +30,9 @@ def read(path: Path) -> str | None:
     except OSError as error:
         raise ConfigFileError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise ConfigFileError(f"{path} is not UTF-8 (at byte {error.start}): save it as UTF-8") from None
+        raise ConfigFileError(
+            f"{path} is not UTF-8 (at byte {error.start}): save it as UTF-8"
+        ) from None
 
 
 def _read(path: Path) -> bytes:

@@ -477,7 +477,9 @@ class Core:
             raise WrongState(f"`replan` is {replan!r}, but {asked}")
         if replan is None and (state.planned or state.proposed):
             what = "has a plan" if state.planned else "has begun without a plan"
-            raise WrongState(f"the goal {what}; `plan` with `replan: null` is only possible before anything else")
+            raise WrongState(
+                f"the goal {what}; `plan` with `replan: null` is only possible before anything else"
+            )
         if replan == "task" and len(tasks) != 1:
             raise WrongState(f"a replan of the task takes exactly one task, not {len(tasks)}")
         self.emit(ev.Planned(at=at, tasks=tasks, replan=replan))

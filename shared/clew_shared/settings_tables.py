@@ -82,9 +82,7 @@ def _path(text: str) -> str:
         try:
             Path(text).expanduser()
         except RuntimeError:
-            raise ValueError(
-                f"must be a path; {text!r} begins with an unknown user"
-            ) from None
+            raise ValueError(f"must be a path; {text!r} begins with an unknown user") from None
     return text
 
 
@@ -188,7 +186,9 @@ class ToolLoops(Table):
 
 def _theme_name(name: str) -> str:
     if name == GENERAL:
-        raise ValueError(f"must have another name: {GENERAL!r} is reserved for thoughts without a theme")
+        raise ValueError(
+            f"must have another name: {GENERAL!r} is reserved for thoughts without a theme"
+        )
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(f"must have a name of letters, digits and _ (like planning), not {name!r}")
     return name

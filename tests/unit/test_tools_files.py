@@ -139,7 +139,7 @@ def test_a_file_too_long_to_show_says_where_to_read_on(tool, ws):
 def test_a_line_too_long_to_show_is_shown_as_far_as_it_goes(tool, ws):
     (ws / "f").write_text("x" * 1000)
     outcome = tool("read_file", output_bytes=100, path="f")
-    assert outcome.output.startswith("x" * 100 + "\n[line 1 goes on")
+    assert outcome.output.startswith("x" * 100 + "\n[line 1 continues")
 
 
 @pytest.mark.parametrize("path", ["gone", "gone/too", "folder", "pipe", "binary"])

@@ -65,10 +65,14 @@ class ContextManager:
             self._open = RemoteGoal(_daemon())
             return self._open.work
         if not isinstance(goal, str):
-            raise TypeError(f"a goal must be a string, not {goal!r:.80}: load_or_init('Create a package')")
+            raise TypeError(
+                f"a goal must be a string, not {goal!r:.80}: load_or_init('Create a package')"
+            )
         text = goal.strip()
         if not text:
-            raise ValueError("a goal must not be empty: load_or_init('Create a package with tests')")
+            raise ValueError(
+                "a goal must not be empty: load_or_init('Create a package with tests')"
+            )
         loops = load(None, os.environ, "environment").settings.loops
         self._open = LocalGoal(self._folder, text, loops)
         return self._open.work

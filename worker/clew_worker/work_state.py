@@ -238,7 +238,9 @@ def check_statuses(goal: Goal) -> None:
     for part in parts:
         if part.status not in _STATUSES:
             allowed = ", ".join(sorted(_STATUSES))
-            raise ValueError(f"{part.description!r}: status {part.status!r} is not one of {allowed}")
+            raise ValueError(
+                f"{part.description!r}: status {part.status!r} is not one of {allowed}"
+            )
 
 
 def _tree(goal: Goal) -> tuple[Any, ...]:

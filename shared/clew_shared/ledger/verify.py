@@ -154,7 +154,9 @@ def _end_faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
     for goal, count, seq, ranges, last in con.execute(schema.PURGED_COUNTS):
         if (count, seq) != (ranges, last):
             what = f"{count} events were purged up to seq {seq}"
-            yield Fault(None, goal, f"{what}, but the list of purged events has {ranges} up to {last}")
+            yield Fault(
+                None, goal, f"{what}, but the list of purged events has {ranges} up to {last}"
+            )
     yield from _seal_faults(con)
     for (seq,) in con.execute(schema.STRAY_OUTPUT):
         yield Fault(seq, None, "an output without an event")

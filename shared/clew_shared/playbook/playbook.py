@@ -216,7 +216,9 @@ class Playbook:
 def worded(section: str, content: str) -> tuple[str, str]:
     """Give both on one line; ValueError for an empty one, or a content over 1,000 characters."""
     if not isinstance(section, str) or not isinstance(content, str):
-        raise TypeError(f"section and content must be strings, not {section!r:.40} and {content!r:.40}")
+        raise TypeError(
+            f"section and content must be strings, not {section!r:.40} and {content!r:.40}"
+        )
     section, content = " ".join(section.split()), " ".join(content.split())
     if not section or not content:
         raise ValueError("a strategy needs a section and a content")

@@ -15,7 +15,11 @@ _LACKING = (  # from which ABI on, since which kernel, what is not covered befor
         "6.2",
         "truncating a file is not refused, unless a mount namespace makes it read-only",
     ),
-    (4, "6.7", "TCP is not refused by Landlock; network = false relies on the other mechanisms alone"),
+    (
+        4,
+        "6.7",
+        "TCP is not refused by Landlock; network = false relies on the other mechanisms alone",
+    ),
     (5, "6.10", "device ioctls are not refused"),
     (
         6,
