@@ -277,7 +277,7 @@ class App:
         working = [s.goal_id for s in states if s.goal.status == "in_progress"]
         if working:
             log.info("daemon.recovered", goals=working)
-        log.info("daemon.ready", goals=len(self._daemon.book.cores))
+        log.info("daemon.ready", goals=len(self._daemon.book.cores), inbox=str(self._places.inbox))
 
     async def _shut_down(self, inbox: Inbox, control: Control) -> None:
         self._ready = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import click
 
@@ -11,7 +12,7 @@ from clew_daemon.cli.where import Where
 
 
 def complete_goal(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """List the goals that begin so; a shell wants an answer or silence, never an error."""
+    """List the goals that begin like that; a shell wants an answer or silence, never an error."""
     from clew_daemon.cli.record import goal_ids
 
     where = Where.of(context.find_root().params.get("home"), os.environ)
@@ -31,23 +32,44 @@ optional_goal = click.argument(
     "goal",
     metavar="[GOAL]",
     required=False,
-    help="A goal's id, or the beginning of one; all goals without.",
+    help="A goal's id, or the beginning of one; omit for all goals.",
     shell_complete=complete_goal,
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 LIMIT, LIMIT_JSON = 100, 1_000
-SEQ = click.IntRange(1, (1 << 63) - 1)  # what SQLite can number
+
+
+class Number(click.ParamType):
+    """A number within bounds that are too far away to be worth a line of help; `#17` is 17."""
+
+    name = "integer"
+
+    def __init__(self, least: int, most: int) -> None:
+        self._least, self._most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number; a usage error where it is none, or out of bounds."""
+        try:
+            number = int(str(value).removeprefix("#"))
+        except ValueError:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        if not self._least <= number <= self._most:
+            self.fail(f"{value} is not in the range {self._least} to {self._most}", param, ctx)
+        return number
+
+
+SEQ = Number(1, (1 << 63) - 1)  # what SQLite can number
 limit = click.option(
     "-n",
     "--limit",
-    type=click.IntRange(0, 1 << 62),
+    type=Number(0, 1 << 62),
     metavar="N",
-    help=f"At most so many, the last ones ({LIMIT}; with --json {LIMIT_JSON}); 0 for all.",
+    help=f"Show the last N (default {LIMIT}, with --json {LIMIT_JSON}; 0: all).",
 )
 
 
 def limited(limit: int | None, *, as_json: bool) -> int | None:
-    """Return how many are asked for; None for all."""
+    """Return how many to show, None for all."""
     if limit is None:
         return LIMIT_JSON if as_json else LIMIT
     return limit or None

@@ -1,6 +1,6 @@
 """What the ledger says, for commands that read: goals by name, their states, their actions.
 
-It opens the ledger read-only, beside a daemon or without one; a ledger that is not there yet has
+It opens the ledger read-only, with or without a running daemon; a ledger that does not exist yet has
 no goals.
 """
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from clew_shared.state import State
 
 CANDIDATES_SHOWN = 8
-LET_GO = (
-    "was let go: it had ended more than `[ledger] keep_days` before; "
-    "what is left of it is its report in the outbox and its workspace"
+DELETED = (
+    "was deleted: it ended more than `[ledger] keep_days` ago; "
+    "its report in the outbox and its workspace are still there"
 )
 
 
 @contextmanager
 def opened(where: Where) -> Iterator[Reader | None]:
-    """Open the ledger to read; None where there is none yet."""
+    """Open the ledger for reading; None where there is none yet."""
     from clew_shared.ledger import LedgerEmpty, LedgerError, Reader
 
     refuse_lost(where)
@@ -47,7 +47,7 @@ def opened(where: Where) -> Iterator[Reader | None]:
 
 
 def refuse_lost(where: Where) -> None:
-    """Raise CliError where there was a ledger once: nothing is not what it says."""
+    """Raise CliError where a ledger once was and is gone: that is not the same as no goals."""
     from clew_daemon.lost_record import lost
 
     if gone := lost(where.ledger, where.places.state):
@@ -61,35 +61,37 @@ def goal_ids(where: Where) -> list[str]:
 
 
 def named(where: Where, name: str) -> str:
-    """Return the id of the goal that is meant; CliError with what is near, or that it was let go."""
+    """Return the id of the goal that is meant; CliError names those that are near, or says that it was deleted."""
     with opened(where) as reader:
         ids = [] if reader is None else reader.goals()
         gone = [] if reader is None else reader.purged()
     if name in gone and name not in ids:
-        raise CliError(f"{name} {LET_GO}")
+        raise CliError(f"{name} {DELETED}")
     return found(name, ids)
 
 
 def found(name: str, ids: list[str]) -> str:
-    """Return the id that `name` is, or is the only beginning of; CliError with what is near."""
+    """Return the id that `name` is, or that alone begins with it; CliError names those that are near."""
     if name in ids:
         return name
     meant = [goal for goal in ids if goal.startswith(name)] if name else []
     if len(meant) == 1:
         return meant[0]
     if meant:
-        raise CliError(f"{name!r} is the beginning of {len(meant)} goals: {_listed(meant)}")
+        raise CliError(f"{name!r} matches {len(meant)} goals: {_listed(meant)}")
     if not ids:
-        raise CliError(f"there is no goal {name!r}, nor any other: `clew submit FILE` drops one")
+        raise CliError(
+            f"there is no goal {name!r}: no goals yet; submit one with `clew submit FILE`"
+        )
     raise CliError(f"there is no goal {name!r}; {_nearest(name, ids)}")
 
 
 def states(
     where: Where, limit: int | None = None, before: str | None = None
 ) -> tuple[list[State], bool]:
-    """Give goals' states as they would be without a daemon, no worker runs; and whether earlier ones are left out.
+    """Return goals' states as they are without a daemon, when no worker runs; and whether earlier ones are left out.
 
-    All that are not over, and of the others the last `limit`; with `before` those that were accepted earlier.
+    All that have not ended, and of the others the last `limit`; with `before` those that were accepted earlier.
     """
     with opened(where) as reader:
         if reader is None:
@@ -104,7 +106,7 @@ def states(
 
 
 def state(where: Where, goal: str) -> State:
-    """Give the state of one goal on record."""
+    """Return the state of one goal on record."""
     with opened(where) as reader:
         if reader is None:
             raise CliError(f"there is no goal {goal!r}")
@@ -114,7 +116,7 @@ def state(where: Where, goal: str) -> State:
 
 
 def file_name(where: Where, goal: str) -> str:
-    """Give the name of the file that the goal came from, as it was in the inbox; "" if unknown."""
+    """Return the name of the file that the goal came from, as it was in the inbox; "" if unknown."""
     from clew_shared import events as ev
 
     with opened(where) as reader:
@@ -140,7 +142,7 @@ def _nearest(name: str, ids: list[str]) -> str:
         return f"did you mean {holding[0]}?"
     if holding:
         return f"did you mean one of {_listed(holding)}?"
-    return f"there are: {_listed(ids)}"
+    return f"the goals are: {_listed(ids)}"
 
 
 def _listed(ids: list[str]) -> str:
