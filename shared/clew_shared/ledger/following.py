@@ -102,4 +102,6 @@ class Follower:
 def _is_of(reader: Reader, cursor: Cursor) -> bool:
     """Tell whether the cursor is a place in this ledger; that of a goal that was removed since is one, too."""
     found = reader.hash_at(cursor.seq)
-    return cursor.seq == 0 or found == cursor.hash or (found is None and reader.was_let_go(cursor.seq))
+    return (
+        cursor.seq == 0 or found == cursor.hash or (found is None and reader.was_let_go(cursor.seq))
+    )
