@@ -35,6 +35,13 @@ optional_goal = click.argument(
     help="A goal's id, or the beginning of one; omit for all goals.",
     shell_complete=complete_goal,
 )
+some_goals = click.argument(
+    "goals",
+    metavar="[GOAL]...",
+    nargs=-1,
+    help="Goals by their ids, or the beginnings of them; omit for all goals.",
+    shell_complete=complete_goal,
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 LIMIT, LIMIT_JSON = 100, 1_000
 
