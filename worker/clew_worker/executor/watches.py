@@ -109,7 +109,7 @@ class Watches:
         try:
             number = kernel.inotify_add(self._queue, f"/proc/self/fd/{fd}", _MASK)
         except OSError:
-            self._room = len(self._folders)  # no more to be had; asked again when started anew
+            self._room = len(self._folders)  # no more to be had; asked again when started again
             return
         folder.watch = number
         self._folders.setdefault(number, set()).add(folder)
