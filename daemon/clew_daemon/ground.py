@@ -52,9 +52,9 @@ class Lost:
 
 
 def lost(workspace: str, known: Identity | None) -> Lost | None:
-    """Say what is wrong with the place of a workspace, None where the folder `known` is there.
+    """Say what is wrong with the place of a workspace, None if the folder `known` is there.
 
-    Without `known` any folder will do. None too where there are no resources to look: it is looked at again.
+    Without `known` any folder will do. None too if there are no resources to look: it is looked at again.
     """
     try:
         return _wrong(workspace, known)
@@ -107,7 +107,7 @@ def is_place(path: str, place: tuple[int, int]) -> bool:
 
 
 def enter(workspace: str, known: Identity | None, *, make: bool) -> Ground | Lost:
-    """Open the folder `known`, or any where that is None; `make` allows an empty one where there is nothing.
+    """Open the folder `known`, or any where that is None; `make` allows an empty one if there is nothing.
 
     Raises OSError where resources have run out.
     """
@@ -153,7 +153,7 @@ class Ground:
         return is_place(self._workspace, self.place)
 
     def lost(self) -> Lost | None:
-        """Say what is wrong with its place, None where it is there."""
+        """Say what is wrong with its place, None if it is there."""
         return lost(self._workspace, self.identity)
 
     def occupy(self) -> str:
@@ -166,7 +166,7 @@ class Ground:
 
 
 def _make(workspace: str) -> bool:
-    """Make an empty folder; False where something is there already. Raises OSError."""
+    """Make an empty folder; False if something is there already. Raises OSError."""
     try:
         Path(workspace).mkdir(parents=True)
     except FileExistsError:

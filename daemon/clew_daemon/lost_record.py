@@ -1,6 +1,6 @@
 """Whether the ledger lacks what was once recorded: it is gone, blank, an older one, or without its log.
 
-A goal's folder in `<state>/goals` is made after its acceptance is durable, so where there is one there was a record.
+A goal's folder in `<state>/goals` is made after its acceptance is durable, so if there is one there was a record.
 A note beside the ledger says how far it had come, and a rescued copy what a daemon saved whose ledger was taken away.
 """
 
@@ -55,7 +55,7 @@ class Lacking:
 
 
 def lost(ledger: Path, state: Path) -> LedgerCorrupt | None:
-    """Return the error for a ledger of which nothing or a remnant is left, None where there is one or never was."""
+    """Return the error for a ledger of which nothing or a remnant is left, None if there is one or never was."""
     rescued = copies(ledger)
     try:
         refuse_remains(ledger)
@@ -81,7 +81,7 @@ def lost(ledger: Path, state: Path) -> LedgerCorrupt | None:
 
 
 def lacking(ledger: Path, state: Path) -> Lacking | None:
-    """Return what a ledger lacks that is no blank one; None where it has all that is known to have been recorded.
+    """Return what a ledger lacks that is no blank one; None if it has all that is known to have been recorded.
 
     What it is compared with is read first, so that a daemon may write meanwhile. Raises LedgerError, OSError.
     """
@@ -108,7 +108,7 @@ def lacking(ledger: Path, state: Path) -> Lacking | None:
 
 
 def accept(ledger: Path, state: Path, missing: Lacking | None) -> dict[str, Path]:
-    """Go on with the ledger as it is: what it does not know is put aside, and a new note says how far it has come.
+    """Go on with the ledger as it is: what it does not know is set aside, and a new note says how far it has come.
 
     Returns where the folders of goals are now that it does not know. Raises LedgerError, OSError.
     """
@@ -138,7 +138,7 @@ def write_note(ledger: Path) -> None:
 
 
 def _behind(reader: Reader, noted: note.Note | None, log: int) -> list[str]:
-    """Say what the note knows and the ledger does not; `log` is the inode of its log, 0 where that holds nothing."""
+    """Say what the note knows and the ledger does not; `log` is the inode of its log, 0 if that holds nothing."""
     if noted is None:
         return []
     name, last, tip = f"{reader.path.name}-wal", reader.last_seq(), reader.hash_at(noted.seq)
@@ -161,7 +161,7 @@ def _behind(reader: Reader, noted: note.Note | None, log: int) -> list[str]:
 
 
 def _contains(reader: Reader, copy: Path) -> bool:
-    """Tell whether a ledger has all that a rescued copy of it has; one that cannot be read says nothing."""
+    """Return whether a ledger has all that a rescued copy of it has; one that cannot be read says nothing."""
     try:
         with Reader.open(copy) as kept:
             found = kept.last_event()

@@ -21,7 +21,7 @@ class Strategies:
         self._d = daemon
 
     def handlers(self) -> dict[str, Handler]:
-        """Give the methods by name."""
+        """Return the methods by name."""
         return {
             "playbook_remove": self._remove,
             "playbook_restore": self._restore,

@@ -133,7 +133,7 @@ class Template:
     async def ask(self, spec: CellSpec, fds: list[int]) -> Spawned | SpawnFailed:
         """Ask for a cell with these descriptors.
 
-        Raises Gone, ValueError for a spec that is too long, OSError where there is nothing to send it with.
+        Raises Gone, ValueError for a spec that is too long, OSError if there is nothing to send it with.
         """
         self._next += 1
         number = self._next
@@ -208,7 +208,7 @@ class Template:
 
 
 def _changed_ns(path: str) -> int:
-    """Give when a file or folder was last changed in any way, 0 where it is not there."""
+    """Return when a file or folder was last changed in any way, 0 if it is not there."""
     try:
         return os.stat(path).st_ctime_ns  # noqa: PTH116 - a fifth of the time, a hundred times a start
     except OSError:

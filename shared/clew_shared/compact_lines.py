@@ -74,7 +74,7 @@ def lines_of(state: State, recent_actions: int = RECENT_ACTIONS) -> list[Line]:
 
 
 def cut(text: str, max_chars: int) -> str:
-    """Give the beginning of a text that is too long."""
+    """Return the beginning of a text that is too long."""
     return text if len(text) <= max_chars else text[: max(max_chars - 1, 0)] + "…"
 
 
@@ -94,7 +94,7 @@ def _goal(state: State) -> list[Line]:
 
 
 def _over(state: State) -> list[Line]:
-    """Give a line for each subtask that is over, so that none of its work is done again."""
+    """Return a line for each subtask that is over, so that none of its work is done again."""
     lines = [f"GIVEN UP: {_one_line(text)}" for text in state.set_aside]
     subtasks = [s for t in state.goal.tasks for s in t.subtasks if s is not state.subtask]
     for subtask in subtasks:

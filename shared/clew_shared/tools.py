@@ -136,7 +136,7 @@ def _shown(value: Any) -> str:
 
 
 def _checked(tool: str, key: str, schema: dict[str, Any], value: Any) -> Any:
-    """Check one argument; gives it back in its proper type."""
+    """Check one argument; returns it back in its proper type."""
     kind = schema.get("type")
     if kind in ("integer", "number"):
         value = _as_number(value, whole=kind == "integer")

@@ -54,8 +54,12 @@ def constants(path: Path) -> list[str]:
 
 
 def test_the_pattern_finds_the_old_wording_and_leaves_plain_words_alone():
-    assert all(map(odd, ("Mend it, then", "at the most 3", "is no TOML", "what the agent shall know")))
-    assert not any(map(odd, ("amend", "recommended", "there is no file", "at most 3", "so many that")))
+    assert all(
+        map(odd, ("Mend it, then", "at the most 3", "is no TOML", "what the agent shall know"))
+    )
+    assert not any(
+        map(odd, ("amend", "recommended", "there is no file", "at most 3", "so many that"))
+    )
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(REPO)))

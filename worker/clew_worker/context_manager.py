@@ -55,7 +55,7 @@ class ContextManager:
         """What was said to the last action: why it was refused, and what to do instead."""
 
     def load_or_init(self, goal: str = "") -> WorkState:
-        """Open a goal: anew, or exactly where it was left; gives its state.
+        """Open a goal: again, or exactly if it was left; returns its state.
 
         Under the daemon the goal is the daemon's, whatever is said here. Raises LedgerError where the
         record is damaged or cannot be written (it is left as it is), ValueError for an empty goal.
@@ -102,7 +102,7 @@ class ContextManager:
         """Store what was done; False means that it was a loop and must not be done again.
 
         `result`: success, failure, error or timeout. `changed` says whether the action changed the
-        workspace; where it is not given, the disk is compared. `answer` has the reason.
+        workspace; if it is not given, the disk is compared. `answer` has the reason.
         """
         report = _report(result, output, changed, error_msg)
         self.answer = self._goal.record(name, _named(name, args), report)
@@ -156,7 +156,7 @@ class ContextManager:
         return self._goal.advance()
 
     def finish(self, summary: str = "", success: bool = True) -> bool:
-        """End the goal; False where it is not over: a subtask is open, or a check of the daemon fails.
+        """End the goal; False if it is not over: a subtask is open, or a check of the daemon fails.
 
         `failing_checks` has then the checks' outputs by their names. Under the daemon a process that ends
         without it is taken for a crash; `advance_to_next_subtask` calls it when all is done.
@@ -218,7 +218,7 @@ def _daemon() -> SyncClient:
 
 
 def _named(name: str, args: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Give an action's arguments as JSON; TypeError and ValueError say what an action needs."""
+    """Return an action's arguments as JSON; TypeError and ValueError say what an action needs."""
     if not isinstance(name, str) or not name.strip():
         raise ValueError(f"an action needs the name of its tool, not {name!r:.80}")
     if args is not None and not isinstance(args, Mapping):

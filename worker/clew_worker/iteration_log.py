@@ -151,7 +151,7 @@ class IterationLog:
     """The records of one goal, oldest first.
 
     `stuck_limit` turns in a row that call themselves stuck or regressing give a recovery
-    intervention; the count starts anew after it and after a turn that advances.
+    intervention; the count is reset after it and after a turn that advances.
     """
 
     def __init__(self, stuck_limit: int = 3) -> None:
@@ -179,7 +179,7 @@ class IterationLog:
         return intervention
 
     def reasoning_context(self) -> list[str]:
-        """Give one line per call, "did X → found Y": by relevance, in order of time within it.
+        """Return one line per call, "did X → found Y": by relevance, in order of time within it.
 
         Equal lines stand once, at their first place.
         """

@@ -23,12 +23,12 @@ LEDGER = "ledger.db"
 
 
 def born() -> float:
-    """Give the time when this process began, in seconds since the epoch."""
+    """Return the time when this process began, in seconds since the epoch."""
     return psutil.Process().create_time()
 
 
 def lives_elsewhere(state: State) -> bool:
-    """Tell whether the process that opened the goal last is another one and still there."""
+    """Return whether the process that opened the goal last is another one and still there."""
     if not state.pid or state.pid == os.getpid():
         return False
     with suppress(psutil.Error):

@@ -62,7 +62,7 @@ class Answer:
 class Edit:
     """What was changed by hand since the last call.
 
-    `counts` and `blocked` are None where they are as they were, `lifted` the signatures taken out of
+    `counts` and `blocked` are None if they are as they were, `lifted` the signatures taken out of
     either, `moved` says that another subtask was pointed to, `new` that subtasks to do were put in.
     """
 

@@ -98,7 +98,7 @@ def theme(state: State, thresholds: Thresholds, calls: Calls) -> Intervened | No
 def alike(state: State, thresholds: Thresholds, calls: Calls) -> Intervened | None:
     """Notice that the last thoughts all say the same in other words, whatever they are about.
 
-    Actions that teach nothing may lie between. Stops: one plan told anew before each of three searches that find
+    Actions that teach nothing may lie between. Stops: one plan told again before each of three searches that find
     nothing. Must pass: the same words about another file or number, a plan told again once it has led to
     something, "still running, I wait" between polls.
     """

@@ -48,7 +48,7 @@ class Holder:
 
     @property
     def is_here(self) -> bool:
-        """Tell whether `pid` is the number of a process in this process's own PID namespace."""
+        """Return whether `pid` is the number of a process in this process's own PID namespace."""
         told = self.host is not None
         return not told or (self.host, self.pid_namespace) == (_host(), _pid_namespace())
 
@@ -107,12 +107,12 @@ class Lock:
 
     @property
     def held(self) -> bool:
-        """Tell whether it has not been released."""
+        """Return whether it has not been released."""
         return self._fd >= 0
 
     @property
     def is_in_place(self) -> bool:
-        """Tell whether the file that is locked is still the one at `path`: another process finds no other one."""
+        """Return whether the file that is locked is still the one at `path`: another process finds no other one."""
         return self.held and _is_at(self._fd, self.path)
 
     def adopt(self, other: Lock) -> None:
@@ -123,7 +123,7 @@ class Lock:
             os.close(old)
 
     def keep(self) -> None:
-        """Hold the lock until the process has ended, whoever releases it: something here may still write."""
+        """Hold the lock until the process has ended, even if it is released: something here may still write."""
         self._kept = True
 
     def release(self) -> None:
@@ -173,7 +173,7 @@ def acquire_pid_file(folder: Path) -> Lock:
 
 
 def holder(path: Path) -> Holder | None:
-    """Return who holds the lock at `path`, None where it is free; the lock is not touched. Raises OSError."""
+    """Return who holds the lock at `path`, None if it is free; the lock is not touched. Raises OSError."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):
@@ -230,7 +230,7 @@ def _take(take: Callable[[int], None], fd: int, path: Path) -> None:
 
 
 def _excludes(take: Callable[[int], None], fd: int, path: Path) -> bool:
-    """Tell whether a second opening of the file is refused; False where the file was replaced meanwhile.
+    """Return whether a second opening of the file is refused; False if the file was replaced meanwhile.
 
     Raises LocksUnsupportedError where the second one is granted the lock, too.
     """

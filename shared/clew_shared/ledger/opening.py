@@ -99,7 +99,7 @@ def _prepare(con: apsw.Connection, path: Path, migrations: Sequence[str]) -> Non
 
 
 def _let_shrink(con: apsw.Connection, path: Path) -> None:
-    """Write a ledger anew, once, that was made before its file could give room back; not a very large one."""
+    """Write a ledger again, once, that was made before its file could give room back; not a very large one."""
     if con.pragma("auto_vacuum") == schema.AUTO_VACUUM or path.stat().st_size > REWRITTEN_BYTES_MAX:
         return
     with suppress(apsw.FullError, apsw.BusyError):  # the next opening tries it again
@@ -119,7 +119,7 @@ def _check_health(con: apsw.Connection, path: Path) -> None:
 
 
 def page_size(con: apsw.Connection) -> int:
-    """Give the bytes of a page."""
+    """Return the bytes of a page."""
     size: int = con.pragma("page_size")
     return size
 
@@ -155,7 +155,7 @@ def _make_private(path: Path) -> None:
 
 
 def check_kind(con: apsw.Connection, path: Path, known: int = len(schema.MIGRATIONS)) -> int:
-    """Give the schema version (0 for an empty file), or refuse a file that is not for us."""
+    """Return the schema version (0 for an empty file), or refuse a file that is not for us."""
     application = con.pragma("application_id")
     version: int = con.pragma("user_version")
     if gone := lost_commits(path, page_size(con)):
@@ -207,7 +207,7 @@ def open_reading(path: Path, *, immutable: bool = False) -> apsw.Connection:
 
 
 def needs_immutable(path: Path) -> bool:
-    """Tell whether only an immutable opening can work: nothing may be written there.
+    """Return whether only an immutable opening can work: nothing may be written there.
 
     SQLite reads a WAL ledger only where it can make or read the -wal and -shm files beside it. On
     a read-only file system it cannot; what it shows is then complete only if no WAL waits.

@@ -75,7 +75,7 @@ class Rescue:
         return self._copied()
 
     def _settled(self) -> Rescued | None:
-        """Move the log into the database's file, where that still has a name; None where a copy is needed."""
+        """Move the log into the database's file, where that still has a name; None if a copy is needed."""
         file = self._place.where_is()
         if file is None or self._place.has_foreign_log(file):
             return None
@@ -95,7 +95,7 @@ class Rescue:
         )
 
     def _copied(self) -> Rescued:
-        """Write a copy, into the first folder that takes it; where there is no room, wait for some."""
+        """Write a copy, into the first folder that takes it; if there is no room, wait for some."""
         ends, told = time.monotonic() + PATIENCE_S, ""
         while True:
             faults = []

@@ -26,7 +26,7 @@ _FORMATS = slice(18, 20)  # of the file's head
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong and where; `seq` and `goal` are None where it is no single event."""
+    """What is wrong and where; `seq` and `goal` are None if it is no single event."""
 
     seq: int | None
     goal: str | None
@@ -80,7 +80,7 @@ def _unreadable(error: Exception, walk: _Walk) -> Fault:
 
 
 def _faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
-    """Give the faults in order: an event's own first, because it says where."""
+    """Return the faults in order: an event's own first, because it says where."""
     damage = _damage(con)
     try:
         walk.gaps = {row[0]: row[1] for row in con.execute(schema.PURGED_RANGES)}
@@ -103,7 +103,7 @@ def _odd_format(path: Path) -> Fault | None:
 
 
 def _damage(con: apsw.Connection) -> str:
-    """Give what SQLite itself finds wrong, "" for nothing."""
+    """Return what SQLite itself finds wrong, "" for nothing."""
     try:
         found = str(con.execute("PRAGMA integrity_check(1)").get)
     except apsw.Error as error:

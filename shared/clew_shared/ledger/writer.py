@@ -97,7 +97,7 @@ class Writer:
 
     @property
     def stopped(self) -> bool:
-        """Tell whether nothing can be written any more."""
+        """Return whether nothing can be written any more."""
         return not self._thread.is_alive() or (self._ended is not None and self._ended.done())
 
     def admit(self, count: int, size: int) -> asyncio.AbstractEventLoop:
@@ -321,7 +321,7 @@ class Writer:
         return apsw.SQLITE_OK
 
     def _checkpoint(self) -> None:
-        """Move the WAL into the database, as far as readers allow, so that it is used anew."""
+        """Move the WAL into the database, as far as readers allow, so that it is used again."""
         if self._place.is_overwritten():
             return  # it is no longer ours to write: the next look at the files says so
         try:

@@ -73,11 +73,11 @@ class Bullet:
         return (share + z2 / (2 * total) - spread) / (1 + z2 / total)
 
     def expired(self, at: float) -> bool:
-        """Tell whether it is past its time, `at` in seconds since 1970."""
+        """Return whether it is past its time, `at` in seconds since 1970."""
         return bool(self.expires_at) and seconds(self.expires_at) <= at
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the fields as JSON values; `expires_at` only where there is one."""
+        """Return the fields as JSON values; `expires_at` only if there is one."""
         data = asdict(self)
         if not self.expires_at:
             del data["expires_at"]
@@ -100,7 +100,7 @@ class Bullet:
 
 
 def section_key(section: str) -> str:
-    """Give what makes two names of a section one: `file_operations` is "File Operations"."""
+    """Return what makes two names of a section one: `file_operations` is "File Operations"."""
     return " ".join(section.replace("_", " ").casefold().split())
 
 

@@ -1,6 +1,6 @@
 """What a change to the playbook means: deltas, credits, lessons and prunings in, events out.
 
-Pure: the time comes in, and nothing is changed here; whoever records the events folds them. Each function
+Pure: the time comes in, and nothing is changed here; anyone who records the events folds them. Each function
 looks at the playbook as it is after the events that it has already decided on.
 """
 
@@ -55,7 +55,7 @@ class Draft:
 
 
 def learn(draft: Draft, deltas: Iterable[Mapping[str, Any]], goal: str, at: float) -> list[str]:
-    """Decide on an agent's deltas, in order; gives the ids that they touched. Raises DeltaError."""
+    """Decide on an agent's deltas, in order; returns the ids that they touched. Raises DeltaError."""
     touched = []
     for n, delta in enumerate(deltas):
         try:
@@ -94,7 +94,7 @@ def credit(draft: Draft, ids: Iterable[str], tag: Tag, goal: str, reason: str, a
 
 
 def prune(draft: Draft, below: float, at: float, verdicts_min: int = 1) -> list[str]:
-    """Archive what scores below `below` after at least so many verdicts; gives the ids."""
+    """Archive what scores below `below` after at least this many verdicts; returns the ids."""
     failed = [
         one
         for one in draft.playbook.bullets()
@@ -107,13 +107,13 @@ def prune(draft: Draft, below: float, at: float, verdicts_min: int = 1) -> list[
 
 
 def remove(draft: Draft, bullet_id: str, reason: str, at: float) -> None:
-    """Archive a strategy. Raises DeltaError where there is none of that id."""
+    """Archive a strategy. Raises DeltaError if there is none of that id."""
     _there(draft.playbook, bullet_id)
     draft.add(ev.BulletRemoved(at=at, id=bullet_id, reason=reason))
 
 
 def restore(draft: Draft, bullet_id: str, at: float) -> None:
-    """Take a strategy out of the archive. Raises DeltaError where it is not there."""
+    """Take a strategy out of the archive. Raises DeltaError if it is not there."""
     found = next((one for one in draft.playbook.archived() if one.id == bullet_id), None)
     if found is None:
         raise DeltaError(f"no strategy {bullet_id!r} in the archive")

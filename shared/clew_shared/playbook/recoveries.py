@@ -1,4 +1,4 @@
-"""What a run teaches that overcame a failure: the step that failed, what mended it, what then went well.
+"""What a run teaches that overcame a failure: the step that failed, what fixed it, what then went well.
 
 These are surer than habits: the run itself shows what happens without them.
 """
@@ -14,7 +14,7 @@ def _overcome(
     mends: Callable[[Step, Step], bool],
     again: Callable[[Step, Step], bool],
 ) -> Finder:
-    """Find a failing step, a later one that mends it, and a still later one that goes well instead."""
+    """Find a failing step, a later one that fixes it, and a still later one that goes well instead."""
 
     def find(done: Sequence[Step]) -> Sequence[Step]:
         for at, failed in enumerate(done):

@@ -78,7 +78,7 @@ class AgentClient:
         self._notices.setdefault(method, []).append(callback)
 
     async def hello(self, agent: str) -> dict[str, Any]:
-        """Say who is there (`name/version`); gives the state as it is now, at any time."""
+        """Say who is there (`name/version`); returns the state as it is now, at any time."""
         answer = await self.call("hello", protocol=protocol.PROTOCOL_VERSION, agent=agent)
         if not self._beating:
             self._beating = True
@@ -89,7 +89,7 @@ class AgentClient:
     async def call(self, method: str, /, **params: Any) -> Any:
         """Ask and wait for the answer.
 
-        Raises `RpcError` where the daemon refuses, `Disconnected` where it is gone, and ValueError
+        Raises `RpcError` where the daemon refuses, `Disconnected` if it is gone, and ValueError
         for a message that is too long to be sent.
         """
         if self.closed.is_set():

@@ -3,7 +3,7 @@
 Commands are started by a small process in a Landlock domain inside the executor's: they cannot
 trace or signal the executor and so cannot forge outcomes, but they can signal each other (a later
 `kill` ends an earlier server). The executor is the parent of each (subreaper), so that its exit
-status is the kernel's word; the starter may be killed at any time and is then made anew. Where it
+status is the kernel's word; the starter may be killed at any time and is then made again. Where it
 cannot live as a program of its own, it stays a fork of the executor.
 """
 
@@ -158,7 +158,7 @@ class Commands:
                 f"the command has {len(request)} bytes, at most {starter.REQUEST_BYTES_MAX} are possible; "
                 "write a file with write_file and run that"
             )
-        for _ in range(_STARTS_MAX):  # a starter that an earlier command killed is made anew
+        for _ in range(_STARTS_MAX):  # a starter that an earlier command killed is made again
             self.reap()
             pid = self._try_start(request, output)
             if pid is not None:

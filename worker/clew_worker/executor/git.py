@@ -30,7 +30,7 @@ class GitState:
         self._index: tuple[Stamp, bytes] | None = None
 
     def digest(self) -> bytes:
-        """Give a digest of HEAD (resolved) and of what is staged; empty outside a repository."""
+        """Return a digest of HEAD (resolved) and of what is staged; empty outside a repository."""
         folder = _git_folder(self._root)
         if folder is None:
             return b""

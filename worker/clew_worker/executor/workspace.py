@@ -35,7 +35,7 @@ def _reason(error: OSError) -> str:
 class Workspace:
     """A folder and what lies beneath it. Paths are relative to it, or absolute within it.
 
-    `at` is where it is opened, where that is not `root`: a process that stands in it opens ".".
+    `at` is where it is opened, if that is not `root`: a process that stands in it opens ".".
     """
 
     def __init__(self, root: str, at: str = "") -> None:
@@ -52,7 +52,7 @@ class Workspace:
 
     @property
     def gone(self) -> bool:
-        """The folder was removed; one that was made anew under its name is another one."""
+        """The folder was removed; one that was made again under its name is another one."""
         return os.fstat(self._fd).st_nlink == 0
 
     def relative(self, path: str) -> str:
@@ -94,7 +94,7 @@ class Workspace:
             os.close(at)
 
     def open(self, path: str, flags: int, mode: int = 0o666) -> int:
-        """Give a descriptor; PathError if it leads out, else OSError.
+        """Return a descriptor; PathError if it leads out, else OSError.
 
         A link with an absolute target inside the workspace is followed; never blocks on a FIFO.
         """

@@ -39,7 +39,7 @@ def is_within(path: str, folder: str) -> bool:
 
 
 def beside(path: str, hidden: Iterable[str]) -> Iterator[str]:
-    """Give `path`, or where hidden folders lie in it, everything in it that is beside them."""
+    """Return `path`, or where hidden folders lie in it, everything in it that is beside them."""
     if any(is_within(path, secret) for secret in hidden):
         return
     inside = [secret for secret in hidden if is_within(secret, path)]

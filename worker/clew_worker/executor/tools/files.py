@@ -29,7 +29,7 @@ def read_whole(workspace: Workspace, path: str) -> bytes:
 
 
 def read_file(args: dict[str, Any], context: Context) -> Outcome:
-    """Give the text from `start_line` on, as much of it as an output may have."""
+    """Return the text from `start_line` on, as much of it as an output may have."""
     path = args["path"]
     fd, info = context.workspace.open_regular(path)
     with os.fdopen(fd, "rb") as file:
