@@ -219,7 +219,7 @@ def _sizes(view: View) -> list[int]:
 
 
 def _before_last(entries: Sequence[Entry], results: int) -> int:
-    """Count the entries before the last `calls` calls."""
+    """Count the entries before the last `results` calls."""
     at = [n for n, entry in enumerate(entries) if isinstance(entry, Call)]
     return at[-results] if len(at) > results else 0
 

@@ -191,7 +191,7 @@ class Ledger(Reading):
             seq = found[-1][0]
 
     async def shrink(self) -> bool:
-        """Return a little of the room of what was purged back to the disk; tells whether there is more.
+        """Give some of the space of purged events back to the disk; tells whether there is more.
 
         A ledger that was made before this could be done only uses its room again (`compact` changes that).
         """
