@@ -190,8 +190,8 @@ def test_a_log_that_is_removed_just_before_a_kill_is_missed_at_the_next_start(cl
         clew.kill()
         refused(clew, "is incomplete", "clew restore --keep")
         found = json.loads(clew.clew("verify", "--json", code=1))
-        assert "not complete" in found["fault"]["message"]
-        assert "not complete" in clew.clew("doctor", code=1)
+        assert "is incomplete" in found["fault"]["message"]
+        assert "is incomplete" in clew.clew("doctor", code=1)
         clew.clew("restore", "--keep")
         clew.start()
         clew.stop()
