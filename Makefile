@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install -q -e . --group dev
 	@touch $@
 
-install: $(STAMP) ## create the environment in .venv
+install: $(STAMP) ## the environment for working on clew, in .venv
 
 demo: $(STAMP) ## the main job on a sample goal; no LLM, no service needed
 	$(BIN)/clew demo --chaos

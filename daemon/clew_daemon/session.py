@@ -373,7 +373,7 @@ class Session:
         if isinstance(self.agent, RunbookAgent) and self._owed:
             self._hand_over("the runbook cannot replan")
         elif self._owed >= OWED_REPLAN_MAX:
-            self._hand_over(f"the agent sent {self._owed} messages instead of replanning")
+            self._hand_over(f"the agent went on for {self._owed} messages instead of replanning")
         if state.goal.status == "blocked":
             self.stop(f"the goal waits for a person: {state.reason}")
         elif state.ended and not self.stopping:
@@ -388,7 +388,7 @@ class Session:
                 f"{why}: {failure}" if failure else why,
                 time.time(),
                 question=f'"{name}" is blocked and {why}. Last failure: {failure or "unknown"}. '
-                f'What should be done? `clew feedback {self.goal_id} "..."`, or fix the cause and '
+                f'What should be done? `clew feedback {self.goal_id} "..."`, or mend it and '
                 f"`clew resume {self.goal_id}`.",
             )
 
@@ -442,7 +442,7 @@ class Session:
         if ended.kind != "crash" or not self.hands.out_of_memory():
             return ended
         allowed = f"{self.settings.limits.memory_mb} MB allowed"
-        detail = f"killed by the kernel because memory ran out, {allowed}"
+        detail = f"ended by the kernel for want of memory, {allowed}"
         return replace(ended, reason="memory", detail=detail)
 
     async def spend(self) -> None:

@@ -219,7 +219,7 @@ def start_a_program(_):
 
 @attack("programs", thinks="seccomp", acts=None)
 def start_a_program_from_memory(_):
-    """Start a program that is no file (memfd_create)."""
+    """Start a program that is not a file (memfd_create)."""
     fd = os.memfd_create("attack")
     os.write(fd, Path("/bin/true").read_bytes())
     if os.fork() == 0:
