@@ -17,7 +17,7 @@ import pytest
 from clew_daemon.book import Book
 from clew_daemon.cli import run
 from clew_daemon.cli.app import COMMANDS
-from clew_daemon.cli.goals import OVER
+from clew_daemon.cli.tree import OVER
 from clew_shared import events as ev
 from clew_shared.core import Report
 from clew_shared.ledger import Ledger

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MARKS = {status: f"[{mark}]" for status, mark in SIGNS.items()}
 BAR_CHARS = 20
 SIGNATURE_CHARS = 120
+OVER = ("completed", "failed", "cancelled")
 LISTED_CHARS = 160
 """How much of a reason stands in the list of all goals; `clew status GOAL` has it whole."""
 
@@ -60,7 +61,7 @@ def overview(goals: list[dict[str, Any]], at: float | None = None) -> list[Line]
     return columns(rows)
 
 
-_COUNTS = {
+_COUNTS: dict[str, Callable[[Detail], int]] = {
     "TOKENS": lambda goal: goal.get("tokens") or 0,
     "RESTARTS": lambda goal: goal["restarts"],
     "REFUSED": lambda goal: len(goal["blocked_actions"]),
@@ -72,11 +73,11 @@ def _at(goal: Detail, at: float) -> str:
     if waiting := goal.get("waiting"):
         return _waits_for(waiting)
     if goal["status"] in ("blocked", "failed"):
-        return goal["reason"] or goal["description"]
+        return str(goal["reason"] or goal["description"])
     if now := goal.get("now"):
         step = goal["subtask"] or goal["description"]
         return f"{step}: {doing(now, at)}"
-    return (goal["status"] == "in_progress" and goal["subtask"]) or goal["description"]
+    return str((goal["status"] == "in_progress" and goal["subtask"]) or goal["description"])
 
 
 def doing(now: Mapping[str, Any], at: float) -> str:
@@ -177,14 +178,14 @@ def _fact_lines(detail: Detail, report: str, at: float | None) -> list[Line]:
         "workspace": detail.get("workspace"),
         "agent": detail.get("agent"),
         "accepted": f"{local(accepted)}, {age} ago" if detail.get("age_s") else "",
-        "last change": local(detail["updated_at"]) if detail["status"] != "in_progress" else "",
+        "ended": local(detail["updated_at"]) if detail["status"] in OVER else "",
         "working time": duration(worked) if worked else "",
         "report": report,
     }
     lines: list[Line] = [
         [(f"{name}: ", "bold"), (clean(value), "")] for name, value in facts.items() if value
     ]
-    if detail.get("verified") is not None:
+    if detail["status"] == "completed" and detail.get("verified") is not None:
         said = "all checks passed" if detail["verified"] else HOW_TO_CHECK
         word, style = ("verified", "green") if detail["verified"] else ("unverified", "yellow")
         lines.append([(f"{word}: ", f"bold {style}"), (said, "")])
