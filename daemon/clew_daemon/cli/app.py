@@ -18,6 +18,7 @@ COMMANDS = [
     Later("run", "daemon", "Run the daemon in the foreground, as systemd does."),
     Later("submit", "submit", "Drop a goal into the inbox, in one piece."),
     Later("status", "goals", "Show all goals, or one goal's tree and progress."),
+    Later("watch", "watching:command", "Show what goals do, as it happens."),
     Later("history", "goals", "Show a goal's actions, oldest first."),
     Later("show", "show", "Show one action in full: arguments, verdict, output."),
     Later("loops", "goals", "Show the loops that were detected, with the evidence."),

@@ -1,4 +1,4 @@
-"""The arguments and options that several commands share, and the completion of goal ids."""
+"""The arguments and options that several commands share, and the completion of goals."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from clew_daemon.cli.where import Where
 
 
 def complete_goal(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """List the goals that begin like that; a shell wants an answer or silence, never an error."""
-    from clew_daemon.cli.record import goal_ids
+    """List the names and ids of goals that begin so; a shell wants an answer or silence, never an error."""
+    from clew_daemon.cli.record import goal_words
 
     where = Where.of(context.find_root().params.get("home"), os.environ)
     try:
-        return [goal for goal in goal_ids(where) if goal.startswith(incomplete)]
+        return [word for word in goal_words(where) if word.startswith(incomplete)]
     except (CliError, OSError):
         return []
 
@@ -25,15 +25,32 @@ def complete_goal(context: click.Context, _: click.Parameter, incomplete: str) -
 goal = click.argument(
     "goal",
     metavar="GOAL",
-    help="A goal's id, or the beginning of one.",
+    help="A goal's name or id, or the beginning of either.",
     shell_complete=complete_goal,
 )
 optional_goal = click.argument(
     "goal",
     metavar="[GOAL]",
     required=False,
-    help="A goal's id, or the beginning of one; omit for all goals.",
+    help="A goal's name or id, or the beginning of either; omit for all goals.",
     shell_complete=complete_goal,
+)
+some_goals = click.argument(
+    "goals",
+    metavar="[GOAL]...",
+    nargs=-1,
+    help="Names or ids of goals, or their beginnings; omit for all goals.",
+    shell_complete=complete_goal,
+)
+goals = click.argument(
+    "goals",
+    metavar="GOAL...",
+    nargs=-1,
+    help="Names or ids of goals, or their beginnings.",
+    shell_complete=complete_goal,
+)
+all_goals = click.option(
+    "--all", "every", is_flag=True, help="All goals to which the command applies."
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 LIMIT, LIMIT_JSON = 100, 1_000

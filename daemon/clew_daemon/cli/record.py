@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from clew_daemon.cli.where import Where
     from clew_shared.ledger import Reader
@@ -60,30 +60,44 @@ def goal_ids(where: Where) -> list[str]:
         return [] if reader is None else [goal for goal in reader.goals() if goal]
 
 
-def named(where: Where, name: str) -> str:
-    """Return the id of the goal that is meant; CliError names those that are near, or says that it was deleted."""
+def goal_words(where: Where) -> list[str]:
+    """List the ids and the names of all goals on record, sorted."""
     with opened(where) as reader:
-        ids = [] if reader is None else reader.goals()
-        gone = [] if reader is None else reader.purged()
-    if name in gone and name not in ids:
-        raise CliError(f"{name} {DELETED}")
-    return found(name, ids)
+        names = {} if reader is None else reader.names()
+    return sorted({word for goal, name in names.items() for word in (goal, name) if word})
 
 
-def found(name: str, ids: list[str]) -> str:
-    """Return the id that `name` is, or that alone begins with it; CliError names those that are near."""
-    if name in ids:
-        return name
-    meant = [goal for goal in ids if goal.startswith(name)] if name else []
-    if len(meant) == 1:
-        return meant[0]
-    if meant:
-        raise CliError(f"{name!r} matches {len(meant)} goals: {_listed(meant)}")
-    if not ids:
-        raise CliError(
-            f"there is no goal {name!r}: no goals yet; submit one with `clew submit FILE`"
-        )
-    raise CliError(f"there is no goal {name!r}; {_nearest(name, ids)}")
+def named(where: Where, name: str) -> str:
+    """Return the id of the goal that is meant; CliError with what is near, or that it was removed."""
+    with opened(where) as reader:
+        names = {} if reader is None else reader.names()
+        if reader is not None and name not in names and name in reader.purged():
+            raise CliError(f"{name} {DELETED}")
+        return found(name, names, lambda goal: _has_ended(reader, goal))
+
+
+def found(name: str, names: Mapping[str, str], ended: Callable[[str], bool]) -> str:
+    """Return the id that a word means; CliError with what is near. See `meant`."""
+    from clew_shared.naming import meant
+
+    goals = meant(name, names, ended) if name else []
+    if len(goals) == 1:
+        return goals[0]
+    if goals:
+        raise CliError(f"{name!r} matches {len(goals)} goals: {_listed(goals)}")
+    if not names:
+        raise CliError("there are no goals yet; submit one with `clew submit FILE`")
+    words = sorted({word for goal, called in names.items() for word in (goal, called) if word})
+    raise CliError(f"no goal {name!r}; {_nearest(name, words)}")
+
+
+def _has_ended(reader: Reader | None, goal: str) -> bool:
+    """Tell whether a goal on record has ended; asked only where several have one name."""
+    if reader is None:
+        return False
+    from clew_daemon.store import load_state
+
+    return load_state(reader, goal).ended
 
 
 def states(
@@ -109,7 +123,7 @@ def state(where: Where, goal: str) -> State:
     """Return the state of one goal on record."""
     with opened(where) as reader:
         if reader is None:
-            raise CliError(f"there is no goal {goal!r}")
+            raise CliError(f"no goal {goal!r}")
         from clew_daemon.store import load_state
 
         return _at_rest(load_state(reader, goal))
@@ -142,7 +156,7 @@ def _nearest(name: str, ids: list[str]) -> str:
         return f"did you mean {holding[0]}?"
     if holding:
         return f"did you mean one of {_listed(holding)}?"
-    return f"the goals are: {_listed(ids)}"
+    return f"goals: {_listed(ids)}"
 
 
 def _listed(ids: list[str]) -> str:
