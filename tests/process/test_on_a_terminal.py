@@ -273,3 +273,26 @@ def test_the_log_on_a_terminal_has_every_value_of_its_lines(prints, width, look)
             value = entry[key]
             said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             assert letters(said, []) in shown
+
+
+def test_a_daemon_in_a_terminal_says_where_its_inbox_is_and_logs_as_clew_logs_does(make_clew):
+    clew = make_clew()
+    master, slave = os.openpty()
+    env = {k: v for k, v in clew.environment().items() if k != "NO_COLOR"} | {"TERM": "xterm"}
+    with subprocess.Popen(
+        clew.command("run"), stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=env
+    ) as daemon:
+        os.close(slave)
+        said, deadline = "", time.monotonic() + DEADLINE_S
+        while "daemon.ready" not in said or not said.endswith("\n"):
+            assert select.select([master], [], [], max(0, deadline - time.monotonic()))[0], said
+            said += os.read(master, 65536).decode()
+        shown = on_terminal(clew.command("logs"), env, 2_000)
+        daemon.terminate()
+        assert daemon.wait(DEADLINE_S) == 0
+    os.close(master)
+    ready = next(line for line in ANSI.sub("", said).splitlines() if "daemon.ready" in line)
+    assert f"inbox={clew.home / 'inbox'}" in ready
+    assert ready in [line.rstrip() for line in ANSI.sub("", shown).splitlines()]
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d info ", ready)
+    assert "\x1b[1mdaemon.ready" in said

@@ -111,6 +111,20 @@ def test_the_version_is_that_of_the_package(clew):
     assert re.fullmatch(r"clew \d+\.\d+\.\d+\n", clew("--version")[1])
 
 
+def test_the_version_is_a_command_too(clew):
+    assert clew("version") == clew("--version")
+    view = json.loads(clew("version", "--json")[1])
+    assert f"clew {view['version']}\n" == clew("version")[1]
+    assert set(view) == {"version", "python", "platform"}
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_line_of_any_help_is_shortened(clew, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    for command in ([], ["playbook"], ["service"]):
+        assert "..." not in clew(*command, "--help")[1].replace("[ARGS]...", "")
+
+
 @pytest.mark.parametrize(
     "args", [["staus"], ["status", "--nope"], ["feedback", "x"], ["logs", "-n", "many"]]
 )
@@ -284,6 +298,14 @@ def test_context_is_cut_to_the_size_asked_for(clew, home):
     view = json.loads(clew("--home", home, "context", MATHX, "--max-chars", "300", "--json")[1])
     assert view["goal"] == MATHX
     assert view["chars"] == len(view["context"]) <= 300
+
+
+def test_a_size_without_the_text_that_it_is_the_size_of_is_wrong_usage(clew, home):
+    code, out, err = clew("--home", home, "context", MATHX, "--max-chars", "300")
+    assert (code, out) == (2, "")
+    assert "add --compact" in err
+    compact = clew("--home", home, "context", MATHX, "--compact", "--max-chars", "300")[1]
+    assert compact.splitlines()[-1].endswith("characters, at most 300")
 
 
 def test_the_page_before_begins_at_the_first_goal_that_is_over(clew, tmp_path):
