@@ -28,6 +28,7 @@ LOOKS = {
     "no colour": {"NO_COLOR": "1"},
     "dumb": {"TERM": "dumb"},
 }
+UNWANTED = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
 END = "\x1e"
 RUNNER = f"""
 import json, sys
@@ -173,7 +174,7 @@ class Prints:
         self.printed = cache(self._printed)
 
     def _printed(self, width: int = 0, look: str = "") -> list[tuple[str, str]]:
-        env = {k: v for k, v in self.clew.environment().items() if k not in ("COLUMNS", "NO_COLOR")}
+        env = {k: v for k, v in self.clew.environment().items() if k not in UNWANTED}
         args = json.dumps([["--home", str(self.clew.home), *one] for one in self.commands])
         argv = [sys.executable, "-c", RUNNER, args]
         if not width:
@@ -266,7 +267,8 @@ def test_the_log_on_a_terminal_has_every_value_of_its_lines(prints, width, look)
     clew = prints.clew
     args = ["logs", "-n", "30"]
     entries = [json.loads(line) for line in clew.clew(*args).splitlines()]
-    env = clew.environment() | {"TERM": "xterm-256color"} | LOOKS[look]
+    kept = {k: v for k, v in clew.environment().items() if k not in UNWANTED}
+    env = kept | {"TERM": "xterm-256color"} | LOOKS[look]
     shown = letters(on_terminal(clew.command(*args), env, width), [])
     for entry in entries:
         for key in entry.keys() - {"timestamp", "seq"}:
@@ -278,7 +280,7 @@ def test_the_log_on_a_terminal_has_every_value_of_its_lines(prints, width, look)
 def test_a_daemon_in_a_terminal_says_where_its_inbox_is_and_logs_as_clew_logs_does(make_clew):
     clew = make_clew()
     master, slave = os.openpty()
-    env = {k: v for k, v in clew.environment().items() if k != "NO_COLOR"} | {"TERM": "xterm"}
+    env = {k: v for k, v in clew.environment().items() if k not in UNWANTED} | {"TERM": "xterm"}
     with subprocess.Popen(
         clew.command("run"), stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=env
     ) as daemon:
