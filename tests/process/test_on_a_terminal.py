@@ -223,13 +223,12 @@ def letters(text: str, args: list[str]) -> str:
 def test_a_terminal_shows_all_that_a_pipe_gets(prints, width, look):
     wrong = []
     piped, shown = prints.printed(), prints.printed(width, look)
-    for args, (one, code), (other, same) in zip(prints.commands, piped, shown, strict=True):
-        if (one := letters(one, args)) != (other := letters(other, args)) or code != same:
-            parted = next(
-                (n for n, pair in enumerate(zip(one, other, strict=False)) if len({*pair}) > 1), 0
-            )
-            wrong.append((args, code, same, one[parted - 20 :], other[parted - 20 :]))
-        assert one, args
+    for args, (in_pipe, code), (on_it, same) in zip(prints.commands, piped, shown, strict=True):
+        one, other = letters(in_pipe, args), letters(on_it, args)
+        if one != other or code != same or not one:
+            pairs = enumerate(zip(one, other, strict=False))
+            parted = max(0, next((n for n, (a, b) in pairs if a != b), len(other)) - 20)
+            wrong.append((args, code, same, one[parted:], other[parted:]))
     assert not wrong
 
 
