@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clew_daemon.cli.errors import EXIT_CONFIG, EXIT_FAILED, CliError
+from clew_daemon.cli.later import Commands
 
 if TYPE_CHECKING:
     from clew_daemon.cli.where import Where
@@ -48,7 +49,7 @@ def _run(places: Places, loaded: Loaded) -> int:
         return failed(str(error), error.code)
 
 
-@click.group(no_args_is_help=False)
+@click.group(cls=Commands, no_args_is_help=False)
 def service() -> None:
     """Run the daemon by systemd, as a service of this user."""
 
