@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUN_STAMP := $(VENV)/.runs
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.bench
 SEEDS ?= 1000
@@ -14,15 +15,20 @@ QUICK := tests/unit tests/property tests/parity
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
-$(STAMP): pyproject.toml
+# What clew needs to run, and no more: `make demo` is the first thing that a person tries.
+$(RUN_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	@touch $@
+
+$(STAMP): $(RUN_STAMP)
 	$(BIN)/python -m pip install -q --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install -q -e . --group dev
 	@touch $@
 
-install: $(STAMP) ## the environment, in .venv
+install: $(STAMP) ## the environment for working on clew, in .venv
 
-demo: $(STAMP) ## the main job on a sample goal; no LLM, no service needed
+demo: $(RUN_STAMP) ## clew at work on a sample goal; no LLM, no service needed
 	$(BIN)/clew demo --chaos
 
 test: $(STAMP) ## all tests
