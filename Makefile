@@ -15,10 +15,10 @@ QUICK := tests/unit tests/property tests/parity
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
-# What clew needs to run, and no more: `make demo` is the first thing that a person tries.
+# What clew needs to run, and no more; byte-code is written when a module is first used.
 $(RUN_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check -e .
 	@touch $@
 
 $(STAMP): $(RUN_STAMP)
