@@ -66,6 +66,7 @@ bench: $(BENCH_STAMP) ## figures, none asserted, and the tables of docs/performa
 	$(BIN)/python -m bench.restart
 	$(BIN)/python -m bench.digest
 	$(BIN)/python -m bench.footprint
+	$(BIN)/python -m bench.live
 
 bench-peers: $(BENCH_STAMP) ## clew side by side with other supervisors and with libraries of durable steps
 	$(BIN)/python -m bench.peers
