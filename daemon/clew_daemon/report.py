@@ -13,8 +13,8 @@ from clew_shared.durable import sync
 from clew_shared.model import GoalStatus, StepStatus
 from clew_shared.moment import iso
 from clew_shared.progress import both_ends
-from clew_shared.publish import MARKS
 from clew_shared.redact import redact
+from clew_shared.standing import MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

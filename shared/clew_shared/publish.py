@@ -15,8 +15,6 @@ from clew_shared.model import Action, Cost, Goal, GoalStatus
 from clew_shared.moment import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from clew_shared.state import State
 
 OUTPUT_CHARS = 1_000
@@ -27,32 +25,6 @@ LOOPS_KEPT = 1_000
 """Entries of loops.json, the last ones; all of them are in the ledger."""
 
 VERSION = 1
-
-PAUSED = "paused"
-"""The reason for which a goal waits that a person has paused."""
-
-MARKS = {
-    "pending": " ",
-    "in_progress": ">",
-    "completed": "x",
-    "failed": "!",
-    "blocked": "#",
-    "skipped": "-",
-}
-"""What stands in the brackets before a task or a subtask, by its status, wherever a tree is shown to people."""
-
-
-def standing(goal: Mapping[str, Any] | str, verified: bool | None = None) -> str:
-    """Return a goal's status in the words that people read: `completed, unverified` without checks, `paused`.
-
-    `goal` is its entry of `clew status --json`, or only its status; then `verified` says whether checks passed.
-    """
-    if isinstance(goal, str):
-        return "completed, unverified" if goal == "completed" and verified is False else goal
-    waiting = goal.get("waiting") or {}
-    if goal["status"] == "waiting" and waiting.get("for") == PAUSED:
-        return PAUSED
-    return standing(str(goal["status"]), goal.get("verified"))
 
 
 def state_view(state: State) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from clew_shared.publish import (
     HistoryFold,
     goal_detail,
     history_view,
-    standing,
     state_view,
     status_view,
 )
+from clew_shared.standing import standing
 
 STATE_KEYS = {
     "version", "goal_id", "goal", "current_task_idx", "current_subtask_idx", "loop_counts",
