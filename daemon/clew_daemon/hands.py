@@ -164,7 +164,7 @@ class Hands:
         spec = cells.executor_spec(
             self._d.places, self._d.settings, self._state, self.hidden(), self._d.keys.env
         )
-        return spec.model_copy(update={"stands_on": self._ground.place})
+        return self._placed(spec, "executor")
 
     def agent_spec(self, agent: cells.Agent) -> CellSpec:
         """Give the spec of the agent that these are the hands of."""
@@ -172,7 +172,11 @@ class Hands:
         spec = cells.agent_spec(
             d.places, d.settings, self._state, agent, self.hidden(), d.keys.env, epoch
         )
-        return spec.model_copy(update={"stands_on": self._ground.place})
+        return self._placed(spec, "agent")
+
+    def _placed(self, spec: CellSpec, role: str) -> CellSpec:
+        title = f"clew: {role} {self._about['goal']} epoch {self._about['epoch']}"
+        return spec.model_copy(update={"stands_on": self._ground.place, "title": title})
 
 
 def _fault(error: SpawnError | OSError) -> ExecutorDied:
