@@ -2,12 +2,14 @@
 
 import configparser
 import os
+import pwd
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from clew_daemon import units
 from clew_daemon.units import (
     Installed,
     ServiceError,
@@ -36,8 +38,9 @@ echo ControlGroup=/user.slice/app.slice/clew.service
 
 
 @pytest.fixture
-def env(tmp_path: Path) -> dict[str, str]:
+def env(tmp_path: Path, monkeypatch) -> dict[str, str]:
     """A user's environment, with a systemctl that writes down what it was asked."""
+    monkeypatch.setattr(units, "LINGER", tmp_path / "linger")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "systemctl").write_text(SYSTEMCTL)
     (tmp_path / "bin" / "systemctl").chmod(0o755)
@@ -237,7 +240,7 @@ def test_uninstalling_takes_everything_away_also_without_a_manager(env):
 
 def test_uninstalling_what_is_not_installed_is_no_fault(env):
     path = unit_path(env)
-    assert uninstall(env=env) == Installed((f"{path} is not there: nothing to uninstall",))
+    assert uninstall(env=env) == Installed((f"{path} does not exist: nothing to uninstall",))
 
 
 def test_the_unit_lies_in_the_users_config_folder():
@@ -265,3 +268,10 @@ def test_the_manager_says_whether_a_control_group_is_delegated(
     monkeypatch.setenv("PATH", env["PATH"])
     monkeypatch.setenv("DELEGATE", delegate)
     assert is_delegated(Path(group)) is expected
+
+
+def test_a_user_whose_services_outlive_the_session_is_not_told_to_arrange_that(env):
+    units.LINGER.mkdir()
+    (units.LINGER / pwd.getpwuid(os.getuid()).pw_name).touch()
+    assert not any("enable-linger" in line for line in install("/usr/bin/clew", env=env).messages)
+    assert look("", env=env).linger
