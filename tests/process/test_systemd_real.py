@@ -100,7 +100,7 @@ CLEW doctor | grep "one for each worker" || failed "the doctor sees no groups"
 
 printf '[loops]\\nrepeat_limit = 5\\n' >> ~/.config/clew/config.toml
 systemctl --user reload $unit
-until_is StatusText "*reloaded, 1 keys changed*"
+until_is StatusText "*reloaded, 1 key changed*"
 echo "nonsense = 1" >> ~/.config/clew/config.toml
 if systemctl --user reload $unit; then failed "a rejected reload succeeded"; fi
 until_is StatusText "*reload refused*"

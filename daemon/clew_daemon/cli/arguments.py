@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import click
 
@@ -34,6 +35,13 @@ optional_goal = click.argument(
     help="A goal's name or id, or the beginning of either; omit for all goals.",
     shell_complete=complete_goal,
 )
+some_goals = click.argument(
+    "goals",
+    metavar="[GOAL]...",
+    nargs=-1,
+    help="Names or ids of goals, or their beginnings; omit for all goals.",
+    shell_complete=complete_goal,
+)
 goals = click.argument(
     "goals",
     metavar="GOAL...",
@@ -46,18 +54,39 @@ all_goals = click.option(
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 LIMIT, LIMIT_JSON = 100, 1_000
-SEQ = click.IntRange(1, (1 << 63) - 1)  # what SQLite can number
+
+
+class Number(click.ParamType[int]):
+    """A number within bounds that are too far away to be worth a line of help; `#17` is 17."""
+
+    name = "integer"
+
+    def __init__(self, least: int, most: int) -> None:
+        self._least, self._most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number; a usage error where it is none, or out of bounds."""
+        try:
+            number = int(str(value).removeprefix("#"))
+        except ValueError:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        if not self._least <= number <= self._most:
+            self.fail(f"{value} is not in the range {self._least} to {self._most}", param, ctx)
+        return number
+
+
+SEQ = Number(1, (1 << 63) - 1)  # what SQLite can number
 limit = click.option(
     "-n",
     "--limit",
-    type=click.IntRange(0, 1 << 62),
+    type=Number(0, 1 << 62),
     metavar="N",
-    help=f"At most so many, the last ones ({LIMIT}; with --json {LIMIT_JSON}); 0 for all.",
+    help=f"Show the last N (default {LIMIT}, with --json {LIMIT_JSON}; 0: all).",
 )
 
 
 def limited(limit: int | None, *, as_json: bool) -> int | None:
-    """Return how many are asked for; None for all."""
+    """Return how many to show, None for all."""
     if limit is None:
         return LIMIT_JSON if as_json else LIMIT
     return limit or None

@@ -1,6 +1,6 @@
 """What the ledger says, for commands that read: goals by name, their states, their actions.
 
-It opens the ledger read-only, beside a daemon or without one; a ledger that is not there yet has
+It opens the ledger read-only, with or without a running daemon; a ledger that does not exist yet has
 no goals.
 """
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from clew_shared.state import State
 
 CANDIDATES_SHOWN = 8
-REMOVED = (
-    "was removed `[ledger] keep_days` after its end; "
+DELETED = (
+    "was deleted: it ended more than `[ledger] keep_days` ago; "
     "its report in the outbox and its workspace are still there"
 )
 
 
 @contextmanager
 def opened(where: Where) -> Iterator[Reader | None]:
-    """Open the ledger to read; None where there is none yet."""
+    """Open the ledger for reading; None where there is none yet."""
     from clew_shared.ledger import LedgerEmpty, LedgerError, Reader
 
     refuse_lost(where)
@@ -47,7 +47,7 @@ def opened(where: Where) -> Iterator[Reader | None]:
 
 
 def refuse_lost(where: Where) -> None:
-    """Raise CliError where there was a ledger once: nothing is not what it says."""
+    """Raise CliError where a ledger once was and is gone: that is not the same as no goals."""
     from clew_daemon.lost_record import lost
 
     if gone := lost(where.ledger, where.places.state):
@@ -75,7 +75,7 @@ def named(where: Where, name: str) -> str:
             return name
         names = {} if reader is None else reader.names()
         if reader is not None and name in reader.purged():
-            raise CliError(f"{name} {REMOVED}")
+            raise CliError(f"{name} {DELETED}")
         return found(name, names, lambda goal: _has_ended(reader, goal))
 
 
@@ -106,9 +106,9 @@ def _has_ended(reader: Reader | None, goal: str) -> bool:
 def states(
     where: Where, limit: int | None = None, before: str | None = None
 ) -> tuple[list[State], bool]:
-    """Give goals' states as they would be without a daemon, no worker runs; and whether earlier ones are left out.
+    """Return goals' states as they are without a daemon, when no worker runs; and whether earlier ones are left out.
 
-    All that are not over, and of the others the last `limit`; with `before` those that were accepted earlier.
+    All that have not ended, and of the others the last `limit`; with `before` those that were accepted earlier.
     """
     with opened(where) as reader:
         if reader is None:
@@ -123,7 +123,7 @@ def states(
 
 
 def state(where: Where, goal: str) -> State:
-    """Give the state of one goal on record."""
+    """Return the state of one goal on record."""
     with opened(where) as reader:
         if reader is None:
             raise CliError(f"no goal {goal!r}")
@@ -133,7 +133,7 @@ def state(where: Where, goal: str) -> State:
 
 
 def file_name(where: Where, goal: str) -> str:
-    """Give the name of the file that the goal came from, as it was in the inbox; "" if unknown."""
+    """Return the name of the file that the goal came from, as it was in the inbox; "" if unknown."""
     from clew_shared import events as ev
 
     with opened(where) as reader:
