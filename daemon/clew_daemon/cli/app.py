@@ -28,11 +28,7 @@ COMMANDS = [
     Later("pause", "steering", "Stop work on goals until `clew resume`."),
     Later("resume", "steering", "Resume paused, waiting or blocked goals."),
     Later("cancel", "steering", "Cancel goals (`retry` reopens them)."),
-    Later(
-        "retry",
-        "steering",
-        "Continue failed, cancelled or blocked goals, or completed ones with feedback.",
-    ),
+    Later("retry", "steering", "Continue goals that failed, were cancelled or are blocked."),
     Later("reload", "steering", "Read the config again, and show what changed."),
     Later("logs", "logs", "Show the last lines of the log, or follow it."),
     Later("backup", "keeping", "Copy the ledger to a file, and verify the copy."),
