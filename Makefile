@@ -26,11 +26,7 @@ $(STAMP): $(RUN_STAMP)
 	$(BIN)/python -m pip install -q -e . --group dev
 	@touch $@
 
-<<<<<<< HEAD
-install: $(STAMP) ## the environment for working on clew, in .venv
-=======
 install: $(STAMP) ## create the environment for working on clew, in .venv
->>>>>>> watch
 
 demo: $(RUN_STAMP) ## show clew at work on a sample goal; no LLM, no service needed
 	$(BIN)/clew demo --chaos
