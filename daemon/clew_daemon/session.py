@@ -31,7 +31,6 @@ from clew_shared import events as ev
 from clew_shared import protocol
 from clew_shared.core import WrongState
 from clew_shared.ledger import LedgerError
-from clew_shared.model import GoalStatus
 from clew_shared.playbook.selection import CHARS_MAX
 from clew_shared.prompt import playbook_chars
 from clew_shared.redact import redact
@@ -155,6 +154,11 @@ class Session:
         return not isinstance(self.agent, RunbookAgent)
 
     @property
+    def is_questioned(self) -> bool:
+        """A `finish` of the agent is questioned after a failed action; agents of others know what they do."""
+        return isinstance(self.agent, LlmAgent)
+
+    @property
     def own_tools(self) -> bool:
         """The agent may change the workspace by itself, and need not say so."""
         return isinstance(self.agent, CommandAgent) and self.agent.own_tools
@@ -202,7 +206,8 @@ class Session:
             shown = self._choose()
             self._shown = [bullet.to_dict() for bullet in shown]
             with self._d.book.entering(self.core):
-                self.core.emit(ev.WorkerReady(at=at, epoch=self.epoch, agent=agent))
+                probe = self.core.state.waits_for_time
+                self.core.emit(ev.WorkerReady(at=at, epoch=self.epoch, agent=agent, probe=probe))
                 ids = tuple(bullet.id for bullet in shown)
                 if ids or self.core.state.strategies:
                     self.core.emit(ev.StrategiesShown(at=at, epoch=self.epoch, ids=ids))
@@ -301,6 +306,7 @@ class Session:
             agent=self.core.state.spec.agent,
             pid=cell.pid,
             created=vitals.created(cell.pid),
+            probe=self.core.state.waits_for_time,
         )
         await self._d.book.emit(self.core, event)
         for warning in cell.warnings:
@@ -344,6 +350,7 @@ class Session:
             params = protocol.params(method, raw)
             if method not in ASKING:
                 await self._looked.wait()
+                self._count_as_back()
             if method in ("act", "propose", "record", "plan", "complete_subtask", "finish"):
                 self.acted_at = time.monotonic()
             answer = protocol.result(request_id, await self._methods.call(method, params))
@@ -359,6 +366,12 @@ class Session:
             await self.channel.send(answer)
             if self.channel.unread:
                 self._finish(Ended("crash", "deaf", f"took no answer for {WRITE_TIMEOUT_S:.0f} s"))
+
+    def _count_as_back(self) -> None:
+        """End the goal's wait at the first thing that its worker does: what it waited for is there again."""
+        if self.core.state.waits_for_time:
+            with self.entering() as core:
+                core.retry_succeeds(time.time())
 
     def _after(self) -> None:
         """See what the last message means for the worker: it may be over, or need a person."""
@@ -418,7 +431,7 @@ class Session:
         state = self.core.state
         if state.ended:
             return Ended("finished", "finished", code=code)
-        if self.stopping or state.goal.status != GoalStatus.IN_PROGRESS:
+        if self.stopping or not state.workable:
             return Ended("stopped", "stopped", code=code)
         if code in (endings.EXIT_TEMPORARY, endings.EXIT_CONFIGURATION):
             return endings.left(code, self.leave, self._printed.tail)
@@ -493,6 +506,7 @@ class Session:
                         code=ended.code,
                         crash=crash,
                         active_s=round(lived_s, 3),
+                        probe=self.core.state.waits_for_time and not crash,
                     )
                 )
         await self.commit()
