@@ -231,7 +231,9 @@ class Supervisor:
             return  # a person was quicker: paused or cancelled since it was due
         if core.state.goal.status == GoalStatus.QUEUED:
             if goal not in self._failed_runs:
-                self._crashes[goal] = restart.Crashes([])  # a wait between two crashes forgives none
+                self._crashes[goal] = restart.Crashes(
+                    []
+                )  # a wait between two crashes forgives none
             await self._d.book.emit(core, ev.GoalStarted(at=now))
         if not core.state.workable:
             return

@@ -325,7 +325,9 @@ class GoalDaemon:
             if result != "success":
                 failing.append({"name": name, "output": output})
         still_open = not self.checks and self.state.open_subtasks()
-        asked = "" if failing or len(still_open or ()) > 1 else self.core.question_finish(time.time())
+        asked = (
+            "" if failing or len(still_open or ()) > 1 else self.core.question_finish(time.time())
+        )
         accepted = not (failing or still_open or asked) and not self.state.replan_required
         if accepted:
             self.finished = (True, params.summary)

@@ -58,7 +58,9 @@ def test_a_refused_connection_is_seen_as_waiting_all_the_time_and_as_no_restart(
     attempts = lambda: len(clew.seen("goal.waiting", goal=goal)) >= ATTEMPTS  # noqa: E731
     views = views_until(clew, goal, attempts)
     assert {view["status"] for view in views} == {"waiting"}
-    assert {view["waiting"]["for"] for view in views} == {f"{url_of(closed_port)}: connection refused"}
+    assert {view["waiting"]["for"] for view in views} == {
+        f"{url_of(closed_port)}: connection refused"
+    }
     assert len({view["waiting"]["since"] for view in views}) == 1
     untils = [view["waiting"]["until"] for view in views]
     assert untils == sorted(untils)
@@ -143,7 +145,9 @@ def test_a_goal_that_is_retried_can_be_paused_and_resumed(make_clew, closed_port
     since = clew.now()
     assert (clew.goal(goal)["status"], clew.goal(goal)["reason"]) == ("waiting", "paused")
     clew.clew("resume", goal)
-    clew.wait("goal.waiting", goal=goal, since=since, reason=f"{url_of(closed_port)}: connection refused")
+    clew.wait(
+        "goal.waiting", goal=goal, since=since, reason=f"{url_of(closed_port)}: connection refused"
+    )
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -19,7 +19,9 @@ def test_nothing_is_asked_where_nothing_was_done(agent):
 
 def test_a_failed_last_action_is_asked_about_once_and_again_only_after_another_one_failed(agent):
     agent.fail("python app.py")
-    assert "The last command of 1.1 failed: python app.py. Nothing has succeeded since" in asked(agent)
+    assert "The last command of 1.1 failed: python app.py. Nothing has succeeded since" in asked(
+        agent
+    )
     assert asked(agent) == ""
     agent.fail("python other.py")
     assert "other.py" in asked(agent)

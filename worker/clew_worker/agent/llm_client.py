@@ -237,7 +237,9 @@ class LlmClient:
     def _connection_fault(self, error: BaseException) -> Temporary:
         """Say why there is no answer: nobody there, none in time, or a connection that broke."""
         cause = error.__cause__ or error
-        kind = type(cause).__name__  # which HTTP library has these classes is a matter of openai's version
+        kind = type(
+            cause
+        ).__name__  # which HTTP library has these classes is a matter of openai's version
         if kind == "ConnectTimeout":
             reason = f"{self.base_url}: no connection within {self._connect_s:g} s"
             return Temporary(reason, in_place=False)
