@@ -31,6 +31,7 @@ from clew_daemon.book import Book
 from clew_daemon.children import Children
 from clew_daemon.context import Daemon
 from clew_daemon.control import Control, ControlError
+from clew_daemon.doing import now_view
 from clew_daemon.folders import FolderError
 from clew_daemon.inbox import Dropped, Inbox
 from clew_daemon.inbox import Verdict as Dropping
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.begin import Beginning
     from clew_shared.settings import Change
+    from clew_shared.state import State
 
 log = structlog.get_logger()
 
@@ -277,7 +279,7 @@ class App:
         working = [s.goal_id for s in states if s.goal.status == "in_progress"]
         if working:
             log.info("daemon.recovered", goals=working)
-        log.info("daemon.ready", goals=len(self._daemon.book.cores))
+        log.info("daemon.ready", goals=len(self._daemon.book.cores), inbox=str(self._places.inbox))
 
     async def _shut_down(self, inbox: Inbox, control: Control) -> None:
         self._ready = False
@@ -386,17 +388,25 @@ class App:
         if params.get("goal"):
             state = (await self._people.whole(params)).state
             waits = schedule.waits_for(state, states, running, now, gone)
-            return {"daemon": self._view(), "goal": goal_detail(state, now, waits)}
+            detail = {**goal_detail(state, now, waits), "now": self._now(state)}
+            return {"daemon": self._view(), "goal": detail}
         before, limit = params.get("before"), params.get("limit")
         if limit is not None and (type(limit) is not int or limit < 0):
             raise ControlError(f"`limit` is {limit!r}; it is a number of goals, or null for all")
         last = None if before is None else self._people.find({"goal": before}).state.accepted_seq
         shown, more = listed(states.values(), limit, last)
         goals = [
-            status_view(state, now, schedule.waits_for(state, states, running, now, gone))
+            {
+                **status_view(state, now, schedule.waits_for(state, states, running, now, gone)),
+                "now": self._now(state),
+            }
             for state in shown
         ]
         return {"daemon": self._view(), "goals": goals, "more": more}
+
+    def _now(self, state: State) -> dict[str, Any] | None:
+        session = self._supervisor.session(state.goal_id)
+        return now_view(state, session.work if session else None)
 
     async def _reload_asked(self, _: dict[str, Any]) -> dict[str, Any]:
         found = self._reload()
@@ -412,6 +422,7 @@ class App:
             "uptime_s": round(time.monotonic() - self._began, 3),
             "ready": self._ready,
             "status": self._status_text(),
+            "managed": self._notifier.is_heard,
             "sandbox": {
                 "mode": self._daemon.settings.sandbox.mode,
                 "landlock_abi": report.landlock_abi if report else None,

@@ -7,9 +7,11 @@ then does the agent hear of it (contract, section 7).
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from clew_daemon.doing import Work
 from clew_daemon.executor import ExecutorDied, OutOfResources, WorkspaceLostError
 from clew_daemon.fitting import fitted_state
 from clew_daemon.hello import Remembered, hello_view, subtask_view, task_view
@@ -21,7 +23,7 @@ from clew_shared.publish import state_view
 from clew_shared.redact import redact, redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from clew_daemon.session import Session
     from clew_shared.cellwire import Checked
@@ -60,6 +62,7 @@ class Methods:
         self._refused_finishes = (_Refused(), 0)
         self._slot: Any = None
         self._remembered = Remembered()
+        self.work = Work()
 
     async def call(self, name: str, params: Any) -> dict[str, Any]:
         """Carry out a method; raises ProtocolError or WrongState."""
@@ -73,6 +76,7 @@ class Methods:
 
     def release(self) -> None:
         """Give the LLM slot back, if the agent still holds it."""
+        self.work.llm_since = None
         if self._slot is not None:
             self._slot.release()
             self._slot = None
@@ -87,6 +91,7 @@ class Methods:
             )
         await self._s.ready.wait()
         self._s.greeted(redact(p.agent))
+        self.work.greeted = True
         view = hello_view(self._s, self._remembered)  # made while that is written
         await self._s.commit()
         return view
@@ -102,7 +107,9 @@ class Methods:
         self.release()
         if p.open:
             semaphore = self._s.slots.of(p.base_url)
+            self.work.llm_since, self.work.llm_queued = time.time(), semaphore.locked()
             await semaphore.acquire()
+            self.work.llm_since, self.work.llm_queued = time.time(), False
             self._slot = semaphore
         return {"open": p.open}
 
@@ -440,7 +447,8 @@ class Methods:
             with self._s.entering() as core:
                 core.emit(ev.CheckStarted(at=time.time(), name=name))
             await self._s.commit()
-            passed, output = await self._suggested(name, cmd, left_s)
+            with self._checking(name):
+                passed, output = await self._suggested(name, cmd, left_s)
             with self._s.entering() as core:
                 core.emit(_check_finished(name, output, passed=passed, suggested=True))
             await self._s.commit()
@@ -466,7 +474,8 @@ class Methods:
         checks = self._s.core.state.spec.checks
         world = await self._s.hands.digest(anew=False) if checks else ""
         for name, cmd in checks.items():
-            passed, output = await self._check(name, cmd)
+            with self._checking(name):
+                passed, output = await self._check(name, cmd)
             before, world = world, await self._s.hands.digest(anew=False)
             if before and world and before != world:
                 changing.append(name)
@@ -484,6 +493,15 @@ class Methods:
             core.emit(event)
         await self._s.commit()
         return {"name": name, "output": event.output}
+
+    @contextmanager
+    def _checking(self, name: str) -> Iterator[None]:
+        """Say while the block lasts that a check is running."""
+        self.work.check, self.work.check_since = name, time.time()
+        try:
+            yield
+        finally:
+            self.work.check = ""
 
     async def _check(self, name: str, cmd: str) -> tuple[bool, str]:
         """Run a check; once more where the executor died of something else, or of it."""
@@ -571,7 +589,7 @@ def _short(record: dict[str, Any]) -> dict[str, Any]:
     return cleaned
 
 
-def _completed(verified: bool, summary: str) -> ev.GoalEnded:  # noqa: FBT001 - a pair of facts
+def _completed(verified: bool, summary: str) -> ev.GoalEnded:
     return ev.GoalEnded(at=time.time(), status="completed", summary=summary, verified=verified)
 
 

@@ -17,6 +17,7 @@ from clew_shared.model import GoalStatus, StepStatus
 from clew_shared.moment import local
 from clew_shared.progress import both_ends
 from clew_shared.redact import redact
+from clew_shared.standing import MARKS, standing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,16 +25,6 @@ if TYPE_CHECKING:
 
     from clew_shared.model import Action, Cost, Subtask
     from clew_shared.state import State, Suggested
-
-MARKS = {
-    StepStatus.PENDING: " ",
-    StepStatus.IN_PROGRESS: ">",
-    StepStatus.COMPLETED: "x",
-    StepStatus.FAILED: "!",
-    StepStatus.BLOCKED: "#",
-    StepStatus.SKIPPED: "-",
-}
-"""The marks of the tree, the same as `clew status` shows."""
 
 TRIED_MAX = 40
 BLOCKED_SHOWN = 20
@@ -94,7 +85,7 @@ def write(outbox: Path, state: State, text: str) -> Path:
 
 def _facts(state: State) -> str:
     rows = [
-        ("status", f"**{_standing(state)}**"),
+        ("status", f"**{standing(str(state.goal.status), state.verified)}**"),
         ("reason", inline(_reason(state))),
         ("summary", inline(state.summary)),
         *(("warning", _anyway(state, *found)) for found in finished_anyway(state)),
@@ -107,11 +98,6 @@ def _facts(state: State) -> str:
         ("iterations", str(state.iteration)),
     ]
     return "\n".join(f"- {name}: {value}" for name, value in rows if value)
-
-
-def _standing(state: State) -> str:
-    unverified = state.goal.status == GoalStatus.COMPLETED and not state.verified
-    return f"{state.goal.status}, unverified" if unverified else str(state.goal.status)
 
 
 def _reason(state: State) -> str:
@@ -147,7 +133,7 @@ def _question(state: State) -> str:
 def _tree(state: State) -> list[str]:
     lines = []
     for task in state.goal.tasks:
-        lines.append(f"- [{MARKS[StepStatus(task.status)]}] {inline(task.description)}")
+        lines.append(f"- [{MARKS[task.status]}] {inline(task.description)}")
         for subtask in task.subtasks:
             lines += [f"  {line}" for line in _subtask(state, subtask)]
     return lines
@@ -157,7 +143,7 @@ def _subtask(state: State, subtask: Subtask) -> list[str]:
     notes = [_counted(subtask.actions_total, "action")] if subtask.actions_total else []
     notes += [_counted(subtask.attempts, "failed attempt")] if subtask.attempts else []
     suffix = f" ({', '.join(notes)})" if notes else ""
-    mark = MARKS[StepStatus(subtask.status)]
+    mark = MARKS[subtask.status]
     lines = [f"- [{mark}] {inline(subtask.description)}{suffix}"]
     if subtask.summary and not _says(state.summary, subtask.summary):
         lines.append(f"  {inline(subtask.summary)}")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 IDLE_MAX = 50
-"""After this many workers in a row that crashed without having done anything no more are tried, however rarely they die."""
+"""After this many workers in a row crashed without having done anything, no more are tried, however rarely they die."""
 
 WAIT_FIRST_S = 1.0
 """The first wait for an endpoint that cannot be reached; each later one doubles, up to `backoff_max_s`."""

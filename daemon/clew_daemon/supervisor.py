@@ -57,6 +57,7 @@ class Supervisor:
         self._waited: dict[str, tuple[int, int]] = {}
         self._crashes: dict[str, restart.Crashes] = {}
         self._failed_runs: set[str] = set()
+        self._awaited: dict[str, str] = {}
         self.last_restart = ""
         daemon.book.listeners.append(self._heard)
 
@@ -154,6 +155,7 @@ class Supervisor:
                 task = asyncio.ensure_future(self._run(goal))
                 self._runs[goal] = task
                 task.add_done_callback(partial(self._ran, goal))
+            self._tell_awaited(states)
             await self._give_up_lost(states)
             moment = schedule.next_moment(states.values(), now)
             until = [IDLE_S, *(s for s in (moment and moment - now, self._waits.next_s()) if s)]
@@ -161,6 +163,13 @@ class Supervisor:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
                     await self._wake.wait()
+
+    def _tell_awaited(self, states: dict[str, Any]) -> None:
+        """Log what queued goals wait for among other goals, whenever that changes."""
+        before, self._awaited = self._awaited, schedule.awaited(states, self._d.book.gone)
+        for goal, told in self._awaited.items():
+            if before.get(goal) != told:
+                log.info("goal.waiting", goal=goal, reason=told)
 
     async def _give_up_lost(self, states: dict[str, Any]) -> None:
         """Hand goals to a person that wait for one that ended otherwise than completed."""

@@ -22,7 +22,7 @@ CMD_CHARS_MAX = 500
 def taken(state: State, proposed: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return which of the proposed checks (name, command) are new, as many as there is room for.
 
-    One with a name that was suggested before replaces that suggestion; one that says what another check says is left out.
+    One with a name that was suggested before replaces that suggestion; a command that is a check already is left out.
     """
     known = {*state.spec.checks.values(), *(one.cmd for one in state.suggested.values())}
     found: dict[str, str] = {}

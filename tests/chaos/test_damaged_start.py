@@ -86,7 +86,7 @@ def test_an_event_that_was_changed_stops_the_start_and_is_named(ended):
     )
 
     refused(clew, "damaged", f"of {goal} does not fit", "clew restore FILE")
-    says(clew, "verify", words=("fault", goal, "was changed"))
+    says(clew, "verify", words=("error", goal, "was changed"))
     says(clew, "status", words=("damaged", "clew verify"))
     says(clew, "history", goal, words=("damaged",))
 
@@ -143,7 +143,7 @@ def test_a_broken_page_stops_the_start(ended):
     for at in range(0, len(whole), 4096):
         path.write_bytes(whole[:at] + b"\xff" * 64 + whole[at + 64 :])
         refused(clew, "ledger")
-        says(clew, "verify", words=("fault",))
+        says(clew, "verify", words=("error",))
 
 
 @pytest.mark.long

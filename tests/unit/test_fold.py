@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from clew_shared import events as ev
-from clew_shared import suggestions
 from clew_shared import fold as folding
+from clew_shared import suggestions
 from clew_shared.fold import apply, fold
 from clew_shared.identity import Identity
 from clew_shared.state import STEPS_KEPT, THOUGHTS_KEPT, State, dump, load

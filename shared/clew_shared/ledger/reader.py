@@ -77,6 +77,10 @@ class Reading:
         """List the goals that have events, sorted; the daemon's own ("") is not among them."""
         return [goal for (goal,) in self._rows(schema.GOALS)]
 
+    def names(self) -> dict[str, str]:
+        """Return the name of each goal by its id, "" for none, in the order of acceptance."""
+        return {goal: str(name or "") for goal, name in self._rows(schema.NAMES)}
+
     def heads(self) -> dict[str, tuple[int, bytes]]:
         """Give the seq and the hash of each goal's last event; the daemon's own are those of ""."""
         return {goal: (seq, tip) for goal, seq, _, tip in self._rows(schema.HEADS)}

@@ -94,6 +94,12 @@ LAST_HOME = """
 SELECT seq FROM events WHERE goal = '' AND kind = 'home_known' ORDER BY seq DESC LIMIT 1
 """
 GOALS = "SELECT goal FROM heads WHERE goal <> '' ORDER BY goal"
+# In the order of acceptance; a body that is no JSON is damage, which `verify` names.
+NAMES = """
+SELECT h.goal, iif(json_valid(CAST(a.body AS TEXT)), json_extract(CAST(a.body AS TEXT), '$.spec.name'), NULL)
+  FROM heads AS h CROSS JOIN events AS a ON a.seq = (SELECT min(seq) FROM events WHERE goal = h.goal)
+ WHERE h.goal <> '' ORDER BY a.seq
+"""
 EVENTS_OF_GOAL = """
 SELECT seq, goal, n, kind, body, hash, digest FROM events
  WHERE goal = ? AND seq > ? ORDER BY seq LIMIT ?
