@@ -56,7 +56,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON d
 LIMIT, LIMIT_JSON = 100, 1_000
 
 
-class Number(click.ParamType):
+class Number(click.ParamType[int]):
     """A number within bounds that are too far away to be worth a line of help; `#17` is 17."""
 
     name = "integer"

@@ -15,7 +15,7 @@ from clew_daemon.cli.tree import action_text
 from clew_shared import events as ev
 from clew_shared.fold import apply
 from clew_shared.moment import iso, local
-from clew_shared.publish import MARKS, standing
+from clew_shared.standing import MARKS, standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable

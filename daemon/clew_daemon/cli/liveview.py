@@ -22,7 +22,8 @@ from clew_daemon.cli.output import STATUS_STYLE, duration, on_terminal, percent,
 from clew_daemon.cli.printable import clean, short
 from clew_daemon.cli.tree import BAR_CHARS, thousands
 from clew_shared.moment import local
-from clew_shared.publish import standing, status_view
+from clew_shared.publish import status_view
+from clew_shared.standing import standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,7 @@ def overview(goals: list[dict[str, Any]], at: float | None = None) -> list[Line]
     return columns(rows)
 
 
-_COUNTS = {
+_COUNTS: dict[str, Callable[[Detail], int]] = {
     "TOKENS": lambda goal: goal.get("tokens") or 0,
     "RESTARTS": lambda goal: goal["restarts"],
     "REFUSED": lambda goal: len(goal["blocked_actions"]),
@@ -72,11 +72,11 @@ def _at(goal: Detail, at: float) -> str:
     if waiting := goal.get("waiting"):
         return _waits_for(waiting)
     if goal["status"] in ("blocked", "failed"):
-        return goal["reason"] or goal["description"]
+        return str(goal["reason"] or goal["description"])
     if now := goal.get("now"):
         step = goal["subtask"] or goal["description"]
         return f"{step}: {doing(now, at)}"
-    return (goal["status"] == "in_progress" and goal["subtask"]) or goal["description"]
+    return str((goal["status"] == "in_progress" and goal["subtask"]) or goal["description"])
 
 
 def doing(now: Mapping[str, Any], at: float) -> str:
