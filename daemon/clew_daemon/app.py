@@ -81,11 +81,11 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 FOREIGN_PROC = (
-    "/proc is that of another PID namespace: the memory of workers is not measured. "
-    "Mount one of its own (`unshare --pid --fork --mount-proc`)"
+    "/proc belongs to another PID namespace: the memory of workers is not measured. "
+    "Mount a separate one (`unshare --pid --fork --mount-proc`)"
 )
 MORE_ROOM = (
-    "Make room on the disk, or raise the limits of the unit (LimitNOFILE=) or the shell (ulimit -n)"
+    "Free some disk space, or raise the limits of the unit (LimitNOFILE=) or the shell (ulimit -n)"
 )
 LEDGER_CLOSE_S = 10.0
 RESCUE_TOLD_S = 5.0
@@ -113,7 +113,7 @@ def run(beginning: Beginning) -> int:
             return failed(f"out of resources: {error}. {MORE_ROOM}", EXIT_FAILED)
         log.critical("daemon.bug", error=repr(error), exc_info=True)
         return failed(
-            f"stopped by a bug: {type(error).__name__}; the log has the rest", EXIT_FAILED
+            f"stopped by a bug: {type(error).__name__}; see the log for details", EXIT_FAILED
         )
 
 
@@ -349,7 +349,8 @@ class App:
             log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
             raise ControlError(f"nothing was changed:\n{error}") from None
         else:
-            self._verdict = f"reloaded, {len(taken.changes)} keys changed"
+            changed = len(taken.changes)
+            self._verdict = f"reloaded, {changed} key{'s' if changed != 1 else ''} changed"
             self._daemon.settings = taken.settings
             self._daemon.book.adopt(taken.settings)
             self._supervisor.reloaded()
@@ -392,7 +393,9 @@ class App:
             return {"daemon": self._view(), "goal": detail}
         before, limit = params.get("before"), params.get("limit")
         if limit is not None and (type(limit) is not int or limit < 0):
-            raise ControlError(f"`limit` is {limit!r}; it is a number of goals, or null for all")
+            raise ControlError(
+                f"`limit` is {limit!r}; it must be a number of goals, or null for all"
+            )
         last = None if before is None else self._people.find({"goal": before}).state.accepted_seq
         shown, more = listed(states.values(), limit, last)
         goals = [
@@ -501,7 +504,7 @@ class App:
         match state:
             case LedgerState.FULL:
                 self._trouble = (
-                    "the disk is full: nothing is accepted or judged until there is room"
+                    "the disk is full: nothing is accepted or judged until there is space"
                 )
                 log.critical("ledger.full", path=str(self._ledger_path()))
             case LedgerState.SLOW:

@@ -105,7 +105,7 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
     _limit()
     if not Path("/proc/self/stat").exists():
         raise CannotBegin(
-            "/proc is not mounted, and clew looks after its workers by it: mount it (mount -t proc proc /proc), "
+            "/proc is not mounted, and clew needs it to supervise its workers: mount it (mount -t proc proc /proc), "
             "or give the container its own",
             EXIT_CONFIG,
         )
@@ -116,7 +116,7 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
             become_subreaper()
             cgroups = Cgroups.claim(places.state, places.run)
         except OSError as error:
-            raise CannotBegin(f"clew cannot look after processes: {error}", EXIT_FAILED) from None
+            raise CannotBegin(f"clew cannot supervise processes: {error}", EXIT_FAILED) from None
         env, preload = _nursery_env(keys, loaded.settings), _preload(loaded.settings)
         begun = None
         with contextlib.suppress(OSError):  # the next try says what is wanting

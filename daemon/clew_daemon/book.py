@@ -216,7 +216,7 @@ class Book:
             return
         goal = core.state.goal_id
         if goal in self.outlined:
-            raise AssertionError(f"{goal} was set down, and is no fold to go on from")
+            raise AssertionError(f"{goal} was released, and its state cannot be continued")
         entries = [Entry("", r.event.kind, ev.encode(r.event)) for r in own]
         entries += [Entry(goal, r.event.kind, ev.encode(r.event), r.output) for r in records]
         seqs, done = self.ledger.append(entries)

@@ -31,7 +31,7 @@ class Ended:
 
 
 def left(code: int, leave: Leave | None, detail: str) -> Ended:
-    """Say what 75 (try me later) and 78 (mend the configuration) mean, by the agent's own words."""
+    """Say what 75 (try me later) and 78 (fix the configuration) mean, by the agent's own words."""
     if code == EXIT_TEMPORARY:
         reason = leave.reason if leave else "the agent asked to be tried later"
         after_s = leave.retry_after_s if leave else None
@@ -75,7 +75,7 @@ def _by_spawn(error: SpawnError) -> Ended:
 
 
 def is_short(error: BaseException) -> bool:
-    """Tell whether resources were wanting: descriptors, processes, memory."""
+    """Return whether resources were wanting: descriptors, processes, memory."""
     if isinstance(error, SpawnError):
         return error.reason == "resources"
     if isinstance(error, OSError):
@@ -85,7 +85,7 @@ def is_short(error: BaseException) -> bool:
 
 def _for_want_of_resources(error: BaseException) -> Ended:
     """Wait, as for anything else that is likely to come back: it is no fault of the worker's."""
-    return Ended("temporary", f"no worker can be started for want of resources: {error}")
+    return Ended("temporary", f"cannot start a worker, out of resources: {error}")
 
 
 def _by_ledger(error: LedgerError) -> Ended:

@@ -137,9 +137,9 @@ class Nursery:
         try:
             answer = await template.ask(spec, fds)
         except (Gone, ValueError) as error:
-            raise SpawnError("spawn", f"no cell of the nursery: {error}") from None
+            raise SpawnError("spawn", f"the nursery has no cell: {error}") from None
         except OSError as error:
-            raise SpawnError("resources", f"no cell of the nursery: {error}") from None
+            raise SpawnError("resources", f"the nursery has no cell: {error}") from None
         if isinstance(answer, SpawnFailed):
             if answer.guard_pid:
                 await asyncio.wait(
@@ -188,7 +188,7 @@ class Nursery:
         pause_s = min(AGAIN_MAX_S, AGAIN_FIRST_S * 2.0**self._failures)
         self._failures += 1
         self._again_at = time.monotonic() + pause_s
-        self._fault = f"the nursery does not start: {error}"
+        self._fault = f"the nursery cannot start: {error}"
         log.error("nursery.failed", reason=str(error), again_s=pause_s)
 
 

@@ -180,7 +180,7 @@ class Supervisor:
                 question = (
                     f"Retry {lost.goal} (`clew retry {lost.goal}`) and then `clew resume {goal}`, or cancel this goal?"
                     if lost.goal in states
-                    else f"It was removed long ago: submit this goal again without it, and `clew cancel {goal}`?"
+                    else f"That goal was removed long ago: submit this goal again without it, and `clew cancel {goal}`?"
                 )
                 reason = f"it depends on {lost.goal}, which is {lost.status}"
                 await self._block(self._d.book.cores[goal], reason, question)
@@ -296,7 +296,7 @@ class Supervisor:
             agent = settings.agents.get(name)
             fault = self._d.keys.fault(agent)
         if fault:
-            return fault, f"Mend the config, restart clew, and `clew resume {state.goal_id}`."
+            return fault, f"Fix the config, restart clew, and `clew resume {state.goal_id}`."
         return None
 
     async def _entered(self, core: Core) -> Ground | None:
@@ -371,7 +371,7 @@ class Supervisor:
                 return None
             case "configuration" | "unable":
                 what = ended.detail if ended.kind == "unable" else ended.reason
-                await self._block(core, what, f"Mend it ({what}), then `clew resume {goal}`.")
+                await self._block(core, what, f"Fix this ({what}), then run `clew resume {goal}`.")
                 return None
             case "crash":
                 crashes.add(time.monotonic(), ended.lived_s, numbers, idle=idle)
@@ -405,11 +405,11 @@ class Supervisor:
                 if ended.reason == "internal":
                     await self._block(core, *_surprised(goal, ended.detail))
                     return None
-                said = f" Its last words: {ended.detail[-400:]}" if ended.detail else ""
+                said = f" Last output: {ended.detail[-400:]}" if ended.detail else ""
                 await self._block(
                     core,
                     f"{up}, the last time: {ended.reason}",
-                    f"Why does it crash ({ended.reason})?{said} Mend it, then `clew resume {goal}`.",
+                    f"Worker keeps crashing ({ended.reason}).{said} Fix the cause, then run `clew resume {goal}`.",
                 )
                 return None
 
@@ -499,7 +499,7 @@ def _deeds(core: Core) -> tuple[int, int, int]:
 def _surprised(goal: str, error: str) -> tuple[str, str]:
     """Return what to tell a person about an unexpected error that kept a goal from going on, and what to do."""
     what = (
-        f"clew could not go on with this goal: {error}. Where it comes from stands in `clew logs {goal}` "
+        f"clew could not continue this goal: {error}. `clew logs {goal}` shows where the error occurred "
         "(goal.run_failed). If clew was upgraded or moved while it ran, restart it (`clew restart`). "
         f"Then `clew resume {goal}`; nothing recorded is lost."
     )

@@ -23,14 +23,16 @@ def read(path: Path) -> str | None:
     except FileNotFoundError:
         if link := _dangling(path):
             raise ConfigFileError(
-                f"{link} is a link to {link.readlink()}, which is not there: restore that, or remove the link "
+                f"{link} is a link to {link.readlink()}, which does not exist: restore it, or remove the link "
                 "to run with the defaults"
             ) from None
         return None
     except OSError as error:
         raise ConfigFileError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise ConfigFileError(f"{path} is not UTF-8 (at byte {error.start}): save it so") from None
+        raise ConfigFileError(
+            f"{path} is not UTF-8 (at byte {error.start}): save it as UTF-8"
+        ) from None
 
 
 def _read(path: Path) -> bytes:
@@ -43,7 +45,7 @@ def _read(path: Path) -> bytes:
             raise ConfigFileError(f"{path} is not a file")
         text = file.read(BYTES_MAX + 1)
     if len(text) > BYTES_MAX:
-        raise ConfigFileError(f"{path} is over {BYTES_MAX:,} bytes: that is no config")
+        raise ConfigFileError(f"{path} is over {BYTES_MAX:,} bytes: that is not a config file")
     return text
 
 

@@ -67,7 +67,7 @@ def expanded(path: str, env: Mapping[str, str]) -> Path:
         try:
             return Path(path).expanduser()
         except RuntimeError:
-            raise PlacesError(f"{path}: there is no such user here") from None
+            raise PlacesError(f"{path}: no such user on this machine") from None
     return Path(path)
 
 

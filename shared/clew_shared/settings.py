@@ -170,9 +170,9 @@ def _parsed(text: str, origin: str) -> tuple[dict[str, Any], list[Fault]]:
         where = re.search(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$", str(error))
         line = int(where[1]) if where and where[1] else text.count("\n") + 1
         message = str(error)[: where.start()] if where else str(error)
-        return {}, [Fault(f"{origin}:{line}", f"is no TOML: {message}")]
+        return {}, [Fault(f"{origin}:{line}", f"is not valid TOML: {message}")]
     except RecursionError:
-        return {}, [Fault(origin, "is no TOML that can be read: it is nested too deeply")]
+        return {}, [Fault(origin, "is not valid TOML: it is nested too deeply")]
 
 
 def _overridden(raw: dict[str, Any], env: Mapping[str, str]) -> dict[Location, _Override]:
@@ -240,7 +240,7 @@ def _default_fault(raw: dict[str, Any]) -> str:
     names = sorted({*named, DEFAULT_AGENT, RUNBOOK_AGENT})
     if default in names:
         return ""
-    return f"`agents.default`: there is no agent {default!r}; there are: {', '.join(names)}"
+    return f"`agents.default`: unknown agent {default!r}; available: {', '.join(names)}"
 
 
 def _respelled(

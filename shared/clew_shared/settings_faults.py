@@ -121,7 +121,7 @@ def _unknown(location: Location, raw: dict[str, Any]) -> str:
     meant = closest(location[-1], known)
     if meant is not None:
         return f"unknown {what} `{dotted(location)}`; did you mean `{meant}`?"
-    return f"unknown {what} `{dotted(location)}`; there are: {', '.join(known)}"
+    return f"unknown {what} `{dotted(location)}`; available: {', '.join(known)}"
 
 
 def _known_beside(location: Location, raw: dict[str, Any]) -> list[str]:
@@ -156,7 +156,7 @@ def _shown(value: Any) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except ValueError:
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"
     return text if len(text) <= 80 else text[:77] + "…"
 
 

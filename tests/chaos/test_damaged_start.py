@@ -98,14 +98,14 @@ def test_a_ledger_that_is_gone_or_empty_is_not_begun_anew_where_goals_were_accep
 
     refused(
         clew,
-        "is gone, but 1 goals were accepted",
+        "is gone, but 1 goal was accepted",
         goal,
         "clew restore FILE",
         "move the whole folder",
     )
     assert not ledger.exists()
     ledger.touch()
-    refused(clew, "is empty, but 1 goals were accepted", goal)
+    refused(clew, "is empty, but 1 goal was accepted", goal)
     assert ledger.stat().st_size == 0
     says(clew, "verify", words=("is empty", goal))
     says(clew, "status", words=("is empty", goal))
@@ -162,5 +162,5 @@ def test_a_broken_log_stops_the_start(make_clew):
     says(clew, "verify", words=("ledger.db-wal", "frame 1"))
     says(clew, "status", words=("ledger.db-wal",))
     log.unlink()
-    refused(clew, "is empty, but 1 goals were accepted")
+    refused(clew, "is empty, but 1 goal was accepted")
     says(clew, "doctor", words=("fail ledger", "is empty"))

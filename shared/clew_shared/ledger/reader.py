@@ -226,7 +226,9 @@ class Reading:
         with self._decoding(f"the output of event {seq}"):
             found = None if data is None else whole(data, digest)
         if found is None:
-            raise corrupt(self.path, f"damaged: the output of event {seq} was changed or is gone")
+            raise corrupt(
+                self.path, f"damaged: the output of event {seq} was changed or is missing"
+            )
         return found
 
     def outputs_to_pack(self, goal: str, after: int, limit: int) -> list[tuple[int, bytes, bytes]]:

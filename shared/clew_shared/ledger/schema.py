@@ -55,7 +55,7 @@ _VERSION_3 = """
 CREATE INDEX places ON events (goal) WHERE kind IN ('subtask_started', 'tree_edited');
 CREATE INDEX loops_of_goal ON events (goal) WHERE kind = 'loop_detected';
 CREATE INDEX loops ON events (kind) WHERE kind = 'loop_detected';
--- Of goals that are over, what is asked of them day by day; as a snapshot it can be made anew from the events.
+-- Summaries of finished goals for frequent queries; like snapshots, they can be recomputed from the events.
 CREATE TABLE outlines (
   goal TEXT PRIMARY KEY, accepted INTEGER NOT NULL,
   seq INTEGER NOT NULL, version INTEGER NOT NULL, state BLOB NOT NULL
