@@ -396,14 +396,13 @@ class Session:
         subtask = self.core.state.subtask
         name = subtask.description if subtask else self.core.state.goal.description
         failure = subtask.last_failure if subtask else ""
+        reason = f"{why}: {failure}" if failure else why
+        question = (
+            f'"{name}" is blocked: {reason}. What should be done? Answer with '
+            f'`clew feedback {self.goal_id} "..."`, or fix it and run `clew resume {self.goal_id}`.'
+        )
         with self._d.book.entering(self.core):
-            self.core.block_goal(
-                f"{why}: {failure}" if failure else why,
-                time.time(),
-                question=f'"{name}" is blocked and {why}. Last failure: {failure or "unknown"}. '
-                f'What should be done? `clew feedback {self.goal_id} "..."`, or mend it and '
-                f"`clew resume {self.goal_id}`.",
-            )
+            self.core.block_goal(reason, time.time(), question=question)
 
     async def _let_go(self) -> None:
         """Let the agent exit by itself for a little while: the goal is over."""
@@ -451,11 +450,11 @@ class Session:
         self._finish(await self._vigil.keep())
 
     def _by_memory(self, ended: Ended) -> Ended:
-        """Name what the kernel has ended for want of memory as such: it looks like any other SIGKILL."""
+        """Name the reason where the kernel has ended the worker out of memory: it looks like any other SIGKILL."""
         if ended.kind != "crash" or not self.hands.out_of_memory():
             return ended
         allowed = f"{self.settings.limits.memory_mb} MB allowed"
-        detail = f"ended by the kernel for want of memory, {allowed}"
+        detail = f"ended by the kernel, out of memory: {allowed}"
         return replace(ended, reason="memory", detail=detail)
 
     async def spend(self) -> None:

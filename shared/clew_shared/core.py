@@ -534,7 +534,8 @@ class Core:
         subtask = self.state.subtask
         if subtask is None or subtask.attempts < self.loops.failure_limit:
             return None
-        reason = f"failed {subtask.attempts} times; the last: {failure}"
+        times = subtask.attempts
+        reason = f"failed: {failure}" if times == 1 else f"failed {times} times, last: {failure}"
         return self._escalate(reason, subtask.attempts, at)
 
     def _escalate(self, reason: str, times: int, at: float) -> Level:

@@ -235,7 +235,7 @@ class LlmClient:
         return self._completion(raw, time.monotonic() - started)
 
     def _connection_fault(self, error: BaseException) -> Temporary:
-        """Say why there is no answer: nobody there, none in time, or a connection that broke."""
+        """Say why there is no answer: no connection, none in time, or one that broke."""
         cause = error.__cause__ or error
         kind = type(
             cause
@@ -268,7 +268,7 @@ class LlmClient:
         return Temporary(reason, _retry_after_s(error.response.headers))
 
     def _advice(self, status: int, said: str) -> str:
-        """Say what a person must mend; empty where nothing."""
+        """Return what a person must fix, "" for nothing."""
         if status in (401, 403):
             return "Check the key: `api_key_env` or `api_key_file` of the agent"
         if status in (400, 404, 422) and _MODEL_UNKNOWN.search(said):

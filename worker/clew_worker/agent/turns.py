@@ -309,7 +309,7 @@ class Turns:
         try:
             await self._daemon.call("plan", tasks=tasks, replan=replan, checks=read_checks(args))
         except (RpcError, ValueError) as error:
-            self._memory.answer("plan", {}, f"{error}. Go on with the subtask at hand.")
+            self._memory.answer("plan", {}, f"{error}. Continue with the current subtask.")
             return False
         self.reached_daemon = True
         await self.refresh(anew=True)
