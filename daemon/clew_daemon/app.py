@@ -16,7 +16,7 @@ import psutil
 import structlog
 import uvloop
 
-from clew_daemon import VERSION, background, home, schedule, vigil, vitals
+from clew_daemon import VERSION, background, git_identity, home, schedule, vigil, vitals
 from clew_daemon.acceptance import accept
 from clew_daemon.begin import (
     EXIT_CONFIG,
@@ -26,14 +26,17 @@ from clew_daemon.begin import (
     configure_log,
     failed,
     ledger_file,
+    preload,
 )
 from clew_daemon.book import Book
 from clew_daemon.children import Children
+from clew_daemon.config_watch import ConfigWatch
 from clew_daemon.context import Daemon
 from clew_daemon.control import Control, ControlError
 from clew_daemon.folders import FolderError
 from clew_daemon.inbox import Dropped, Inbox
 from clew_daemon.inbox import Verdict as Dropping
+from clew_daemon.inbox_left import InboxLeft
 from clew_daemon.inbox_owner import HeldElsewhereError, InboxOwner, NotOwnerError
 from clew_daemon.listing import listed
 from clew_daemon.lost_record import accept as accept_lacking
@@ -146,6 +149,8 @@ class App:
         self._trouble = ""
         self._verdict = ""
         self._settings = beginning.settings
+        self._config = ConfigWatch(self._places.config, self._keys.env)
+        self._inbox_left = InboxLeft(self._places.inbox)
         self._ledger: Ledger | None = None
         self._inbox_owner = InboxOwner(self._places.inbox, self._places.socket)
         self._tasks: list[asyncio.Task[Any]] = []
@@ -219,6 +224,7 @@ class App:
             nursery=Nursery(children, beginning.nursery_env, beginning.preload, beginning.begun),
             slots=Slots(lambda: self._daemon.settings.limits.llm_calls),
             publisher=Publisher(book),
+            git=beginning.git,
         )
         daemon.playbook.load()
         self._supervisor = Supervisor(daemon)
@@ -335,10 +341,12 @@ class App:
             await self._hangup.wait()
             self._hangup.clear()
             with contextlib.suppress(ControlError):
-                self._reload()
+                await self._reload()
 
-    def _reload(self) -> list[Change]:
+    async def _reload(self) -> list[Change]:
+        """Take over what the config says now; raises ControlError and changes nothing where it is broken."""
         self._notifier.reloading()
+        git = await self._identity()
         try:
             taken = reload(self._places.config, self._keys.env, self._daemon.settings)
             configure_log(self._places, taken.settings, self._keys)
@@ -348,17 +356,28 @@ class App:
             raise ControlError(f"nothing was changed:\n{error}") from None
         else:
             self._verdict = f"reloaded, {len(taken.changes)} keys changed"
-            self._daemon.settings = taken.settings
-            self._daemon.book.adopt(taken.settings)
+            daemon = self._daemon
+            daemon.settings, daemon.git = taken.settings, git
+            daemon.book.adopt(taken.settings, daemon.settings_of)
+            daemon.nursery.preload(preload(taken.settings))
             self._supervisor.reloaded()
             log.info(
                 "config.reloaded",
                 changed={c.key: {"old": c.old, "new": c.new} for c in taken.changes},
-                restart_needed=[c.key for c in taken.changes if not c.live],
+                restart_needed=[c.key for c in taken.changes if c.applies == "after a restart"],
             )
             return taken.changes
         finally:
             self._notifier.ready(self._status_text())
+
+    async def _identity(self) -> dict[str, str]:
+        """Read who commits; meanwhile no child of the daemon is taken for an orphan."""
+        children = self._daemon.children
+        children.spawning += 1
+        try:
+            return await asyncio.to_thread(git_identity.read, self._keys.env)
+        finally:
+            children.spawning -= 1
 
     # -- the control socket ----------------------------------------------------------------------------
 
@@ -367,6 +386,7 @@ class App:
             "ping": self._ping,
             "status": self._status,
             "reload": self._reload_asked,
+            "settings": self._settings_asked,
             "feedback": people.feedback,
             "unblock": people.unblock,
             "pause": people.pause,
@@ -377,7 +397,10 @@ class App:
         }
 
     async def _ping(self, _: dict[str, Any]) -> dict[str, Any]:
-        return self._view()
+        return await self._view()
+
+    async def _settings_asked(self, _: dict[str, Any]) -> dict[str, Any]:
+        return self._daemon.settings.model_dump(mode="json")
 
     async def _status(self, params: dict[str, Any]) -> dict[str, Any]:
         states, running = self._daemon.book.states(), self._supervisor.running
@@ -386,7 +409,7 @@ class App:
         if params.get("goal"):
             state = (await self._people.whole(params)).state
             waits = schedule.waits_for(state, states, running, now, gone)
-            return {"daemon": self._view(), "goal": goal_detail(state, now, waits)}
+            return {"daemon": await self._view(), "goal": goal_detail(state, now, waits)}
         before, limit = params.get("before"), params.get("limit")
         if limit is not None and (type(limit) is not int or limit < 0):
             raise ControlError(f"`limit` is {limit!r}; it is a number of goals, or null for all")
@@ -396,22 +419,28 @@ class App:
             status_view(state, now, schedule.waits_for(state, states, running, now, gone))
             for state in shown
         ]
-        return {"daemon": self._view(), "goals": goals, "more": more}
+        left = await asyncio.to_thread(self._inbox_left.look)
+        return {"daemon": await self._view(), "goals": goals, "more": more, **left.view()}
 
     async def _reload_asked(self, _: dict[str, Any]) -> dict[str, Any]:
-        found = self._reload()
+        found = await self._reload()
         return {
-            "changes": [{"key": c.key, "old": c.old, "new": c.new, "live": c.live} for c in found]
+            "changes": [
+                {"key": c.key, "old": c.old, "new": c.new, "live": c.live, "applies": c.applies}
+                for c in found
+            ]
         }
 
-    def _view(self) -> dict[str, Any]:
+    async def _view(self) -> dict[str, Any]:
         report = self._daemon.nursery.report
+        config_error = await asyncio.to_thread(self._config.error)
         return {
             "pid": os.getpid(),
             "version": VERSION,
             "uptime_s": round(time.monotonic() - self._began, 3),
             "ready": self._ready,
             "status": self._status_text(),
+            "config_error": config_error,
             "sandbox": {
                 "mode": self._daemon.settings.sandbox.mode,
                 "landlock_abi": report.landlock_abi if report else None,

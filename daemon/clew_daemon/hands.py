@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from clew_daemon.ground import Ground
     from clew_daemon.nursery import Cell
     from clew_shared.cellwire import CellSpec
+    from clew_shared.settings import Settings
     from clew_shared.state import State
 
 log = structlog.get_logger()
@@ -42,6 +43,10 @@ class Hands:
         self._executor: Executor | None = None
         self._lock = asyncio.Lock()
         self._ended = False
+
+    @property
+    def _settings(self) -> Settings:
+        return self._d.settings_of(self._state.goal_id)
 
     @property
     def cell(self) -> Cell | None:
@@ -144,7 +149,7 @@ class Hands:
     def limited(self) -> bool:
         """Tell whether the kernel holds the worker to its memory, to what is allowed now."""
         try:
-            return bool(self._group and self._group.limit(self._d.settings.limits.memory_mb))
+            return bool(self._group and self._group.limit(self._settings.limits.memory_mb))
         except OSError as error:
             log.warning("cgroup.failed", **self._about, reason=str(error))
             return False
@@ -156,13 +161,14 @@ class Hands:
     def hidden(self) -> tuple[str, ...]:
         """Name what no cell of this worker may see."""
         states = self._d.book.states().values()
-        keys = self._d.keys.paths(self._d.settings)
+        keys = [p for s in (self._settings, self._d.settings) for p in self._d.keys.paths(s)]
         return cells.hidden(self._d.places, keys, self._state, states)
 
     def spec(self) -> Any:
-        """Give the spec of an executor."""
+        """Return the spec of an executor."""
+        d = self._d
         spec = cells.executor_spec(
-            self._d.places, self._d.settings, self._state, self.hidden(), self._d.keys.env
+            d.places, self._settings, self._state, self.hidden(), d.keys.env, d.git
         )
         return spec.model_copy(update={"stands_on": self._ground.place})
 
@@ -170,7 +176,7 @@ class Hands:
         """Give the spec of the agent that these are the hands of."""
         d, epoch = self._d, self._about["epoch"]
         spec = cells.agent_spec(
-            d.places, d.settings, self._state, agent, self.hidden(), d.keys.env, epoch
+            d.places, self._settings, self._state, agent, self.hidden(), d.keys.env, d.git, epoch
         )
         return spec.model_copy(update={"stands_on": self._ground.place})
 

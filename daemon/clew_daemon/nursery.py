@@ -92,6 +92,7 @@ class Nursery:
         self._children = children
         self._env = env
         self._preload = preload
+        self._loaded: tuple[str, ...] = ()  # what the process that is there was asked to import
         self._begun = begun  # the first process, which may warm up already
         self._template: Template | None = None
         self._ending: set[asyncio.Task[None]] = set()
@@ -101,6 +102,10 @@ class Nursery:
         self._again_at = 0.0
         self._fault = ""
         self.report: SandboxReport | None = None
+
+    def preload(self, modules: tuple[str, ...]) -> None:
+        """Import these from the next process on; one that lacks some of them is replaced before it gives a cell."""
+        self._preload = modules
 
     async def start(self) -> None:
         """Start the process and wait until it is warm; raises SpawnError."""
@@ -153,7 +158,8 @@ class Nursery:
         """Give a process that is there and up to date, a new one where need be; raises SpawnError."""
         async with self._renewing:
             template = self._template
-            if template and template.alive and not template.outdated:
+            lacks = not set(self._preload) <= set(self._loaded)
+            if template and template.alive and not (template.outdated or lacks):
                 return template
             if time.monotonic() >= self._again_at:
                 await self._renew()
@@ -167,6 +173,7 @@ class Nursery:
         last = self._template
         try:
             begun, self._begun = self._begun or begin(self._env, self._preload), None
+            modules = self._preload
             new = await Template.start(self._children, begun)
         except (OSError, Gone) as error:
             self._put_off(error)
@@ -174,7 +181,7 @@ class Nursery:
                 return
             short = isinstance(error, OSError) and cellwire.is_shortage(error)
             raise SpawnError("resources" if short else "nursery", self._fault) from None
-        self._failures, self._template = 0, new
+        self._failures, self._template, self._loaded = 0, new, modules
         if new.hello:
             self.report = new.hello.sandbox
             log.debug("nursery.ready", pid=new.hello.pid, preloaded=list(new.hello.preloaded))

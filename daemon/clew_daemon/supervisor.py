@@ -178,6 +178,7 @@ class Supervisor:
 
     def _ran(self, goal: str, task: asyncio.Task[None]) -> None:
         self._runs.pop(goal, None)
+        self._d.started.pop(goal, None)
         if (
             not task.cancelled()
             and (error := task.exception())
@@ -192,6 +193,8 @@ class Supervisor:
         """Run a goal to its rest; an unexpected error counts as a crash, and so ends at a person."""
         core = self._d.book.cores[goal]
         before = _deeds(core)
+        self._d.started[goal] = self._d.settings
+        self._d.book.go_by(core, self._d.settings)
         try:
             await self._go_on(core)
         except LedgerFailed:
@@ -285,7 +288,7 @@ class Supervisor:
             agent = settings.agents.get(name)
             fault = self._d.keys.fault(agent)
         if fault:
-            return fault, f"Mend the config, restart clew, and `clew resume {state.goal_id}`."
+            return fault, f"Fix the config, run `clew reload`, then `clew resume {state.goal_id}`."
         return None
 
     async def _entered(self, core: Core) -> Ground | None:

@@ -425,10 +425,12 @@ def _known_agent(node: yaml.Node, name: str, agents: Collection[str]) -> None:
     if name in agents:
         return
     meant = closest(name, agents)
-    question = f"did you mean {meant}? " if meant else ""
+    question = f" (did you mean {meant}?)" if meant else ""
     known = ", ".join(sorted(agents)) or "none"
     raise _WrongError(
-        node, f"names no agent of the config: `{_cut(name)}`; {question}There are: {known}"
+        node,
+        f"names an unknown agent `{_cut(name)}`{question}; available: {known}; "
+        "if you have just added it: clew reload",
     )
 
 

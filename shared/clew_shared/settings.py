@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
@@ -46,6 +46,8 @@ from clew_shared.settings_tables import (
 )
 
 __all__ = [
+    "LATER_TABLES",
+    "LIVE_TABLES",
     "Agents",
     "Change",
     "CommandAgent",
@@ -74,8 +76,14 @@ __all__ = [
     "places",
 ]
 
-LIVE_TABLES = frozenset({"loops", "context", "restart", "heartbeat", "playbook", "log"})
-"""Tables that apply to running goals at once (contract section 6); the others need a restart."""
+LIVE_TABLES = ("loops", "context", "restart", "heartbeat", "playbook", "log")
+"""Tables that apply to running goals at once (contract section 6)."""
+
+LIVE_KEYS = ("daemon.max_workers",)
+LATER_TABLES = ("agents", "limits")
+"""Tables that apply to goals that start later; what is in neither list needs a restart."""
+
+Applies = Literal["now", "to new goals", "after a restart"]
 
 ENV_NAME = re.compile(r"CLEW_[A-Z0-9]+(_[A-Z0-9]+)*(__[A-Z0-9]+(_[A-Z0-9]+)*)+")
 
@@ -90,12 +98,17 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Change:
-    """One key that a reload changes; `live` says that running goals follow at once."""
+    """One key that a reload changes, and when that applies."""
 
     key: str
     old: Any
     new: Any
-    live: bool
+    applies: Applies
+
+    @property
+    def live(self) -> bool:
+        """Running goals follow at once."""
+        return self.applies == "now"
 
 
 @dataclass(frozen=True)
@@ -135,10 +148,17 @@ def changes(old: Settings, new: Settings) -> list[Change]:
     """Return the keys whose values differ, in the order of the config; absent ones are None."""
     before, after = flatten(old), flatten(new)
     return [
-        Change(key, before.get(key), after.get(key), live=key.split(".", 1)[0] in LIVE_TABLES)
+        Change(key, before.get(key), after.get(key), _applies(key))
         for key in {**before, **after}
         if before.get(key) != after.get(key)
     ]
+
+
+def _applies(key: str) -> Applies:
+    table = key.split(".", 1)[0]
+    if table in LIVE_TABLES or key in LIVE_KEYS:
+        return "now"
+    return "to new goals" if table in LATER_TABLES else "after a restart"
 
 
 def _by_line(fault: Fault) -> tuple[str, int, str]:

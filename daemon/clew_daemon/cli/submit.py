@@ -155,7 +155,7 @@ def _validate(where: Where, name: str, raw: bytes) -> None:
     """Raise CliError with all faults of the goal file, judged by the agents of the config."""
     from clew_shared.goalfile import GoalFileError, parse
 
-    agents = where.settings.agents
+    agents = where.in_force.agents
     try:
         goal = parse(raw, name, agents.names)
     except GoalFileError as error:
