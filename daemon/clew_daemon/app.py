@@ -29,6 +29,7 @@ from clew_daemon.begin import (
     preload,
 )
 from clew_daemon.book import Book
+from clew_daemon.cells import executor_env
 from clew_daemon.children import Children
 from clew_daemon.config_watch import ConfigWatch
 from clew_daemon.context import Daemon
@@ -387,6 +388,7 @@ class App:
             "status": self._status,
             "reload": self._reload_asked,
             "settings": self._settings_asked,
+            "executor_env": self._executor_env_asked,
             "feedback": people.feedback,
             "unblock": people.unblock,
             "pause": people.pause,
@@ -401,6 +403,10 @@ class App:
 
     async def _settings_asked(self, _: dict[str, Any]) -> dict[str, Any]:
         return self._daemon.settings.model_dump(mode="json")
+
+    async def _executor_env_asked(self, _: dict[str, Any]) -> dict[str, str]:
+        """Tell what executors get of the environment: for the doctor, which may have been started with another."""
+        return executor_env(self._daemon.settings, self._keys.env, self._daemon.git)
 
     async def _status(self, params: dict[str, Any]) -> dict[str, Any]:
         states, running = self._daemon.book.states(), self._supervisor.running

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_daemon import log as logging
 from clew_daemon import git_identity, places_note, template
+from clew_daemon import log as logging
 from clew_daemon.cgroups import Cgroups
 from clew_daemon.children import become_subreaper
 from clew_daemon.folders import FolderError, make

@@ -82,8 +82,7 @@ def executor_spec(
         kind="executor",
         sandbox=_sandbox(settings, state, hide, (str(tmp), str(home)), acts=True),
         cwd=state.spec.workspace,
-        env={**git, **_env(env, (*EXECUTOR_ENV, *settings.sandbox.env))}
-        | {"HOME": str(home), "TMPDIR": str(tmp)},
+        env=executor_env(settings, env, git) | {"HOME": str(home), "TMPDIR": str(tmp)},
         limits=_limits(settings),
         umask=UMASK,
         executor=ExecutorOptions(
@@ -92,6 +91,13 @@ def executor_spec(
             action_timeout_s=settings.limits.action_timeout_s,
         ),
     )
+
+
+def executor_env(
+    settings: Settings, env: Mapping[str, str], git: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the environment of an executor, but for its private HOME and TMPDIR."""
+    return {**git, **_env(env, (*EXECUTOR_ENV, *settings.sandbox.env))}
 
 
 def agent_spec(

@@ -40,7 +40,9 @@ class ConfigWatch:
     def _stamp(self) -> _Stamp | None:
         try:
             s = self._path.stat()
-        except OSError:  # not there, or not to be reached: looked at each time, as there is nothing to parse
+        except (
+            OSError
+        ):  # not there, or not to be reached: looked at each time, as there is nothing to parse
             return None
         return (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode)
 

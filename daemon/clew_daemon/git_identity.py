@@ -51,7 +51,7 @@ def _configured(env: Mapping[str, str]) -> dict[str, str]:
     if git is None:
         return {}
     try:
-        done = subprocess.run(  # noqa: S603 - an absolute path and fixed arguments
+        done = subprocess.run(
             [git, "config", "--null", "--get-regexp", _KEYS],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -1,8 +1,8 @@
 """The config: `config.toml` and `CLEW_TABLE__KEY` of the environment, validated all at once.
 
 Pure: text and environment come in as arguments. Every value knows where it came from, and every
-fault names its place. Plain pydantic and tomllib: pydantic-settings can neither name the line of
-a fault nor report the faults of file and environment together.
+error names its place. Plain pydantic and tomllib: pydantic-settings can neither name the line of
+an error nor report the errors of file and environment together.
 """
 
 import re
@@ -123,7 +123,7 @@ class _Override:
 def load(text: str | None, env: Mapping[str, str], origin: str) -> Loaded:
     """Read the config from the file's text (None: no file) and the environment over it.
 
-    `origin` is what places call the file. Raises SettingsError with all faults at once.
+    `origin` is what places call the file. Raises SettingsError with all errors at once.
     """
     raw, syntax = _parsed(text or "", origin)
     lines = key_lines(text or "")
@@ -183,16 +183,16 @@ def _walk(value: Any, at: Location) -> list[tuple[Location, Any]]:
 
 
 def _parsed(text: str, origin: str) -> tuple[dict[str, Any], list[Fault]]:
-    """Return the TOML as a dict, or nothing and its one syntax fault."""
+    """Return the TOML as a dict, or an empty one and its syntax error."""
     try:
         return tomllib.loads(text), []
     except ValueError as error:
         where = re.search(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$", str(error))
         line = int(where[1]) if where and where[1] else text.count("\n") + 1
         message = str(error)[: where.start()] if where else str(error)
-        return {}, [Fault(f"{origin}:{line}", f"is no TOML: {message}")]
+        return {}, [Fault(f"{origin}:{line}", f"not valid TOML: {message}")]
     except RecursionError:
-        return {}, [Fault(origin, "is no TOML that can be read: it is nested too deeply")]
+        return {}, [Fault(origin, "not valid TOML: nested too deeply")]
 
 
 def _overridden(raw: dict[str, Any], env: Mapping[str, str]) -> dict[Location, _Override]:
@@ -207,7 +207,7 @@ def _overridden(raw: dict[str, Any], env: Mapping[str, str]) -> dict[Location, _
 
 
 def _literal(text: str) -> Any:
-    """Return the text as the TOML value that it is, else as it stands."""
+    """Return the text as a TOML value if it is one, else the text itself."""
     try:
         parsed = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
@@ -251,7 +251,7 @@ def _validated(
 
 
 def _default_fault(raw: dict[str, Any]) -> str:
-    """Say that `[agents] default` names nobody, "" where it is well; the agents may have faults of their own."""
+    """Say that `[agents] default` names an unknown agent, "" if it does not; the agents may have errors too."""
     agents = raw.get("agents")
     default = agents.get("default") if isinstance(agents, dict) else None
     if not isinstance(agents, dict) or not isinstance(default, str):
@@ -260,13 +260,13 @@ def _default_fault(raw: dict[str, Any]) -> str:
     names = sorted({*named, DEFAULT_AGENT, RUNBOOK_AGENT})
     if default in names:
         return ""
-    return f"`agents.default`: there is no agent {default!r}; there are: {', '.join(names)}"
+    return f"`agents.default` names an unknown agent {default!r}; available: {', '.join(names)}"
 
 
 def _respelled(
     raw: dict[str, Any], overrides: dict[Location, _Override], error: ValidationError
 ) -> bool:
-    """Give text back its spelling where the environment's `123` or `true` was meant as text."""
+    """Restore the spelling of text where the environment's `123` or `true` was meant as text."""
     found = False
     for fault in error.errors():
         location = plain_location(tuple(map(str, fault["loc"])))

@@ -168,10 +168,18 @@ def test_an_unreadable_file_hides_nothing(moved):
 def test_the_doctor_does_not_advise_a_restart_that_would_be_refused(moved):
     config = moved.home / "config.toml"
     not_toml(config)
-    running = {c["name"]: c for c in json.loads(moved.clew("doctor", "--json", code=1)[:-0 or None].split("clew: ")[0])["checks"]}
+    running = {
+        c["name"]: c
+        for c in json.loads(
+            moved.clew("doctor", "--json", code=1)[: -0 or None].split("clew: ")[0]
+        )["checks"]
+    }
     assert running["config"]["level"] == "fail"
     assert running["daemon"]["level"] == "ok"
     assert "restart" in running["config"]["mend"]
     moved.stop(signal.SIGTERM)
-    stopped = {c["name"]: c for c in json.loads(moved.clew("doctor", "--json", code=1).split("clew: ")[0])["checks"]}
+    stopped = {
+        c["name"]: c
+        for c in json.loads(moved.clew("doctor", "--json", code=1).split("clew: ")[0])["checks"]
+    }
     assert "fix the config" in stopped["daemon"]["mend"]

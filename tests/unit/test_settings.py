@@ -154,7 +154,7 @@ def test_ten_mistakes_are_all_named_at_once_with_their_lines():
 )
 def test_broken_toml_is_one_fault_with_its_line(text, place):
     (fault,) = faults_of(text)
-    assert fault.startswith(f"{place}: is no TOML")
+    assert fault.startswith(f"{place}: not valid TOML")
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_the_built_in_default_agent_says_what_it_lacks_only_when_used():
     assert isinstance(agents.get("runbook"), RunbookAgent)
     assert "no model" in agents.fault()
     assert agents.fault("runbook") is None
-    assert "there is no agent 'x'" in agents.fault("x")
+    assert "unknown agent 'x'" in agents.fault("x")
 
 
 def test_the_only_agent_of_the_config_is_the_default():

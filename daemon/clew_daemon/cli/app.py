@@ -33,7 +33,7 @@ COMMANDS = [
     Later("restore", "keeping", "Put a backup in the ledger's place, while no daemon runs."),
     Later("verify", "checking", "Replay the ledger and check it."),
     Later("config", "checking", "Show the config, and where each value comes from."),
-    Later("doctor", "checking", "Look at what clew needs, and how to mend what does not work."),
+    Later("doctor", "checking", "Check the setup and suggest fixes."),
     Later("demo", "demo", "Show the main job on a sample goal; it needs no LLM."),
     Later("service", "daemon", "Run the daemon by systemd, as a service of this user."),
     Later("playbook", "playbook", "What was learned across goals."),
