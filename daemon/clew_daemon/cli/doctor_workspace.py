@@ -19,7 +19,7 @@ from clew_daemon.cli import allowing
 from clew_daemon.cli.doctor import IDENTITY_FIX
 from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.findings import Finding, Level, in_one_line
-from clew_daemon.cli.trial import Trial, TrialError, Variant
+from clew_daemon.cli.trial import AS_IT_IS, Trial, TrialError, Variant
 from clew_daemon.keys import Keys
 from clew_shared.goalfile import workspace_fault
 
@@ -154,27 +154,38 @@ def _venv(workspace: Path, venv: str) -> Tool:
 
 async def _tool(bench: _Bench, tool: Tool) -> Finding | None:
     """Try one tool; None for one that is neither installed nor asked for."""
-    done = await bench.trial.command(tool.command, TOOL_S)
-    if done.ok:
-        return Finding(tool.name, "ok", in_one_line(done.output) or "works")
     outside = _outside(bench, tool)
+    worked, inside, said = await _run(bench, tool, AS_IT_IS)
+    if worked and (outside is None or _is_same(inside, outside)):
+        return Finding(tool.name, "ok", said)
     if outside is None:
         return _absent(tool)
-    level: Level = "fail" if tool.wanted else "warn"
-    why = in_one_line(done.output, last=True) or "it failed and printed nothing"
-    if "not found" in why or "No such file" in why:
-        why = f"{outside} is not visible in the sandbox, or on the PATH of the daemon"
-    for variant, env_path in _variants(bench, outside, done.output):
-        if (await bench.trial.command(tool.command, TOOL_S, variant)).ok:
-            return Finding(
-                tool.name, level, why, _advice(bench, variant, outside, with_path=env_path)
-            )
-    return Finding(
-        tool.name,
-        level,
-        f"{why}",
-        "no line of [sandbox] was found that allows it",
-    )
+    level: Level = "fail" if tool.wanted and not worked else "warn"
+    why = said or "it failed and printed nothing"
+    if worked:
+        why = f"{said} ({inside}), and not {outside} as in this shell"
+    elif not inside:
+        why = f"{outside} is not visible in the sandbox, or not on the PATH of the daemon"
+    for variant, env_path in _variants(bench, outside, said):
+        tried, found, _ = await _run(bench, tool, variant)
+        if tried and _is_same(found, outside):
+            fix = _advice(bench, variant, outside, with_path=env_path)
+            return Finding(tool.name, level, why, fix)
+    return Finding(tool.name, level, why, "no line of [sandbox] was found that allows it")
+
+
+async def _run(bench: _Bench, tool: Tool, variant: Variant) -> tuple[bool, str, str]:
+    """Return whether a tool works, which program was found ("" for none), and what it said in one line."""
+    program = shlex.quote(tool.program)
+    done = await bench.trial.command(f"command -v {program} && {tool.command}", TOOL_S, variant)
+    inside, _, rest = done.output.partition("\n")
+    if not inside.endswith(tool.program):
+        return done.ok, "", in_one_line(done.output, last=True)
+    return done.ok, str(bench.workspace / inside), in_one_line(rest, last=not done.ok)
+
+
+def _is_same(inside: str, outside: str) -> bool:
+    return os.path.realpath(inside) == os.path.realpath(outside)
 
 
 def _absent(tool: Tool) -> Finding | None:
@@ -187,10 +198,10 @@ def _absent(tool: Tool) -> Finding | None:
 
 
 def _outside(bench: _Bench, tool: Tool) -> str | None:
-    """Return where a tool is outside of the sandbox: on the daemon's PATH, else on ours."""
+    """Return where a tool is outside of the sandbox: on the PATH of this shell, else on the daemon's."""
     if "/" in tool.program:
         return str(bench.workspace / tool.program)
-    for path in (bench.env.get("PATH", cells.DEFAULT_PATH), bench.own_path):
+    for path in (bench.own_path, bench.env.get("PATH", cells.DEFAULT_PATH)):
         if found := shutil.which(tool.program, path=path):
             return found
     return None

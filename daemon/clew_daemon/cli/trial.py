@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 GOAL = "clew-doctor"
 OUTPUT_BYTES = 8_192
-SILENT = 100
-"""Above every level: the doctor speaks for itself."""
-
 HELLO_S = 15.0
 QUIET = {"PYTHONDONTWRITEBYTECODE": "1", "GIT_OPTIONAL_LOCKS": "0"}
 """Nothing is left in the workspace, not even a cache."""
@@ -81,7 +78,7 @@ class Trial:
         self._executors: dict[Variant, Executor] = {}
 
     async def __aenter__(self) -> Self:
-        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(SILENT))
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
         self._private = Path(tempfile.mkdtemp(prefix="clew-doctor-"))
         become_subreaper()
         self._children = Children()
