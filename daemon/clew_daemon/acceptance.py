@@ -16,6 +16,7 @@ from clew_shared.goalfile import Fault, GoalFileError, goal_id, parse, workspace
 from clew_shared.hidden import names_hidden
 from clew_shared.ledger import LedgerState
 from clew_shared.places import expanded
+from clew_shared.plain import plain
 from clew_shared.redact import redact
 
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ def _understood(
     try:
         workspace = expanded(found.workspace, daemon.keys.env).resolve()
     except (OSError, RuntimeError) as error:  # a ring of links
-        message = f"workspace: {found.workspace} cannot be resolved ({error}): name another folder"
+        message = (
+            f"workspace: {found.workspace} cannot be resolved ({plain(error)}): name another folder"
+        )
         raise GoalFileError(dropped.name, [Fault(None, message)]) from None
     return found, workspace
 
@@ -130,7 +133,7 @@ def _keep_copy(daemon: Daemon, goal: str, raw: bytes) -> None:
             one.mkdir(exist_ok=True)
         (folder / "goal.md").write_bytes(raw)
     except OSError as error:
-        log.warning("goal.copy_unwritable", goal=goal, error=str(error))
+        log.warning("goal.copy_unwritable", goal=goal, error=plain(error))
 
 
 def agent_of(daemon: Daemon, found: GoalFile) -> str:

@@ -69,6 +69,7 @@ from clew_shared.ledger import (
     LedgerUnwell,
 )
 from clew_shared.ledger.writer import SLOW_S
+from clew_shared.plain import plain
 from clew_shared.playbook.deltas import VERDICTS_MIN
 from clew_shared.publish import goal_detail, status_view
 from clew_shared.settings import SettingsError
@@ -111,8 +112,8 @@ def run(beginning: Beginning) -> int:
         return failed(str(error), code)
     except Exception as error:  # by the log, which takes keys out of it
         if isinstance(error, OSError) and error.errno in PASSING:
-            log.critical("daemon.stopped", reason=str(error), code=EXIT_FAILED)
-            return failed(f"out of resources: {error}. {MORE_ROOM}", EXIT_FAILED)
+            log.critical("daemon.stopped", reason=plain(error), code=EXIT_FAILED)
+            return failed(f"out of resources: {plain(error)}. {MORE_ROOM}", EXIT_FAILED)
         log.critical("daemon.bug", error=repr(error), exc_info=True)
         return failed(
             f"stopped by a bug: {type(error).__name__}; the log has the rest", EXIT_FAILED

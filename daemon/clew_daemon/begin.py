@@ -33,6 +33,7 @@ from clew_shared.ledger.lock import (
     acquire_pid_file,
     beside,
 )
+from clew_shared.plain import plain
 from clew_shared.settings import LlmAgent
 
 if TYPE_CHECKING:
@@ -117,7 +118,9 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
             become_subreaper()
             cgroups = Cgroups.claim(places.state, places.run)
         except OSError as error:
-            raise CannotBegin(f"clew cannot look after processes: {error}", EXIT_FAILED) from None
+            raise CannotBegin(
+                f"clew cannot look after processes: {plain(error)}", EXIT_FAILED
+            ) from None
         env, modules = _nursery_env(keys, loaded.settings), preload(loaded.settings)
         begun = None
         with contextlib.suppress(OSError):  # the next try says what is wanting
@@ -149,7 +152,7 @@ def _taken(places: Places, settings: Settings, keys: Keys) -> Iterator[Locks]:
             raise CannotBegin(str(error), EXIT_CONFIG) from None
         except OSError as error:
             code = EXIT_FAILED if error.errno in PASSING else EXIT_CONFIG
-            raise CannotBegin(f"clew cannot use its folders: {error}", code) from None
+            raise CannotBegin(f"clew cannot use its folders: {plain(error)}", code) from None
         held.callback(logging.close)
         yield Locks(ledger, run)
 

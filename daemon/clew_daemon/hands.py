@@ -15,6 +15,7 @@ from clew_daemon import cells, ground
 from clew_daemon.endings import is_short
 from clew_daemon.executor import Executor, ExecutorDied, OutOfResources, WorkspaceLostError
 from clew_daemon.nursery import SpawnError
+from clew_shared.plain import plain
 
 if TYPE_CHECKING:
     from clew_daemon.cgroups import Leaf
@@ -151,7 +152,7 @@ class Hands:
         try:
             return bool(self._group and self._group.limit(self._settings.limits.memory_mb))
         except OSError as error:
-            log.warning("cgroup.failed", **self._about, reason=str(error))
+            log.warning("cgroup.failed", **self._about, reason=plain(error))
             return False
 
     def out_of_memory(self) -> bool:
@@ -184,7 +185,7 @@ class Hands:
 def _fault(error: SpawnError | OSError) -> ExecutorDied:
     """Say how an executor that could not be started has failed."""
     if is_short(error):
-        return OutOfResources(str(error))
+        return OutOfResources(plain(error))
     if isinstance(error, SpawnError) and error.reason == "workspace":
-        return WorkspaceLostError(str(error))
-    return ExecutorDied(str(error))
+        return WorkspaceLostError(plain(error))
+    return ExecutorDied(plain(error))

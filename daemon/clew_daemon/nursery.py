@@ -20,6 +20,7 @@ from clew_daemon import background
 from clew_daemon.template import KILL_WAIT_S, Gone, Template, begin
 from clew_shared import cellwire
 from clew_shared.cellwire import CellSpec, SandboxReport, SpawnFailed
+from clew_shared.plain import plain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -144,7 +145,7 @@ class Nursery:
         except (Gone, ValueError) as error:
             raise SpawnError("spawn", f"no cell of the nursery: {error}") from None
         except OSError as error:
-            raise SpawnError("resources", f"no cell of the nursery: {error}") from None
+            raise SpawnError("resources", f"no cell of the nursery: {plain(error)}") from None
         if isinstance(answer, SpawnFailed):
             if answer.guard_pid:
                 await asyncio.wait(
@@ -195,8 +196,8 @@ class Nursery:
         pause_s = min(AGAIN_MAX_S, AGAIN_FIRST_S * 2.0**self._failures)
         self._failures += 1
         self._again_at = time.monotonic() + pause_s
-        self._fault = f"the nursery does not start: {error}"
-        log.error("nursery.failed", reason=str(error), again_s=pause_s)
+        self._fault = f"the nursery does not start: {plain(error)}"
+        log.error("nursery.failed", reason=plain(error), again_s=pause_s)
 
 
 class Turns:

@@ -24,6 +24,7 @@ from clew_daemon.waits import Waits
 from clew_shared import events as ev
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
 from clew_shared.model import GoalStatus
+from clew_shared.plain import plain
 
 if TYPE_CHECKING:
     from clew_daemon.context import Daemon
@@ -453,7 +454,7 @@ class Supervisor:
         """Write a report later, when the disk may have room; say so once."""
         if goal not in self._unwritten:
             self._unwritten.add(goal)
-            log.warning("report.unwritable", goal=goal, error=str(error), again_s=REPORT_AGAIN_S)
+            log.warning("report.unwritable", goal=goal, error=plain(error), again_s=REPORT_AGAIN_S)
         asyncio.get_running_loop().call_later(REPORT_AGAIN_S, self._reports.put_nowait, goal)
 
     async def _report(self, goal: str) -> None:

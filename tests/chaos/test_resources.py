@@ -41,7 +41,7 @@ def nursery_pid(clew):
 def waits_for_resources(clew, goal, why):
     """Wait until a goal waits, and see that it is said why, to everyone who might ask."""
     reason = clew.wait("goal.waiting", goal=goal)["reason"]
-    assert "want of resources" in reason
+    assert "resources ran out" in reason
     assert why in reason
     assert not clew.seen("worker.crashed", goal=goal)
 
