@@ -1,4 +1,4 @@
-# `make help` lists what there is.
+# `make help` lists the targets.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,7 +11,7 @@ QUICK := tests/unit tests/property tests/parity
 .DEFAULT_GOAL := help
 .PHONY: help install demo test quick check format lint types imports bench bench-peers simulate chaos surroundings soak clean
 
-help: ## this list
+help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
 $(STAMP): pyproject.toml
@@ -20,37 +20,37 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install -q -e . --group dev
 	@touch $@
 
-install: $(STAMP) ## the environment, in .venv
+install: $(STAMP) ## create the environment in .venv
 
 demo: $(STAMP) ## the main job on a sample goal; no LLM, no service needed
 	$(BIN)/clew demo --chaos
 
-test: $(STAMP) ## all tests
+test: $(STAMP) ## run all tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-quick: $(STAMP) ## the tests that start no daemon: unit, property, parity
+quick: $(STAMP) ## run the tests that start no daemon: unit, property, parity
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(QUICK)
 
-check: format lint types imports quick ## format, lint, types, import rules, quick tests; `make test` has them all
+check: format lint types imports quick ## format, lint, types, import rules and quick tests
 
-format: $(STAMP) ## is the code formatted
+format: $(STAMP) ## check the formatting
 	$(BIN)/ruff format --check .
 
-lint: $(STAMP) ## ruff with everything on
+lint: $(STAMP) ## run ruff with all rules
 	$(BIN)/ruff check .
 
-types: $(STAMP) ## mypy strict and pyright
+types: $(STAMP) ## run mypy (strict) and pyright
 	$(BIN)/mypy
 	$(BIN)/pyright
 
-imports: $(STAMP) ## shared knows nobody; daemon and worker meet only through it
+imports: $(STAMP) ## check the import rules: shared imports neither daemon nor worker, which import only shared
 	$(BIN)/lint-imports
 
 $(BENCH_STAMP): $(STAMP)
 	$(BIN)/python -m pip install -q --group bench
 	@touch $@
 
-bench: $(BENCH_STAMP) ## figures, none asserted, and the tables of docs/performance.md that they make
+bench: $(BENCH_STAMP) ## measure, and write the tables of docs/performance.md; nothing is asserted
 	$(BIN)/python -m bench.trajectories
 	$(BIN)/python -m bench.context
 	$(BIN)/python -m bench.library
@@ -61,20 +61,20 @@ bench: $(BENCH_STAMP) ## figures, none asserted, and the tables of docs/performa
 	$(BIN)/python -m bench.digest
 	$(BIN)/python -m bench.footprint
 
-bench-peers: $(BENCH_STAMP) ## clew side by side with other supervisors and with libraries of durable steps
+bench-peers: $(BENCH_STAMP) ## compare clew with other supervisors and with libraries of durable steps
 	$(BIN)/python -m bench.peers
 
-simulate: $(STAMP) ## lives of the daemon in simulated time: make simulate SEEDS=N [FIRST=n]
+simulate: $(STAMP) ## run simulated lives of the daemon: make simulate SEEDS=N [FIRST=n]
 	$(BIN)/python tests/simulation/simulate.py --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
 
-chaos: $(STAMP) ## real faults at every labelled point and at random ones: make chaos [SEED=n] [ROUNDS=n]
+chaos: $(STAMP) ## inject real faults at every labelled point and at random: make chaos [SEED=n] [ROUNDS=n]
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m '' tests/chaos tests/security
 
-surroundings: $(STAMP) ## the main job in a matrix of environments; homes and workspaces moved, replaced, copied
+surroundings: $(STAMP) ## run the main scenario in a matrix of environments; homes and workspaces moved, replaced, copied
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m '' tests/surroundings
 
-soak: $(STAMP) ## an hour of work compressed into minutes: make soak [SEED=n] [ACTIONS=20000] [GOALS=200]
+soak: $(STAMP) ## an hour of work in minutes: make soak [SEED=n] [ACTIONS=20000] [GOALS=200]
 	$(BIN)/python -m pytest -m '' -s tests/soak
 
-clean: ## forget the environments and the caches
+clean: ## remove the environments and caches
 	rm -rf $(VENV) bench/peers/.env .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,7 +1,7 @@
 """What the world's digest costs by number of files, and an `act` in a real daemon by tool: python -m bench.digest.
 
 First the digest alone, in this process, of trees of source files (folders of 20, sizes 0.2 to 20 KB, and folders that
-are ignored): cold, everything looked at anew, nothing changed, one file changed. Then a real daemon with a real
+are ignored): cold, everything looked at again, nothing changed, one file changed. Then a real daemon with a real
 executor in its sandbox, and an agent that asks for actions in turns. No timing is asserted; the aim is a step under
 20 ms in a workspace of 100,000 files.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SIZES = (10, 1_000, 10_000, 100_000)
 A_FOLDER = 20
 AIM_MS = 20.0
-DOINGS = ("cold", "looked at anew", "one file changed", "nothing changed")
+DOINGS = ("cold", "looked at again", "one file changed", "nothing changed")
 TOOLS = {
     "run_cmd": "run_cmd `true`",
     "write_file": "write_file",
@@ -98,7 +98,7 @@ def digests(root: Path, files: int, rounds: int) -> tuple[list[Series], dict[str
     watch.digest(anew=False)
     for number in range(rounds):
         if number < rounds // 4 or files <= 10_000:
-            timed(watch.digest, values["looked at anew"])
+            timed(watch.digest, values["looked at again"])
         changing.write_text(f"# {number}")
         timed(lambda: watch.digest(anew=False), values["one file changed"])
         timed(lambda: watch.digest(anew=False), values["nothing changed"])
@@ -153,7 +153,7 @@ def tables() -> str:
         f"clew: {name}" if name.startswith("act") else name: [
             (one["files"], series[f"{one['files']} files: {name}"].median) for one in held
         ]
-        for name in ("looked at anew", "one file changed", "act run_cmd `true`")
+        for name in ("looked at again", "one file changed", "act run_cmd `true`")
     }
     plots.lines("digest", "The digest by files", "files", "ms", curves, log="xy")
     return "\n\n".join(

@@ -52,7 +52,7 @@ class Fate:
         self.facts["a worker, its watcher killed"] = (
             ("lives on" if lives else "ends")
             + (", and a second one is started" if lives and again else "")
-            + (", and is started anew" if again and not lives else "")
+            + (", and is started again" if again and not lives else "")
         )
 
     def kill_supervisor(self) -> None:

@@ -11,21 +11,21 @@ import structlog
 
 from clew_daemon import schedule
 from clew_daemon.inbox import Accepted, Already, Dropped, Later, Rejected, Verdict
+from clew_daemon.locating import check, locator, recordable
 from clew_shared import events as ev
-from clew_shared.goalfile import Fault, GoalFileError, goal_id, parse, workspace_fault
+from clew_shared.fold import fold
+from clew_shared.goalfile import Fault, GoalFileError, goal_id, parse
 from clew_shared.hidden import names_hidden
 from clew_shared.ledger import LedgerState
-from clew_shared.places import expanded
 from clew_shared.plain import plain
 from clew_shared.redact import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from pathlib import Path
+    from collections.abc import Collection, Sequence
 
     from clew_daemon.context import Daemon
+    from clew_shared.core import Core
     from clew_shared.goalfile_model import GoalFile
-    from clew_shared.places import Places
 
 log = structlog.get_logger()
 
@@ -36,61 +36,107 @@ OLD_IDENTITY_PARTS = 5
 
 
 async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
-    """Make a goal of a dropped file, or say why it is none."""
-    identity = tuple(_recordable(str(part)) for part in dropped.identity)
+    """Make a goal of a dropped file, or say why it cannot be one."""
+    identity = tuple(recordable(str(part)) for part in dropped.identity)
     if await _accepted(daemon, identity):
         return Already()
     if daemon.book.ledger.state is LedgerState.FULL:
         return Later(FULL_RETRY_S)
-    agents = daemon.settings.agents
     try:
-        found, named = await asyncio.to_thread(_understood, daemon, dropped, agents.names)
+        with daemon.book.accepting.place() as turn:
+            agents = daemon.settings.agents
+            found = await asyncio.to_thread(_understood, daemon, dropped, agents.names)
+            await turn()  # in the order of the drops: a later one may name an earlier one
+            core = _entered(daemon, dropped, found, identity)
     except GoalFileError as error:
         return Rejected(redact(str(error)))
-    if await _accepted(daemon, identity):  # the same drop was parsed by another call meanwhile
-        return Already()
-    goal = _free_id(daemon, found.description)
-    workspace = named or (daemon.places.workspaces / goal).resolve()
-    if fault := key_fault(dropped.raw) or _workspace_fault(workspace, daemon.places):
-        return Rejected(f"{dropped.name} cannot be used:\n{fault}")
-    event = ev.GoalAccepted(
-        at=time.time(),
-        goal_id=goal,
-        spec=spec(
-            found, str(workspace), agent_of(daemon, found), _recordable(dropped.name)
-        ).model_copy(update={"depends_on": _bound(daemon, found.depends_on)}),
-        tasks=planned(found),
-        identity=identity,
-    )
-    daemon.book.ledger.look()  # what is accepted leaves the inbox: not for a ledger that is gone
-    await daemon.book.accept(event, dropped.raw)
+    if core is None:  # the same drop was taken by another call meanwhile
+        return Already() if await _accepted(daemon, identity) else Later()
+    await daemon.book.commit(core)
+    goal = core.state.goal_id
     await asyncio.to_thread(_keep_copy, daemon, goal, dropped.raw)
     return Accepted(goal)
 
 
-def _understood(
-    daemon: Daemon, dropped: Dropped, agents: Collection[str]
-) -> tuple[GoalFile, Path | None]:
-    """Parse a dropped file, and resolve the links of the workspace that it names, on whatever disk that is.
+def _entered(
+    daemon: Daemon, dropped: Dropped, found: GoalFile, identity: tuple[str, ...]
+) -> Core | None:
+    """Enter the goal of a dropped file, to be committed; None where it was entered meanwhile.
 
     Raises GoalFileError.
     """
-    found = parse(dropped.raw, dropped.name, agents)
-    if found.workspace is None:
-        return found, None
+    if daemon.book.is_entered(identity):
+        return None
+    goal = _free_id(daemon, found)
+    event = ev.GoalAccepted(
+        at=time.time(),
+        goal_id=goal,
+        spec=spec(
+            found,
+            _workspace(daemon, dropped, found, goal),
+            agent_of(daemon, found),
+            recordable(dropped.name),
+        ).model_copy(
+            update={
+                "depends_on": schedule.bound(
+                    found.depends_on, daemon.book.states(), daemon.book.gone
+                )
+            }
+        ),
+        tasks=planned(found),
+        identity=identity,
+    )
+    if faults := _misplaced(daemon, found, event):
+        raise GoalFileError(dropped.name, faults)
+    daemon.book.ledger.look()  # what is accepted leaves the inbox: not for a ledger that is gone
+    return daemon.book.enter(event, dropped.raw)
+
+
+def _understood(daemon: Daemon, dropped: Dropped, agents: Collection[str]) -> GoalFile:
+    """Parse a dropped file, and resolve the workspace that it names. Raises GoalFileError."""
+    located = locator(daemon.places, daemon.keys.env)
+    found = parse(dropped.raw, dropped.name, agents, located=located, size=dropped.size)
+    if fault := key_fault(dropped.raw):
+        raise GoalFileError(dropped.name, [fault])
+    return found
+
+
+def _workspace(daemon: Daemon, dropped: Dropped, found: GoalFile, goal: str) -> str:
+    """Return where the goal works. Raises GoalFileError where a folder of its own cannot be had."""
+    if found.folder:
+        return str(found.folder)
+    folder = (daemon.places.workspaces / goal).resolve()
     try:
-        workspace = expanded(found.workspace, daemon.keys.env).resolve()
-    except (OSError, RuntimeError) as error:  # a ring of links
-        message = (
-            f"workspace: {found.workspace} cannot be resolved ({plain(error)}): name another folder"
-        )
-        raise GoalFileError(dropped.name, [Fault(None, message)]) from None
-    return found, workspace
+        check(folder, daemon.places, daemon.keys.env)
+    except ValueError as error:
+        raise GoalFileError(dropped.name, [Fault(None, f"its workspace: {error}")]) from None
+    return str(folder)
 
 
-def _recordable(text: str) -> str:
-    """Return text as the ledger can keep it: a file name may have bytes that are not UTF-8."""
-    return text.encode("utf-8", "backslashreplace").decode()
+def _misplaced(daemon: Daemon, found: GoalFile, event: ev.GoalAccepted) -> list[Fault]:
+    """Return why the goal cannot be taken beside the others: its name is in use, or it would wait for itself."""
+    states, gone = daemon.book.states(), daemon.book.gone
+    faults = []
+    if other := schedule.holder(found.name, states):
+        faults.append(Fault(found.lines.get("name"), name_taken(found.name, other)))
+    if way := schedule.cycle(fold([(0, event)]), states, gone):
+        faults.append(Fault(found.lines.get("depends_on"), circular(way)))
+    return faults
+
+
+def name_taken(name: str, goal: str) -> str:
+    """Say that a name is in use, and what to do."""
+    if name == goal:
+        return f"`name` {name} is the id of another goal: choose another name"
+    return (
+        f"`name` {name} is in use by {goal}, which has not ended: choose another name, "
+        f"or end that goal (`clew cancel {goal}`)"
+    )
+
+
+def circular(way: Sequence[str]) -> str:
+    """Say that goals would wait for each other for ever."""
+    return f"`depends_on` makes a cycle: {' → '.join(way)}; remove one of these dependencies"
 
 
 async def _accepted(daemon: Daemon, identity: tuple[str, ...]) -> bool:
@@ -99,34 +145,21 @@ async def _accepted(daemon: Daemon, identity: tuple[str, ...]) -> bool:
     return await book.accepted(identity) or await book.accepted(identity[:OLD_IDENTITY_PARTS])
 
 
-def _bound(daemon: Daemon, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Write out the ids that names mean now, so that a goal that comes later makes none of them ambiguous."""
-    book = daemon.book
-    found = [schedule.dependency(name, "", book.states(), book.gone) for name in names]
-    return tuple(dict.fromkeys(one.goal or one.name for one in found))
-
-
-def _workspace_fault(workspace: Path, places: Places) -> str:
-    if str(workspace) != _recordable(str(workspace)):  # by HOME, or by a link
-        return f"workspace: {_recordable(str(workspace))} has bytes that are not UTF-8: name another folder"
-    fault = workspace_fault(workspace, places)
-    return f"workspace: {fault}" if fault else ""
-
-
-def key_fault(raw: bytes) -> str:
-    """Say where a goal file holds a key that clew uses, "" where it holds none: what is accepted is recorded."""
+def key_fault(raw: bytes) -> Fault | None:
+    """Say where a goal file holds a key that clew uses, None where it holds none: what is accepted is recorded."""
     lines = raw.decode("utf-8", "replace").splitlines()
-    found = next((n for n, line in enumerate(lines, start=1) if names_hidden(line)), None)
-    if found is None:
-        return ""
-    return (
-        f"line {found}: here stands a key of one of the agents, and a goal file is kept on record as it came; "
-        "take the key out, and give commands what they need of the environment by `[sandbox] env`"
+    line = next((n for n, text in enumerate(lines, start=1) if names_hidden(text)), None)
+    if line is None:
+        return None
+    return Fault(
+        line,
+        "this is the API key of one of the agents, and a goal file is kept on record as it came: take the key out, "
+        "and pass what commands need through the environment (`[sandbox] env`)",
     )
 
 
 def _keep_copy(daemon: Daemon, goal: str, raw: bytes) -> None:
-    """Put the file as it came where a person finds it; the ledger has it too, and is the truth."""
+    """Keep the file as it came where a person finds it; the ledger has it too, and is the truth."""
     folder = daemon.places.state / "goals" / goal
     try:
         for one in (folder.parent, folder):  # a state folder that is gone is not made again
@@ -137,17 +170,18 @@ def _keep_copy(daemon: Daemon, goal: str, raw: bytes) -> None:
 
 
 def agent_of(daemon: Daemon, found: GoalFile) -> str:
-    """Name the agent: the file's, else the runbook where every open subtask has blocks, else the default."""
+    """Return the agent's name: the file's, else the runbook where every open subtask has blocks, else the default."""
     if found.agent is None and found.runnable_without_llm:
         return "runbook"
     return daemon.settings.agents.resolve(found.agent)
 
 
 def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> ev.Spec:
-    """Give what a goal file asks for, as the ledger keeps it."""
+    """Return what a goal file asks for, as the ledger keeps it."""
     hints = found.suggestions
     return ev.Spec(
         description=found.description,
+        name=found.name,
         notes=_notes(found),
         done_when=found.done_when,
         workspace=workspace,
@@ -169,7 +203,7 @@ def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> ev.Spec
 
 
 def planned(found: GoalFile) -> tuple[ev.PlannedTask, ...]:
-    """Give the tree of a goal file."""
+    """Return the tree of a goal file."""
     return tuple(
         ev.PlannedTask(
             description=task.description,
@@ -196,8 +230,9 @@ def _notes(found: GoalFile) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _free_id(daemon: Daemon, description: str) -> str:
-    taken = daemon.book.cores.keys() | daemon.book.gone
-    while (goal := goal_id(description, secrets.token_hex(TOKEN_BYTES))) in taken:
+def _free_id(daemon: Daemon, found: GoalFile) -> str:
+    states = daemon.book.states()
+    taken = states.keys() | daemon.book.gone | {state.spec.name for state in states.values()}
+    while (goal := goal_id(found.description, secrets.token_hex(TOKEN_BYTES), found.name)) in taken:
         pass
     return goal

@@ -34,6 +34,7 @@ from clew_daemon.children import Children
 from clew_daemon.config_watch import ConfigWatch
 from clew_daemon.context import Daemon
 from clew_daemon.control import Control, ControlError
+from clew_daemon.doing import now_view
 from clew_daemon.folders import FolderError
 from clew_daemon.inbox import Dropped, Inbox
 from clew_daemon.inbox import Verdict as Dropping
@@ -80,15 +81,16 @@ if TYPE_CHECKING:
 
     from clew_daemon.begin import Beginning
     from clew_shared.settings import Change
+    from clew_shared.state import State
 
 log = structlog.get_logger()
 
 FOREIGN_PROC = (
-    "/proc is that of another PID namespace: the memory of workers is not measured. "
-    "Mount one of its own (`unshare --pid --fork --mount-proc`)"
+    "/proc belongs to another PID namespace: the memory of workers is not measured. "
+    "Mount a separate one (`unshare --pid --fork --mount-proc`)"
 )
 MORE_ROOM = (
-    "Make room on the disk, or raise the limits of the unit (LimitNOFILE=) or the shell (ulimit -n)"
+    "Free some disk space, or raise the limits of the unit (LimitNOFILE=) or the shell (ulimit -n)"
 )
 LEDGER_CLOSE_S = 10.0
 RESCUE_TOLD_S = 5.0
@@ -116,7 +118,7 @@ def run(beginning: Beginning) -> int:
             return failed(f"out of resources: {plain(error)}. {MORE_ROOM}", EXIT_FAILED)
         log.critical("daemon.bug", error=repr(error), exc_info=True)
         return failed(
-            f"stopped by a bug: {type(error).__name__}; the log has the rest", EXIT_FAILED
+            f"stopped by a bug: {type(error).__name__}; see the log for details", EXIT_FAILED
         )
 
 
@@ -285,7 +287,7 @@ class App:
         working = [s.goal_id for s in states if s.goal.status == "in_progress"]
         if working:
             log.info("daemon.recovered", goals=working)
-        log.info("daemon.ready", goals=len(self._daemon.book.cores))
+        log.info("daemon.ready", goals=len(self._daemon.book.cores), inbox=str(self._places.inbox))
 
     async def _shut_down(self, inbox: Inbox, control: Control) -> None:
         self._ready = False
@@ -357,7 +359,8 @@ class App:
             log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
             raise ControlError(f"nothing was changed:\n{error}") from None
         else:
-            self._verdict = f"reloaded, {len(taken.changes)} keys changed"
+            changed = len(taken.changes)
+            self._verdict = f"reloaded, {changed} key{'s' if changed != 1 else ''} changed"
             daemon = self._daemon
             daemon.settings, daemon.git = taken.settings, git
             daemon.book.adopt(taken.settings, daemon.settings_of)
@@ -416,18 +419,28 @@ class App:
         if params.get("goal"):
             state = (await self._people.whole(params)).state
             waits = schedule.waits_for(state, states, running, now, gone)
-            return {"daemon": await self._view(), "goal": goal_detail(state, now, waits)}
+            detail = {**goal_detail(state, now, waits), "now": self._now(state)}
+            return {"daemon": await self._view(), "goal": detail}
         before, limit = params.get("before"), params.get("limit")
         if limit is not None and (type(limit) is not int or limit < 0):
-            raise ControlError(f"`limit` is {limit!r}; it is a number of goals, or null for all")
+            raise ControlError(
+                f"`limit` is {limit!r}; it must be a number of goals, or null for all"
+            )
         last = None if before is None else self._people.find({"goal": before}).state.accepted_seq
         shown, more = listed(states.values(), limit, last)
         goals = [
-            status_view(state, now, schedule.waits_for(state, states, running, now, gone))
+            {
+                **status_view(state, now, schedule.waits_for(state, states, running, now, gone)),
+                "now": self._now(state),
+            }
             for state in shown
         ]
         left = await asyncio.to_thread(self._inbox_left.look)
         return {"daemon": await self._view(), "goals": goals, "more": more, **left.view()}
+
+    def _now(self, state: State) -> dict[str, Any] | None:
+        session = self._supervisor.session(state.goal_id)
+        return now_view(state, session.work if session else None)
 
     async def _reload_asked(self, _: dict[str, Any]) -> dict[str, Any]:
         found = await self._reload()
@@ -448,6 +461,7 @@ class App:
             "ready": self._ready,
             "status": self._status_text(),
             "config_error": config_error,
+            "managed": self._notifier.is_heard,
             "sandbox": {
                 "mode": self._daemon.settings.sandbox.mode,
                 "landlock_abi": report.landlock_abi if report else None,
@@ -526,7 +540,7 @@ class App:
         match state:
             case LedgerState.FULL:
                 self._trouble = (
-                    "the disk is full: nothing is accepted or judged until there is room"
+                    "the disk is full: nothing is accepted or judged until there is space"
                 )
                 log.critical("ledger.full", path=str(self._ledger_path()))
             case LedgerState.SLOW:

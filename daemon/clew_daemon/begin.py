@@ -107,7 +107,7 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
     _limit()
     if not Path("/proc/self/stat").exists():
         raise CannotBegin(
-            "/proc is not mounted, and clew looks after its workers by it: mount it (mount -t proc proc /proc), "
+            "/proc is not mounted, and clew needs it to supervise its workers: mount it (mount -t proc proc /proc), "
             "or give the container its own",
             EXIT_CONFIG,
         )
@@ -119,7 +119,7 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
             cgroups = Cgroups.claim(places.state, places.run)
         except OSError as error:
             raise CannotBegin(
-                f"clew cannot look after processes: {plain(error)}", EXIT_FAILED
+                f"clew cannot supervise processes: {plain(error)}", EXIT_FAILED
             ) from None
         env, modules = _nursery_env(keys, loaded.settings), preload(loaded.settings)
         begun = None

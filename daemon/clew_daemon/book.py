@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon import eventlog
+from clew_daemon.in_turn import InTurn
 from clew_daemon.store import SNAPSHOT_EVERY, in_order, load_outlined, load_state, replayed
 from clew_shared import events as ev
 from clew_shared.core import Core, Recorded
@@ -44,6 +45,7 @@ class Book:
         self._later: asyncio.TimerHandle | None = None
         self._last = ledger.last_seq()
         self._snapshots = ledger.snapshots(STATE_VERSION)
+        self.accepting = InTurn()
         self._keeping = (
             asyncio.Lock()
         )  # one after the other: an older one never replaces a newer one
@@ -103,14 +105,22 @@ class Book:
         core.max_iterations = _turns(core.state, settings)
 
     async def accept(self, event: ev.GoalAccepted, text: bytes) -> None:
-        """Record a new goal with the bytes of its file."""
+        """Record a new goal with the bytes of its file, and wait until it is durable."""
+        await self.commit(self.enter(event, text))
+
+    def enter(self, event: ev.GoalAccepted, text: bytes) -> Core:
+        """Take in a new goal with the bytes of its file; it is accepted once that is committed."""
         core = self._core(State(goal_id=event.goal_id))
         with self.entering(core):
             core.emit(event, text)
             core.max_iterations = _turns(core.state, self.settings)
             self.cores[event.goal_id] = core
             self.identities[event.identity] = event.goal_id
-        await self.commit(core)
+        return core
+
+    def is_entered(self, identity: tuple[str, ...]) -> bool:
+        """Tell whether a drop has been entered as a goal, durably or not yet."""
+        return identity in self.identities
 
     async def accepted(self, identity: tuple[str, ...]) -> bool:
         """Tell whether a drop is a goal already, once that is durable; raises LedgerFailed where it will not be."""
@@ -201,7 +211,7 @@ class Book:
             return
         goal = core.state.goal_id
         if goal in self.outlined:
-            raise AssertionError(f"{goal} was set down, and is no fold to go on from")
+            raise AssertionError(f"{goal} was released, and its state cannot be continued")
         entries = [Entry("", r.event.kind, ev.encode(r.event)) for r in own]
         entries += [Entry(goal, r.event.kind, ev.encode(r.event), r.output) for r in records]
         seqs, done = self.ledger.append(entries)

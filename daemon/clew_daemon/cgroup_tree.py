@@ -19,7 +19,7 @@ _DELEGATED = ("user.delegate", "trusted.delegate")
 
 
 def own_group() -> tuple[Path | None, str]:
-    """Find the folder of this process's group; None and the reason where there is none."""
+    """Find the folder of this process's group; None and the reason if there is none."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except FileNotFoundError:
@@ -33,7 +33,7 @@ def own_group() -> tuple[Path | None, str]:
 
 
 def _mounts(mountinfo: str) -> Iterator[tuple[str, Path]]:
-    """Give root and place of every cgroup2 mount; proc_pid_mountinfo(5)."""
+    """Return root and place of every cgroup2 mount; proc_pid_mountinfo(5)."""
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
         if after.startswith("cgroup2 "):
@@ -82,7 +82,7 @@ def _is_handed_over(group: Path) -> bool:
 
 
 def enable(group: Path, wanted: Iterable[str]) -> tuple[str, ...]:
-    """Have the groups beneath controlled by these; gives those that now are.
+    """Have the groups beneath controlled by these; returns those that now are.
 
     Refused as a whole where processes are in the group itself.
     """
@@ -100,13 +100,13 @@ def disable(group: Path, names: Iterable[str]) -> None:
 
 
 def kill(group: Path) -> None:
-    """Send SIGKILL to every process in a group and beneath it; nothing where it is gone."""
+    """Send SIGKILL to every process in a group and beneath it; nothing if it is gone."""
     with contextlib.suppress(OSError):
         (group / "cgroup.kill").write_text("1")
 
 
 def remove(group: Path) -> bool:
-    """Remove a group and all beneath it; False where processes are still in one of them."""
+    """Remove a group and all beneath it; False if processes are still in one of them."""
     try:
         for folder, _, _ in os.walk(group, topdown=False):
             Path(folder).rmdir()
@@ -127,7 +127,7 @@ def members(group: Path) -> list[int]:
 
 
 def counted(events: Path, name: str) -> int:
-    """Read one of the numbers of a file such as `memory.events`; 0 where there is none."""
+    """Read one of the numbers of a file such as `memory.events`; 0 if there is none."""
     with contextlib.suppress(OSError, ValueError):
         for line in events.read_text().splitlines():
             key, _, value = line.partition(" ")

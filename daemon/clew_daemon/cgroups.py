@@ -77,7 +77,7 @@ class WorkerGroup:
         return Leaf(leaf)
 
     def limit(self, memory_mb: int) -> bool:
-        """Have the kernel hold the worker to so much memory; False where it does not."""
+        """Have the kernel hold the worker to so much memory; False if it does not."""
         if "memory" not in self.controllers:
             return False
         if memory_mb != self._memory_mb:
@@ -87,7 +87,7 @@ class WorkerGroup:
         return True
 
     def out_of_memory(self) -> bool:
-        """Tell whether the kernel has ended a process of it for want of memory."""
+        """Return whether the kernel has ended a process of it for lack of memory."""
         return tree.counted(self.path / "memory.events", "oom_kill") > 0
 
     async def end(self) -> None:
@@ -96,7 +96,7 @@ class WorkerGroup:
 
 
 class Cgroups:
-    """The groups of this daemon: `base` is its own folder, None where nothing is delegated to it."""
+    """The groups of this daemon: `base` is its own folder, None if nothing is delegated to it."""
 
     def __init__(self, base: Path | None, why_not: str = "") -> None:
         self.base = base
@@ -139,7 +139,7 @@ class Cgroups:
         self.controllers = tree.enable(self.base, enabled)
 
     def worker(self, goal: str, epoch: int) -> WorkerGroup | None:
-        """Make the group of a new worker; None where there is none to be had."""
+        """Make the group of a new worker; None if there is none to be had."""
         if self.base is None:
             return None
         path = self.base / f"worker-{_UNSAFE.sub('_', goal)[:_NAME_CHARS]}-{epoch}"

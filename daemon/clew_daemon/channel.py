@@ -44,7 +44,7 @@ class Channel(asyncio.Protocol):
         return channel
 
     async def receive(self) -> dict[str, Any] | None:
-        """Give the next message, None at the end; raises ProtocolError on a broken line."""
+        """Return the next message, None at the end; raises ProtocolError on a broken line."""
         while (end := self._came.find(b"\n", self._searched)) < 0:
             self._searched = len(self._came)
             if self._searched > protocol.LINE_BYTES_MAX:
@@ -62,7 +62,7 @@ class Channel(asyncio.Protocol):
         return protocol.parse(line)
 
     async def send(self, line: bytes) -> bool:
-        """Send one line; False where the other side is gone or does not read."""
+        """Send one line; False if the other side is gone or does not read."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return False

@@ -60,7 +60,7 @@ class Children:
         return child
 
     def _await(self, child: Child) -> None:
-        """Be told of a child's end; where there is no descriptor for that, look now and then."""
+        """Be told of a child's end; if there is no descriptor for that, look now and then."""
         loop = asyncio.get_running_loop()
         try:
             fd = os.pidfd_open(child.pid)
@@ -92,7 +92,7 @@ class Children:
             child.ended.set_result(code)
 
     def sweep(self) -> int:
-        """Reap and kill orphans that cells have left; gives how many were still alive."""
+        """Reap and kill orphans that cells have left; returns how many were still alive."""
         if self.spawning:
             return 0
         alive = 0

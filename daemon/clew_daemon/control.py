@@ -35,7 +35,7 @@ IDLE_AFTER_S = 0.2
 """How long a connection is not idle after it was made or answered: its next request may be on its way."""
 QUEUED_S = 5.0
 """How long a new connection waits for a place."""
-BUSY = "too many clients have a request under way: try again"
+BUSY = "too many clients have a request in progress: try again"
 SO_PEERPIDFD = 77  # asm-generic/socket.h
 _UCRED = struct.Struct("3i")
 
@@ -87,7 +87,7 @@ class Control:
 
     @property
     def is_found(self) -> bool:
-        """Tell whether clients that go by the path come here: the socket was not removed or replaced."""
+        """Return whether clients that go by the path come here: the socket was not removed or replaced."""
         try:
             found = self._path.lstat()
         except OSError:
@@ -109,7 +109,7 @@ class Control:
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISSOCK(self._path.lstat().st_mode):
                 raise FolderError(
-                    f"{self._path} is in the place of the control socket: move it away"
+                    f"{self._path} is where the control socket should be: move it away"
                 )
             self._path.unlink()
 
@@ -146,7 +146,7 @@ class Control:
             writer.close()
 
     async def _full(self) -> str:
-        """Make a place for one more, by ending the connection that has been idle longest; "" where there is one.
+        """Make a place for one more, by ending the connection that has been idle longest; "" if there is one.
 
         Where all were answered a moment ago, this waits for the first of them to be idle.
         """
@@ -197,7 +197,7 @@ class Control:
                 await writer.drain()
 
     def _tell(self, refusal: str) -> None:
-        """Log a refusal, one a second at the most: who is refused may come again and again."""
+        """Log a refusal, one a second at most: who is refused may come again and again."""
         self._refused += 1
         now = time.monotonic()
         if now >= self._told_at + 1:
@@ -208,7 +208,7 @@ class Control:
         handler = self._handlers.get(method)
         if handler is None:
             known = ", ".join(self._handlers)
-            raise protocol.ProtocolError(f"no method {method!r}; there are: {known}")
+            raise protocol.ProtocolError(f"no method {method!r}; available: {known}")
         if not isinstance(params, dict):
             raise protocol.ProtocolError(f"{method}: the params must be an object")
         return handler
@@ -257,7 +257,7 @@ def _refusal(sock: Any) -> str:
 
 
 def _gone(sock: Any) -> bool:
-    """Tell whether who connected has ended: then its number may by now be somebody else's.
+    """Return whether who connected has ended: then its number may by now be somebody else's.
 
     Asked after the number was looked up. Kernels before 6.5 cannot say; there it counts as alive.
     """
@@ -274,7 +274,7 @@ def _gone(sock: Any) -> bool:
 
 
 def _may_be_worker(pid: int) -> bool:
-    """Tell whether a process comes from a cell, or cannot be looked at.
+    """Return whether a process comes from a cell, or cannot be looked at.
 
     A descendant of the daemon need not come from one: PID 1 of a container inherits every orphan. But all that
     comes from a cell, in every sandbox mode, has no_new_privs, which nothing can take back.

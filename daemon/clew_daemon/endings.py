@@ -32,7 +32,7 @@ class Ended:
 
 
 def left(code: int, leave: Leave | None, detail: str) -> Ended:
-    """Say what 75 (try me later) and 78 (mend the configuration) mean, by the agent's own words."""
+    """Say what 75 (try me later) and 78 (fix the configuration) mean, by the agent's own words."""
     if code == EXIT_TEMPORARY:
         reason = leave.reason if leave else "the agent asked to be tried later"
         after_s = leave.retry_after_s if leave else None
@@ -82,7 +82,7 @@ def _by_spawn(error: SpawnError) -> Ended:
 
 
 def is_short(error: BaseException) -> bool:
-    """Tell whether resources ran out: descriptors, processes, memory."""
+    """Return whether resources ran out: descriptors, processes, memory."""
     if isinstance(error, SpawnError):
         return error.reason == "resources"
     if isinstance(error, OSError):
@@ -92,7 +92,7 @@ def is_short(error: BaseException) -> bool:
 
 def _short_of_resources(error: BaseException) -> Ended:
     """Wait, as for anything else that is likely to come back: it is not the worker's fault."""
-    return Ended("temporary", f"no worker can be started because resources ran out: {plain(error)}")
+    return Ended("temporary", f"cannot start a worker, out of resources: {plain(error)}")
 
 
 def _by_ledger(error: LedgerError) -> Ended:

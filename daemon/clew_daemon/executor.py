@@ -33,7 +33,7 @@ class ExecutorDied(Exception):  # noqa: N818 - it says what is so
 
 
 class OutOfResources(ExecutorDied):
-    """No executor could be started for want of descriptors, processes or memory: nothing began."""
+    """No executor could be started for lack of descriptors, processes or memory: nothing began."""
 
 
 class WorkspaceLostError(ExecutorDied):
@@ -104,7 +104,7 @@ class Executor:
             return Done(id=0, seq=seq, result="error", output=said, duration_s=0.0, changed=False)
 
     async def digest(self, *, anew: bool) -> str:
-        """Give the digest of the world, `anew` from every file's stat."""
+        """Return the digest of the world, `anew` from every file's stat."""
 
         def request(number: int) -> Digest:
             return Digest(id=number, anew=anew)
@@ -164,4 +164,4 @@ class Executor:
             raise ExecutorDied(f"ended with code {self.cell.guard.ended.result()}") from None
         except (ValueError, asyncio.LimitOverrunError):
             await self.cell.kill()
-            raise ExecutorDied("it said what is no message") from None
+            raise ExecutorDied("it sent an invalid message") from None

@@ -28,17 +28,17 @@ FINISHED_KEPT = 100
 
 
 def fitted(said: dict[str, Any]) -> dict[str, Any]:
-    """Give the answer to `hello`, shortened step by step until it fits a line."""
+    """Return the answer to `hello`, shortened step by step until it fits a line."""
     return _shortened(said, (_arguments, _old_actions, _transcript, _texts, _finished, _names))
 
 
 def fitted_state(said: dict[str, Any]) -> dict[str, Any]:
-    """Give an answer that holds a state, shortened step by step until it fits a line."""
+    """Return an answer that holds a state, shortened step by step until it fits a line."""
     return _shortened(said, (_arguments, _old_actions, _names))
 
 
 def published_state(state: dict[str, Any]) -> dict[str, Any]:
-    """Give what `state.json` holds: without keys (a goal file is kept as it came), and no larger than a line."""
+    """Return what `state.json` holds: without keys (a goal file is kept as it came), and no larger than a line."""
     shown: dict[str, Any] = fitted_state({"state": redacted(state)})["state"]
     return shown
 

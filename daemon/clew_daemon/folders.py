@@ -49,7 +49,7 @@ def make_private(folder: Path) -> None:
         if mode & 0o022:
             raise FolderError(
                 f"{folder} can be written by others (mode {mode:04o}), who may have put something there: "
-                f"look into it, then chmod 700 {folder}"
+                f"check it, then chmod 700 {folder}"
             )
         if mode != 0o700:
             os.fchmod(fd, 0o700)
@@ -66,6 +66,6 @@ def _foreign(what: str, owner: int) -> str:
     else:
         whose, command = f"user {name} ({owner})", f"sudo -u {name} clew run"
     return (
-        f"{what} belongs to {whose}, and this is user {os.getuid()}: "
+        f"{what} belongs to {whose}, but this is user {os.getuid()}: "
         f"run clew as that user ({command}), or use another home (clew --home DIR)"
     )

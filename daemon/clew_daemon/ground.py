@@ -44,18 +44,18 @@ class Lost:
         resume = f"`clew resume {goal}`"
         if self.stranger:
             return (
-                f"{self.detail} Nothing acts in it. To go on in the original, put it back, then {resume}. "
-                f"To accept the folder that stands there now, leave it and {resume}."
+                f"{self.detail} Nothing acts in it. To continue in the original, put it back, then {resume}. "
+                f"To accept the folder that is there now, leave it and {resume}."
             )
         if self.gone:
-            return f"{self.detail} Put it back, then {resume}; where nothing is there, that makes an empty one."
-        return f"{self.detail} Put that right, then {resume}."
+            return f"{self.detail} Put it back, then {resume}; if nothing is there, this creates an empty folder."
+        return f"{self.detail} Fix this, then {resume}."
 
 
 def lost(workspace: str, known: Identity | None) -> Lost | None:
-    """Say what is wrong with the place of a workspace, None where the folder `known` is there.
+    """Say what is wrong with the place of a workspace, None if the folder `known` is there.
 
-    Without `known` any folder will do. None too where there are no resources to look: it is looked at again.
+    Without `known` any folder will do. None too if there are no resources to look: it is looked at again.
     """
     try:
         return _wrong(workspace, known)
@@ -69,10 +69,10 @@ def lost(workspace: str, known: Identity | None) -> Lost | None:
 def _wrong(workspace: str, known: Identity | None) -> Lost | None:
     real = os.path.realpath(workspace)
     if real != workspace:
-        return Lost("the workspace is a link now", f"{workspace} leads to {real} now.")
+        return Lost("the workspace is now a link", f"{workspace} is now a link to {real}.")
     found = os.stat(workspace, follow_symlinks=False)  # noqa: PTH116 - the path is text everywhere
     if not stat.S_ISDIR(found.st_mode):
-        return Lost("the workspace is no folder any more", f"{workspace} is no folder now.")
+        return Lost("the workspace is no longer a folder", f"{workspace} is no longer a folder.")
     seen = identity.of_path(workspace)
     if known and not seen.is_same(known):
         return _replaced(workspace, known, seen)
@@ -108,7 +108,7 @@ def is_place(path: str, place: tuple[int, int]) -> bool:
 
 
 def enter(workspace: str, known: Identity | None, *, make: bool) -> Ground | Lost:
-    """Open the folder `known`, or any where that is None; `make` allows an empty one where there is nothing.
+    """Open the folder `known`, or any where that is None; `make` allows an empty one if there is nothing.
 
     Raises OSError where resources have run out.
     """
@@ -156,7 +156,7 @@ class Ground:
         return is_place(self._workspace, self.place)
 
     def lost(self) -> Lost | None:
-        """Say what is wrong with its place, None where it is there."""
+        """Say what is wrong with its place, None if it is there."""
         return lost(self._workspace, self.identity)
 
     def occupy(self) -> str:
@@ -169,7 +169,7 @@ class Ground:
 
 
 def _make(workspace: str) -> bool:
-    """Make an empty folder; False where something is there already. Raises OSError."""
+    """Make an empty folder; False if something is there already. Raises OSError."""
     try:
         Path(workspace).mkdir(parents=True)
     except FileExistsError:
@@ -182,7 +182,7 @@ def _replaced(workspace: str, known: Identity, seen: Identity) -> Lost:
         detail = f"{workspace} is on another device than before: its file system was mounted again, or it is a copy."
         return Lost("the workspace is on another device", detail, stranger=seen)
     detail = (
-        f"Another folder stands at {workspace} than the one that this goal works in "
+        f"{workspace} is not the folder that this goal works in "
         f"(the original: {_described(known)}; now: {_described(seen)})."
     )
     return Lost("the workspace was replaced", detail, stranger=seen)
@@ -190,9 +190,9 @@ def _replaced(workspace: str, known: Identity, seen: Identity) -> Lost:
 
 def _described(folder: Identity) -> str:
     device = f"device {os.major(folder.dev)}:{os.minor(folder.dev)}, inode {folder.ino}"
-    return device if folder.birth_ns is None else f"{device}, made {iso(folder.birth_ns / 1e9)}"
+    return device if folder.birth_ns is None else f"{device}, created {iso(folder.birth_ns / 1e9)}"
 
 
 def _out_of_reach(workspace: str, error: OSError) -> Lost:
-    detail = f"{workspace} cannot be looked at: {error.strerror}."
+    detail = f"{workspace} cannot be read: {error.strerror}."
     return Lost("the workspace cannot be reached", detail)

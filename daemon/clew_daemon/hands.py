@@ -64,11 +64,11 @@ class Hands:
                 log.warning("executor.ended", **self._about, reason="its TMPDIR or HOME is gone")
                 await self._executor.end()
             if self._ended:
-                raise ExecutorDied("the worker is at its end")
+                raise ExecutorDied("the worker is ending")
             if self._executor is None or not self._executor.alive:
                 self._executor = await self._started()
             elif not await asyncio.to_thread(self._ground.stands):
-                raise WorkspaceLostError("the workspace is not what stands there")
+                raise WorkspaceLostError("another folder is in the place of the workspace")
             return self._executor
 
     async def _started(self) -> Executor:

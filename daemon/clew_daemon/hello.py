@@ -25,7 +25,7 @@ GIVEN_UP_TOLD = 20
 
 
 def hello_view(session: Session, kept: Remembered) -> dict[str, Any]:
-    """Give the answer to `hello` (contract, section 7), and what built-in agents use beside it."""
+    """Return the answer to `hello` (contract, section 7), and what built-in agents use beside it."""
     said = told(
         session.core.state,
         session.settings,
@@ -45,7 +45,7 @@ def told(
     strategies: list[dict[str, Any]],
     kept: Remembered | None = None,
 ) -> dict[str, Any]:
-    """Give what an agent of this kind would be told now, but for its key; also for `clew context`."""
+    """Return what an agent of this kind would be told now, but for its key; also for `clew context`."""
     said = {
         "protocol": 1,
         "goal_id": state.goal_id,
@@ -84,7 +84,7 @@ def told(
 
 
 def thresholds(settings: Settings) -> dict[str, Any]:
-    """Give the numbers that an agent may want to know; also sent when they change."""
+    """Return the numbers that an agent may want to know; also sent when they change."""
     return {
         **settings.loops.model_dump(mode="json"),
         "context": settings.context.model_dump(mode="json"),
@@ -93,7 +93,7 @@ def thresholds(settings: Settings) -> dict[str, Any]:
 
 
 def subtask_view(state: State) -> dict[str, Any] | None:
-    """Give the current subtask, for `advance`."""
+    """Return the current subtask, for `advance`."""
     subtask = state.subtask
     if subtask is None:
         return None
@@ -110,13 +110,13 @@ def subtask_view(state: State) -> dict[str, Any] | None:
 
 
 def task_view(state: State) -> dict[str, Any] | None:
-    """Give the current task, for `advance`."""
+    """Return the current task, for `advance`."""
     task = state.task
     return {"description": task.description, "status": str(task.status)} if task else None
 
 
 def with_steps(state: State) -> dict[str, Any]:
-    """Give the state as published, with the runbook's steps at the current subtask."""
+    """Return the state as published, with the runbook's steps at the current subtask."""
     view = state_view(state)
     for shown, task in zip(view["goal"]["tasks"], state.goal.tasks, strict=True):
         for entry, subtask in zip(shown["subtasks"], task.subtasks, strict=True):
@@ -148,7 +148,7 @@ class Remembered:
         self._fold = transcript.Transcript(lambda _: "", 0)
 
     def up_to_now(self, state: State, ledger: Readable, max_tokens: int) -> transcript.Transcript:
-        """Take in what was recorded since; another subtask or another budget begins anew."""
+        """Take in what was recorded since; another subtask or another budget begins again."""
         key = (state.subtask_seq, max_tokens)
         if key != self._key:
             self._key, self._seq = key, state.subtask_seq
@@ -168,7 +168,7 @@ def _read_into(fold: transcript.Transcript, goal: str, ledger: Readable, seq: in
 def remembered(
     state: State, ledger: Readable, max_tokens: int, kept: Remembered | None
 ) -> dict[str, Any]:
-    """Give the current subtask's transcript, how far it is folded, and what its agent wanted to do next.
+    """Return the current subtask's transcript, how far it is folded, and what its agent wanted to do next.
 
     Who builds no prompt of it (`kept` is None) is given its last actions only.
     """

@@ -1,4 +1,4 @@
-"""Which home a ledger belongs to, so that a copy of it does not go on with work that the original may still do.
+"""Which home a ledger belongs to, so that a copy of it does not continue with work that the original may still do.
 
 A home is known by its state folder: renamed it is the same one, copied or restored elsewhere it is another.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from clew_shared.state import State
 
 UNFINISHED = (GoalStatus.IN_PROGRESS, GoalStatus.QUEUED, GoalStatus.WAITING)
-"""What the original of a copied home may go on with by itself."""
+"""What the original of a copied home may continue with by itself."""
 
 
 def here(state: Path) -> ev.HomeKnown:
@@ -36,23 +36,23 @@ def here(state: Path) -> ev.HomeKnown:
 
 
 def last(ledger: Reading) -> ev.HomeKnown | None:
-    """Return the home that the ledger was last in; None where it is not known, in one of clew 0.1.0."""
+    """Return the home that the ledger was last in; None if it is not known, in one of clew 0.1.0."""
     body = ledger.last_home()
     return None if body is None else ev.HomeKnown.model_validate_json(body)
 
 
 def is_other(before: ev.HomeKnown | None, now: ev.HomeKnown) -> bool:
-    """Tell whether the ledger was in another home before."""
+    """Return whether the ledger was in another home before."""
     return before is not None and not before.identity.is_same(now.identity)
 
 
 def has_changed(before: ev.HomeKnown | None, now: ev.HomeKnown) -> bool:
-    """Tell whether what is on record of the home does not hold any more."""
+    """Return whether what is on record of the home does not hold any more."""
     return before is None or before.model_copy(update={"at": now.at}) != now
 
 
 def is_same_process_space(before: ev.HomeKnown | None, now: ev.HomeKnown) -> bool:
-    """Tell whether process numbers that this home has recorded still mean the same processes."""
+    """Return whether process numbers that this home has recorded still mean the same processes."""
     if (
         before is None
         or is_other(before, now)
@@ -67,8 +67,8 @@ def question(before: ev.HomeKnown, goal: State) -> tuple[str, str]:
     """Return why a goal of a copied home is blocked, and what a person must answer."""
     where = f"{before.path} (on {before.host})"
     asked = (
-        f"The original in {where} may still work on this goal: see first that no daemon does. "
-        f"`clew resume {goal.goal_id}` goes on with it here, in {goal.spec.workspace}; "
+        f"The original in {where} may still work on this goal: make sure first that no daemon does. "
+        f"`clew resume {goal.goal_id}` continues it here, in {goal.spec.workspace}; "
         f"`clew cancel {goal.goal_id}` ends it here."
     )
     return f"this record was copied or moved from {where}", asked

@@ -112,7 +112,7 @@ class _Due:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What came of claiming and reading a file; `claim` is None where it still has its name."""
+    """What came of claiming and reading a file; `claim` is None if it still has its name."""
 
     claim: Claim | None
     found: Dropped | Verdict | _Again | _Unknown
@@ -312,7 +312,7 @@ class Inbox:
         return min(map(self._reschedule, batch, left), default=math.inf), decided
 
     def _claim(self, one: _Due) -> _Taken:
-        """Claim and read a file; or tell what to do where that fails."""
+        """Claim and read a file; or tell what to do if that fails."""
         claim = one.claim
         try:
             if claim is None and one.look is not None:
@@ -400,7 +400,7 @@ class Inbox:
         return None
 
     def _give_back(self, one: _Due, claim: Claim, after_s: float | None) -> _Left:
-        """Give a file that was certainly not accepted its name back."""
+        """Restore the name of a file that was certainly not accepted."""
         try:
             path = inbox_files.put_back(claim.hidden, self._folder / claim.name)
             look = inbox_files.look_at(path)
@@ -499,6 +499,6 @@ def _batch(due: list[_Due]) -> list[_Due]:
 
 
 def _in_one_line(text: str) -> str:
-    """Give the first line; where that is only a heading, the faults below it."""
+    """Return the first line; where that is only a heading, the faults below it."""
     first, _, rest = text.strip().partition("\n")
     return "; ".join(rest.splitlines())[:FAULTS_CHARS] if rest and first.endswith(":") else first

@@ -63,13 +63,14 @@ _NETWORK = frozenset((0x6969, 0xFF534D42, 0xFE534D42, 0x517B))
 class Dropped:
     """A completely written file, as it was read.
 
-    `raw` holds at most 1 MiB and one byte: one that is longer is too big. `identity` is
-    (dev, ino, ctime_ns, size, sha256 of raw, name): the same one twice is the same drop.
+    `raw` holds at most 1 MiB and one byte of it: one that is longer is too big; `size` is that of all of it.
+    `identity` is (dev, ino, ctime_ns, size, sha256 of raw, name): the same one twice is the same drop.
     """
 
     name: str
     raw: bytes
     identity: Identity
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,7 @@ def read(claim: Claim) -> Dropped:
         os.close(fd)
     entry, digest = claim.entry, hashlib.sha256(raw).hexdigest()
     identity = (entry.dev, entry.ino, entry.ctime_ns, before.st_size, digest, claim.name)
-    return Dropped(claim.name, raw, identity)
+    return Dropped(claim.name, raw, identity, before.st_size)
 
 
 @contextlib.contextmanager

@@ -85,7 +85,7 @@ def settle_time_s(look: Look, settle_s: float) -> float:
 def decide(now: float, seen: Seen | None, look: Look, *, settle_s: float) -> Wait | Take | Ignore:
     """Whether to take a file that looks like this now and was seen so before.
 
-    Times in seconds on one monotonic clock. A first or a changed look starts the wait anew.
+    Times in seconds on one monotonic clock. A first or a changed look starts the wait again.
     """
     if not look.regular:
         return Ignore()

@@ -1,6 +1,6 @@
 """Says that something has changed in a folder: at once by inotify, never what.
 
-Events can be lost (an overflow, a network file system), so whoever uses this looks for himself,
+Events can be lost (an overflow, a network file system), so anyone who uses this looks for himself,
 and now and then without being told. It knows no goals and reads no file.
 """
 

@@ -1,7 +1,7 @@
 """LLM keys, and the environment as the daemon got it: kept out of every environment that lives.
 
 `/proc/PID/environ` shows what a process was started with, whatever it removes later. So a daemon whose
-environment holds what looks like a secret starts itself anew with a scrubbed one, and takes the rest from a
+environment holds what looks like a secret starts itself again with a scrubbed one, and takes the rest from a
 memory file that nothing else inherits.
 """
 
@@ -36,7 +36,7 @@ Agent = LlmAgent | RunbookAgent | CommandAgent
 
 
 class KeyFileError(Exception):
-    """A key that cannot or must not be used; the message says why and how to mend it, and never the key."""
+    """A key that cannot or must not be used; the message says why and how to fix it, and never the key."""
 
 
 class Keys:
@@ -51,7 +51,7 @@ class Keys:
         self._folder = folder
 
     def of(self, agent: Agent) -> str | None:
-        """Give an LLM agent's key, None where it has none; read anew each time. Raises KeyFileError."""
+        """Return an LLM agent's key, None if it has none; read again each time. Raises KeyFileError."""
         if not isinstance(agent, LlmAgent):
             return None
         key = self._from_env(agent.api_key_env) if agent.api_key_env else self._from_file(agent)
@@ -60,7 +60,7 @@ class Keys:
         return key
 
     def path(self, agent: Agent) -> Path | None:
-        """Say where an agent's key file is, None where it has none; raises KeyFileError."""
+        """Say where an agent's key file is, None if it has none; raises KeyFileError."""
         if not isinstance(agent, LlmAgent) or not agent.api_key_file:
             return None
         named = agent.api_key_file
@@ -132,13 +132,15 @@ def read_key(path: Path, *, credential: bool = False) -> str:
     if fault:
         raise KeyFileError(f"the key file {path} {fault.format(path=path)}")
     if len(raw) > KEY_BYTES_MAX:
-        raise KeyFileError(f"the key file {path} has over {KEY_BYTES_MAX} bytes: that is no key")
+        raise KeyFileError(
+            f"the key file {path} has over {KEY_BYTES_MAX} bytes, which is too large for a key"
+        )
     return _checked(raw.decode("ascii", "replace").strip(), f"the key file {path}")
 
 
 def _file_fault(found: os.stat_result, *, credential: bool) -> str:
     if not stat.S_ISREG(found.st_mode):
-        return "is no file"
+        return "is not a file"
     if found.st_uid not in (os.getuid(), 0):
         return f"belongs to user {found.st_uid}, who can change it: chown {os.getuid()} {{path}}"
     others = 0o027 if credential else 0o077
@@ -159,7 +161,7 @@ def _checked(key: str, source: str) -> str:
 
 
 def scrubbed(env: Mapping[str, str], settings: Settings) -> dict[str, str]:
-    """Give the environment without keys and what looks like secrets, by its name or by its value."""
+    """Return the environment without keys and what looks like secrets, by its name or by its value."""
     named = {
         agent.api_key_env
         for agent in settings.agents.named.values()
@@ -174,7 +176,7 @@ def scrubbed(env: Mapping[str, str], settings: Settings) -> dict[str, str]:
 
 
 def take_environment(env: Mapping[str, str], settings: Settings, folder: Path) -> Keys:
-    """Give the whole environment, after starting this program anew without its secrets where needed."""
+    """Return the whole environment, after starting this program again without its secrets where needed."""
     if (fd := _handed_over(env)) is not None:
         return Keys(_with_user(_restored(fd)), folder)
     clean = scrubbed(env, settings)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def listed(
     states: Iterable[State], limit: int | None, before: int | None = None
 ) -> tuple[list[State], bool]:
-    """Give the goals to show, in the order of their acceptance, and whether earlier ones are left out.
+    """Return the goals to show, in the order of their acceptance, and whether earlier ones are left out.
 
     All that are not over, and of the others the last `limit` (None: all). With `before`, the number of an
     acceptance, only those that are over and were accepted earlier.

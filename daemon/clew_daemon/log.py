@@ -19,13 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
-from structlog.dev import ConsoleRenderer, plain_traceback
 
 from clew_daemon.log_journal import Journal, is_journal
+from clew_daemon.log_look import coloured, plain
 from clew_daemon.log_sinks import RotatedFile, Stream
 from clew_shared.redact import REDACTED, redact
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from structlog.typing import EventDict
 
 MAX_CHARS = 16_384
@@ -68,7 +70,7 @@ class _Output:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.level = _LEVELS["info"]
-        self.console: ConsoleRenderer | None = None
+        self.console: Callable[[EventDict], str] | None = None
         self.stream: Stream | Journal | None = None
         self.file: RotatedFile | None = None
         self.lost = 0
@@ -95,8 +97,7 @@ class _Output:
 
     def _console_line(self, line: EventDict) -> bytes:
         assert self.console is not None  # noqa: S101 - the caller has looked
-        shown = {_printable(key): _shown(key, value) for key, value in line.items()}
-        return f"{self.console(None, '', shown)}\n".encode("utf-8", "backslashreplace")
+        return f"{self.console(line)}\n".encode("utf-8", "backslashreplace")
 
     def change(self, stream: Stream | Journal, file: RotatedFile | None) -> None:
         with self.lock:
@@ -126,7 +127,9 @@ def configure(settings: LogSettings, *, stdout_fd: int = 1) -> None:
         stream.close()
     _output.change(Journal() if native else stream, file)
     _output.level = _LEVELS[settings.level]
-    _output.console = _renderer(colours=stream.is_terminal) if console else None
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    in_colour = stream.is_terminal and not is_plain
+    _output.console = (coloured if in_colour else plain) if console else None
     structlog.configure(
         processors=[
             _drop_below_level,
@@ -154,14 +157,6 @@ def close() -> None:
             if sink is not None:
                 sink.close()
         _output.stream = _output.file = None
-
-
-def _renderer(*, colours: bool) -> ConsoleRenderer:
-    return ConsoleRenderer(
-        colors=colours and not os.environ.get("NO_COLOR"),
-        exception_formatter=plain_traceback,
-        sort_keys=False,
-    )
 
 
 def _drop_below_level(_: object, method: str, event: EventDict) -> EventDict:
@@ -246,21 +241,6 @@ def _json_line(line: EventDict) -> bytes:
     if not text.isprintable():  # control characters beyond ASCII's, or no Unicode at all
         text = json.dumps(line)
     return f"{text}\n".encode()
-
-
-def _shown(key: str, value: object) -> object:
-    """Make a value fit for a terminal: control characters and escapes by name."""
-    if not isinstance(value, str):
-        return value if isinstance(value, int | float | None) else _printable(json.dumps(value))
-    if key in ("exception", "stack"):
-        return "\n".join(map(_printable, value.split("\n")))
-    return _printable(value)
-
-
-def _printable(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _dropped(count: int) -> EventDict:

@@ -28,7 +28,7 @@ _TOO_LONG = (errno.EMSGSIZE, errno.ENOBUFS)
 
 
 def is_journal(fd: int, env: Mapping[str, str]) -> bool:
-    """Tell whether the journal is behind `fd`; systemd.exec(5), JOURNAL_STREAM."""
+    """Return whether the journal is behind `fd`; systemd.exec(5), JOURNAL_STREAM."""
     try:
         found = os.fstat(fd)
     except OSError:

@@ -157,7 +157,7 @@ class RotatedFile:
         os.close(old)
 
     def _rotate(self) -> None:
-        self._size = 0  # where it fails, the file may grow by as much again before the next attempt
+        self._size = 0  # if it fails, the file may grow by as much again before the next attempt
         if self._backups == 0:
             os.ftruncate(self._fd, 0)
             return

@@ -1,6 +1,6 @@
 """Whether the ledger lacks what was once recorded: it is gone, blank, an older one, or without its log.
 
-A goal's folder in `<state>/goals` is made after its acceptance is durable, so where there is one there was a record.
+A goal's folder in `<state>/goals` is made after its acceptance is durable, so if there is one there was a record.
 A note beside the ledger says how far it had come, and a rescued copy what a daemon saved whose ledger was taken away.
 """
 
@@ -49,13 +49,13 @@ class Lacking:
         hint = (
             "nothing was changed: put the newer file back (with its -wal), or restore one "
             f"({' or '.join([*ways, '`clew restore FILE`'])}), "
-            "or, to go on without what is missing, `clew restore --keep`"
+            "or, to continue without what is missing, run `clew restore --keep`"
         )
-        return LedgerBehindError(ledger, f"is not complete: {'; '.join(self.faults)}", hint)
+        return LedgerBehindError(ledger, f"is incomplete: {'; '.join(self.faults)}", hint)
 
 
 def lost(ledger: Path, state: Path) -> LedgerCorrupt | None:
-    """Return the error for a ledger of which nothing or a remnant is left, None where there is one or never was."""
+    """Return the error for a ledger of which nothing or a remnant is left, None if there is one or never was."""
     rescued = copies(ledger)
     try:
         refuse_remains(ledger)
@@ -66,21 +66,22 @@ def lost(ledger: Path, state: Path) -> LedgerCorrupt | None:
         return None
     what = "is empty" if ledger.exists() else "is gone"
     if goals:
-        what += f", but {len(goals)} goals were accepted: {_named(goals)}"
+        count = "1 goal was" if len(goals) == 1 else f"{len(goals)} goals were"
+        what += f", but {count} accepted: {_named(goals)}"
     elif noted:
         what += f", but {noted.seq} events were recorded"
     else:
         what += f", but what it held was saved in {rescued[0]}"
     ways = f"`clew restore {rescued[0]}`" if rescued else "restore a backup (`clew restore FILE`)"
     hint = (
-        f"nothing was changed: {ways}, or, to begin with an empty ledger, move the whole folder {state} away "
+        f"nothing was changed: {ways}, or, to start with an empty ledger, move the whole folder {state} away "
         "and keep it"
     )
     return LedgerCorrupt(ledger, what, hint)
 
 
 def lacking(ledger: Path, state: Path) -> Lacking | None:
-    """Return what a ledger lacks that is no blank one; None where it has all that is known to have been recorded.
+    """Return what a ledger lacks that is no blank one; None if it has all that is known to have been recorded.
 
     What it is compared with is read first, so that a daemon may write meanwhile. Raises LedgerError, OSError.
     """
@@ -96,8 +97,8 @@ def lacking(ledger: Path, state: Path) -> Lacking | None:
         ahead = tuple(path for path in rescued if not _contains(reader, path))
         faults = _behind(reader, noted, log)
         if unknown:
-            faults.append(f"goals were accepted that it does not have: {_named(unknown)}")
-        faults += [f"{path.name} holds more" for path in ahead[:1]]
+            faults.append(f"accepted goals are missing from it: {_named(unknown)}")
+        faults += [f"{path.name} has more events" for path in ahead[:1]]
         if not faults:
             return None
         before = home.last(reader)
@@ -107,7 +108,7 @@ def lacking(ledger: Path, state: Path) -> Lacking | None:
 
 
 def accept(ledger: Path, state: Path, missing: Lacking | None) -> dict[str, Path]:
-    """Go on with the ledger as it is: what it does not know is put aside, and a new note says how far it has come.
+    """Go on with the ledger as it is: what it does not know is set aside, and a new note says how far it has come.
 
     Returns where the folders of goals are now that it does not know. Raises LedgerError, OSError.
     """
@@ -137,7 +138,7 @@ def write_note(ledger: Path) -> None:
 
 
 def _behind(reader: Reader, noted: note.Note | None, log: int) -> list[str]:
-    """Say what the note knows and the ledger does not; `log` is the inode of its log, 0 where that holds nothing."""
+    """Say what the note knows and the ledger does not; `log` is the inode of its log, 0 if that holds nothing."""
     if noted is None:
         return []
     name, last, tip = f"{reader.path.name}-wal", reader.last_seq(), reader.hash_at(noted.seq)
@@ -148,7 +149,8 @@ def _behind(reader: Reader, noted: note.Note | None, log: int) -> list[str]:
         fault = f"it and {name} do not belong together: one of them was replaced"
     elif last < noted.seq:
         lack = noted.seq - last
-        fault = f"its last {lack} events are missing (it ends at {last}, {noted.seq} were recorded)"
+        what = "last event is" if lack == 1 else f"last {lack} events are"
+        fault = f"its {what} missing (it ends at {last}, {noted.seq} were recorded)"
     elif not let_go and (tip is None or tip.hex() != noted.hash):
         fault = f"event {noted.seq} is not the one that was recorded: this is another ledger"
     elif needs_log and not log:
@@ -159,7 +161,7 @@ def _behind(reader: Reader, noted: note.Note | None, log: int) -> list[str]:
 
 
 def _contains(reader: Reader, copy: Path) -> bool:
-    """Tell whether a ledger has all that a rescued copy of it has; one that cannot be read says nothing."""
+    """Return whether a ledger has all that a rescued copy of it has; one that cannot be read says nothing."""
     try:
         with Reader.open(copy) as kept:
             found = kept.last_event()

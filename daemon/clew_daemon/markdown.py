@@ -22,12 +22,12 @@ _LINK = re.compile(r"(\\*)\](?=[(\[:]|$)")  # what a report writes behind a text
 
 
 def visible(text: str) -> str:
-    """Give the text with a replacement character for all that a reader would not see as it is."""
+    """Return the text with a replacement character for all that a reader would not see as it is."""
     return _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def inline(text: str, chars: int = LINE_CHARS) -> str:
-    """Give one line of at most `chars` characters that begins no block and holds no HTML and no link."""
+    """Return one line of at most `chars` characters that begins no block and holds no HTML and no link."""
     line = redact(" ".join(visible(text).split()))
     line = line if len(line) <= chars else line[: chars - 1] + "…"
     if begun := _BLOCK.match(line):
@@ -38,11 +38,11 @@ def inline(text: str, chars: int = LINE_CHARS) -> str:
 
 
 def code(text: str, chars: int = LINE_CHARS) -> str:
-    """Give one line as code that it cannot end by itself."""
+    """Return one line as code that it cannot end by itself."""
     line = redact(" ".join(visible(text).split())).replace("`", "'")
     return f"`{line if len(line) <= chars else line[: chars - 1] + '…'}`"
 
 
 def quoted(text: str, chars: int = LINE_CHARS) -> str:
-    """Give a text of several lines as a quotation, `chars` of each line."""
+    """Return a text of several lines as a quotation, `chars` of each line."""
     return "\n".join(f"> {inline(line, chars)}".rstrip() for line in text.splitlines())

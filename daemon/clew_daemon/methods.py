@@ -7,9 +7,11 @@ then does the agent hear of it (contract, section 7).
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from clew_daemon.doing import Work
 from clew_daemon.executor import ExecutorDied, OutOfResources, WorkspaceLostError
 from clew_daemon.fitting import fitted_state
 from clew_daemon.hello import Remembered, hello_view, subtask_view, task_view
@@ -21,7 +23,7 @@ from clew_shared.publish import state_view
 from clew_shared.redact import redact, redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from clew_daemon.session import Session
 
@@ -56,6 +58,7 @@ class Methods:
         self._refused_finishes = (_Refused(), 0)
         self._slot: Any = None
         self._remembered = Remembered()
+        self.work = Work()
 
     async def call(self, name: str, params: Any) -> dict[str, Any]:
         """Carry out a method; raises ProtocolError or WrongState."""
@@ -69,6 +72,7 @@ class Methods:
 
     def release(self) -> None:
         """Give the LLM slot back, if the agent still holds it."""
+        self.work.llm_since = None
         if self._slot is not None:
             self._slot.release()
             self._slot = None
@@ -83,6 +87,7 @@ class Methods:
             )
         await self._s.ready.wait()
         self._s.greeted(redact(p.agent))
+        self.work.greeted = True
         view = hello_view(self._s, self._remembered)  # made while that is written
         await self._s.commit()
         return view
@@ -98,7 +103,9 @@ class Methods:
         self.release()
         if p.open:
             semaphore = self._s.slots.of(p.base_url)
+            self.work.llm_since, self.work.llm_queued = time.time(), semaphore.locked()
             await semaphore.acquire()
+            self.work.llm_since, self.work.llm_queued = time.time(), False
             self._slot = semaphore
         return {"open": p.open}
 
@@ -416,7 +423,8 @@ class Methods:
         checks = self._s.core.state.spec.checks
         world = await self._s.hands.digest(anew=False) if checks else ""
         for name, cmd in checks.items():
-            passed, output = await self._check(name, cmd)
+            with self._checking(name):
+                passed, output = await self._check(name, cmd)
             before, world = world, await self._s.hands.digest(anew=False)
             if before and world and before != world:
                 changing.append(name)
@@ -434,6 +442,15 @@ class Methods:
             core.emit(event)
         await self._s.commit()
         return {"name": name, "output": event.output}
+
+    @contextmanager
+    def _checking(self, name: str) -> Iterator[None]:
+        """Say while the block lasts that a check is running."""
+        self.work.check, self.work.check_since = name, time.time()
+        try:
+            yield
+        finally:
+            self.work.check = ""
 
     async def _check(self, name: str, cmd: str) -> tuple[bool, str]:
         """Run a check; once more where the executor died of something else, or of it."""

@@ -143,9 +143,9 @@ class Nursery:
         try:
             answer = await template.ask(spec, fds)
         except (Gone, ValueError) as error:
-            raise SpawnError("spawn", f"no cell of the nursery: {error}") from None
+            raise SpawnError("spawn", f"the nursery has no cell: {error}") from None
         except OSError as error:
-            raise SpawnError("resources", f"no cell of the nursery: {plain(error)}") from None
+            raise SpawnError("resources", f"the nursery has no cell: {plain(error)}") from None
         if isinstance(answer, SpawnFailed):
             if answer.guard_pid:
                 await asyncio.wait(
@@ -196,7 +196,7 @@ class Nursery:
         pause_s = min(AGAIN_MAX_S, AGAIN_FIRST_S * 2.0**self._failures)
         self._failures += 1
         self._again_at = time.monotonic() + pause_s
-        self._fault = f"the nursery does not start: {plain(error)}"
+        self._fault = f"the nursery cannot start: {plain(error)}"
         log.error("nursery.failed", reason=plain(error), again_s=pause_s)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.store import OF_HISTORY, end_of, output_text
 from clew_shared import events as ev
 from clew_shared.ledger import SEQ_MAX
+from clew_shared.moment import iso
 from clew_shared.publish import HistoryFold, history_view, loop_view
 
 if TYPE_CHECKING:
@@ -70,6 +71,78 @@ def action(ledger: Readable, goal: str, seq: int) -> dict[str, Any] | None:
     end = _end(ledger, goal, seq)
     ended = [one for one in _ended(ledger, goal, end, end + 1) if one[0].seq == seq]
     return history_view(ended[0][0], output_text(ledger, ended[0][1])) if ended else None
+
+
+def whole_action(ledger: Readable, goal: str, seq: int) -> dict[str, Any] | None:
+    """Return all that is recorded of one action; None where no action of the goal has that number.
+
+    `seq` is the action's number or that of the event that it ended with. The fields are those of `history.jsonl` but
+    with the whole output as kept, and `signature`, `rationale`, `verdict` (`allowed` or `blocked`), `reason`,
+    `message`, `exit_code`, `ended_at`. Of an action that still runs, `result`, `ended_at` and `output` are null.
+    """
+    event = event_at(ledger, goal, seq)
+    if isinstance(event, ev.ActionFinished | ev.ActionInterrupted):
+        seq, event = event.of, event_at(ledger, goal, event.of)
+    if not isinstance(event, ev.ActionAllowed | ev.ActionBlocked):
+        return None
+    task_idx, subtask_idx = _place(ledger, goal, seq)
+    view: dict[str, Any] = {
+        "seq": seq,
+        "timestamp": iso(event.at),
+        "name": event.tool,
+        "args": event.args,
+        "signature": event.signature,
+        "rationale": getattr(event, "rationale", ""),
+        "task_idx": task_idx,
+        "subtask_idx": subtask_idx,
+        "epoch": event.epoch,
+        "verdict": "allowed",
+        "reason": "",
+        "message": "",
+        "result": None,
+        "exit_code": None,
+        "duration_s": None,
+        "changed": None,
+        "ended_at": None,
+        "output": None,
+    }
+    if isinstance(event, ev.ActionBlocked):
+        view |= {"verdict": "blocked", "reason": event.reason, "message": event.message}
+        if not event.done:
+            return view | {"result": "blocked", "ended_at": view["timestamp"], "output": ""}
+    return view | _outcome(ledger, goal, seq)
+
+
+def _outcome(ledger: Readable, goal: str, seq: int) -> dict[str, Any]:
+    """Return what came of an action; nothing where it still runs."""
+    row = end_of(ledger, goal, seq)
+    end = ev.decode(row.body) if row else None
+    if row and isinstance(end, ev.ActionFinished):
+        return {
+            "result": end.result,
+            "exit_code": end.exit_code,
+            "duration_s": end.duration_s,
+            "changed": end.changed,
+            "ended_at": iso(end.at),
+            "output": output_text(ledger, row.seq),
+        }
+    if isinstance(end, ev.ActionInterrupted):
+        ended = {"result": "interrupted", "ended_at": iso(end.at), "output": ""}
+        return ended | {"reason": end.reason}
+    return {}
+
+
+def nearest_actions(ledger: Readable, goal: str, seq: int) -> list[int]:
+    """Return the numbers of the last action before and the first one after a number, as far as there are any."""
+    before, after = 0, 0
+    for row in ledger.read(goal):
+        if row.kind not in ("action_allowed", "action_blocked"):
+            continue
+        if row.seq > seq:
+            after = row.seq
+            break
+        before = row.seq
+    return [found for found in (before, after) if found]
 
 
 def _end(ledger: Readable, goal: str, action: int) -> int:

@@ -6,72 +6,86 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon import ground
+from clew_daemon import ground, schedule
 from clew_daemon.control import ControlError
 from clew_shared import events as ev
+from clew_shared.ledger import LedgerError
 from clew_shared.model import GoalStatus
 from clew_shared.redact import redact
+from clew_shared.settings import RunbookAgent
 from clew_shared.spelling import closest
+from clew_shared.transitions import follow_up, has_follow_up
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from clew_daemon.context import Daemon
     from clew_daemon.supervisor import Supervisor
     from clew_shared.core import Core
+    from clew_shared.state import State
 
 FEEDBACK_CHARS_MAX = 20_000
-RETRIED = (GoalStatus.FAILED, GoalStatus.CANCELLED, GoalStatus.BLOCKED)
+GOALS_MAX = 1_000
+"""How many goals one request may name."""
+SHOWN_MAX = 10
 
 
 class People:
-    """The requests of people, each recorded before it has any effect."""
+    """The requests of people, each recorded before it has any effect.
+
+    `pause`, `resume`, `cancel` and `retry` take one `goal`, several `goals`, or `all` to which they apply.
+    """
 
     def __init__(self, daemon: Daemon, supervisor: Supervisor) -> None:
         self._d = daemon
         self._supervisor = supervisor
 
     def find(self, params: dict[str, Any]) -> Core:
-        """Find a goal by its id or a unique beginning of it; raises ControlError."""
+        """Find a goal by its name, its id, or a unique beginning of either; raises ControlError."""
         name, cores = params.get("goal"), self._d.book.cores
         if not isinstance(name, str) or not name:
-            raise ControlError("which goal? give its id, or a unique beginning of it")
+            raise ControlError("which goal? Give its name, its id, or a unique beginning of either")
         if name in cores:
             return cores[name]
-        found = [goal for goal in cores if goal.startswith(name)]
+        states = self._d.book.states()
+        found = schedule.named(name, states)
         if len(found) == 1:
             return cores[found[0]]
         if found:
-            raise ControlError(f"{name!r} could be any of: {', '.join(found[:10])}")
-        if name in self._d.book.gone:
+            more = ", …" if len(found) > SHOWN_MAX else ""
             raise ControlError(
-                f"{name} was let go: it had ended more than `[ledger] keep_days` before"
+                f"{name!r} matches {len(found)} goals: {', '.join(found[:SHOWN_MAX])}{more}"
             )
-        hint = closest(name, list(cores))
-        raise ControlError(f"no goal {name!r}" + (f"; did you mean {hint}?" if hint else ""))
+        if name in self._d.book.gone:
+            raise ControlError(f"{name} was removed `[ledger] keep_days` after its end")
+        near = closest(name, {one for g, s in states.items() for one in (g, s.spec.name) if one})
+        raise ControlError(f"no goal {name!r}" + (f"; did you mean {near}?" if near else ""))
 
     async def whole(self, params: dict[str, Any]) -> Core:
         """Find a goal, with all of its state; raises ControlError."""
         goal = self.find(params).state.goal_id
         try:
             return await self._d.book.whole(goal)
-        except KeyError:  # while it was read
+        except KeyError:  # it was removed while it was read
             return self.find({"goal": goal})
 
     async def feedback(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Record a correction; the agent is shown it, and a blocked goal goes on."""
+        """Record a correction: the agent is shown it, a blocked goal goes on, an ended one can be retried with it."""
         core, text = await self.whole(params), params.get("text")
         if not isinstance(text, str) or not text.strip():
             raise ControlError("the feedback is empty")
         if len(text) > FEEDBACK_CHARS_MAX:
             raise ControlError(
-                f"feedback of over {FEEDBACK_CHARS_MAX} characters; put it in a file"
+                f"the feedback has more than {FEEDBACK_CHARS_MAX:,} characters: put it in a file of the workspace"
             )
-        text = redact(text)
-        if core.state.goal.status == GoalStatus.BLOCKED:
+        text, before = redact(text), core.state.goal.status
+        if before == GoalStatus.BLOCKED:
             await self._supervisor.halt(core.state.goal_id, "feedback")
-        if core.state.ended:  # also where it was cancelled while its worker stopped
-            raise ControlError(
-                f"{core.state.goal_id} is {core.state.goal.status}; `clew retry` it first"
-            )
+            core = await self._d.book.whole(core.state.goal_id)
+            if core.state.ended:  # it was cancelled while its worker stopped
+                raise ControlError(
+                    f"{core.state.goal_id} is {core.state.goal.status} by now; the feedback was not recorded"
+                )
         at = time.time()
         with self._d.book.entering(core):
             core.emit(ev.FeedbackGiven(at=at, text=text))
@@ -80,53 +94,101 @@ class People:
         await self._d.book.commit(core)
         if session := self._supervisor.session(core.state.goal_id):
             session.notify("feedback", {"text": text})
-        return _answer(core)
+        return _answer(core, self._heard(core.state, before))
+
+    def _heard(self, state: State, before: str) -> str:
+        """Say what becomes of feedback."""
+        if before == GoalStatus.BLOCKED:
+            return "recorded; the goal goes on with it"
+        if not state.ended:
+            return "recorded; the agent is shown it"
+        if state.goal.status == GoalStatus.COMPLETED and self._is_runbook(state):
+            return f"recorded. {RUNBOOK_DONE}"
+        return f"recorded; `clew retry {schedule.called(state)}` goes on with it"
+
+    def _is_runbook(self, state: State) -> bool:
+        agents, name = self._d.settings.agents, state.spec.agent
+        return name in agents.names and isinstance(agents.get(name), RunbookAgent)
 
     async def unblock(self, params: dict[str, Any]) -> dict[str, Any]:
         """Lift the blocks of a signature."""
         core, signature = await self.whole(params), params.get("signature")
         blocked = core.state.blocked_actions
         if signature not in blocked:
-            there = "; ".join(blocked[:10]) or "none"
-            raise ControlError(f"{signature!r} is not blocked now; blocked are: {there}")
+            there = "; ".join(blocked[:SHOWN_MAX]) or "none"
+            raise ControlError(f"{signature!r} is not blocked; blocked actions: {there}")
         await self._d.book.emit(core, ev.Unblocked(at=time.time(), signature=signature))
-        return _answer(core)
+        return _answer(core, "unblocked")
 
     async def pause(self, params: dict[str, Any]) -> dict[str, Any]:
         """Stop a goal's worker until `resume`."""
-        core = await self.whole(params)
-        rests = core.state.ended or core.state.goal.status == GoalStatus.BLOCKED
-        if rests or core.state.paused:
-            raise ControlError(f"{core.state.goal_id} is {_status(core)}; nothing to pause")
-        await self._rest(core, ev.GoalWaiting(at=time.time(), reason="paused", paused=True))
-        return _answer(core)
+        return await self._asked("pause", params, self._pause)
 
     async def resume(self, params: dict[str, Any]) -> dict[str, Any]:
         """Let a paused, waiting or blocked goal go on."""
-        core = await self.whole(params)
-        status = core.state.goal.status
-        if status not in (GoalStatus.WAITING, GoalStatus.BLOCKED):
-            raise ControlError(f"{core.state.goal_id} is {status}; nothing to resume")
-        asked = status == GoalStatus.BLOCKED or core.state.replan_required == "person"
-        await self._requeue(core, "resume", reopen=asked)
-        return _answer(core)
+        return await self._asked("resume", params, self._resume)
 
     async def cancel(self, params: dict[str, Any]) -> dict[str, Any]:
         """End a goal, and its worker."""
-        core = await self.whole(params)
-        if core.state.ended:
-            raise ControlError(f"{core.state.goal_id} is already {core.state.goal.status}")
-        ended = ev.GoalEnded(at=time.time(), status="cancelled", reason="cancelled by a person")
-        await self._rest(core, ended)
-        return _answer(core)
+        return await self._asked("cancel", params, self._cancel)
 
     async def retry(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Take up a goal that failed, was cancelled or is blocked, from where it was."""
+        """Continue a goal that failed, was cancelled or is blocked; or a completed one with feedback."""
+        return await self._asked("retry", params, self._retry)
+
+    async def _asked(
+        self, verb: str, params: dict[str, Any], act: Callable[[Core], Awaitable[str]]
+    ) -> dict[str, Any]:
+        """Do as asked with one goal, or with several at once: `{"results": [...]}`, each done or with its error."""
+        if "goals" not in params and not params.get("all"):
+            return await self._once(verb, params, act)
+        names = self._applicable(verb) if params.get("all") else params["goals"]
+        if not isinstance(names, list) or (len(names) > GOALS_MAX and not params.get("all")):
+            raise ControlError(f"`goals` must be a list of at most {GOALS_MAX:,} goals")
+        results = [self._result(verb, name, act) for name in dict.fromkeys(map(str, names))]
+        return {"results": await asyncio.gather(*results)}
+
+    def _applicable(self, verb: str) -> list[str]:
+        states = self._d.book.states().items()
+        return [goal for goal, state in states if not objection(verb, state)]
+
+    async def _result(
+        self, verb: str, name: str, act: Callable[[Core], Awaitable[str]]
+    ) -> dict[str, Any]:
+        try:
+            return await self._once(verb, {"goal": name}, act)
+        except (ControlError, LedgerError) as error:
+            return {"id": name, "error": str(error)}
+
+    async def _once(
+        self, verb: str, params: dict[str, Any], act: Callable[[Core], Awaitable[str]]
+    ) -> dict[str, Any]:
         core = await self.whole(params)
-        if core.state.goal.status not in RETRIED:
-            raise ControlError(f"{core.state.goal_id} is {_status(core)}; nothing to retry")
+        if why := objection(verb, core.state):
+            raise ControlError(f"{core.state.goal_id} is {why}")
+        return _answer(core, await act(core))
+
+    async def _pause(self, core: Core) -> str:
+        await self._rest(core, ev.GoalWaiting(at=time.time(), reason="paused", paused=True))
+        return _status(core.state)
+
+    async def _resume(self, core: Core) -> str:
+        asked = core.state.goal.status == GoalStatus.BLOCKED
+        await self._requeue(core, "resume", reopen=asked or core.state.replan_required == "person")
+        return "resumed"
+
+    async def _cancel(self, core: Core) -> str:
+        await self._rest(
+            core, ev.GoalEnded(at=time.time(), status="cancelled", reason="cancelled by you")
+        )
+        return "cancelled"
+
+    async def _retry(self, core: Core) -> str:
+        state = core.state
+        if state.goal.status == GoalStatus.COMPLETED and self._is_runbook(state):
+            raise ControlError(f"{state.goal_id} is completed. {RUNBOOK_DONE}")
         await self._requeue(core, "retry", reopen=True)
-        return _answer(core)
+        return "queued again"
 
     async def _rest(self, core: Core, event: ev.Event) -> None:
         """Record first: from then on every proposal is refused; then end the worker."""
@@ -142,18 +204,70 @@ class People:
         if by == "resume":
             place = core.state.spec.workspace
             stranger, make = await asyncio.to_thread(ground.accepted, place, core.state)
-        if (
-            _standing(core) != asked
-        ):  # somebody else's request was recorded while the worker stopped
+        if _standing(core) != asked:  # another request was recorded while the worker stopped
             raise ControlError(
-                f"{core.state.goal_id} is {_status(core)} by now; `{by}` changed nothing"
+                f"{core.state.goal_id} is {_status(core.state)} by now; `{by}` changed nothing"
             )
+        self._refuse_namesake(core.state)
         at, after = time.time(), core.state.rested_seq if core.state.ended else 0
         with self._d.book.entering(core):
             if stranger:
                 core.emit(ev.WorkspaceKnown(at=at, identity=stranger, by="person"))
-            core.emit(ev.GoalRequeued(at=at, by=by, reopen=reopen, after=after, make=make))
+            core.emit(
+                ev.GoalRequeued(
+                    at=at,
+                    by=by,
+                    reopen=reopen,
+                    after=after,
+                    subtask=follow_up(core.state),
+                    make=make,
+                )
+            )
         await self._d.book.commit(core)
+
+    def _refuse_namesake(self, state: State) -> None:
+        """Raise ControlError where an ended goal would live again beside another one of its name."""
+        other = schedule.holder(state.spec.name, self._d.book.states(), state.goal_id)
+        if state.ended and other:
+            raise ControlError(
+                f"{state.goal_id} cannot go on: its name {state.spec.name} is in use by {other}, which has not ended"
+            )
+
+
+RUNBOOK_DONE = (
+    "Its agent is a runbook, which carries out the steps of the goal file and nothing else: "
+    "submit another goal for what is missing"
+)
+
+
+def objection(verb: str, state: State) -> str:
+    """Return why `pause`, `resume`, `cancel` or `retry` does not apply to a goal, "" where it does; a pure rule."""
+    status = GoalStatus(state.goal.status)
+    match verb:
+        case "pause":
+            may = not (status.ended or status is GoalStatus.BLOCKED or state.paused)
+        case "resume":
+            may = status in (GoalStatus.WAITING, GoalStatus.BLOCKED)
+        case "cancel":
+            return f"already {status}" if status.ended else ""
+        case _:
+            return _no_retry(state)
+    return "" if may else f"{_status(state)}; there is nothing to {verb}"
+
+
+def _no_retry(state: State) -> str:
+    match GoalStatus(state.goal.status):
+        case GoalStatus.FAILED | GoalStatus.CANCELLED | GoalStatus.BLOCKED:
+            return ""
+        case GoalStatus.COMPLETED:
+            called = schedule.called(state)
+            return (
+                ""
+                if has_follow_up(state)
+                else f"completed; say first what is missing (`clew feedback {called} …`), then `clew retry {called}`"
+            )
+        case _:
+            return f"{_status(state)}; there is nothing to retry"
 
 
 def _standing(core: Core) -> tuple[str, bool, int]:
@@ -161,9 +275,9 @@ def _standing(core: Core) -> tuple[str, bool, int]:
     return str(core.state.goal.status), core.state.paused, core.state.rested_seq
 
 
-def _status(core: Core) -> str:
-    return "paused" if core.state.paused else str(core.state.goal.status)
+def _status(state: State) -> str:
+    return "paused" if state.paused else str(state.goal.status)
 
 
-def _answer(core: Core) -> dict[str, Any]:
-    return {"id": core.state.goal_id, "status": str(core.state.goal.status)}
+def _answer(core: Core, said: str) -> dict[str, Any]:
+    return {"id": core.state.goal_id, "status": str(core.state.goal.status), "said": said}

@@ -62,7 +62,7 @@ class Playbook:
     def chosen(
         self, state: State, settings: PlaybookSettings, chars_max: int = CHARS_MAX
     ) -> list[Bullet]:
-        """Choose what an agent of a goal is shown now, in at most so many characters."""
+        """Choose what an agent of a goal is shown now, within a number of characters."""
         if not settings.enabled:
             return []
         words = goal_words(state)
@@ -72,7 +72,7 @@ class Playbook:
     async def learn(
         self, changes: list[dict[str, Any]], state: State, settings: PlaybookSettings
     ) -> list[dict[str, Any]]:
-        """Take an agent's deltas, all or none; gives what it would be shown now, and what they touched.
+        """Take an agent's deltas, all or none; returns what it would be shown now, and what they touched.
 
         Raises WrongState on a wrong one. Where the playbook is off nothing is learned.
         """
@@ -102,7 +102,7 @@ class Playbook:
         await self._book.emit(core, ev.Reviewed(at=at, of=rests[-1].seq), own=draft.events)
 
     async def prune(self, below: float, verdicts_min: int = 1) -> list[str]:
-        """Archive what scores below; gives the ids."""
+        """Archive what scores below; returns the ids."""
         draft = Draft.of(self.kept)
         pruned = deltas.prune(draft, below, time.time(), verdicts_min)
         await self._take(draft)
@@ -135,7 +135,7 @@ class Playbook:
 
 
 def goal_words(state: State) -> str:
-    """Give what a goal is about, as text."""
+    """Return what a goal is about, as text."""
     spec = state.spec
     tree = [t.description for t in state.goal.tasks]
     tree += [s.description for t in state.goal.tasks for s in t.subtasks]

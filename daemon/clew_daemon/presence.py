@@ -56,7 +56,7 @@ class Presence:
         try:
             lock.adopt(ledger_lock(self._places, self._settings))
         except LockHeldError as error:
-            what = f"the lock {lock.path} was removed, and {error.holder.running} and has taken it"
+            what = f"the lock {lock.path} was removed, and another process has taken it: {error.holder.running}"
             log.critical("daemon.stopped", reason=what, code=EXIT_FAILED)
             failed(what, EXIT_FAILED)
             os._exit(

@@ -1,7 +1,7 @@
-"""What an agent prints: whole lines of it for the log, and the end of it for a person; both without keys.
+"""What an agent prints: its lines for the log, and its end for a person; both without secret keys.
 
-It knows no log. Keys are looked for in whole lines, several at a time, because a key
-that came in two pieces would be recognised in neither.
+It knows nothing of the log. Keys are looked for in whole lines, several at a time, because a key
+that arrived in two pieces would be recognised in neither.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TAIL_CHARS = 2_000
 
 
 class Printed:
-    """Takes bytes as they come; gives each of the first LINES_MAX lines to `say`, drops the others."""
+    """Takes bytes as they arrive; passes the first LINES_MAX lines to `say`, and drops the rest."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -31,20 +31,20 @@ class Printed:
         self._tail = ""
 
     def take(self, data: bytes) -> None:
-        """Take the next piece; a line is said when it is whole, or longer than any line should be."""
+        """Take the next piece; a line is passed on when it is whole, or longer than a line should be."""
         whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
         if len(self._rest) > LINE_BYTES_MAX:
             whole, newline, self._rest = whole + newline + self._rest, b"\n", b""
         self._take_lines(whole + newline)
 
     def end(self) -> None:
-        """Say the last line, which had no end."""
+        """Pass on the last line, which had no line end."""
         rest, self._rest = self._rest, b""
         self._take_lines(rest)
 
     @property
     def tail(self) -> str:
-        """The end of all that was printed."""
+        """The end of everything that was printed."""
         return (self._tail + _text(self._rest))[-TAIL_CHARS:].strip()
 
     def _take_lines(self, data: bytes) -> None:
@@ -59,7 +59,7 @@ class Printed:
 
 
 async def drain(fd: int, printed: Printed) -> None:
-    """Read a pipe to its end, which closes it: a bounded number of lines, the rest is dropped."""
+    """Read a pipe to its end and close it; a bounded number of lines is kept."""
     reader = asyncio.StreamReader(limit=1 << 16)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(

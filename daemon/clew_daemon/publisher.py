@@ -51,7 +51,7 @@ _AT_ONCE = (ev.SubtaskEnded, ev.Escalated, ev.WorkerExited, ev.GoalEnded, ev.Goa
 @dataclass(slots=True)
 class _Goal:
     folder: ContextDir
-    fold: HistoryFold | None = None  # None: the files must be built anew, from the ledger
+    fold: HistoryFold | None = None  # None: the files must be built again, from the ledger
     backlog: list[Recorded] = field(default_factory=list)
     lines: list[dict[str, Any]] = field(default_factory=list)
     loops: bool = False
@@ -68,7 +68,7 @@ class _Goal:
 
 
 def pause_s(took_s: float, goals: int) -> float:
-    """Give how long a goal waits after a write that took so long, where so many goals are published."""
+    """Return how long a goal waits after a write, given how long it took and how many goals are published."""
     return max(EVERY_S, min(LATEST_S, RESTS * took_s * goals))
 
 
@@ -113,7 +113,7 @@ class Publisher:
         self._soon(goal, 0.0 if urgent else pause_s(kept.took_s, len(self._goals)))
 
     def keeps(self, goal: str) -> bool:
-        """Tell whether a goal's files are being kept."""
+        """Return whether a goal's files are being kept."""
         return goal in self._goals
 
     async def settle(self, goal: str) -> None:
@@ -175,7 +175,7 @@ class Publisher:
             else:
                 kept.idle.set()
                 if self._goals.get(goal) is not kept:
-                    pass  # opened anew meanwhile: a goal that was retried
+                    pass  # opened again meanwhile: a goal that was retried
                 elif passing:
                     self._soon(goal, AGAIN_S)
                 elif kept.last and kept.timer is None:
@@ -197,7 +197,7 @@ class Publisher:
             kept.fold, kept.again = None, True
 
     async def _rebuild(self, goal: str, kept: _Goal, state: dict[str, Any]) -> None:
-        """Write all of it anew from the ledger, then what was recorded meanwhile."""
+        """Write all of it again from the ledger, then what was recorded meanwhile."""
         loop = asyncio.get_running_loop()
         kept.lines.clear()
         fold, kept.missed = HistoryFold(), False
@@ -254,7 +254,7 @@ def _build(
 
 
 def _go_on(folder: ContextDir, lines: Iterator[dict[str, Any]], fold: HistoryFold) -> bool:
-    """Append what follows; False where the files must be built anew."""
+    """Append what follows; False if the files must be built again."""
     while some := list(islice(lines, LINES_AT_ONCE)):
         if not folder.update(None, some, fold.loops):
             return False

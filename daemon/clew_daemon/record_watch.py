@@ -61,7 +61,7 @@ class RecordWatch:
             await self._note(closed=False)
 
     async def close(self) -> bool:
-        """Note, before the ledger is closed, that it will need no log any more; False where that cannot be noted."""
+        """Note, before the ledger is closed, that it will need no log any more; False if that cannot be noted."""
         return self._ledger.failure is None and await self._note(closed=True)
 
     def saved(self, found: Rescued | None) -> None:

@@ -14,6 +14,7 @@ from clew_shared.model import GoalStatus, StepStatus
 from clew_shared.moment import iso
 from clew_shared.progress import both_ends
 from clew_shared.redact import redact
+from clew_shared.standing import MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,14 +23,6 @@ if TYPE_CHECKING:
     from clew_shared.model import Cost
     from clew_shared.state import State
 
-_MARKS = {
-    StepStatus.COMPLETED: "x",
-    StepStatus.SKIPPED: "-",
-    StepStatus.IN_PROGRESS: ">",
-    StepStatus.BLOCKED: "!",
-    StepStatus.FAILED: "!",
-    StepStatus.PENDING: " ",
-}
 TRIED_MAX = 40
 CHECK_CHARS = 400
 QUESTION_CHARS = 2_000
@@ -116,9 +109,9 @@ def _question(state: State) -> str:
 def _tree(state: State) -> list[str]:
     lines = []
     for task in state.goal.tasks:
-        lines.append(f"- [{_MARKS[StepStatus(task.status)]}] {inline(task.description)}")
+        lines.append(f"- [{MARKS[task.status]}] {inline(task.description)}")
         for subtask in task.subtasks:
-            mark = _MARKS[StepStatus(subtask.status)]
+            mark = MARKS[subtask.status]
             notes = [f"{subtask.actions_total} actions"] if subtask.actions_total else []
             if subtask.attempts:
                 notes.append(f"{subtask.attempts} failed attempts")

@@ -40,9 +40,9 @@ PAUSE_S = 0.05  # between two pieces of work, so that judging has the ledger in 
 def over(states: Iterable[State], oldest: float) -> list[str]:
     """Name the goals to let go: settled, ended before `oldest`, and awaited by no other goal."""
     states = list(states)
-    ids = {s.goal_id for s in states}
+    known = {s.goal_id: s for s in states}
     names = {name for s in states if not s.ended for name in s.spec.depends_on}
-    awaited = {goal for name in names for goal in named(name, ids)}
+    awaited = {goal for name in names for goal in named(name, known)}
     return [
         s.goal_id
         for s in states

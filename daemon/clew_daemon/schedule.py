@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from clew_shared.model import GoalStatus
 from clew_shared.moment import iso
+from clew_shared.naming import meant
 from clew_shared.spelling import closest
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ SHOWN_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """What a name in `depends_on` means now: the goals that it may mean; `status` where it is one ("": not known)."""
+    """What a name in `depends_on` means now: the goals it may mean; `status` where it is one ("": unknown)."""
 
     name: str
     goals: tuple[str, ...]
@@ -41,29 +42,89 @@ class Dependency:
 def dependencies(
     state: State, states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE
 ) -> list[Dependency]:
-    """Say what a goal's `depends_on` means; `gone` has the goals that retention removed, with their last status."""
+    """Return what a goal's `depends_on` means; `gone` has the goals that retention removed, with their last status."""
     return [dependency(name, state.goal_id, states, gone) for name in state.spec.depends_on]
 
 
 def dependency(
     name: str, owner: str, states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE
 ) -> Dependency:
-    """Say what a name in the `depends_on` of the goal `owner` means: an id, or the beginning of one.
+    """Return what a name in the `depends_on` of the goal `owner` means: a name, an id, or the beginning of one.
 
     A goal that is still on record goes before those that were removed, any other before the owner itself.
     """
-    found = [[goal for goal in named(name, known) if goal != owner] for known in (states, gone)]
-    goals = found[0] or found[1] or named(name, {owner} & states.keys())
+    if name in states and name != owner:
+        return Dependency(name, (name,), str(states[name].goal.status))
+    goals = _meant(name, states, owner) or meant(name, dict.fromkeys(gone, ""), _ended)
+    goals = goals or named(name, {owner: states[owner]} if owner in states else {})
     if len(goals) != 1:
         return Dependency(name, tuple(goals))
     state = states.get(goals[0])
     return Dependency(name, tuple(goals), str(state.goal.status) if state else gone[goals[0]])
 
 
-def named(name: str, ids: Collection[str]) -> list[str]:
-    """List the goals that have this id, or else whose ids begin so; ids are in lower case."""
-    name = name.lower()
-    return [name] if name in ids else sorted(goal for goal in ids if goal.startswith(name))
+def named(name: str, states: Mapping[str, State]) -> list[str]:
+    """List the goals that a name may mean: an id, the name of a goal, or the beginning of either."""
+    return _meant(name, states)
+
+
+def _meant(name: str, states: Mapping[str, State], owner: str = "") -> list[str]:
+    names = {goal: state.spec.name for goal, state in states.items() if goal != owner}
+    return meant(name, names, lambda goal: states[goal].ended)
+
+
+def _ended(_: str) -> bool:
+    """Tell of goals that were removed: all of them had ended."""
+    return True
+
+
+def bound(
+    names: Iterable[str], states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE
+) -> tuple[str, ...]:
+    """Replace names of `depends_on` by the ids that they mean now, so that no later goal makes one ambiguous.
+
+    The name of a goal that has ended stays a name: a goal that takes it next is the one that is meant then.
+    """
+    found = [dependency(name, "", states, gone) for name in names]
+    return tuple(
+        dict.fromkeys(one.name if _may_pass_on(one, states) else one.goal for one in found)
+    )
+
+
+def _may_pass_on(one: Dependency, states: Mapping[str, State]) -> bool:
+    state = states.get(one.goal)
+    if state is None:
+        return not one.goal
+    return state.ended and bool(state.spec.name) and state.spec.name.startswith(one.name.lower())
+
+
+def holder(name: str, states: Mapping[str, State], besides: str = "") -> str:
+    """Return the living goal that has this name, or the goal on record that has it as its id; "" where there is none.
+
+    `besides` is a goal that does not count.
+    """
+    if name in states and name != besides:
+        return name
+    living = (g for g, s in states.items() if name and s.spec.name == name and not s.ended)
+    return next((goal for goal in living if goal != besides), "")
+
+
+def cycle(
+    new: State, states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE
+) -> list[str]:
+    """Return the goals, by name or id, through which a new goal would wait for itself; [] where it would not."""
+    known = {**states, new.goal_id: new}
+    for one in dependencies(new, known, gone):
+        if one.goal == new.goal_id:
+            return [called(new)] * 2
+        if one.goal in known and (way := _circle(one.goal, new.goal_id, known, gone)):
+            return [called(known[goal]) for goal in way]
+    return []
+
+
+def called(state: State) -> str:
+    """Return what people call a goal: its name, or else its id."""
+    return state.spec.name or state.goal_id
 
 
 def due(
@@ -74,7 +135,7 @@ def due(
     waited: Collection[str] = (),
     gone: Mapping[str, str] = NONE_GONE,
 ) -> list[str]:
-    """Name the goals to start, best first; `now` in seconds since 1970, `waited` have waited long enough.
+    """Return the goals to start, best first; `now` in seconds since 1970, `waited` have waited long enough.
 
     Larger priority first, then the earlier accepted. Two goals never work in the same or a nested
     workspace at once: the later one waits its turn, also behind one that itself waits for a workspace.
@@ -101,12 +162,11 @@ def waits_for(
     now: float,
     gone: Mapping[str, str] = NONE_GONE,
 ) -> str:
-    """Say what a queued goal waits for, "" where the goal is not queued."""
+    """Return what a queued goal waits for, "" where the goal is not queued."""
     if state.goal.status != GoalStatus.QUEUED:
         return ""
-    for one in dependencies(state, states, gone):
-        if one.status != GoalStatus.COMPLETED:
-            return f"waits for {_told(one, state, states, gone)}"
+    if told := _awaits(state, states, gone):
+        return told
     not_before = state.spec.not_before
     if not_before is not None and now < not_before:
         return f"waits until {iso(not_before)}"
@@ -141,7 +201,7 @@ def ready(
 
 
 def next_moment(states: Iterable[State], now: float) -> float | None:
-    """Give the earliest moment after `now` at which time alone makes a goal ready, None for never."""
+    """Return the earliest moment after `now` at which time alone makes a goal ready, None for never."""
     moments = [
         at
         for s in states
@@ -157,7 +217,7 @@ def next_moment(states: Iterable[State], now: float) -> float | None:
 def lost_dependency(
     state: State, states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE
 ) -> Dependency | None:
-    """Name a dependency that ended without being completed, None where there is none."""
+    """Return a dependency that ended without being completed, None where there is none."""
     if state.goal.status != GoalStatus.QUEUED:
         return None
     awaited = dependencies(state, states, gone)
@@ -170,23 +230,42 @@ def overlap(a: str, b: str) -> bool:
     return one == other or one in other.parents or other in one.parents
 
 
+def awaited(states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE) -> dict[str, str]:
+    """Return for each queued goal with a dependency that is not completed what it waits for."""
+    return {
+        goal: told
+        for goal, state in states.items()
+        if state.spec.depends_on and (told := _awaits(state, states, gone))
+    }
+
+
+def _awaits(state: State, states: Mapping[str, State], gone: Mapping[str, str]) -> str:
+    if state.goal.status != GoalStatus.QUEUED:
+        return ""
+    for one in dependencies(state, states, gone):
+        if one.status != GoalStatus.COMPLETED:
+            return f"waits for {_told(one, state, states, gone)}"
+    return ""
+
+
 def _told(
     one: Dependency, state: State, states: Mapping[str, State], gone: Mapping[str, str]
 ) -> str:
-    """Say what a dependency is that is not completed, and what to do where it never will be."""
-    again = f"`clew cancel {state.goal_id}`, and submit its file again"
+    """Return what a dependency is that is not completed, and what to do where it never will be."""
+    again = f"`clew cancel {state.goal_id}` and submit its file again"
     if len(one.goals) > 1:
         shown = ", ".join(one.goals[:SHOWN_MAX]) + (", …" if len(one.goals) > SHOWN_MAX else "")
-        return f"{one.name}, which {len(one.goals)} goals begin with ({shown}): {again} with the id of one"
+        return f"{one.name}, which matches {len(one.goals)} goals ({shown}): {again} with the id of one"
     if not one.goals:
-        others = {*states, *gone} - {state.goal_id}
-        meant = closest(one.name, (goal for goal in others if len(goal) > len(one.name) // 2))
-        return f"{one.name}, which is not known yet" + (f"; did you mean {meant}?" if meant else "")
+        others = {name for g, s in states.items() if s is not state for name in (g, s.spec.name)}
+        candidates = (name for name in {*others, *gone} if len(name) > len(one.name) // 2)
+        near = closest(one.name, candidates)
+        return f"{one.name}, which is not known yet" + (f"; did you mean {near}?" if near else "")
     if one.goal == state.goal_id:
-        return f"{one.name}, which is this goal itself: {again} without that"
+        return f"{one.name}, which is this goal itself: {again} without it"
     if one.goal not in states:
         how = one.status or "ended and was removed; whether it was completed is not on record"
-        return f"{one.goal}, which {how}: {again} without that"
+        return f"{one.goal}, which {how}: {again} without it"
     if circle := _circle(one.goal, state.goal_id, states, gone):
         return f"{one.goal}, which waits for this goal ({' → '.join(circle)}): cancel one of them"
     return f"{one.goal}, which is {one.status}"
@@ -195,7 +274,7 @@ def _told(
 def _circle(
     start: str, end: str, states: Mapping[str, State], gone: Mapping[str, str]
 ) -> list[str]:
-    """Return the way by which a queued goal waits for another one, [] where it doesn't."""
+    """Return the way by which a goal waits for another one, or will; [] where it doesn't."""
     came_from = {start: ""}
     left = [start]
     while left:
@@ -205,9 +284,10 @@ def _circle(
             while way[-1] != start:
                 way.append(came_from[way[-1]])
             return [end, *reversed(way)]
-        if states[goal].goal.status != GoalStatus.QUEUED:
-            continue
-        for one in dependencies(states[goal], states, gone):
+        state = states[goal]
+        if state.ended or (state.started_at and state.goal.status != GoalStatus.QUEUED):
+            continue  # it waits for none of them any more
+        for one in dependencies(state, states, gone):
             if one.goal in states and one.goal not in came_from:
                 came_from[one.goal] = goal
                 left.append(one.goal)

@@ -34,6 +34,11 @@ class Notifier:
         """Take socket and watchdog interval from the environment that the manager gave."""
         return cls(env.get("NOTIFY_SOCKET", ""), _watchdog_interval_s(env))
 
+    @property
+    def is_heard(self) -> bool:
+        """Tell whether a service manager started this process, and so may start it again."""
+        return bool(self._address)
+
     def ready(self, status: str) -> None:
         """Say that the start or the reload is over, a refused reload too."""
         self._send("READY=1", _status(status))

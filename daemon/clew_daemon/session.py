@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clew_daemon.context import Daemon
+    from clew_daemon.doing import Work
     from clew_daemon.ground import Ground, Lost
     from clew_shared.core import Core
     from clew_shared.playbook.bullet import Bullet
@@ -119,6 +120,11 @@ class Session:
     def llm_open(self) -> bool:
         """An LLM call of the agent is under way."""
         return self._methods.llm_open
+
+    @property
+    def work(self) -> Work:
+        """What is under way that the record does not tell."""
+        return self._methods.work
 
     @contextmanager
     def entering(self) -> Iterator[Core]:

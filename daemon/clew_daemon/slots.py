@@ -21,7 +21,7 @@ class Slots:
         self._semaphores: dict[str, asyncio.Semaphore] = {}
 
     def of(self, base_url: str) -> asyncio.Semaphore:
-        """Give the semaphore of an endpoint."""
+        """Return the semaphore of an endpoint."""
         key = urlsplit(base_url).netloc.lower()
         if key not in self._semaphores:
             calls = self._limit() or (1 if is_loopback(base_url) else REMOTE_CALLS)
@@ -30,7 +30,7 @@ class Slots:
 
 
 def is_loopback(base_url: str) -> bool:
-    """Tell whether an endpoint is on this machine."""
+    """Return whether an endpoint is on this machine."""
     host = urlsplit(base_url).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True

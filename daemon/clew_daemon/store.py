@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from clew_shared.ledger import Row
 
 SNAPSHOT_EVERY = 1_000
-"""Events of a goal between two snapshots: what a start replays at the most."""
+"""Events of a goal between two snapshots: what a start replays at most."""
 
 
 FOLLOWING_MAX = 500
 """So many events of a goal after an action are searched for its outcome."""
 
 
-DAMAGED = "[what was put out here is damaged in the ledger, and is not shown; see `clew verify`]"
+DAMAGED = "[this output is damaged in the ledger and cannot be shown; see `clew verify`]"
 
 
 class Readable(Protocol):
@@ -46,12 +46,12 @@ class Readable(Protocol):
 
 
 def load_state(ledger: Readable, goal: str) -> State:
-    """Give a goal's state as of its last recorded event."""
+    """Return a goal's state as of its last recorded event."""
     return replayed(ledger, goal)[0]
 
 
 def replayed(ledger: Readable, goal: str) -> tuple[State, int]:
-    """Give a goal's state as of its last recorded event, and how many events it took after the snapshot."""
+    """Return a goal's state as of its last recorded event, and how many events it took after the snapshot."""
     found = ledger.latest_snapshot(goal, STATE_VERSION)
     state, after = (unpack(found[1]), found[0]) if found else (State(goal_id=goal), 0)
     events = 0
@@ -62,18 +62,18 @@ def replayed(ledger: Readable, goal: str) -> tuple[State, int]:
 
 
 def load_states(ledger: Readable) -> dict[str, State]:
-    """Give the states of all goals, in the order of their acceptance."""
+    """Return the states of all goals, in the order of their acceptance."""
     return in_order(load_state(ledger, goal) for goal in ledger.goals())
 
 
 def load_outlined(ledger: Readable, before: int = SEQ_MAX, limit: int = -1) -> list[State]:
-    """Give the outlines of goals that are over and of which nothing was recorded since, the last accepted first."""
+    """Return the outlines of goals that are over and of which nothing was recorded since, the last accepted first."""
     found = ledger.outlines(STATE_VERSION, before, limit)
     return [outline(unpack(state)) for _, state in found]  # so that they share what is empty
 
 
 def load_listed(ledger: Readable, limit: int | None, before: int | None) -> dict[str, State]:
-    """Give what a list of goals is made of: the outlines that it needs, and all goals that have none."""
+    """Return what a list of goals is made of: the outlines that it needs, and all goals that have none."""
     most = -1 if limit is None else limit + 1
     rest = ledger.without_outline(STATE_VERSION)  # first: one that ends meanwhile is in both
     over = load_outlined(ledger, SEQ_MAX if before is None else before, most)
@@ -86,7 +86,7 @@ def in_order(states: Iterable[State]) -> dict[str, State]:
 
 
 def history_lines(ledger: Readable, goal: str, fold: HistoryFold) -> Iterator[dict[str, Any]]:
-    """Give the lines of history.jsonl that follow what the fold has taken, oldest first, as they are drawn."""
+    """Return the lines of history.jsonl that follow what the fold has taken, oldest first, as they are drawn."""
     for row in ledger.read(goal, fold.seq):
         if row.kind in OF_HISTORY and (ended := fold.take(row.seq, ev.decode(row.body))):
             action, of = ended
@@ -94,13 +94,13 @@ def history_lines(ledger: Readable, goal: str, fold: HistoryFold) -> Iterator[di
 
 
 def output_of(ledger: Readable, goal: str, action: int) -> str | None:
-    """Give the output of an action by the action's number, None where there is none."""
+    """Return the output of an action by the action's number, None if there is none."""
     end = end_of(ledger, goal, action)
     return output_text(ledger, end.seq) if end and end.kind == "action_finished" else None
 
 
 def end_of(ledger: Readable, goal: str, action: int) -> Row | None:
-    """Give the event that an action ended with, None where it is not found."""
+    """Return the event that an action ended with, None if it is not found."""
     for row in ledger.read(goal, action, FOLLOWING_MAX):
         if row.kind in ("action_finished", "action_interrupted"):
             event = ev.decode(row.body)
@@ -110,7 +110,7 @@ def end_of(ledger: Readable, goal: str, action: int) -> Row | None:
 
 
 def output_text(ledger: Readable, seq: int) -> str:
-    """Give the output that was kept with an event; where it is damaged, a word that says so."""
+    """Return the output that was kept with an event; where it is damaged, a word that says so."""
     try:
         return text(ledger.output(seq))
     except LedgerCorrupt:
@@ -118,7 +118,7 @@ def output_text(ledger: Readable, seq: int) -> str:
 
 
 def text(output: bytes | None) -> str:
-    """Give a recorded output as text."""
+    """Return a recorded output as text."""
     return (output or b"").decode("utf-8", "replace")
 
 

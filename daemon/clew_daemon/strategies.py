@@ -21,7 +21,7 @@ class Strategies:
         self._d = daemon
 
     def handlers(self) -> dict[str, Handler]:
-        """Give the methods by name."""
+        """Return the methods by name."""
         return {
             "playbook_remove": self._remove,
             "playbook_restore": self._restore,
@@ -38,7 +38,7 @@ class Strategies:
     async def _of_one(self, params: dict[str, Any], change: Any) -> dict[str, Any]:
         bullet_id = params.get("id")
         if not isinstance(bullet_id, str):
-            raise ControlError("which strategy? give its id; `clew playbook list` has them")
+            raise ControlError("which strategy? give its id, as listed by `clew playbook list`")
         try:
             await change(bullet_id)
         except ValueError as error:
@@ -50,7 +50,7 @@ class Strategies:
         if below is None:
             below = self._d.settings.playbook.prune_below
         if not isinstance(below, (int, float)) or not -1 <= below <= 1:
-            raise ControlError(f"`below` is {below!r}; a score lies between -1 and 1")
+            raise ControlError(f"`below` is {below!r}; a score is between -1 and 1")
         return {"removed": await self._d.playbook.prune(below), "below": below}
 
     async def _import(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -60,4 +60,4 @@ class Strategies:
         try:
             return dict(await self._d.playbook.take_in([from_entry(entry) for entry in entries]))
         except ValueError as error:
-            raise ControlError(f"nothing of these was imported: {error}") from None
+            raise ControlError(f"nothing was imported: {error}") from None

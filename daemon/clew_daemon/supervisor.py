@@ -58,6 +58,7 @@ class Supervisor:
         self._waited: dict[str, tuple[int, int]] = {}
         self._crashes: dict[str, restart.Crashes] = {}
         self._failed_runs: set[str] = set()
+        self._awaited: dict[str, str] = {}
         self.last_restart = ""
         daemon.book.listeners.append(self._heard)
 
@@ -155,6 +156,7 @@ class Supervisor:
                 task = asyncio.ensure_future(self._run(goal))
                 self._runs[goal] = task
                 task.add_done_callback(partial(self._ran, goal))
+            self._tell_awaited(states)
             await self._give_up_lost(states)
             moment = schedule.next_moment(states.values(), now)
             until = [IDLE_S, *(s for s in (moment and moment - now, self._waits.next_s()) if s)]
@@ -162,6 +164,13 @@ class Supervisor:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
                     await self._wake.wait()
+
+    def _tell_awaited(self, states: dict[str, Any]) -> None:
+        """Log what queued goals wait for among other goals, whenever that changes."""
+        before, self._awaited = self._awaited, schedule.awaited(states, self._d.book.gone)
+        for goal, told in self._awaited.items():
+            if before.get(goal) != told:
+                log.info("goal.waiting", goal=goal, reason=told)
 
     async def _give_up_lost(self, states: dict[str, Any]) -> None:
         """Hand goals to a person that wait for one that ended otherwise than completed."""
@@ -172,7 +181,7 @@ class Supervisor:
                 question = (
                     f"Retry {lost.goal} (`clew retry {lost.goal}`) and then `clew resume {goal}`, or cancel this goal?"
                     if lost.goal in states
-                    else f"It was removed long ago: submit this goal again without it, and `clew cancel {goal}`?"
+                    else f"That goal was removed long ago: submit this goal again without it, and `clew cancel {goal}`?"
                 )
                 reason = f"it depends on {lost.goal}, which is {lost.status}"
                 await self._block(self._d.book.cores[goal], reason, question)
@@ -364,7 +373,7 @@ class Supervisor:
                 return None
             case "configuration" | "unable":
                 what = ended.detail if ended.kind == "unable" else ended.reason
-                await self._block(core, what, f"Mend it ({what}), then `clew resume {goal}`.")
+                await self._block(core, what, f"Fix this ({what}), then run `clew resume {goal}`.")
                 return None
             case "crash":
                 crashes.add(time.monotonic(), ended.lived_s, numbers, idle=idle)
@@ -398,11 +407,11 @@ class Supervisor:
                 if ended.reason == "internal":
                     await self._block(core, *_surprised(goal, ended.detail))
                     return None
-                said = f" Its last words: {ended.detail[-400:]}" if ended.detail else ""
+                said = f" Last output: {ended.detail[-400:]}" if ended.detail else ""
                 await self._block(
                     core,
                     f"{up}, the last time: {ended.reason}",
-                    f"Why does it crash ({ended.reason})?{said} Mend it, then `clew resume {goal}`.",
+                    f"Worker keeps crashing ({ended.reason}).{said} Fix the cause, then run `clew resume {goal}`.",
                 )
                 return None
 
@@ -492,7 +501,7 @@ def _deeds(core: Core) -> tuple[int, int, int]:
 def _surprised(goal: str, error: str) -> tuple[str, str]:
     """Return what to tell a person about an unexpected error that kept a goal from going on, and what to do."""
     what = (
-        f"clew could not go on with this goal: {error}. Where it comes from stands in `clew logs {goal}` "
+        f"clew could not continue this goal: {error}. `clew logs {goal}` shows where the error occurred "
         "(goal.run_failed). If clew was upgraded or moved while it ran, restart it (`clew restart`). "
         f"Then `clew resume {goal}`; nothing recorded is lost."
     )

@@ -111,7 +111,7 @@ class Template:
         except (OSError, TimeoutError, ValueError) as error:
             raise Gone(f"it did not start: {plain(error)}") from None
         if not isinstance(hello, NurseryHello):
-            raise Gone("it did not start: its first word was another one")
+            raise Gone("it did not start: its first message was not the expected one")
         if hello.version != VERSION:
             raise Gone(f"clew {hello.version} is installed, this is {VERSION}: restart the daemon")
         self.hello = hello
@@ -134,7 +134,7 @@ class Template:
     async def ask(self, spec: CellSpec, fds: list[int]) -> Spawned | SpawnFailed:
         """Ask for a cell with these descriptors.
 
-        Raises Gone, ValueError for a spec that is too long, OSError where there is nothing to send it with.
+        Raises Gone, ValueError for a spec that is too long, OSError if there is nothing to send it with.
         """
         self._next += 1
         number = self._next
@@ -204,12 +204,12 @@ class Template:
         loop = asyncio.get_running_loop()
         data = await loop.sock_recv(self._line, cellwire.PACKET_BYTES_MAX)
         if not data:
-            raise ConnectionResetError("end of its socket")
+            raise ConnectionResetError("its socket was closed")
         return cellwire.read_from_nursery(data)
 
 
 def _changed_ns(path: str) -> int:
-    """Give when a file or folder was last changed in any way, 0 where it is not there."""
+    """Return when a file or folder was last changed in any way, 0 if it is not there."""
     try:
         return os.stat(path).st_ctime_ns  # noqa: PTH116 - a fifth of the time, a hundred times a start
     except OSError:

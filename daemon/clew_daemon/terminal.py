@@ -20,7 +20,7 @@ class Terminal:
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether there was one and it is gone."""
+        """Return whether there was one and it is gone."""
         return self._had_one and not _is_there()
 
     def stops(self) -> bool | None:

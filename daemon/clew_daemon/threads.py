@@ -1,7 +1,7 @@
 """Pools of threads that are all there from the start.
 
 A process counts its threads among the processes that its user may have. A pool that starts one when it is needed
-raises where there is none to be had, and has queued the work all the same: it is done later, behind its caller's back.
+raises if there is none to be had, and has queued the work all the same: it is done later, behind its caller's back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class ThreadsError(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            "no threads can be started: too many processes. Raise TasksMax= or LimitNPROC= of the unit "
+            "cannot start threads: too many processes. Raise TasksMax= or LimitNPROC= of the unit "
             "(`ulimit -u` in a shell), or end other programs"
         )
 

@@ -80,7 +80,7 @@ class Vigil:
         quiet_s = time.monotonic() - self._s.channel.heard_at
         if quiet_s <= patience_s:
             return None
-        return Ended("crash", "hung", f"not heard from for {quiet_s:.1f} s")
+        return Ended("crash", "hung", f"no sign of life for {quiet_s:.1f} s")
 
     def stalled(self) -> Ended | None:
         """Stalled: a built-in agent that beats but proposes nothing, and no LLM call is open."""

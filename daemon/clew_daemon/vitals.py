@@ -16,7 +16,7 @@ SIGNAL_BASE = 128
 
 @cache
 def is_proc_ours() -> bool:
-    """Tell whether /proc numbers processes as this one does.
+    """Return whether /proc numbers processes as this one does.
 
     In a PID namespace without a /proc of its own (`unshare --pid`) the same numbers are other processes there.
     """
@@ -27,7 +27,7 @@ def is_proc_ours() -> bool:
 
 
 def memory_mb(guards: list[int]) -> float:
-    """Give the resident memory of whole process trees, in MiB; 0 where /proc cannot tell.
+    """Return the resident memory of whole process trees, in MiB; 0 if /proc cannot tell.
 
     By the kernel's own file: it is asked twice a second of every process of every worker.
     """
@@ -70,7 +70,7 @@ def _tasks(pid: int) -> list[Path]:
 
 
 def created(pid: int) -> float:
-    """Give a process's creation time, in seconds since 1970; 0 where it is gone, or not known."""
+    """Return a process's creation time, in seconds since 1970; 0 if it is gone, or not known."""
     if not is_proc_ours():
         return 0.0
     try:

@@ -28,6 +28,6 @@ class Waits:
         return {goal for goal, until in self._until.items() if until <= now}
 
     def next_s(self) -> float | None:
-        """Give the seconds until the next wait that is not over yet, None for none."""
+        """Return the seconds until the next wait that is not over yet, None for none."""
         now = time.monotonic()
         return min((until - now for until in self._until.values() if until > now), default=None)

@@ -32,10 +32,10 @@ CHANGES_SHOWN = 3
 FEEDBACK_SHOWN = 2
 
 _WARNINGS = {
-    "theme": "your thoughts go round in one theme: act",
-    "repeated_planning": "you plan without acting: call a tool",
+    "theme": "your thoughts stay on one theme: act",
+    "repeated_planning": "you are planning without acting: call a tool",
     "no_progress": "nothing new came of the last steps: do something else",
-    "same_error": "the same error again and again: find its cause",
+    "same_error": "the same error keeps coming back: find its cause",
     "stuck": "you are stuck: take a different approach",
 }
 _FAILED = ("failure", "error", "timeout")
@@ -74,7 +74,7 @@ def lines_of(state: State, recent_actions: int = RECENT_ACTIONS) -> list[Line]:
 
 
 def cut(text: str, max_chars: int) -> str:
-    """Give the beginning of a text that is too long."""
+    """Return the beginning of a text that is too long."""
     return text if len(text) <= max_chars else text[: max(max_chars - 1, 0)] + "…"
 
 
@@ -94,7 +94,7 @@ def _goal(state: State) -> list[Line]:
 
 
 def _over(state: State) -> list[Line]:
-    """Give a line for each subtask that is over, so that none of its work is done again."""
+    """Return a line for each subtask that is over, so that none of its work is done again."""
     lines = [f"GIVEN UP: {_one_line(text)}" for text in state.set_aside]
     subtasks = [s for t in state.goal.tasks for s in t.subtasks if s is not state.subtask]
     for subtask in subtasks:
@@ -163,7 +163,7 @@ def _actions(same: list[Action], heads: dict[int, str]) -> str:
     times = f" {len(same)} times" if len(same) > 1 else ""
     result = action.result or "running"
     if result == "interrupted":
-        result = "interrupted, its effect is unknown"
+        result = "interrupted; its effect is unknown"
     said = both_ends(_said(heads.get(action.seq, "")), OUTPUT_CHARS)
     return f"RECENT: {action.name}({args}){times} → {result}{said}"
 

@@ -53,9 +53,7 @@ def _read(path: Path) -> bytes:
             raise ConfigFileError(f"{path} is not a file: move it away")
         text = file.read(BYTES_MAX + 1)
     if len(text) > BYTES_MAX:
-        raise ConfigFileError(
-            f"{path} is over {BYTES_MAX:,} bytes, which is too large for a config"
-        )
+        raise ConfigFileError(f"{path} is over {BYTES_MAX:,} bytes: that is not a config file")
     return text
 
 

@@ -266,7 +266,7 @@ class Core:
         if len(state.in_flight) >= IN_FLIGHT_MAX:
             raise WrongState(f"{IN_FLIGHT_MAX} actions are in flight; report their outcomes first")
         if spent := self.budget_spent(at):
-            refusal = Refusal("budget", f"Refused: {spent}. A person must decide.", loop=False)
+            refusal = Refusal("budget", f"Refused: {spent}. A person has to decide.", loop=False)
             verdict = self._refuse(proposal, refusal, at, done=done)
             self.out_of_budget(spent, at)
             return Verdict(False, verdict.seq, "budget", verdict.message, escalated_to="person")
@@ -473,13 +473,15 @@ class Core:
         if required == "person":
             raise WrongState(f"the goal waits for a person: {state.question or state.reason}")
         if replan != (required or None):
-            asked = f"`replan: {required!r}` is asked for" if required else "no replan is asked for"
+            asked = f"`replan: {required!r}` is required" if required else "no replan is required"
             raise WrongState(f"`replan` is {replan!r}, but {asked}")
         if replan is None and (state.planned or state.proposed):
             what = "has a plan" if state.planned else "has begun without a plan"
-            raise WrongState(f"the goal {what}; `plan` with `replan: null` comes first or never")
+            raise WrongState(
+                f"the goal {what}; `plan` with `replan: null` is only possible before anything else"
+            )
         if replan == "task" and len(tasks) != 1:
-            raise WrongState(f"a replan of the task brings exactly one task, not {len(tasks)}")
+            raise WrongState(f"a replan of the task takes exactly one task, not {len(tasks)}")
         self.emit(ev.Planned(at=at, tasks=tasks, replan=replan))
         self._start_next(at)
 
@@ -576,6 +578,6 @@ class Core:
 
 def _budget_question(state: State, spent: str) -> str:
     return (
-        f"For this goal {spent}. Go on with as much again (`clew resume {state.goal_id}`), "
-        f"or end it (`clew cancel {state.goal_id}`)?"
+        f"For this goal {spent}. Grant the same amount again (`clew resume {state.goal_id}`), "
+        f"or cancel it (`clew cancel {state.goal_id}`)?"
     )

@@ -110,14 +110,16 @@ class GoalBlocked(Event, frozen=True):
 class GoalRequeued(Event, frozen=True):
     """A goal goes on: `reopen` gives its blocked or failed subtask a fresh start, `by` says who asked.
 
-    `after` is the number of the end that it reopens, 0 where the goal had not ended. `make` says that an empty
-    workspace may be made: a person was told that nothing stands there, and nothing did.
+    `after` is the number of the end that it reopens, 0 where the goal had not ended. `subtask` is what a completed
+    goal is reopened for: the subtask that is added. `make` says that an empty workspace may be made: a person was
+    told that nothing stands there, and nothing did.
     """
 
     kind: Literal["goal_requeued"] = "goal_requeued"
     by: str = ""
     reopen: bool = False
     after: int = 0
+    subtask: str = ""
     make: bool = False
 
 

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FEEDBACK_KEPT = 50
+FOLLOW_UP = "Feedback"
+"""The task of the subtasks that people's feedback after an end has added."""
+
 SET_ASIDE_KEPT = 200
 NOWHERE = (-1, -1)
 
@@ -96,6 +99,8 @@ def _goal_blocked(state: State, e: ev.GoalBlocked, seq: int) -> None:
 def _goal_requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
     if e.reopen:
         _reopen(state)
+    if e.subtask:
+        _add_subtask(state, e.subtask)
     state.goal.status = GoalStatus.QUEUED
     state.waiting_since, state.verified = e.at, None
     state.reason, state.question, state.wait_until, state.paused = "", "", None, False
@@ -118,6 +123,15 @@ def _reopen(state: State) -> None:
         _settle_task(task)
     if state.subtask and state.subtask.status == StepStatus.PENDING and state.task:
         state.subtask.status = state.task.status = StepStatus.IN_PROGRESS
+
+
+def _add_subtask(state: State, description: str) -> None:
+    """Add what a person asked for after the end, in a task of its own for all such subtasks."""
+    tasks = state.goal.tasks
+    if not tasks or tasks[-1].description != FOLLOW_UP:
+        tasks.append(Task(FOLLOW_UP))
+    tasks[-1].subtasks.append(Subtask(description))
+    _settle_task(tasks[-1])
 
 
 def _goal_ended(state: State, e: ev.GoalEnded, seq: int) -> None:

@@ -21,7 +21,7 @@ KEPT = 4_000
 the subtasks' last actions, all together."""
 
 OUTCOMES_KEPT = 50
-"""Outcomes of one action in one world at the least, where there are too many of all together: a poll whose output
+"""Outcomes of one action in one world at least, where there are too many of all together: a poll whose output
 moves has another one each time."""
 
 

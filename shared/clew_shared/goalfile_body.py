@@ -76,7 +76,7 @@ def read(body: str, first_line: int) -> Body:
     if body.count("\n") >= LINES_MAX:
         plain = _plain(body)
         if STRUCTURE.search(body):
-            message = f"has over {LINES_MAX:,} lines of Markdown: split it into several goals"
+            message = f"the file has more than {LINES_MAX:,} lines of Markdown: split it into several goals"
             plain.faults.append(Fault(None, message))
         return plain
     return _Reader(body, first_line).read()
@@ -148,7 +148,9 @@ class _Reader:
             title = _inline(block)
             sections.append(_Section(level, title, self._line(block)))
             if level == 2 and not title:
-                self.faults.append(Fault(self._line(block), "`##` needs a title: the task's"))
+                self.faults.append(
+                    Fault(self._line(block), "`##` needs a title, which names the task")
+                )
         return sections
 
     def _subtask_lists(self, intro: list[_Section], *, whole: bool) -> list[SyntaxTreeNode]:
@@ -182,8 +184,8 @@ class _Reader:
         size = sum(len(json.dumps(step.args, ensure_ascii=False).encode()) for step in steps)
         if size > STEPS_BYTES_MAX:
             message = (
-                f"the blocks of this item have {size:,} bytes, over {STEPS_BYTES_MAX:,}: split it into "
-                "several items, or let a command fetch or unpack what is big"
+                f"the blocks of this item have {size:,} bytes, more than {STEPS_BYTES_MAX:,}: split it into "
+                "several items, or let a command fetch or unpack large files"
             )
             self.faults.append(Fault(steps[0].line, message))
         if len(words) > ITEM_CHARS_MAX:
@@ -225,7 +227,7 @@ class _Reader:
 
     def _misnamed(self, line: int, marks: str, title: str) -> None:
         told = f"{marks} {shortened(title, 80)}"
-        message = f"the checks under `{told}` would not count: write the heading `## Done when`"
+        message = f"the checks under `{told}` would not count: write the heading as `## Done when`"
         self.faults.append(Fault(line, message))
 
     def _check_done_when(self, section: _Section) -> None:
@@ -233,7 +235,7 @@ class _Reader:
         if any(_commands(section.blocks)):
             return
         near = list(islice(_near_misses(section.blocks), NEAR_MISSES_MAX))
-        told = "".join(f"; line {self._line(node)} is no check: {why}" for node, why in near)
+        told = "".join(f"; line {self._line(node)} is not a check: {why}" for node, why in near)
         fault = Fault(section.line, NO_CHECK + told)
         if near:
             self.faults.append(fault)
@@ -258,7 +260,7 @@ class _Reader:
     def _check_count(self, tasks: list[GoalFileTask]) -> None:
         count = sum(len(task.subtasks) for task in tasks)
         if count > SUBTASKS_MAX:
-            message = f"has {count:,} subtasks, over {SUBTASKS_MAX:,}: split it into several goals"
+            message = f"the file has {count:,} subtasks, more than {SUBTASKS_MAX:,}: split it into several goals"
             self.faults.append(Fault(None, message))
 
 
@@ -304,11 +306,11 @@ def _named_by(step: RunbookStep) -> str:
 def _path_fault(path: str) -> str | None:
     plain = posixpath.normpath(path) if path else "."
     if plain == "." or path.endswith("/"):
-        return "names no file: write file=PATH"
+        return "does not name a file: write file=PATH"
     if plain.startswith(("/", "~")):
         return "must be relative to the workspace"
     if plain == ".." or plain.startswith("../"):
-        return "leaves the workspace: name a file inside it"
+        return "leads out of the workspace: name a file inside it"
     return None
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from clew_shared.goalfile_model import Budget, Fault, shortened
+from clew_shared.naming import name_fault
 from clew_shared.spelling import closest
 
 FRONT_CHARS_MAX = 65_536
@@ -38,15 +39,17 @@ _INSIDE = (" ", "\t", "#", "-", "[", "]", "}")
 _UNRECORDABLE = re.compile("[\0\ud800-\udfff]")
 """What only an escape in quotes can make; no path or command can hold it, and the ledger cannot keep it."""
 _FENCES = ("```", "~~~")
+NULL = "tag:yaml.org,2002:null"
 _NO_PROSE = ("#", "//", "%", *_FENCES)
 """How comments, headings and the opening line of a fenced block begin."""
 
 
 @dataclass
 class Front:
-    """What the front matter gave: values by key, keys that are not clew's, and what is wrong."""
+    """What the front matter gave: values by key, where they are, keys that are not clew's, and what is wrong."""
 
     values: dict[str, Any] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
     unknown_keys: list[str] = field(default_factory=list)
     suggestions: dict[str, str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
@@ -63,7 +66,7 @@ def split(text: str) -> tuple[str | None, str, int]:
     for index, line in enumerate(lines[1:], start=1):
         if line.rstrip() in {"---", "..."}:
             return "\n".join(lines[1:index]), "\n".join(lines[index + 1 :]), index + 2
-    raise ValueError("the front matter that begins here has no end: close it with a line `---`")
+    raise ValueError("the front matter is not closed: end it with a line `---`")
 
 
 def lookalike(body: str, first_line: int) -> Fault | None:
@@ -90,8 +93,8 @@ def lookalike(body: str, first_line: int) -> Fault | None:
     return Fault(
         first_line + start,
         f"this looks like front matter, but would not be read: {_wrong(lines, start, first_line)}. Front matter "
-        "begins on line 1 with `---`, has lines of `key: value`, and ends with `---`; where this "
-        "is meant as text, put a sentence above it",
+        "begins on line 1 with `---`, has lines of `key: value`, and ends with `---`; if you mean "
+        "this as text, put a sentence above it",
     )
 
 
@@ -193,18 +196,20 @@ def _composed(front: str) -> yaml.MappingNode | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = _line(front, mark) if mark else None
-        raise _FrontError(line, f"the front matter is no YAML: {error.problem}") from None
+        raise _FrontError(line, f"the front matter is not valid YAML: {error.problem}") from None
     except yaml.reader.ReaderError as error:
         line = front.count("\n", 0, error.position) + 2
-        raise _FrontError(line, "the front matter holds a character that YAML forbids") from None
+        raise _FrontError(line, "the front matter contains a character that YAML forbids") from None
     except (*UNREADABLE, RecursionError) as error:
-        raise _FrontError(1, f"the front matter is no YAML: {shortened(str(error), 200)}") from None
+        raise _FrontError(
+            1, f"the front matter is not valid YAML: {shortened(str(error), 200)}"
+        ) from None
     if node is None:
         return None
     if not isinstance(node, yaml.MappingNode):
         raise _FrontError(
             _line(front, node.start_mark),
-            "the front matter must be lines of `key: value`; a file without it begins otherwise",
+            "the front matter must be lines of `key: value`; without any, don't begin the file with `---`",
         )
     return node
 
@@ -215,11 +220,11 @@ def _check_events(front: str) -> None:
     for event in yaml.parse(front, Loader=yaml.SafeLoader):
         line = _line(front, event.start_mark)
         if isinstance(event, yaml.AliasEvent):
-            raise _FrontError(line, "aliases (`*name`) are not read: write the value out")
+            raise _FrontError(line, "aliases (`*name`) are not supported: write the value out")
         if isinstance(event, yaml.ScalarEvent) and _UNRECORDABLE.search(event.value):
-            raise _FrontError(line, "a value holds a NUL character or half a character: delete it")
+            raise _FrontError(line, "a value contains a NUL or half of a surrogate pair: delete it")
         if getattr(event, "tag", None) is not None:
-            raise _FrontError(line, "tags (`!name`) are not read: write the plain value")
+            raise _FrontError(line, "tags (`!name`) are not supported: write the plain value")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -249,17 +254,31 @@ def _read_key(key: str, node: yaml.Node, front: str, agents: Collection[str], fo
         if meant is not None:
             found.suggestions[key] = meant
         return
+    found.lines[key] = _line(front, node.start_mark)
     try:
+        _refuse_nothing(node)
         value = READERS[key](node)
-        if key == "agent" and value is not None:
+        if key == "agent":
             _known_agent(node, value, agents)
-        if value is not None:
-            found.values[key] = value
+        found.values[key] = value
         if key == "budget" and isinstance(node, yaml.MappingNode):
             _note_unknown_budget(node, found)
     except _WrongError as error:
         line = _line(front, error.node.start_mark)
         found.faults.append(Fault(line, f"`{key}` {error}"))
+
+
+def _refuse_nothing(node: yaml.Node) -> None:
+    """Raise _WrongError for a value that YAML reads as null: it would silently be the default."""
+    if not isinstance(node, yaml.ScalarNode) or node.tag != NULL:
+        return
+    if not node.value:
+        raise _WrongError(node, "has no value: write one, or delete the line")
+    raise _WrongError(
+        node,
+        f'is `{node.value}`, which YAML reads as no value: put it in quotes ("{node.value}") if you mean it, '
+        "or delete the line",
+    )
 
 
 def _value(node: yaml.Node) -> Any:
@@ -280,30 +299,26 @@ def _cut(text: str) -> str:
     return shortened(text, 60)
 
 
-def _text(node: yaml.Node) -> str | None:
+def _text(node: yaml.Node) -> str:
     value = _value(node)
-    if value is None:
-        return None
-    if not isinstance(value, str) or not value.strip():
-        raise _WrongError(node, f"must be text, not {_given(node)}; in quotes it is")
-    return value.strip()
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    if isinstance(node, yaml.ScalarNode) and node.value.strip():
+        raise _WrongError(node, f'must be text; quote it: "{_cut(node.value)}"')
+    raise _WrongError(node, f"must be text, not {_given(node)}")
 
 
-def _whole(node: yaml.Node, least: int) -> int | None:
+def _whole(node: yaml.Node, least: int) -> int:
     value = _value(node)
-    if value is None:
-        return None
-    if type(value) is not int:  # a bool is an int too, and none is meant
+    if type(value) is not int:  # a bool is an int too, and never meant as one here
         raise _WrongError(node, f"must be a whole number, not {_given(node)}")
     if not least <= value <= NUMBER_MAX:
         raise _WrongError(node, f"must be from {least:,} to {NUMBER_MAX:,}, not {_given(node)}")
     return value
 
 
-def _seconds(node: yaml.Node) -> float | None:
+def _seconds(node: yaml.Node) -> float:
     value = _value(node)
-    if value is None:
-        return None
     if type(value) not in {int, float}:
         raise _WrongError(node, f"must be a number of seconds, not {_given(node)}")
     if not 0 < value <= NUMBER_MAX:
@@ -311,11 +326,16 @@ def _seconds(node: yaml.Node) -> float | None:
     return float(value)
 
 
-def _workspace(node: yaml.Node) -> str | None:
+def _name(node: yaml.Node) -> str:
     value = _text(node)
-    if value is None and isinstance(node, yaml.ScalarNode) and node.value == "~":
-        raise _WrongError(node, "is `~`, which YAML reads as nothing; write ~/ and a folder's name")
-    if value is None or value == "~" or value.startswith("~/"):
+    if fault := name_fault(value):
+        raise _WrongError(node, f"{fault}: {_given(node)}")
+    return value
+
+
+def _workspace(node: yaml.Node) -> str:
+    value = _text(node)
+    if value == "~" or value.startswith("~/"):
         return value
     if not PurePosixPath(value).is_absolute():
         raise _WrongError(node, f"must be an absolute path or begin with ~/, not {_given(node)}")
@@ -329,14 +349,12 @@ def _checks(node: yaml.Node) -> dict[str, str]:
             raise _WrongError(node, "must have a different name for each check")
     elif isinstance(node, yaml.SequenceNode):
         named = {f"check_{n}": _command(value) for n, value in enumerate(node.value, start=1)}
-    elif (only := _text(node)) is not None:
-        named = {"check_1": only}
     else:
-        named = {}
+        named = {"check_1": _text(node)}
     if not named:
         raise _WrongError(
             node,
-            "is empty: write lines of `name: command`, or delete the key for a goal without checks",
+            "is empty: write lines of `name: command`, or delete the line for a goal without checks",
         )
     if len(named) > CHECKS_MAX:
         raise _WrongError(node, f"must be at most {CHECKS_MAX}, not {len(named)}")
@@ -350,29 +368,29 @@ def _check_name(key: yaml.Node) -> str:
 
 
 def _command(node: yaml.Node) -> str:
-    command = None if not isinstance(node, yaml.ScalarNode) else _text(node)
-    if command is None:
-        raise _WrongError(
-            node, f"must be lines of `name: command`, and {_given(node)} is no command"
-        )
-    return command
+    if isinstance(node, yaml.ScalarNode) and node.tag == NULL:
+        raise _WrongError(node, "has a check without a command: write lines of `name: command`")
+    if not isinstance(node, yaml.ScalarNode):
+        raise _WrongError(node, f"must be lines of `name: command`, not {_given(node)} as command")
+    try:
+        return _text(node)
+    except _WrongError as error:
+        raise _WrongError(node, f"has a command that {error}") from None
 
 
-def _budget(node: yaml.Node) -> Budget | None:
+def _budget(node: yaml.Node) -> Budget:
     if not isinstance(node, yaml.MappingNode):
-        if _value(node) is None:
-            return None
         raise _WrongError(
             node, f"must be like {{tokens: 200000, wall_s: 3600}}, not {_given(node)}"
         )
     given: dict[str, Any] = {}
     for key, value in node.value:
         name = key.value if isinstance(key, yaml.ScalarNode) else ""
+        if name not in Budget.model_fields:
+            continue
         try:
-            if name == "tokens":
-                given[name] = _whole(value, 1)
-            elif name == "wall_s":
-                given[name] = _seconds(value)
+            _refuse_nothing(value)
+            given[name] = _whole(value, 1) if name == "tokens" else _seconds(value)
         except _WrongError as error:
             raise _WrongError(error.node, f"has a `{name}` that {error}") from None
     return Budget(**given)
@@ -388,11 +406,9 @@ def _note_unknown_budget(node: yaml.MappingNode, found: Front) -> None:
                 found.suggestions[f"budget.{name}"] = f"budget.{meant}"
 
 
-def _moment(node: yaml.Node) -> datetime | None:
+def _moment(node: yaml.Node) -> datetime:
     """Return the moment in UTC; one without a zone is taken as UTC, a date as its first moment."""
     value = _value(node)
-    if value is None:
-        return None
     try:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else value
         if isinstance(moment, date) and not isinstance(moment, datetime):
@@ -404,19 +420,18 @@ def _moment(node: yaml.Node) -> datetime | None:
     raise _WrongError(node, f"must be a time like 2026-12-01T06:00:00Z, not {_given(node)}")
 
 
-def _goal_ids(node: yaml.Node) -> tuple[str, ...]:
+def _goals(node: yaml.Node) -> tuple[str, ...]:
     if not isinstance(node, yaml.SequenceNode):
-        one = _text(node)
-        return () if one is None else (one,)
-    ids = [_text(item) for item in node.value]
-    if None in ids:
-        raise _WrongError(node, "must be a list of goal ids, like [other-goal-7f3a]")
-    return tuple(dict.fromkeys(goal_id for goal_id in ids if goal_id is not None))
+        return (_text(node),)
+    for item in node.value:
+        if not isinstance(item, yaml.ScalarNode) or item.tag == NULL:
+            raise _WrongError(item, "must be a list of names or ids of goals, like [other]")
+    return tuple(dict.fromkeys(_text(item) for item in node.value))
 
 
-def _on_interrupt(node: yaml.Node) -> str | None:
+def _on_interrupt(node: yaml.Node) -> str:
     value = _text(node)
-    if value not in {None, "retry", "ask"}:
+    if value not in {"retry", "ask"}:
         raise _WrongError(node, f"must be retry or ask, not {_given(node)}")
     return value
 
@@ -435,6 +450,7 @@ def _known_agent(node: yaml.Node, name: str, agents: Collection[str]) -> None:
 
 
 READERS: dict[str, Callable[[yaml.Node], Any]] = {
+    "name": _name,
     "workspace": _workspace,
     "agent": _text,
     "checks": _checks,
@@ -442,7 +458,7 @@ READERS: dict[str, Callable[[yaml.Node], Any]] = {
     "max_iterations": lambda node: _whole(node, 1),
     "budget": _budget,
     "not_before": _moment,
-    "depends_on": _goal_ids,
+    "depends_on": _goals,
     "on_interrupt": _on_interrupt,
 }
 """The keys of contract section 3, and how each is read."""

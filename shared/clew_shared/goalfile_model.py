@@ -1,10 +1,11 @@
-"""What a goal file says once it is read: plain frozen values, and the faults of one that cannot be.
+"""What a goal file says once it is read: plain frozen values, and the errors of one that cannot be used.
 
 Pure data; Markdown is read in `goalfile_body.py`, front matter in `goalfile_front.py`.
 """
 
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -42,7 +43,7 @@ class GoalFileTask(Frozen):
 
 
 class Budget(Frozen):
-    """What the goal may use at the most; None is no limit."""
+    """What the goal may use at most; None is no limit."""
 
     tokens: int | None = None
     wall_s: float | None = None
@@ -52,13 +53,16 @@ class GoalFile(Frozen):
     """A goal as its file gives it; `text` is the file as it came, without a byte order mark.
 
     `not_before` is aware and in UTC. `checks` has the commands by name, those of `## Done when`
-    as `done_1`, `done_2`, … `unknown_keys` are ignored; `suggestions` says what some may mean.
+    as `done_1`, `done_2`, … `folder` is the one that `workspace` means here, where that was asked for. `lines` has
+    the line of each key of the front matter. `unknown_keys` are ignored; `suggestions` says what some may mean.
     """
 
     description: str
     text: str
+    name: str = ""
     notes: str = ""
     workspace: str | None = None
+    folder: Path | None = None
     agent: str | None = None
     checks: dict[str, str] = Field(default_factory=dict)
     priority: int = 0
@@ -69,6 +73,7 @@ class GoalFile(Frozen):
     on_interrupt: Literal["retry", "ask"] = "retry"
     done_when: str = ""
     tasks: tuple[GoalFileTask, ...] = ()
+    lines: dict[str, int] = Field(default_factory=dict)
     unknown_keys: tuple[str, ...] = ()
     suggestions: dict[str, str] = Field(default_factory=dict)
 
@@ -91,7 +96,7 @@ class Fault:
 
 
 class GoalFileError(ValueError):
-    """The goal file cannot be used; its text, all faults one a line, is that of NAME.error.txt."""
+    """The goal file cannot be used; its text, all errors one a line, is that of NAME.error.txt."""
 
     def __init__(self, name: str, faults: list[Fault]) -> None:
         self.name = name

@@ -48,12 +48,12 @@ def is_secret(key: str) -> bool:
 
 
 def names_hidden(text: str) -> bool:
-    """Tell whether a text holds a key that is hidden, in whole."""
+    """Return whether a text holds a key that is hidden, in whole."""
     return any(form in text for forms in _hidden.values() for form in forms)
 
 
 def without_hidden(text: str, instead: str) -> str:
-    """Give the text with `instead` in the place of every hidden key, and of large pieces of one.
+    """Return the text with `instead` in the place of every hidden key, and of large pieces of one.
 
     A piece is what a cut has left, or lines that were broken within the key.
     """
@@ -88,7 +88,7 @@ def _without_piece(text: str, form: str, start: int, end: int, instead: str) -> 
 
 
 def _follow(text: str, form: str, breaks: tuple[str, ...]) -> int:
-    """Tell how far a text goes on as the form does, line breaks in between not counted."""
+    """Tell how far a text continues as the form does, line breaks in between not counted."""
     at = 0
     for char in form:
         skipped = next((len(b) for b in breaks if text.startswith(b + char, at)), None)

@@ -23,8 +23,8 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class Identity(BaseModel):
     """What tells one folder from another.
 
-    `birth_ns` is in nanoseconds since 1970, None where the file system keeps no time of birth. `boot` names the run of
-    the machine in which it was seen, "" where that is not known.
+    `birth_ns` is in nanoseconds since 1970, None if the file system keeps no time of birth. `boot` names the run of
+    the machine in which it was seen, "" if that is not known.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -47,7 +47,7 @@ class Identity(BaseModel):
         return alike and (self.dev == other.dev or (bool(born) and self._is_unnumbered(other)))
 
     def _is_unnumbered(self, other: Identity) -> bool:
-        """Tell whether both are on file systems whose device number is made up at each mount (overlay, NFS, btrfs)."""
+        """Return whether both file systems make up a device number at each mount (overlay, NFS, btrfs)."""
         return os.major(self.dev) == 0 == os.major(other.dev)
 
 

@@ -1,7 +1,7 @@
 """Iteration records as people and programs read them (contract, section 9), put together from events.
 
 What an agent found in a turn's results it says one turn later; here that hindsight is put to the calls that it is
-about. Every field is there, empty where the agent said nothing. Pure: events go in, records come out.
+about. Every field is there, empty if the agent said nothing. Pure: events go in, records come out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RESULTS = {"blocked": "error", "interrupted": "error"}
 
 
 def records_of(events: Iterable[ev.Event]) -> list[dict[str, Any]]:
-    """Give the records of a goal, oldest first; each turn's calls with what the next turn found in them.
+    """Return the records of a goal, oldest first; each turn's calls with what the next turn found in them.
 
     Where a worker died amid a turn, the next one speaks of results that no record has: that is put to none.
     """
@@ -48,7 +48,7 @@ def records_of(events: Iterable[ev.Event]) -> list[dict[str, Any]]:
 
 
 def _last_calls(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give the calls of the last turn that made any: their results are what the model had seen last."""
+    """Return the calls of the last turn that made any: their results are what the model had seen last."""
     made = (record["tool_calls"] for record in reversed(records))
     return next((calls for calls in made if calls), [])
 

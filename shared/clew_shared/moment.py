@@ -4,5 +4,19 @@ from datetime import UTC, datetime
 
 
 def iso(at: float) -> str:
-    """Write a moment: UTC, ISO 8601, microseconds."""
+    """Return a moment for programs: UTC, ISO 8601, microseconds."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds")
+
+
+def local(at: float | str) -> str:
+    """Return a moment for people: local time to the second, as in `2026-11-22 18:04:09`.
+
+    `at` is seconds since 1970, or text as `iso` writes it; text that is not a moment is returned as it is.
+    """
+    try:
+        moment = (
+            datetime.fromisoformat(at) if isinstance(at, str) else datetime.fromtimestamp(at, UTC)
+        )
+        return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return str(at)

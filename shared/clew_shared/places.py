@@ -51,6 +51,14 @@ def places(env: Mapping[str, str], home: Path | None, settings: Settings | None)
     return _overridden(found, settings, env)
 
 
+def default_places(env: Mapping[str, str]) -> Places | None:
+    """Return the folders of the home that is used without `--home` and CLEW_HOME; None where HOME is not set."""
+    try:
+        return _under_xdg(env)
+    except PlacesError:
+        return None
+
+
 def expanded(path: str, env: Mapping[str, str]) -> Path:
     """Return the path with a leading `~` replaced by HOME, and `~NAME` by that user's home."""
     if path == "~" or path.startswith("~/"):
@@ -59,7 +67,7 @@ def expanded(path: str, env: Mapping[str, str]) -> Path:
         try:
             return Path(path).expanduser()
         except RuntimeError:
-            raise PlacesError(f"{path}: there is no such user here") from None
+            raise PlacesError(f"{path}: no such user on this machine") from None
     return Path(path)
 
 

@@ -186,7 +186,7 @@ def error_class(result: str, output: str | None, args: dict[str, Any]) -> str:
 def soft(
     tool: str, args: dict[str, Any], result: str, output: str | None, *, waited: bool = False
 ) -> bool:
-    """Tell whether this may well go better by itself: a temporary fault, or the empty answer of a poll.
+    """Return whether this may well go better by itself: a temporary fault, or the empty answer of a poll.
 
     Who `waited` before asking, in a step of its own or by a `sleep` in the command, polls: then it is enough
     that the answer mentions something unfinished.
@@ -206,13 +206,13 @@ def soft(
 
 
 def is_poll(tool: str, args: dict[str, Any]) -> bool:
-    """Tell whether an action asks how something is getting on."""
+    """Return whether an action asks how something is getting on."""
     words = " ".join([tool, *_strings(args)])[:FAULT_SCAN_CHARS]
     return bool(_POLL_WORDS.search(words.replace("_", " ").replace("-", " ")))
 
 
 def is_wait(tool: str, args: dict[str, Any]) -> bool:
-    """Tell whether an action only lets time pass: the `wait` tool, or a bare `sleep`."""
+    """Return whether an action only lets time pass: the `wait` tool, or a bare `sleep`."""
     if tool in _WAIT_NAMES:
         return True
     return any(_SLEEP.match(command) for command in _commands(args))
@@ -229,13 +229,13 @@ def _commands(args: dict[str, Any]) -> list[str]:
 
 
 def head(output: str | None, chars: int = HEAD_CHARS) -> str:
-    """Give the first part of an output, for messages and published files."""
+    """Return the first part of an output, for messages and published files."""
     text = (output or "").strip()
     return text if len(text) <= chars else text[: chars - 1] + "…"
 
 
 def both_ends(output: str | None, chars: int = HEAD_CHARS) -> str:
-    """Give the first and the last part of an output: a fault is told of at the end."""
+    """Return the first and the last part of an output: a fault is told of at the end."""
     text = (output or "").strip()
     if len(text) <= chars:
         return text
@@ -244,7 +244,7 @@ def both_ends(output: str | None, chars: int = HEAD_CHARS) -> str:
 
 
 def _edges(text: str) -> str:
-    """Give the first and last lines: a fault says its name there, not in the middle of a test report."""
+    """Return the first and last lines: a fault says its name there, not in the middle of a test report."""
     lines = text[:FAULT_SCAN_CHARS].splitlines()
     tail = text[-FAULT_SCAN_CHARS:].splitlines()
     return "\n".join([*lines[:SOFT_LINES], *tail[-SOFT_LINES:]])

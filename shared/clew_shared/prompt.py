@@ -134,7 +134,7 @@ def tools_chars(view: View) -> int:
 
 
 def playbook_chars(max_tokens: int) -> int:
-    """Give how many characters of strategies a prompt of so many tokens has room for."""
+    """Return how many characters of strategies a prompt of this many tokens has room for."""
     return int(max_tokens * FIXED_CHARS_PER_TOKEN * PLAYBOOK_SHARE)
 
 
@@ -167,7 +167,7 @@ def _taken(view: View, fixed: list[Block]) -> int:
 
 
 def _room(view: View, fixed: list[Block], lines_room: int) -> int:
-    """Give the characters that live entries may take: what the calibrated budget leaves."""
+    """Return the characters that live entries may take: what the calibrated budget leaves."""
     budget = view.max_tokens * _per_token(view) * (1 - MARGIN_SHARE)
     free = budget - _taken(view, fixed) - len(state_block(view)) - lines_room
     return max(int(free), ROOM_MIN_CHARS) >> view.tightness
@@ -293,6 +293,6 @@ def merged(messages: Iterable[Message]) -> list[Message]:
 
 
 def _per_token(view: View) -> float:
-    """Give the calibration in steps, so that a small drift does not move the folds."""
+    """Return the calibration in steps, so that a small drift does not move the folds."""
     steps = round(view.chars_per_token / CHARS_PER_TOKEN_STEP)
     return max(steps, 2) * CHARS_PER_TOKEN_STEP

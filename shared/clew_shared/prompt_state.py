@@ -62,13 +62,13 @@ def _standing(view: View) -> list[str]:
 
 
 def _thoughts(view: View) -> list[str]:
-    """Give the last thoughts: in this window they are no longer in the transcript."""
+    """Return the last thoughts: in this window they are no longer in the transcript."""
     said = [e.text for e in view.transcript if isinstance(e, Said) and e.role == "assistant"]
     return [text[: 2 * HEAD_CHARS] for text in said[-view.windows.moderate_thoughts :]]
 
 
 def _feedback(view: View) -> list[str]:
-    """Give what people said, the last of it in full."""
+    """Return what people said, the last of it in full."""
     *earlier, last = view.feedback[-FEEDBACK_SHOWN:] or ("",)
     texts = [shortened(text, FEEDBACK_EARLIER_CHARS) for text in earlier]
     texts += [shortened(last, FEEDBACK_CHARS)] if last else []

@@ -40,7 +40,7 @@ _DROPPED_FIRST = {"low": 0, "medium": 1, "high": 2}
 
 
 def output_chars(max_tokens: int, tightness: int = 0, tool: str = "") -> int:
-    """Give how much of one output is shown; it depends on the budget alone, so that it never changes."""
+    """Return how much of one output is shown; it depends on the budget alone, so that it never changes."""
     most = WHOLE_OUTPUT_CHARS if tool in WHOLE else OUTPUT_CHARS
     return max(min(most, max_tokens) >> tightness, OUTPUT_CHARS_MIN)
 
@@ -57,12 +57,12 @@ def shortened(text: str, max_chars: int) -> str:
 
 
 def arg_chars(max_tokens: int, tightness: int = 0) -> int:
-    """Give how much of one argument is shown; like `output_chars` it depends on the budget alone."""
+    """Return how much of one argument is shown; like `output_chars` it depends on the budget alone."""
     return max(min(ARG_CHARS, max_tokens) >> tightness, OUTPUT_CHARS_MIN)
 
 
 def plain_args(args: Mapping[str, Any], max_chars: int = ARG_CHARS) -> dict[str, Any]:
-    """Give arguments as they are shown and recorded: no keys in them, long ones shortened.
+    """Return arguments as they are shown and recorded: no keys in them, long ones shortened.
 
     What is too long together stands as one shortened text. Doing it twice changes nothing more.
     """
@@ -219,13 +219,13 @@ def _sizes(view: View) -> list[int]:
 
 
 def _before_last(entries: Sequence[Entry], results: int) -> int:
-    """Count the entries before the last so many calls."""
+    """Count the entries before the last `results` calls."""
     at = [n for n, entry in enumerate(entries) if isinstance(entry, Call)]
     return at[-results] if len(at) > results else 0
 
 
 def warnings(view: View, count: int) -> list[str]:
-    """Give the last interventions that are folded: what must stay, stays."""
+    """Return the last interventions that are folded: what must stay, stays."""
     said = [e.text for e in view.transcript[: view.folded] if isinstance(e, Said) and e.warns]
     return [text[: 2 * HEAD_CHARS] for text in said[-count:]]
 

@@ -109,7 +109,7 @@ class View:
     plan: tuple[str, ...] = ()
     """What is still to do around the current subtask, a line each."""
     given_up: tuple[str, ...] = ()
-    """What a replan put aside."""
+    """What a replan set aside."""
     transcript: tuple[Entry, ...] = ()
     folded: int = 0
     """So many of the oldest entries are lines; never fewer than before."""
@@ -214,7 +214,7 @@ def view_on_record(hello: Mapping[str, Any]) -> View:
 
 
 def recorded_mode(hello: Mapping[str, Any]) -> Mode:
-    """Give the form of calls to begin with: the config's, and where that is `auto` the one last recorded."""
+    """Return the form of calls to begin with: the config's, and where that is `auto` the one last recorded."""
     agent = (hello.get("options") or {}).get("agent") or {}
     last = hello["state"].get("prompt") or {}
     asked = agent.get("mode", "auto")
@@ -264,7 +264,7 @@ def transcript_of(state: Mapping[str, Any]) -> tuple[Entry, ...]:
 
 
 def entry_from(raw: Mapping[str, Any]) -> Entry:
-    """Read one entry of a transcript: words where it has a `role`, else a call."""
+    """Read one entry of a transcript: words if it has a `role`, else a call."""
     if "role" not in raw:
         return Call.from_dict(raw)
     role: Literal["assistant", "user"] = "assistant" if raw["role"] == "assistant" else "user"
@@ -272,7 +272,7 @@ def entry_from(raw: Mapping[str, Any]) -> Entry:
 
 
 def current(state: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Find the current task and subtask of a state; empty where there is none."""
+    """Find the current task and subtask of a state; empty if there is none."""
     tasks = state["goal"]["tasks"]
     t, s = state["current_task_idx"], state["current_subtask_idx"]
     task = tasks[t] if 0 <= t < len(tasks) else {}

@@ -232,7 +232,7 @@ def _finite(number: str) -> float:
     """Read a number; what JSON cannot write again (NaN, infinities) could not be recorded as it came."""
     value = float(number)
     if not math.isfinite(value):
-        raise ValueError(f"{number[:40]} is no finite number")
+        raise ValueError(f"{number[:40]} is not a finite number")
     return value
 
 
@@ -271,7 +271,7 @@ def params(method: str, raw: Any) -> _Params:
     model = METHODS.get(method)
     if model is None:
         known = ", ".join(METHODS)
-        raise ProtocolError(f"no method `{method[:80]}`; there are: {known}", METHOD_NOT_FOUND)
+        raise ProtocolError(f"no method `{method[:80]}`; available: {known}", METHOD_NOT_FOUND)
     try:
         return model.model_validate(raw)
     except ValidationError as error:

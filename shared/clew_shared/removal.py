@@ -18,7 +18,7 @@ _LISTED_MAX = 1_000
 
 
 def remove_tree(path: str | os.PathLike[str], dir_fd: int | None = None) -> None:
-    """Remove a folder and all that is in it; raises OSError, also where there is none."""
+    """Remove a folder and all that is in it; raises OSError, also if there is none."""
     top = _opened(os.fspath(path), dir_fd)
     try:
         names = itertools.count()

@@ -190,9 +190,9 @@ def _parsed(text: str, origin: str) -> tuple[dict[str, Any], list[Fault]]:
         where = re.search(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$", str(error))
         line = int(where[1]) if where and where[1] else text.count("\n") + 1
         message = str(error)[: where.start()] if where else str(error)
-        return {}, [Fault(f"{origin}:{line}", f"not valid TOML: {message}")]
+        return {}, [Fault(f"{origin}:{line}", f"is not valid TOML: {message}")]
     except RecursionError:
-        return {}, [Fault(origin, "not valid TOML: nested too deeply")]
+        return {}, [Fault(origin, "is not valid TOML: it is nested too deeply")]
 
 
 def _overridden(raw: dict[str, Any], env: Mapping[str, str]) -> dict[Location, _Override]:
@@ -260,7 +260,7 @@ def _default_fault(raw: dict[str, Any]) -> str:
     names = sorted({*named, DEFAULT_AGENT, RUNBOOK_AGENT})
     if default in names:
         return ""
-    return f"`agents.default` names an unknown agent {default!r}; available: {', '.join(names)}"
+    return f"`agents.default`: unknown agent {default!r}; available: {', '.join(names)}"
 
 
 def _respelled(

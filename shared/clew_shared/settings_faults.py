@@ -123,7 +123,7 @@ def _unknown(location: Location, raw: dict[str, Any]) -> str:
     meant = closest(location[-1], known)
     if meant is not None:
         return f"unknown {what} `{dotted(location)}`; did you mean `{meant}`?"
-    return f"unknown {what} `{dotted(location)}`; known {what}s here: {', '.join(known)}"
+    return f"unknown {what} `{dotted(location)}`; available: {', '.join(known)}"
 
 
 def _known_beside(location: Location, raw: dict[str, Any]) -> list[str]:

@@ -82,9 +82,7 @@ def _path(text: str) -> str:
         try:
             Path(text).expanduser()
         except RuntimeError:
-            raise ValueError(
-                f"must be a path; {text!r} begins with a user who does not exist here"
-            ) from None
+            raise ValueError(f"must be a path; {text!r} begins with an unknown user") from None
     return text
 
 
@@ -188,7 +186,9 @@ class ToolLoops(Table):
 
 def _theme_name(name: str) -> str:
     if name == GENERAL:
-        raise ValueError(f"must have another name: {GENERAL!r} means no theme")
+        raise ValueError(
+            f"must have another name: {GENERAL!r} is reserved for thoughts without a theme"
+        )
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(f"must have a name of letters, digits and _ (like planning), not {name!r}")
     return name
@@ -314,7 +314,7 @@ class CommandAgent(Table):
     def _program(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         program = value[0]
         if not program or "\0" in "".join(value):
-            raise ValueError("must begin with a program, and have no NUL characters")
+            raise ValueError("must begin with a program, and contain no NUL characters")
         if program.startswith("~") and not program.startswith("~/"):
             raise ValueError(
                 f"must begin with a program's name, absolute path or ~/, not {program!r}"

@@ -31,7 +31,7 @@ def signature(name: str, args: dict[str, Any], workspace: str = "") -> str:
 
 
 def digest(text: str) -> str:
-    """Give 16 hex digits of a text's SHA-256."""
+    """Return 16 hex digits of a text's SHA-256."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

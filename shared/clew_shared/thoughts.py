@@ -87,7 +87,7 @@ def spoken(text: str) -> list[str]:
 
 
 def merged(table: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """Give the built-in themes with those of `table` in their place, and its new ones after them."""
+    """Return the built-in themes with those of `table` in their place, and its new ones after them."""
     return {name: tuple(words) for name, words in {**THEMES, **table}.items()}
 
 
@@ -162,7 +162,7 @@ def _occurs(entry: str, words: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=1024)
 def inflections(word: str) -> frozenset[str]:
-    """Give the regular English forms of a base word: plan, plans, planned, planning."""
+    """Return the regular English forms of a base word: plan, plans, planned, planning."""
     endings = {word, word + "s", word + "es", word + "ed", word + "ing"}
     if word.endswith("e"):
         endings |= {word + "d", word[:-1] + "ing"}
@@ -174,7 +174,7 @@ def inflections(word: str) -> frozenset[str]:
 
 
 def _said(text: str) -> list[str]:
-    """Give the tokens of a thought without the words that only frame it ("First, ..." counts nothing)."""
+    """Return the tokens of a thought without the words that only frame it ("First, ..." counts nothing)."""
     words = tokens(text[:_COMPARED_CHARS])
     return [
         word

@@ -54,7 +54,7 @@ TOOLS: tuple[Tool, ...] = (
             "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
             "description": "A shell command line, or a list of program and arguments.",
         },
-        timeout_s={**_SECONDS, "description": "Stop the command after so many seconds."},
+        timeout_s={**_SECONDS, "description": "Stop the command after this many seconds."},
     ),
     _tool(
         "read_file",
@@ -132,11 +132,11 @@ def _shown(value: Any) -> str:
     try:
         return f"{value!r:.60}"
     except ValueError:
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"
 
 
 def _checked(tool: str, key: str, schema: dict[str, Any], value: Any) -> Any:
-    """Check one argument; gives it back in its proper type."""
+    """Check one argument; returns it back in its proper type."""
     kind = schema.get("type")
     if kind in ("integer", "number"):
         value = _as_number(value, whole=kind == "integer")
@@ -165,7 +165,7 @@ def check_arguments(name: str, args: dict[str, Any]) -> dict[str, Any]:
         near = difflib.get_close_matches(name, BY_NAME, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise BadArgumentsError(
-            f"tool {name:.60} not found; there are: {', '.join(BY_NAME)}.{hint}"
+            f"tool {name:.60} not found; available: {', '.join(BY_NAME)}.{hint}"
         )
     properties: dict[str, dict[str, Any]] = tool.parameters["properties"]
     required: list[str] = tool.parameters["required"]

@@ -1,4 +1,4 @@
-"""The transcript of a subtask, read back from its events: what a new epoch's prompt goes on with.
+"""The transcript of a subtask, read back from its events: what a new epoch's prompt continues with.
 
 An agent tells with each turn what it put into its prompt (`Reflected.turn`); the rest, and all of an agent
 that tells nothing, is put together from its actions, thoughts and interventions in their order. Pure: events
@@ -62,7 +62,7 @@ class Transcript:
 
     @property
     def entries(self) -> list[Entry]:
-        """Give all that is known so far, the unfinished turn included."""
+        """Return all that is known so far, the unfinished turn included."""
         return [*self._entries, *self._pending]
 
     def take(self, seq: int, event: ev.Event) -> None:
@@ -140,7 +140,7 @@ def _told(item: dict[str, Any], calls: dict[int, Call]) -> Entry | None:
 
 
 def warning(message: str) -> Said:
-    """Give an intervention as an entry of a transcript."""
+    """Return an intervention as an entry of a transcript."""
     return Said("user", f"Note: {message}", warns=True)
 
 

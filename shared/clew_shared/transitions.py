@@ -10,9 +10,30 @@ from typing import TYPE_CHECKING
 
 from clew_shared import events as ev
 from clew_shared.model import GoalStatus
+from clew_shared.progress import head
 
 if TYPE_CHECKING:
     from clew_shared.state import State
+
+
+SUBTASK_CHARS = 200
+
+
+def follow_up(state: State) -> str:
+    """Return the subtask for which a completed goal may be reopened, "" where there is none.
+
+    It is the first line of the last feedback, given after the end. Needs the whole state, not an outline.
+    """
+    if not has_follow_up(state):
+        return ""
+    lines = [line for line in state.feedback[-1].splitlines() if line.strip()]
+    return head(lines[0].strip(), SUBTASK_CHARS) if lines else ""
+
+
+def has_follow_up(state: State) -> bool:
+    """Tell whether a person gave feedback after the end of a completed goal."""
+    completed = GoalStatus(state.goal.status) is GoalStatus.COMPLETED
+    return completed and state.feedback_seq > state.rested_seq
 
 
 def refusal(state: State, event: ev.Event) -> str:
@@ -33,6 +54,8 @@ def refusal(state: State, event: ev.Event) -> str:
         case ev.GoalRequeued():
             may = status in (GoalStatus.WAITING, GoalStatus.BLOCKED)
             may = may or (status.ended and event.after == state.rested_seq)
+            if status is GoalStatus.COMPLETED:
+                may = may and has_follow_up(state) and bool(event.subtask)
         case _:
             may = True
     return "" if may else f"the goal is {'paused' if state.paused else status}"

@@ -51,7 +51,7 @@ class Windows:
             raise ValueError(f"chars_per_token is {self.chars_per_token}; it must be above 0")
 
     def at(self, iteration: int) -> Window:
-        """Give the window of an iteration."""
+        """Return the window of an iteration."""
         starts = (self.full_until, self.moderate_until, self.aggressive_until)
         return Window(sum(iteration >= start for start in starts))
 

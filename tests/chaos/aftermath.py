@@ -158,7 +158,7 @@ def state_file_is_true(told: Told) -> None:
 
 
 def report_is_true(clew: Clew, told: Told) -> None:
-    """The report tells the status, how often the worker was started anew, and what was interrupted."""
+    """The report tells the status, how often the worker was started again, and what was interrupted."""
     text = (clew.home / "outbox" / f"{told.id}.md").read_text()
     state = told.state
     assert f"- status: **{state.goal.status}**" in text, text

@@ -173,7 +173,7 @@ def test_on_a_full_disk_nothing_is_judged_until_there_is_room(clew):
 
         said = clew.until(lambda: _full(clew), "a status that says that the disk is full")
         judged = len(clew.seen("action.allowed"))
-        assert "until there is room" in said
+        assert "until there is space" in said
         assert "disk is full" in clew.clew("status")
         assert not clew.seen("goal.accepted", file="late.md")
         assert len(clew.seen("action.allowed")) == judged

@@ -86,7 +86,7 @@ def test_an_event_that_was_changed_stops_the_start_and_is_named(ended):
     )
 
     refused(clew, "damaged", f"of {goal} does not fit", "clew restore FILE")
-    says(clew, "verify", words=("fault", goal, "was changed"))
+    says(clew, "verify", words=("error", goal, "was changed"))
     says(clew, "status", words=("damaged", "clew verify"))
     says(clew, "history", goal, words=("damaged",))
 
@@ -98,14 +98,14 @@ def test_a_ledger_that_is_gone_or_empty_is_not_begun_anew_where_goals_were_accep
 
     refused(
         clew,
-        "is gone, but 1 goals were accepted",
+        "is gone, but 1 goal was accepted",
         goal,
         "clew restore FILE",
         "move the whole folder",
     )
     assert not ledger.exists()
     ledger.touch()
-    refused(clew, "is empty, but 1 goals were accepted", goal)
+    refused(clew, "is empty, but 1 goal was accepted", goal)
     assert ledger.stat().st_size == 0
     says(clew, "verify", words=("is empty", goal))
     says(clew, "status", words=("is empty", goal))
@@ -143,7 +143,7 @@ def test_a_broken_page_stops_the_start(ended):
     for at in range(0, len(whole), 4096):
         path.write_bytes(whole[:at] + b"\xff" * 64 + whole[at + 64 :])
         refused(clew, "ledger")
-        says(clew, "verify", words=("fault",))
+        says(clew, "verify", words=("error",))
 
 
 @pytest.mark.long
@@ -162,5 +162,5 @@ def test_a_broken_log_stops_the_start(make_clew):
     says(clew, "verify", words=("ledger.db-wal", "frame 1"))
     says(clew, "status", words=("ledger.db-wal",))
     log.unlink()
-    refused(clew, "is empty, but 1 goals were accepted")
+    refused(clew, "is empty, but 1 goal was accepted")
     says(clew, "doctor", words=("fail ledger", "is empty"))

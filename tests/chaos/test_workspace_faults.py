@@ -215,7 +215,7 @@ def test_a_workspace_full_of_odd_things_is_worked_in_like_any_other(clew, place)
         "error",
         "success",
     ]
-    assert "no regular file" in said[3][1]
+    assert "not a regular file" in said[3][1]
     clew.wait("goal.completed", goal=goal)
     assert not clew.seen("executor.died")
     unharmed(clew, other)

@@ -574,13 +574,13 @@ def test_arguments_that_json_does_not_know_are_written_as_text(ctx):
 
 
 def test_a_result_that_is_none_is_refused_by_name(ctx):
-    with pytest.raises(ValueError, match="result 'maybe' is none of success"):
+    with pytest.raises(ValueError, match="result 'maybe' must be one of success"):
         ctx.record_action("run_cmd", {}, "maybe")
     assert ctx.record_action("run_cmd", {}, "success")
 
 
 def test_a_goal_needs_a_text():
-    with pytest.raises(ValueError, match="a goal needs a text"):
+    with pytest.raises(ValueError, match="a goal must not be empty"):
         ContextManager().load_or_init("  \n")
 
 

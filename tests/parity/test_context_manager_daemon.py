@@ -222,14 +222,14 @@ def test_advancing_past_a_blocked_subtask_plans_what_is_left(opened):
 def test_advancing_with_nothing_left_says_what_to_do(opened):
     _, ctx = opened(planned("a"))
     fail_twice(ctx)
-    with pytest.raises(WrongState, match="append another way"):
+    with pytest.raises(WrongState, match="append an alternative"):
         ctx.advance_to_next_subtask()
 
 
 def test_a_plan_that_the_daemon_does_not_wait_for_is_refused_once(opened):
     _, ctx = opened(planned("a"))
     ctx.state.goal.tasks.append(Task("too late", [Subtask("x")]))
-    with pytest.raises(WrongState, match="comes first or never"):
+    with pytest.raises(WrongState, match="only possible before anything else"):
         ctx.record_action(*PYTEST)
     assert ctx.record_action(*PYTEST)
     assert len(ctx.state.goal.tasks) == 1
@@ -259,7 +259,7 @@ def test_notifications_are_heard_while_an_answer_is_waited_for(started):
 def test_a_refusal_and_a_hang_up_are_errors(started):
     daemon = started()
     with SyncClient.from_env() as client:
-        with pytest.raises(RpcError, match="no replan is asked for"):
+        with pytest.raises(RpcError, match="no replan is required"):
             client.call("plan", tasks=planned_json(), replan="task")
         daemon.sock.shutdown(socket.SHUT_RDWR)
         with pytest.raises(Disconnected):

@@ -133,7 +133,7 @@ def test_orphans_in_the_list_are_never_passed_on():
     built = context().build_optimized_messages([*opening(), lone, *pair(1), lone, open_call], 3)
     said = {"role": "assistant", "content": "about to read"}
     assert built[:-1] == [*opening(), *pair(1), said]
-    assert built[-1] == {"role": "user", "content": "[Go on: one tool call, or your answer.]"}
+    assert built[-1] == {"role": "user", "content": "[Continue: one tool call, or your answer.]"}
 
 
 def test_a_result_known_only_to_the_stream_is_shown_as_text():

@@ -86,7 +86,7 @@ def test_only_the_iteration_is_required():
 
 def test_a_wrong_record_is_refused_with_every_fault_named_and_not_kept():
     log = IterationLog()
-    with pytest.raises(ValueError, match="iteration record refused") as caught:
+    with pytest.raises(ValueError, match="invalid iteration record") as caught:
         log.add(record("x", "sideways", calls=[{"tool": "t", "outcome": "great"}]))
     for place in ("iteration", "progress_assessment", "tool_calls.0.outcome"):
         assert place in str(caught.value)

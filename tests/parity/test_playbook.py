@@ -301,13 +301,13 @@ def test_a_playbook_is_saved_and_loaded(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "is no playbook"),
-        ("[]", "is no playbook"),
+        ("{", "is not a playbook"),
+        ("[]", "is not a playbook"),
         ('{"version": 9}', "version 9"),
         ('{"bullets": 3}', "list of objects"),
         ('{"bullets": [{"id": "a-1"}]}', "lacks section, content"),
         ('{"bullets": [{"id": "a-1", "section": "a", "content": "b", "helpful": -1}]}', "helpful"),
-        ('{"bullets": [{"id": "a-1", "section": "a", "content": 7}]}', "must be texts"),
+        ('{"bullets": [{"id": "a-1", "section": "a", "content": 7}]}', "must be strings"),
     ],
 )
 def test_a_file_that_is_no_playbook_is_refused_with_the_reason(tmp_path, text, said):
@@ -319,7 +319,7 @@ def test_a_file_that_is_no_playbook_is_refused_with_the_reason(tmp_path, text, s
 
 def test_two_bullets_with_one_id_are_refused():
     entry = {"id": "tes-00001", "section": "testing", "content": "Run tests"}
-    with pytest.raises(ValueError, match="two bullets have the id"):
+    with pytest.raises(ValueError, match="two strategies have the id"):
         Playbook.from_dict({"bullets": [entry, entry]})
 
 
@@ -339,7 +339,7 @@ def test_a_content_cannot_forge_lines_of_the_prompt():
 
 
 def test_what_is_no_text_and_what_is_no_dict_are_refused_by_name():
-    with pytest.raises(TypeError, match="are texts, not None"):
+    with pytest.raises(TypeError, match="must be strings, not None"):
         Playbook().add_bullet(None, "x")
-    with pytest.raises(TypeError, match="made of a dict"):
+    with pytest.raises(TypeError, match="created from a dict"):
         Playbook.from_dict(None)

@@ -368,13 +368,21 @@ def test_a_state_file_that_may_follow_later_is_written_at_a_block(opened):
     [
         (lambda c: c.record_action("ls", "-l", "success"), TypeError, "args of ls must be names"),
         (lambda c: c.record_action("", {}, "success"), ValueError, "needs the name of its tool"),
-        (lambda c: c.record_action("ls", {}, "done"), ValueError, "is none of success, failure"),
-        (lambda c: c.update_probe_state(["ok"]), TypeError, "probes are names with true or false"),
+        (
+            lambda c: c.record_action("ls", {}, "done"),
+            ValueError,
+            "must be one of success, failure",
+        ),
+        (
+            lambda c: c.update_probe_state(["ok"]),
+            TypeError,
+            "probes must be names with true or false",
+        ),
         (lambda c: (c.state.goal.tasks.append("a"), c.save()), TypeError, "append Task"),
         (
             lambda c: (c.state.goal.tasks.append(Task("a", ["b"])), c.save()),
             TypeError,
-            "no Subtask",
+            "not a Subtask",
         ),
     ],
 )
@@ -418,14 +426,14 @@ def test_what_only_a_person_can_unblock_is_said_to_wait_for_one():
 
 @pytest.mark.parametrize("goal", [None, 3, ["a"]])
 def test_a_goal_that_is_no_text_is_refused_by_name(goal):
-    with pytest.raises(TypeError, match="a goal is a text"):
+    with pytest.raises(TypeError, match="a goal must be a string"):
         ContextManager().load_or_init(goal)
 
 
 def test_a_folder_where_no_record_can_be_kept_is_an_error_that_says_what_to_do(folder):
     (folder / ".agent_context").write_text("in the way")
     with pytest.raises(
-        LedgerError, match=r"cannot be made: File exists; .*ContextManager\('path'\)"
+        LedgerError, match=r"cannot be created: File exists; .*ContextManager\('path'\)"
     ):
         ContextManager().load_or_init(GOAL)
     with pytest.raises(LedgerError, match="No such file"):
@@ -435,7 +443,7 @@ def test_a_folder_where_no_record_can_be_kept_is_an_error_that_says_what_to_do(f
 def test_a_descriptor_that_is_no_daemons_is_an_error_that_says_what_to_do(monkeypatch):
     monkeypatch.setenv("CLEW_FD", "977")
     with pytest.raises(
-        RuntimeError, match=r"CLEW_FD=977 is no connection to a daemon .* unset CLEW_FD"
+        RuntimeError, match=r"CLEW_FD=977 is not a connection to a daemon .* unset CLEW_FD"
     ):
         ContextManager().load_or_init(GOAL)
 

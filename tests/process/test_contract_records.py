@@ -3,6 +3,7 @@
 import json
 import sqlite3
 
+from clew_daemon import git_identity
 from clew_daemon.cli.errors import EXIT_CONFIG
 
 GOAL = """\

@@ -464,4 +464,4 @@ def test_a_plan_is_taken_until_something_was_proposed_and_late_plans_are_errors(
     status, again, unasked = clew.said(goal, count=3)
     assert status == "in_progress"
     assert "begun" in again
-    assert "no replan is asked for" in unasked
+    assert "no replan is required" in unasked

@@ -262,7 +262,7 @@ def test_foreign_files_at_the_paths_stay_as_they_are(clew):
 
 
 def test_a_person_is_told_why_while_there_is_no_room_for_the_copy_and_may_give_up(clew):
-    """Where the state folder was stands a file, and the run folder is no folder either: no copy can be written."""
+    """Where the state folder was stands a file, and the run folder is not a folder either: no copy can be written."""
     at_work(clew)
     daemon = clew.daemon
     for folder in ("state", "run"):

@@ -183,7 +183,7 @@ def test_a_file_system_without_locks_is_refused_with_what_to_do(clew):
     clew.start(ready=False, under=("strace", "-f", "-o", notes, "-P", str(path), *faults))
     assert clew.daemon.wait(DEADLINE_S) == 78
     said = clew.log.read_text()
-    assert f"{path}: this file system keeps no locks" in said
+    assert f"{path}: this file system does not support locks" in said
     assert "local disk" in said
     assert "Traceback" not in said
     assert not ledger(clew).exists()

@@ -131,7 +131,7 @@ def test_a_person_removes_restores_prunes_exports_and_imports(make_clew):
     clew = taught(make_clew())
     clew.clew("playbook", "remove", "tes-00001")
     assert strategies(clew)["bullets"] == []
-    assert "no bullet" in clew.clew("playbook", "remove", "tes-00001", code=1)
+    assert "no strategy" in clew.clew("playbook", "remove", "tes-00001", code=1)
     clew.clew("playbook", "restore", "tes-00001")
     for name in ("out.json", "out.md"):
         clew.clew("playbook", "export", str(clew.home / name))

@@ -99,7 +99,7 @@ CLEW doctor | grep "one for each worker" || failed "the doctor sees no groups"
 
 printf '[loops]\\nrepeat_limit = 5\\n' >> ~/.config/clew/config.toml
 systemctl --user reload $unit
-until_is StatusText "*reloaded, 1 keys changed*"
+until_is StatusText "*reloaded, 1 key changed*"
 echo nonsense >> ~/.config/clew/config.toml
 systemctl --user reload $unit
 until_is StatusText "*reload refused*"

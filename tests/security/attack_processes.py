@@ -295,7 +295,7 @@ def fork_twice(t):
     control=False,
 )
 def fork_all_the_time(t):
-    """Leave a process behind that forks anew all the time, so that no pid holds."""
+    """Leave a process behind that keeps forking, so that no pid holds."""
     if os.fork():
         return "left" if t["control"] else _see_outside()
     os.setsid()

@@ -107,7 +107,7 @@ def test_status_shows_the_daemon_and_its_goals(tmp_path, capsys):
         view = json.loads(capsys.readouterr().out)
         assert set(view["daemon"]) >= {"pid", "version", "uptime_s", "ready"}
         assert run(["--home", str(tmp_path), "status"]) == 0
-        assert "pid 1, up 5.0 s: idle" in capsys.readouterr().out
+        assert "pid 1, running for 5 s: idle" in capsys.readouterr().out
 
 
 def test_reload_tells_old_and_new_and_what_waits(tmp_path, capsys):

@@ -110,5 +110,5 @@ def test_changing_needs_the_daemon(playbook, args):
 def test_what_cannot_be_imported_is_told_before_a_daemon_is_asked(playbook, tmp_path):
     wrong = tmp_path / "wrong.md"
     wrong.write_text("prose\n")
-    assert "line 1 is no strategy" in playbook("import", str(wrong))[2]
+    assert "line 1 is not a strategy" in playbook("import", str(wrong))[2]
     assert "No such file" in playbook("import", str(tmp_path / "none.json"))[2]

@@ -52,6 +52,6 @@ def test_what_a_replan_put_aside_stays_readable(played):
     agent.complete(success=False, failure="no disk")
     agent.replan("task", ["another"])
     lines = drawn(agent)
-    at = lines.index("put aside by replans:")
+    at = lines.index("dropped when the agent planned again:")
     assert lines[at + 1].startswith("    one (blocked")
     assert "no disk" in lines[at + 1]

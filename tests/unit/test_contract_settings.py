@@ -22,7 +22,7 @@ def test_a_default_agent_that_is_not_there_is_named_beside_all_other_faults():
     assert "daemon.max_workers" in said
     assert "agents.robot.kind" in said
     assert (
-        "c.toml:5: `agents.default` names an unknown agent 'zzz'; available: default, robot, runbook"
+        "c.toml:5: `agents.default`: unknown agent 'zzz'; available: default, robot, runbook"
         in said
     )
 

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from clew_shared.goalfile import GoalFileError, goal_id, parse, workspace_fault
+from clew_shared.goalfile_front import READERS
 from clew_shared.places import places
 
 AGENTS = ["default", "runbook"]
@@ -207,11 +208,29 @@ def test_not_before_is_utc_unless_it_names_a_zone(given, expected):
     assert with_front(f"not_before: {given}").not_before == expected
 
 
-def test_empty_values_are_the_defaults():
-    keys = "workspace agent priority max_iterations budget not_before depends_on on_interrupt"
-    assert with_front("\n".join(f"{key}:" for key in keys.split())) == goal_of("# G\n").model_copy(
-        update={"text": "---\n" + "\n".join(f"{key}:" for key in keys.split()) + "\n---\n# G\n"}
-    )
+@pytest.mark.parametrize("value", ["", "~", "null", "# later"])
+@pytest.mark.parametrize("key", [key for key in READERS if key != "checks"])
+def test_a_key_without_a_value_is_an_error_with_its_line_and_what_to_do(key, value):
+    """YAML reads it as null, and clew went on with the default as if the key were not there."""
+    (fault,) = faults_of(f"---\npriority_of_others: 1\n{key}: {value}\n---\n# G\n")
+    assert fault.startswith(f"line 3: `{key}` ")
+    assert "delete the line" in fault
+    assert ("in quotes" in fault) == (value in ("~", "null"))
+
+
+def test_a_value_that_is_no_text_is_told_with_the_quotes_that_make_it_text():
+    assert faults_of("---\nagent: 3\n---\n# G\n") == ['line 2: `agent` must be text; quote it: "3"']
+
+
+@pytest.mark.parametrize("name", ["mathx", "a", "7", "v1.2_final-x", "a" * 64])
+def test_a_name_is_kept(name):
+    assert with_front(f'name: "{name}"').name == name
+
+
+@pytest.mark.parametrize("name", ["Mathx", "two words", "-x", ".x", "é", "a" * 65, "a/b", "3"])
+def test_a_name_of_another_form_is_an_error_with_its_line(name):
+    (fault,) = faults_of(f"---\npriority: 1\nname: {name}\n---\n# G\n")
+    assert fault.startswith("line 3: `name` ")
 
 
 def test_all_faults_are_told_at_once_each_with_its_line():
@@ -224,7 +243,9 @@ def test_all_faults_are_told_at_once_each_with_its_line():
     assert [fault.split(":")[0] for fault in faults] == [
         f"line {line}" for line in (2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 17, 19, 21)
     ]
-    assert "did you mean default? There are: default, runbook" in faults[1]
+    assert (
+        "unknown agent `defalt` (did you mean default?); available: default, runbook" in faults[1]
+    )
     assert "begin with ~/" in faults[0]
     assert "-5" in faults[5]
 
@@ -238,12 +259,12 @@ def test_all_faults_are_told_at_once_each_with_its_line():
         (b"---\npriority: 1\n---\n\n", "no goal"),
         (b"a\nb\xff", "line 2: the file is not UTF-8 (at byte 3)"),
         (b"\xff\xfea\0", "UTF-16"),
-        (b"ab\n\0", "line 2: the file holds a NUL byte"),
+        (b"ab\n\0", "line 2: the file contains a NUL byte"),
         (b"x" * (1024 * 1024 + 1), "at most 1,048,576"),
-        (b"---\nx: 1\n", "line 1: the front matter that begins here has no end"),
-        (b"---\nok: 1\nx: [1\n---\nx", "is no YAML"),
-        (b"---\nok: 1\n\tx: 1\n---\nx", "line 3: the front matter is no YAML"),
-        (b"---\nok: 1\na: \x01\n---\nx", "line 3: the front matter holds a character"),
+        (b"---\nx: 1\n", "line 1: the front matter is not closed"),
+        (b"---\nok: 1\nx: [1\n---\nx", "is not valid YAML"),
+        (b"---\nok: 1\n\tx: 1\n---\nx", "line 3: the front matter is not valid YAML"),
+        (b"---\nok: 1\na: \x01\n---\nx", "line 3: the front matter contains a character"),
         (b"---\n- a\n---\nx", "line 2: the front matter must be lines of `key: value`"),
         (b"---\na: &x 1\nb: *x\n---\nx", "line 3: aliases"),
         (b"---\na: !!python/name:os.system\n---\nx", "line 2: tags"),
@@ -256,12 +277,12 @@ def test_all_faults_are_told_at_once_each_with_its_line():
         (b"---\npriority: 0x" + b"f" * 20_000 + b"\n---\nx", "line 2: `priority` must be from"),
         (b"---\npriority: 1" + b"0" * 20_000 + b"\n---\nx", "cannot be read"),
         (b"---\nnot_before: 0001-01-01T00:00:00+05:00\n---\nx", "must be a time like"),
-        (b"---\nchecks: {a: [1]}\n---\nx", "a list is no command"),
+        (b"---\nchecks: {a: [1]}\n---\nx", "not a list as command"),
         (b"# G\n- a\n  ```sh file=/etc/x\n  ```\n", "line 3: `file=/etc/x` must be relative"),
         (b"# G\n- a\n  ```sh file=~/x\n  ```\n", "must be relative"),
-        (b"# G\n- a\n  ```sh file=a/../../x\n  ```\n", "leaves the workspace"),
-        (b"# G\n- a\n  ```sh file=\n  ```\n", "names no file"),
-        (b"# G\n" + b"- [ ] a\n" * 1001, "over 1,000: split it"),
+        (b"# G\n- a\n  ```sh file=a/../../x\n  ```\n", "leads out of the workspace"),
+        (b"# G\n- a\n  ```sh file=\n  ```\n", "does not name a file"),
+        (b"# G\n" + b"- [ ] a\n" * 1001, "more than 1,000: split it"),
         (b"# G\n" + b"a\n" * 20_001, "lines of Markdown: split it"),
     ],
 )
@@ -352,22 +373,18 @@ def test_empty_checks_are_an_error_and_not_no_checks(given):
     assert faults[0].startswith("line 2: `checks` ")
 
 
-def test_a_workspace_that_yaml_reads_as_nothing_is_an_error():
-    assert "YAML reads as nothing" in faults_of("---\nworkspace: ~\n---\n# G\n")[0]
-
-
 @pytest.mark.parametrize(
     ("acceptance", "near"),
     [
         ("", ""),
         ("All is fine.\n", ""),
-        ("- `test -f never` passes\n", "line 3 is no check: it is not a list item that is only"),
-        ("`pytest -q`\n", "line 3 is no check: it is not a list item that is only"),
-        ("```\npytest\n```\n", "line 3 is no check: a plain block"),
-        ("Run\n```console\n$ pytest\n```\n", "line 4 is no check: a `console` block"),
-        ("\n    pytest\n", "line 4 is no check: an indented block"),
-        ("```sh\n\n```\n", "line 3 is no check: the block is empty"),
-        ("```sh file=x\na\n```\n", "line 3 is no check: a block with `file=`"),
+        ("- `test -f never` passes\n", "line 3 is not a check: it is not a list item that is only"),
+        ("`pytest -q`\n", "line 3 is not a check: it is not a list item that is only"),
+        ("```\npytest\n```\n", "line 3 is not a check: a plain block"),
+        ("Run\n```console\n$ pytest\n```\n", "line 4 is not a check: a `console` block"),
+        ("\n    pytest\n", "line 4 is not a check: an indented block"),
+        ("```sh\n\n```\n", "line 3 is not a check: the block is empty"),
+        ("```sh file=x\na\n```\n", "line 3 is not a check: a block with `file=`"),
     ],
 )
 def test_a_done_when_without_a_check_is_an_error_that_names_what_comes_close(acceptance, near):
@@ -453,3 +470,47 @@ def test_a_workspace_in_or_around_clews_own_folders_is_refused(where, workspace)
 )
 def test_any_other_workspace_is_allowed(where, workspace):
     assert workspace_fault(Path(workspace), where) is None
+
+
+@pytest.mark.parametrize(
+    "workspace",
+    ["/u/.local/state/clew", "/u/.local/state/clew/x", "/u/.local", "/u/.config/clew/x"],
+)
+def test_a_workspace_in_or_around_the_folders_of_the_default_home_is_refused_in_another_home(
+    workspace,
+):
+    """Only the folders of the home in use were looked at."""
+    assert workspace_fault(Path(workspace), HOME) is None
+    assert "clew's own" in (workspace_fault(Path(workspace), HOME, XDG) or "")
+    assert workspace_fault(Path("/u/src"), HOME, XDG) is None
+
+
+def test_a_home_inside_the_folders_of_the_default_home_can_have_workspaces():
+    inside = places({"HOME": "/u"}, Path("/u/.local/share/clew/inbox/try"), None)
+    assert workspace_fault(inside.workspaces / "g-7f3a", inside, XDG) is None
+
+
+def test_a_workspace_that_is_refused_is_told_with_its_line_beside_all_other_errors():
+    def located(workspace: str) -> Path:
+        raise ValueError(f"{workspace} is not allowed")
+
+    raw = b"---\npriority: high\nworkspace: /\n---\n# G\n"
+    with pytest.raises(GoalFileError) as error:
+        parse(raw, "g.md", [], located=located)
+    assert [str(fault)[:6] for fault in error.value.faults] == ["line 2", "line 3"]
+    assert "`workspace` / is not allowed" in str(error.value)
+
+
+def test_a_file_that_is_too_large_is_told_with_its_true_size():
+    """It was read up to the limit, and one byte more than the limit was told."""
+    with pytest.raises(GoalFileError, match="has 2,000,000 bytes"):
+        parse(b"x" * 1_048_577, "g.md", [], size=2_000_000)
+    with pytest.raises(GoalFileError, match="has more than 1,048,576 bytes"):
+        parse(b"x" * 1_048_577, "g.md", [])
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("mathx", "mathx-7f3a"), ("v1.2_x", "v1-2-x-7f3a"), ("a" * 64, "a" * 64 + "-7f3a")]
+)  # fmt: skip
+def test_the_id_of_a_goal_with_a_name_begins_with_it(name, expected):
+    assert goal_id("Create a package", "7f3a99", name) == expected

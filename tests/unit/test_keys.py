@@ -119,7 +119,7 @@ def test_a_key_of_the_environment_that_no_header_can_carry_is_a_fault_that_does_
 def test_a_fifo_and_a_folder_are_no_key_files_and_hold_nobody_up(tmp_path):
     os.mkfifo(tmp_path / "fifo", 0o600)
     for path in (tmp_path / "fifo", tmp_path):
-        with pytest.raises(KeyFileError, match="is no file"):
+        with pytest.raises(KeyFileError, match="is not a file"):
             read_key(path)
 
 

@@ -267,7 +267,7 @@ async def test_purging_an_unknown_goal_changes_nothing(ledger, path):
 async def test_too_much_waiting_is_refused_before_anything_is_assigned(ledger, monkeypatch):
     monkeypatch.setattr(writer_module, "PENDING_MAX", 2)
     ledger.append([entry("a", "1"), entry("a", "2")])
-    with pytest.raises(LedgerFailed, match="wait to be written"):
+    with pytest.raises(LedgerFailed, match="waiting to be written"):
         ledger.append([entry("a", "3")])
 
     assert await ledger.sync(10)

@@ -102,7 +102,7 @@ async def test_a_copy_that_cannot_be_written_is_tried_until_someone_gives_up(pat
     path.parent.write_text("in the way")
     with pytest.raises(LedgerLostError):
         ledger.look()
-    while not any("cannot be saved until there is room" in state for state in states):
+    while not any("cannot be saved until there is space" in state for state in states):
         assert await ledger.rescued(0.05) is None
     ledger.abandon()
     found = await ledger.rescued(60)

@@ -172,7 +172,7 @@ def test_a_running_restore_is_waited_for_and_not_stopped(path):
     with acquire(path, role="restore"), pytest.raises(LockHeldError) as refused:
         acquire(path, role="daemon")
     assert "`clew restore` is running" in str(refused.value)
-    assert "Wait until it has ended" in str(refused.value)
+    assert "Wait until it has finished" in str(refused.value)
 
 
 def test_a_released_lock_can_be_taken_again_and_released_twice(path):
@@ -225,14 +225,14 @@ def test_where_the_file_system_has_no_locks_it_is_refused_with_what_to_do(
         raise OSError(getattr(errno, number), "no locks")
 
     monkeypatch.setattr(fcntl, "fcntl", refuse)
-    with pytest.raises(LocksUnsupportedError, match=r"keeps no locks.*local disk"):
+    with pytest.raises(LocksUnsupportedError, match=r"does not support locks.*local disk"):
         acquire(path, role="daemon")
     assert holder(path) is None if path.exists() else True
 
 
 def test_where_locks_exclude_nobody_it_is_refused_too(path, monkeypatch):
     monkeypatch.setattr(fcntl, "fcntl", lambda *_: b"")
-    with pytest.raises(LocksUnsupportedError, match=r"granted a second time.*local disk"):
+    with pytest.raises(LocksUnsupportedError, match=r"taken a second time.*local disk"):
         acquire(path, role="daemon")
 
 

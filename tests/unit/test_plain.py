@@ -9,7 +9,7 @@ from clew_shared.plain import plain
 
 
 def raised(act):
-    with pytest.raises(OSError) as caught:
+    with pytest.raises(FileNotFoundError) as caught:
         act()
     return caught.value
 
@@ -20,7 +20,9 @@ def test_an_error_of_the_system_names_what_failed_and_the_path(tmp_path):
     assert plain(raised(lambda: absent.rename(other))) == (
         f"no such file or directory: {absent}: {other}"
     )
-    assert plain(PermissionError(13, "Permission denied", b"/x\xff")) == r"permission denied: /x\xff"
+    assert (
+        plain(PermissionError(13, "Permission denied", b"/x\xff")) == r"permission denied: /x\xff"
+    )
 
 
 def test_other_errors_keep_their_words():

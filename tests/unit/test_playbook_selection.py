@@ -110,7 +110,7 @@ def test_a_list_by_hand_needs_no_ids_and_no_counts():
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("### A\nprose\n", "line 2 is no strategy"), ("- lost\n", "line 1 stands under no section")],
+    [("### A\nprose\n", "line 2 is not a strategy"), ("- lost\n", "line 1 is not in a section")],
 )
 def test_a_line_that_is_none_of_the_form_is_named(text, said):
     with pytest.raises(ValueError, match=re.escape(said)):

@@ -130,7 +130,7 @@ def test_a_wrong_value_is_refused_with_its_place(method, raw, place):
 
 
 def test_an_unknown_method_is_named_with_those_that_there_are():
-    with pytest.raises(ProtocolError, match="no method `acts`; there are: hello") as caught:
+    with pytest.raises(ProtocolError, match="no method `acts`; available: hello") as caught:
         protocol.params("acts", {})
     assert caught.value.code == protocol.METHOD_NOT_FOUND
 

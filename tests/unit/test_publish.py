@@ -2,8 +2,17 @@
 
 import json
 
+import pytest
+
 from clew_shared import events as ev
-from clew_shared.publish import HistoryFold, goal_detail, history_view, state_view, status_view
+from clew_shared.publish import (
+    HistoryFold,
+    goal_detail,
+    history_view,
+    state_view,
+    status_view,
+)
+from clew_shared.standing import standing
 
 STATE_KEYS = {
     "version", "goal_id", "goal", "current_task_idx", "current_subtask_idx", "loop_counts",
@@ -145,3 +154,24 @@ def test_actions_stay_with_the_subtask_that_they_began_in(played):
 
 def test_an_outcome_of_nothing_known_is_no_line():
     assert HistoryFold().take(4, ev.ActionFinished(of=1, result="success", outcome="")) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "verified", "said"),
+    [
+        ("completed", True, "completed"),
+        ("completed", False, "completed, unverified"),
+        ("failed", None, "failed"),
+        ("in_progress", None, "in_progress"),
+    ],
+)
+def test_a_goal_completed_without_checks_is_called_unverified(status, verified, said):
+    assert standing(status, verified) == said
+    assert standing({"status": status, "verified": verified, "waiting": None}) == said
+
+
+def test_a_goal_that_a_person_paused_is_called_paused(agent):
+    agent.core.emit(ev.GoalWaiting(reason="paused", paused=True))
+    assert standing(status_view(agent.state)) == "paused"
+    agent.core.emit(ev.GoalWaiting(reason="the endpoint is down", until=5.0))
+    assert standing(status_view(agent.state)) == "waiting"

@@ -35,7 +35,7 @@ def test_a_blocked_goal_asks_its_question_and_says_how_to_answer(played):
     assert "## A person must answer" in text
     assert "no disk" in text
     assert "clew feedback goal-1" in text
-    assert "  - [!] another (1 failed attempts)" in text
+    assert "  - [#] another (1 failed attempts)" in text
     assert "## Set aside by replans" in text
 
 

@@ -173,7 +173,7 @@ def test_a_beginning_of_several_goals_is_waited_for_and_named():
     assert not ready(states["after-5555"], states, 0.0)
     assert lost_dependency(states["after-5555"], states) is None
     told = waits_for(states["after-5555"], states, [], 0.0)
-    assert "tea, which 2 goals begin with (tea-1111, tea-2222)" in told
+    assert "tea, which matches 2 goals (tea-1111, tea-2222)" in told
     assert "with the id of one" in told
 
 

@@ -154,7 +154,7 @@ def test_ten_mistakes_are_all_named_at_once_with_their_lines():
 )
 def test_broken_toml_is_one_fault_with_its_line(text, place):
     (fault,) = faults_of(text)
-    assert fault.startswith(f"{place}: not valid TOML")
+    assert fault.startswith(f"{place}: is not valid TOML")
 
 
 @pytest.mark.parametrize(

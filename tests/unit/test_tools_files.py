@@ -131,7 +131,7 @@ def test_a_file_too_long_to_show_says_where_to_read_on(tool, ws):
     first = tool("read_file", output_bytes=100, path="f").output
     *shown, note = first.splitlines(keepends=True)
     assert shown == lines[: len(shown)]
-    assert note == f"[more follows: read on with start_line={len(shown) + 1}]"
+    assert note == f"[more follows: continue with start_line={len(shown) + 1}]"
     second = tool("read_file", output_bytes=100, path="f", start_line=len(shown) + 1).output
     assert second.startswith(lines[len(shown)])
 
@@ -139,7 +139,7 @@ def test_a_file_too_long_to_show_says_where_to_read_on(tool, ws):
 def test_a_line_too_long_to_show_is_shown_as_far_as_it_goes(tool, ws):
     (ws / "f").write_text("x" * 1000)
     outcome = tool("read_file", output_bytes=100, path="f")
-    assert outcome.output.startswith("x" * 100 + "\n[line 1 goes on")
+    assert outcome.output.startswith("x" * 100 + "\n[line 1 continues")
 
 
 @pytest.mark.parametrize("path", ["gone", "gone/too", "folder", "pipe", "binary"])

@@ -21,7 +21,7 @@ def test_a_schema_is_closed_and_describes_every_argument(tool):
 @pytest.mark.parametrize(
     ("name", "args", "said"),
     [
-        ("remove_file", {}, "there are: run_cmd"),
+        ("remove_file", {}, "available: run_cmd"),
         ("readfile", {}, "Did you mean read_file?"),
         ("read_file", {}, "needs path"),
         ("read_file", {"path": 3}, "path must be a string, not int"),

@@ -4,10 +4,11 @@ import pytest
 
 from clew_shared import events as ev
 from clew_shared.core import Core, WrongState
+from clew_shared.fold import FOLLOW_UP, fold
 from clew_shared.model import GoalStatus
 from clew_shared.settings import Settings
 from clew_shared.state import State
-from clew_shared.transitions import refusal
+from clew_shared.transitions import follow_up, refusal
 
 END = 9
 EVENTS = {
@@ -16,27 +17,32 @@ EVENTS = {
     "block": ev.GoalBlocked(reason="no way"),
     "requeue": ev.GoalRequeued(by="resume"),
     "reopen": ev.GoalRequeued(by="retry", after=END),
+    "reopen for the feedback": ev.GoalRequeued(by="retry", after=END, subtask="also in German"),
     "reopen an earlier end": ev.GoalRequeued(by="retry", after=END - 1),
     "complete": ev.GoalEnded(status="completed"),
     "fail": ev.GoalEnded(status="failed"),
     "cancel": ev.GoalEnded(status="cancelled"),
 }
-OF_ENDED = {"reopen"}
+OF_ENDED = {"reopen", "reopen for the feedback"}
+REQUEUE = {"requeue", "reopen", "reopen for the feedback", "reopen an earlier end"}
 MAY = {
     "queued": {"start", "wait", "block", "cancel"},
     "in_progress": {"wait", "block", "complete", "fail", "cancel"},
-    "waiting": {"start", "wait", "block", "requeue", "reopen", "reopen an earlier end", "cancel"},
-    "paused": {"wait", "block", "requeue", "reopen", "reopen an earlier end", "cancel"},
-    "blocked": {"block", "requeue", "reopen", "reopen an earlier end", "cancel"},
-    "completed": OF_ENDED,
+    "waiting": {"start", "wait", "block", *REQUEUE, "cancel"},
+    "paused": {"wait", "block", *REQUEUE, "cancel"},
+    "blocked": {"block", *REQUEUE, "cancel"},
+    "completed": set(),
+    "completed, with feedback since": {"reopen for the feedback"},
     "failed": OF_ENDED,
     "cancelled": OF_ENDED,
 }
 
 
 def at(status):
+    status, _, told = status.partition(", ")
     state = State(goal_id="g", rested_seq=END, paused=status == "paused")
     state.goal.status = GoalStatus("waiting" if status == "paused" else status)
+    state.feedback_seq = END + 1 if told else END - 1
     return state
 
 
@@ -63,3 +69,30 @@ def test_a_goal_that_has_ended_is_not_handed_to_a_person():
     core = Core(at("failed"), Settings().loops, lambda: 1)
     core.block_goal("no way", 0.0, question="?")
     assert core.take() == []
+
+
+def test_feedback_after_the_end_makes_a_subtask_of_its_first_line_and_each_later_one_another():
+    spec = ev.Spec(description="Greet", checks={})
+    events = [
+        ev.GoalAccepted(goal_id="g", spec=spec),
+        ev.FeedbackGiven(text="before the end"),
+        ev.GoalStarted(),
+        ev.GoalEnded(status="completed"),
+    ]
+    state = fold(enumerate(events, start=1))
+    assert follow_up(state) == ""
+    for n, text in enumerate(("\n  also in German\nand politely", "x" * 300), start=1):
+        fold([(10 * n, ev.FeedbackGiven(text=text))], state)
+        asked = follow_up(state)
+        event = ev.GoalRequeued(by="retry", reopen=True, after=state.rested_seq, subtask=asked)
+        assert refusal(state, event) == ""
+        fold([(10 * n + 1, event)], state)
+        assert (state.goal.status, state.verified) == ("queued", None)
+        assert state.next_pending() == (1, n - 1)
+        fold(
+            [(10 * n + 2, ev.GoalStarted()), (10 * n + 3, ev.GoalEnded(status="completed"))], state
+        )
+    assert [task.description for task in state.goal.tasks] == ["Greet", FOLLOW_UP]
+    first, second = state.goal.tasks[1].subtasks
+    assert first.description == "also in German"
+    assert len(second.description) == 200

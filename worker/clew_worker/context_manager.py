@@ -55,7 +55,7 @@ class ContextManager:
         """What was said to the last action: why it was refused, and what to do instead."""
 
     def load_or_init(self, goal: str = "") -> WorkState:
-        """Open a goal: anew, or exactly where it was left; gives its state.
+        """Open a goal: again, or exactly if it was left; returns its state.
 
         Under the daemon the goal is the daemon's, whatever is said here. Raises LedgerError where the
         record is damaged or cannot be written (it is left as it is), ValueError for an empty goal.
@@ -65,10 +65,14 @@ class ContextManager:
             self._open = RemoteGoal(_daemon())
             return self._open.work
         if not isinstance(goal, str):
-            raise TypeError(f"a goal is a text, not {goal!r:.80}: load_or_init('Create a package')")
+            raise TypeError(
+                f"a goal must be a string, not {goal!r:.80}: load_or_init('Create a package')"
+            )
         text = goal.strip()
         if not text:
-            raise ValueError("a goal needs a text: load_or_init('Create a package with tests')")
+            raise ValueError(
+                "a goal must not be empty: load_or_init('Create a package with tests')"
+            )
         loops = load(None, os.environ, "environment").settings.loops
         self._open = LocalGoal(self._folder, text, loops)
         return self._open.work
@@ -98,7 +102,7 @@ class ContextManager:
         """Store what was done; False means that it was a loop and must not be done again.
 
         `result`: success, failure, error or timeout. `changed` says whether the action changed the
-        workspace; where it is not given, the disk is compared. `answer` has the reason.
+        workspace; if it is not given, the disk is compared. `answer` has the reason.
         """
         report = _report(result, output, changed, error_msg)
         self.answer = self._goal.record(name, _named(name, args), report)
@@ -131,7 +135,7 @@ class ContextManager:
     def update_probe_state(self, probes: Mapping[str, bool]) -> None:
         """Store what is true of the workspace, by name; other names stay as they were."""
         if not isinstance(probes, Mapping):
-            raise TypeError(f"probes are names with true or false, not {probes!r:.80}")
+            raise TypeError(f"probes must be names with true or false, not {probes!r:.80}")
         self._goal.see_probes({str(name): bool(ok) for name, ok in probes.items()})
 
     # -- the tree ----------------------------------------------------------------------------------
@@ -152,7 +156,7 @@ class ContextManager:
         return self._goal.advance()
 
     def finish(self, summary: str = "", success: bool = True) -> bool:
-        """End the goal; False where it is not over: a subtask is open, or a check of the daemon fails.
+        """End the goal; False if it is not over: a subtask is open, or a check of the daemon fails.
 
         `failing_checks` has then the checks' outputs by their names. Under the daemon a process that ends
         without it is taken for a crash; `advance_to_next_subtask` calls it when all is done.
@@ -208,13 +212,13 @@ def _daemon() -> SyncClient:
         return SyncClient.from_env()
     except (OSError, ValueError) as error:
         raise RuntimeError(
-            f"CLEW_FD={os.environ['CLEW_FD']} is no connection to a daemon ({error}): let clew start "
+            f"CLEW_FD={os.environ['CLEW_FD']} is not a connection to a daemon ({error}): let clew start "
             "this program, or unset CLEW_FD to keep the record in this folder"
         ) from error
 
 
 def _named(name: str, args: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Give an action's arguments as JSON; TypeError and ValueError say what an action needs."""
+    """Return an action's arguments as JSON; TypeError and ValueError say what an action needs."""
     if not isinstance(name, str) or not name.strip():
         raise ValueError(f"an action needs the name of its tool, not {name!r:.80}")
     if args is not None and not isinstance(args, Mapping):
@@ -229,7 +233,7 @@ def _named(name: str, args: Mapping[str, Any] | None) -> dict[str, Any]:
 def _report(result: str, output: str | None, changed: bool | None, error_msg: str) -> Report:
     known = _RESULTS.get(str(result))
     if known is None:
-        raise ValueError(f"result {result!r} is none of success, failure, error, timeout")
+        raise ValueError(f"result {result!r} must be one of success, failure, error, timeout")
     told = error_msg if output is None and error_msg else output
     if told is not None:
         plain = _plain(told)

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 ID_CHARS_MAX = 40
 
 ANOTHER_WAY = (
-    "The subtask is blocked: this way does not work. Put other subtasks into its task, "
-    "or go on to the next one (advance_to_next_subtask)."
+    "The subtask is blocked: this approach does not work. Add other subtasks to its task, "
+    "or continue with the next one (advance_to_next_subtask)."
 )
 
 CALLS = Calls(
@@ -131,7 +131,7 @@ class LocalGoal:
             self._core.emit(ev.ProbesSeen(at=at, probes=probes))
 
     def complete(self, reason: str, *, success: bool) -> str | None:
-        """End the current subtask, or count a failed attempt; gives the level that must find another way."""
+        """End the current subtask, or count a failed attempt; returns the level that must find another way."""
         with self._turn() as at:
             if not self.state.replan_required:
                 self._core.complete_subtask(
@@ -143,9 +143,9 @@ class LocalGoal:
             return self.state.replan_required or None
 
     def advance(self) -> bool:
-        """Go on to the next pending subtask, past one that is blocked; False where none is left.
+        """Go on to the next pending subtask, past one that is blocked; False if none is left.
 
-        With nobody to plan anew, an agent that goes on leaves the blocked way for the next one. The
+        With nobody to plan again, an agent that continues leaves the blocked way for the next one. The
         goal is completed when nothing is left and all is done.
         """
         with self._turn() as at:
@@ -164,7 +164,7 @@ class LocalGoal:
         return bool(steps) and all(StepStatus(s.status).done for s in steps)
 
     def finish(self, summary: str, *, success: bool) -> bool:
-        """End the goal; False where something of it is still open. One that has ended stays as it is."""
+        """End the goal; False if something of it is still open. One that has ended stays as it is."""
         if success and not self._all_done():
             return False
         with self._turn() as at:
@@ -225,7 +225,7 @@ class LocalGoal:
             self.work.note(self.state)
 
     def _begin(self) -> None:
-        """Start the goal, or go on with it: what was in flight when it broke off counts for a crash."""
+        """Start the goal, or continue with it: what was in flight when it broke off counts for a crash."""
         with self._turn() as at:
             core, state = self._core, self.state
             if not state.accepted_seq:
@@ -291,7 +291,7 @@ class LocalGoal:
     # -- the tree ----------------------------------------------------------------------------------
 
     def _make_ready(self, at: float) -> None:
-        """Have something to act on: a goal that goes on, and a subtask that bears its description."""
+        """Have something to act on: a goal that continues, and a subtask that bears its description."""
         core, state = self._core, self.state
         if GoalStatus(state.goal.status).ended:
             self._reopen(at)

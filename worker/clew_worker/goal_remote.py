@@ -104,7 +104,7 @@ class RemoteGoal:
         return False
 
     def finish(self, summary: str, *, success: bool) -> bool:
-        """Say that the goal is done, or cannot be; False where the daemon's checks do not agree."""
+        """Say that the goal is done, or cannot be; False if the daemon's checks do not agree."""
         answer = self._call("finish", success=success, summary=summary)
         self.failing = {c["name"]: c["output"] for c in answer.get("failing_checks") or ()}
         return bool(answer["accepted"])
@@ -167,7 +167,7 @@ class RemoteGoal:
         if not left:
             raise WrongState(
                 f"the subtask is blocked and nothing else is left in its {level}: "
-                "append another way to its task's subtasks first"
+                "append an alternative to its task's subtasks first"
             )
         if level == "task" and state.task:
             self._plan([{"description": state.task.description, "subtasks": left}], "task")
@@ -251,7 +251,7 @@ def _sum_up(goal: Goal, finished: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _untouched(state: State) -> bool:
-    """Tell whether there is but the implicit subtask, and nothing was done in it."""
+    """Return whether there is but the implicit subtask, and nothing was done in it."""
     steps = [s for t in state.goal.tasks for s in t.subtasks]
     implicit = len(steps) == 1 and steps[0].description == state.goal.description
     return implicit and not steps[0].actions_total and not steps[0].attempts

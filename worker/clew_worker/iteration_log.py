@@ -151,7 +151,7 @@ class IterationLog:
     """The records of one goal, oldest first.
 
     `stuck_limit` turns in a row that call themselves stuck or regressing give a recovery
-    intervention; the count starts anew after it and after a turn that advances.
+    intervention; the count is reset after it and after a turn that advances.
     """
 
     def __init__(self, stuck_limit: int = 3) -> None:
@@ -179,7 +179,7 @@ class IterationLog:
         return intervention
 
     def reasoning_context(self) -> list[str]:
-        """Give one line per call, "did X → found Y": by relevance, in order of time within it.
+        """Return one line per call, "did X → found Y": by relevance, in order of time within it.
 
         Equal lines stand once, at their first place.
         """
@@ -208,7 +208,7 @@ def _parsed(record: IterationRecord | Mapping[str, Any]) -> IterationRecord:
             f"{'.'.join(map(str, fault['loc'])) or 'record'}: {fault['msg']}"
             for fault in error.errors()
         ]
-        raise ValueError("iteration record refused: " + "; ".join(faults)) from error
+        raise ValueError("invalid iteration record: " + "; ".join(faults)) from error
 
 
 def _recovery_prompt(stuck: list[IterationRecord]) -> str:

@@ -33,7 +33,7 @@ class LocalPublished:
     def __init__(self, folder: Path, records: TurnLedger) -> None:
         self._files = ContextDir(str(folder.resolve()))
         self._records = records
-        self._history: HistoryFold | None = None  # None: the files are to be built anew
+        self._history: HistoryFold | None = None  # None: the files are to be built again
         self._state_written = 0.0
 
     @property
@@ -42,11 +42,11 @@ class LocalPublished:
         return self._history.loops if self._history else []
 
     def forget(self) -> None:
-        """Build the files anew the next time: others have written in the ledger."""
+        """Build the files again the next time: others have written in the ledger."""
         self._history = None
 
     def write(self, state: State, done: Sequence[Recorded]) -> None:
-        """Write what was done; where that fails all is built anew with the next call."""
+        """Write what was done; if that fails all is built again with the next call."""
         with suppress(OSError):
             if self._history is None or not self._write_new(state, done, self._history):
                 self._rebuild(state)
@@ -61,7 +61,7 @@ class LocalPublished:
         return self._files.update(view, lines, history.loops if looped else None)
 
     def _state_can_wait(self, state: State, done: Sequence[Recorded]) -> bool:
-        """Tell whether `state.json` may follow later: it is large, and nothing but an action was done."""
+        """Return whether `state.json` may follow later: it is large, and nothing but an action was done."""
         if len(state.loop_counts) < STATE_LARGE_ACTIONS:
             return False
         plain = done and all(r.event.kind in ("action_allowed", "action_finished") for r in done)

@@ -23,12 +23,12 @@ LEDGER = "ledger.db"
 
 
 def born() -> float:
-    """Give the time when this process began, in seconds since the epoch."""
+    """Return the time when this process began, in seconds since the epoch."""
     return psutil.Process().create_time()
 
 
 def lives_elsewhere(state: State) -> bool:
-    """Tell whether the process that opened the goal last is another one and still there."""
+    """Return whether the process that opened the goal last is another one and still there."""
     if not state.pid or state.pid == os.getpid():
         return False
     with suppress(psutil.Error):
@@ -40,11 +40,11 @@ def open_ledger(folder: Path) -> TurnLedger:
     """Open or make the ledger in the folder's `.agent_context/`; LedgerError says why it cannot be."""
     place = folder / FOLDER
     if place.is_symlink():
-        raise NotADirectoryError(f"{place} is a link; the record is kept in a folder of its own")
+        raise NotADirectoryError(f"{place} is a link; the record must be kept in a real folder")
     try:
         place.mkdir(mode=0o755, exist_ok=True)
     except OSError as error:
-        what = f"its folder cannot be made: {error.strerror}"
+        what = f"its folder cannot be created: {error.strerror}"
         hint = "let the agent write there, or name another folder: ContextManager('path')"
         raise LedgerError(place, what, hint) from error
     return TurnLedger.open(place / LEDGER)

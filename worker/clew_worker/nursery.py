@@ -106,7 +106,7 @@ class _Cell:
 
     def give_up(self) -> None:
         """End it: it is late."""
-        self.reason, self.message = "spawn", f"no start within {_SPAWN_TIMEOUT_S:.0f} s"
+        self.reason, self.message = "spawn", f"not started within {_SPAWN_TIMEOUT_S:.0f} s"
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.guard_pid, signal.SIGKILL)
 

@@ -47,9 +47,9 @@ class SyncClient:
 
     @classmethod
     def from_env(cls) -> SyncClient:
-        """Give the connection that the daemon has left in `CLEW_FD`; KeyError without one.
+        """Return the connection that the daemon has left in `CLEW_FD`; KeyError without one.
 
-        A process has one: until it is closed, whoever asks gets the same.
+        A process has one: until it is closed, anyone who asks gets the same.
         """
         fd = int(os.environ["CLEW_FD"])
         with _opening:
@@ -85,7 +85,7 @@ class SyncClient:
         self._notices.setdefault(method, []).append(callback)
 
     def hello(self, agent: str) -> dict[str, Any]:
-        """Say who is there (`name/version`); gives the state as it is now, at any time."""
+        """Say who is there (`name/version`); returns the state as it is now, at any time."""
         answer: dict[str, Any] = self.call("hello", protocol=protocol.PROTOCOL_VERSION, agent=agent)
         if self._heart is None:
             every_s = float(answer.get("heartbeat_s") or 1.0)
@@ -98,7 +98,7 @@ class SyncClient:
     def call(self, method: str, /, **params: Any) -> Any:
         """Ask and wait for the answer.
 
-        Raises `RpcError` where the daemon refuses, `Disconnected` where it is gone, and ValueError
+        Raises `RpcError` where the daemon refuses, `Disconnected` if it is gone, and ValueError
         for a message that is too long to be sent.
         """
         with self._calling:
@@ -139,15 +139,15 @@ class SyncClient:
                     return message
         except (OSError, protocol.ProtocolError) as error:
             self._closed.set()  # there is nothing left to understand
-            raise Disconnected(f"{method}: no answer of the daemon: {error}") from error
+            raise Disconnected(f"{method}: no answer from the daemon: {error}") from error
 
     def _line(self) -> bytes:
         while (end := self._buffer.find(b"\n")) < 0:
             if len(self._buffer) > protocol.LINE_BYTES_MAX:
-                raise protocol.ProtocolError("a line without an end")
+                raise protocol.ProtocolError("an incomplete line")
             chunk = self._sock.recv(_CHUNK_BYTES)
             if not chunk:
-                raise ConnectionResetError("the daemon has closed the connection")
+                raise ConnectionResetError("the daemon closed the connection")
             self._buffer += chunk
         line = bytes(self._buffer[: end + 1])
         del self._buffer[: end + 1]

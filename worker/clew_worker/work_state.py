@@ -62,7 +62,7 @@ class Answer:
 class Edit:
     """What was changed by hand since the last call.
 
-    `counts` and `blocked` are None where they are as they were, `lifted` the signatures taken out of
+    `counts` and `blocked` are None if they are as they were, `lifted` the signatures taken out of
     either, `moved` says that another subtask was pointed to, `new` that subtasks to do were put in.
     """
 
@@ -217,13 +217,13 @@ def check_parts(goal: Goal) -> None:
     for task in goal.tasks:
         if not isinstance(task, Task):
             raise TypeError(
-                f"goal.tasks holds {task!r:.80}, which is no Task: "
+                f"goal.tasks holds {task!r:.80}, which is not a Task: "
                 "append Task('Write it', [Subtask('Write add()')])"
             )
         for subtask in task.subtasks:
             if not isinstance(subtask, Subtask):
                 raise TypeError(
-                    f"the task {task.description!r} holds {subtask!r:.80}, which is no Subtask: "
+                    f"the task {task.description!r} holds {subtask!r:.80}, which is not a Subtask: "
                     "append Subtask('Write add()')"
                 )
 
@@ -232,13 +232,15 @@ def check_statuses(goal: Goal) -> None:
     """Raise ValueError for a status that is none."""
     if goal.status not in _GOAL_STATUSES:
         raise ValueError(
-            f"goal.status {goal.status!r} is none of {', '.join(sorted(_GOAL_STATUSES))}"
+            f"goal.status {goal.status!r} is not one of {', '.join(sorted(_GOAL_STATUSES))}"
         )
     parts: list[Task | Subtask] = [*goal.tasks, *(s for t in goal.tasks for s in t.subtasks)]
     for part in parts:
         if part.status not in _STATUSES:
             allowed = ", ".join(sorted(_STATUSES))
-            raise ValueError(f"{part.description!r}: status {part.status!r} is none of {allowed}")
+            raise ValueError(
+                f"{part.description!r}: status {part.status!r} is not one of {allowed}"
+            )
 
 
 def _tree(goal: Goal) -> tuple[Any, ...]:

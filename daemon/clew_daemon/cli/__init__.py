@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-EXIT_INTERRUPTED = 130
 STDIN, STDOUT, STDERR = 0, 1, 2
 GC_OBJECTS = 100_000
 """A short command ends before garbage matters: looking for it costs a fifth of its start."""
@@ -77,7 +76,7 @@ def _invoke(args: Sequence[str]) -> int:
 
     from clew_daemon.cli.app import clew
     from clew_daemon.cli.completion import answered
-    from clew_daemon.cli.errors import CliError, tell, told
+    from clew_daemon.cli.errors import EXIT_INTERRUPTED, CliError, tell, told
 
     try:
         if (code := answered(clew)) is not None:

@@ -1,6 +1,6 @@
 """The commands by name with a line about each, and the options that all of them have.
 
-It imports no command: each one's work is in the file of its family.
+It imports no command: the work of each is in the file of its family.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from clew_daemon.cli.where import Where
 COMMANDS = [
     Later("run", "daemon", "Run the daemon in the foreground, as systemd does."),
     Later("submit", "submit", "Drop a goal into the inbox, in one piece."),
-    Later("status", "goals", "Show all goals, or one goal's tree with its progress."),
+    Later("status", "goals", "Show all goals, or one goal's tree and progress."),
+    Later("watch", "watching:command", "Show what goals do, as it happens."),
     Later("history", "goals", "Show a goal's actions, oldest first."),
+    Later("show", "show", "Show one action in full: arguments, verdict, output."),
     Later("loops", "goals", "Show the loops that were detected, with the evidence."),
     Later("context", "goals", "Show exactly what the agent's LLM would be shown now."),
     Later("feedback", "steering", "Tell the agent something; a blocked goal goes on with it."),
@@ -28,23 +30,24 @@ COMMANDS = [
     Later("cancel", "steering", "End a goal for good."),
     Later("retry", "steering", "Start again with a goal that failed or was cancelled."),
     Later("reload", "steering", "Read the config again, and show what changed."),
-    Later("logs", "logs", "Show the log: its last lines, or what is added to it."),
-    Later("backup", "keeping", "Copy the ledger into FILE, and verify the copy."),
-    Later("restore", "keeping", "Put a backup in the ledger's place, while no daemon runs."),
+    Later("logs", "logs", "Show the last lines of the log, or follow it."),
+    Later("backup", "keeping", "Copy the ledger to a file, and verify the copy."),
+    Later("restore", "keeping", "Replace the ledger with a backup, while no daemon runs."),
     Later("verify", "checking", "Replay the ledger and check it."),
     Later("config", "checking", "Show the config, and where each value comes from."),
     Later("doctor", "checking", "Check the setup and suggest fixes."),
     Later("demo", "demo", "Show the main job on a sample goal; it needs no LLM."),
     Later("service", "daemon", "Run the daemon by systemd, as a service of this user."),
-    Later("playbook", "playbook", "What was learned across goals."),
+    Later("playbook", "playbook", "Manage the strategies learned across goals."),
+    Later("version", "version", "Show the version."),
 ]
 
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        from clew_daemon import VERSION
+        from clew_daemon.cli.version import line
 
-        print(f"clew {VERSION}")
+        print(line())
         context.exit()
 
 
@@ -75,7 +78,7 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
 @show_completion
 @click.pass_context
 def clew(context: click.Context, home: Path | None) -> None:
-    """Know which clew is meant; the command does the rest."""
+    """Find out which clew is meant; the command does the rest."""
     context.obj = Where.of(home, os.environ)
     if context.invoked_subcommand is None:
         print(context.get_help())

@@ -1,8 +1,9 @@
-"""The arguments and options that several commands share, and the completion of goal ids."""
+"""The arguments and options that several commands share, and the completion of goals."""
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import click
 
@@ -11,12 +12,12 @@ from clew_daemon.cli.where import Where
 
 
 def complete_goal(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """List the goals that begin so; a shell wants an answer or silence, never an error."""
-    from clew_daemon.cli.record import goal_ids
+    """List the names and ids of goals that begin so; a shell wants an answer or silence, never an error."""
+    from clew_daemon.cli.record import goal_words
 
     where = Where.of(context.find_root().params.get("home"), os.environ)
     try:
-        return [goal for goal in goal_ids(where) if goal.startswith(incomplete)]
+        return [word for word in goal_words(where) if word.startswith(incomplete)]
     except (CliError, OSError):
         return []
 
@@ -24,30 +25,68 @@ def complete_goal(context: click.Context, _: click.Parameter, incomplete: str) -
 goal = click.argument(
     "goal",
     metavar="GOAL",
-    help="A goal's id, or the beginning of one.",
+    help="A goal's name or id, or the beginning of either.",
     shell_complete=complete_goal,
 )
 optional_goal = click.argument(
     "goal",
     metavar="[GOAL]",
     required=False,
-    help="A goal's id, or the beginning of one; all goals without.",
+    help="A goal's name or id, or the beginning of either; omit for all goals.",
     shell_complete=complete_goal,
+)
+some_goals = click.argument(
+    "goals",
+    metavar="[GOAL]...",
+    nargs=-1,
+    help="Names or ids of goals, or their beginnings; omit for all goals.",
+    shell_complete=complete_goal,
+)
+goals = click.argument(
+    "goals",
+    metavar="GOAL...",
+    nargs=-1,
+    help="Names or ids of goals, or their beginnings.",
+    shell_complete=complete_goal,
+)
+all_goals = click.option(
+    "--all", "every", is_flag=True, help="All goals to which the command applies."
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 LIMIT, LIMIT_JSON = 100, 1_000
-SEQ = click.IntRange(1, (1 << 63) - 1)  # what SQLite can number
+
+
+class Number(click.ParamType[int]):
+    """A number within bounds that are too far away to be worth a line of help; `#17` is 17."""
+
+    name = "integer"
+
+    def __init__(self, least: int, most: int) -> None:
+        self._least, self._most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number; a usage error where it is none, or out of bounds."""
+        try:
+            number = int(str(value).removeprefix("#"))
+        except ValueError:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        if not self._least <= number <= self._most:
+            self.fail(f"{value} is not in the range {self._least} to {self._most}", param, ctx)
+        return number
+
+
+SEQ = Number(1, (1 << 63) - 1)  # what SQLite can number
 limit = click.option(
     "-n",
     "--limit",
-    type=click.IntRange(0, 1 << 62),
+    type=Number(0, 1 << 62),
     metavar="N",
-    help=f"At most so many, the last ones ({LIMIT}; with --json {LIMIT_JSON}); 0 for all.",
+    help=f"Show the last N (default {LIMIT}, with --json {LIMIT_JSON}; 0: all).",
 )
 
 
 def limited(limit: int | None, *, as_json: bool) -> int | None:
-    """Return how many are asked for; None for all."""
+    """Return how many to show, None for all."""
     if limit is None:
         return LIMIT_JSON if as_json else LIMIT
     return limit or None

@@ -1,4 +1,4 @@
-"""Is all as it should be: `verify` the ledger, show or check the `config`, ask the `doctor`."""
+"""`verify` the ledger, show or check the `config`, ask the `doctor`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _FINDING_STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 @arguments.as_json
 @click.pass_obj
 def verify(where: Where, as_json: bool) -> None:
-    """Replay the ledger and check it; exit 1 with the first fault, if there is one."""
-    from clew_daemon.cli.output import print_json, print_lines
+    """Replay the ledger and check it; exit 1 and name the first error, if there is one."""
+    from clew_daemon.cli.output import counted_as, print_json, print_lines
     from clew_daemon.cli.printable import clean
     from clew_daemon.cli.replay import checked
 
@@ -32,13 +32,14 @@ def verify(where: Where, as_json: bool) -> None:
     if as_json:
         print_json(report)
     elif (fault := report["fault"]) is None:
-        print_lines(
-            [[("ok", "green"), (f": {report['events']} events of {report['goals']} goals", "")]]
+        counted = (
+            f"{counted_as(report['events'], 'event')} of {counted_as(report['goals'], 'goal')}"
         )
+        print_lines([[("ok", "green"), (f": {counted}", "")]])
     else:
         at = "" if fault["seq"] is None else f" at event {fault['seq']}"
         of = "" if not fault["goal"] else f" of {fault['goal']}"
-        print_lines([[("fault", "bold red"), (clean(f"{at}{of}: {fault['message']}"), "")]])
+        print_lines([[("error", "bold red"), (clean(f"{at}{of}: {fault['message']}"), "")]])
     if not report["ok"]:
         raise click.exceptions.Exit(EXIT_FAILED)
 
@@ -48,30 +49,31 @@ def verify(where: Where, as_json: bool) -> None:
     "--check",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Check this file, and tell all its faults.",
+    help="Check this file, and name all errors in it.",
 )
 @arguments.as_json
 @click.pass_obj
 def config(where: Where, check: Path | None, as_json: bool) -> None:
-    """Show the config that is in force, and where each value comes from."""
-    from clew_daemon.cli.output import print_json
-    from clew_shared.settings import SettingsError, flatten, load
+    """Show the config in effect, and where each value comes from."""
+    from clew_daemon.cli.output import counted_as, print_json
+    from clew_shared.settings import SettingsError, load
 
     try:
         loaded = where.loaded if check is None else load(_text(check), {}, str(check))
     except SettingsError as error:
         if not as_json:
-            raise CliError(f"{len(error.faults)} to mend:\n{error}") from None
+            count = counted_as(len(error.faults), "config error")
+            raise CliError(f"{count}:\n{error}") from None
         print_json({"faults": [{"place": f.place, "message": f.message} for f in error.faults]})
         raise click.exceptions.Exit(EXIT_FAILED) from None
     if as_json:
-        values = flatten(loaded.settings).items()
+        values = effective(where, loaded).items()
         keys = {key: {"value": value, "source": loaded.sources.get(key)} for key, value in values}
         print_json({"file": str(check or where.config), "faults": [], "keys": keys})
     elif check is not None:
-        print(f"{check}: no faults")
+        print(f"{check}: no errors")
     else:
-        _show_config(loaded)
+        _show_config(effective(where, loaded), loaded)
 
 
 @click.command()
@@ -84,7 +86,7 @@ def config(where: Where, check: Path | None, as_json: bool) -> None:
 @arguments.as_json
 @click.pass_obj
 def doctor(where: Where, workspace: Path | None, as_json: bool) -> None:
-    """Check the setup and suggest fixes; exit 1 if anything fails."""
+    """Check the setup: what works, what does not, and how to fix it; exit 1 if anything fails."""
     from clew_daemon.cli.output import print_json
 
     if workspace is None:
@@ -104,16 +106,31 @@ def doctor(where: Where, workspace: Path | None, as_json: bool) -> None:
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
-def _show_config(loaded: Loaded) -> None:
+def effective(where: Where, loaded: Loaded) -> dict[str, Any]:
+    """Return every key's value, with the path that is used where the config leaves it open."""
+    from clew_daemon.begin import LOG_FILE
+    from clew_shared.settings import flatten, places
+
+    values = flatten(loaded.settings)
+    used = places(where.env, where.home, loaded.settings)
+    for key, value in values.items():
+        table, _, name = key.rpartition(".")
+        if value is None and table == "paths":
+            values[key] = str(getattr(used, name))
+    if values.get("log.file") is None:
+        values["log.file"] = str(used.state / LOG_FILE)
+    return values
+
+
+def _show_config(values: dict[str, Any], loaded: Loaded) -> None:
     from clew_daemon.cli.output import Line, columns, print_lines
-    from clew_daemon.cli.printable import short
-    from clew_shared.settings import flatten
+    from clew_daemon.cli.printable import clean
 
     rows: list[Line] = []
-    for key, value in flatten(loaded.settings).items():
+    for key, value in values.items():
         source = loaded.sources.get(key, "default")
         style = "dim" if source == "default" else ""
-        rows.append([(key, ""), (short(_toml(value), 60), style or "bold"), (short(source), style)])
+        rows.append([(key, ""), (clean(source), style), (clean(_toml(value)), style or "bold")])
     print_lines(columns(rows))
 
 

@@ -93,7 +93,7 @@ def call(at: Address | Path, method: str, **params: Any) -> Any:
 
 
 def ask(at: Address | Path, method: str, **params: Any) -> Any:
-    """Ask as `call` does; None where no daemon answers."""
+    """Ask as `call` does; None if no daemon answers."""
     try:
         return call(at, method, **params)
     except NoDaemon:

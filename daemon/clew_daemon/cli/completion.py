@@ -26,7 +26,7 @@ _SCRIPTS = {
 
 
 def answered(command: click.Command) -> int | None:
-    """Answer a shell that asks by the environment; the exit code, None where none asks."""
+    """Answer a shell that asks by the environment; the exit code, None if none asks."""
     asked = os.environ.get(VARIABLE)
     if not asked:
         return None
@@ -36,7 +36,7 @@ def answered(command: click.Command) -> int | None:
 
 
 def _script(command: click.Command) -> tuple[str, str]:
-    """Give this user's shell and the script for it."""
+    """Return this user's shell and the script for it."""
     from click.shell_completion import get_completion_class
 
     shell = Path(os.environ.get("SHELL", "bash")).name

@@ -1,4 +1,4 @@
-"""`clew demo`: the main job in a throw-away home, with a real daemon and real workers.
+"""`clew demo`: the main job in a temporary home, with a real daemon and real workers.
 
 With `--chaos` the workers are killed on the way. It is the first thing that a person sees of clew,
 so it says what it does.
@@ -33,14 +33,21 @@ ACCEPT_S = 20.0
 KILLS_MIN = 3
 POLL_S = 0.05
 LOG_LINES_SHOWN = 5
+NEXT = """
+What to try next:
+  clew doctor                 check the setup of this machine
+  clew run                    start the daemon in this terminal
+  clew submit FILE --wait     submit a goal, and watch it
+  clew watch                  watch all goals
+The README has two goal files to copy."""
 EXIT_TERMINATED = 128 + signal.SIGTERM
 
 
 @click.command()
 @click.option("--chaos", is_flag=True, help="Kill the workers several times on the way.")
-@click.option("--keep", is_flag=True, help="Keep the throw-away home.")
+@click.option("--keep", is_flag=True, help="Keep the temporary home.")
 def demo(chaos: bool, keep: bool) -> None:
-    """Show the main job on a sample goal; it needs no LLM, and leaves nothing behind."""
+    """Show clew at work on a sample goal; needs no LLM, and leaves nothing behind."""
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED)
     )  # the daemon is ours to stop
@@ -55,7 +62,7 @@ def demo(chaos: bool, keep: bool) -> None:
 
 
 def _played(home: Path, *, chaos: bool) -> bool:
-    """Play the demo in `home`; true if all goals were completed and the ledger is sound."""
+    """Play the demo in `home`; true if all goals were completed and the ledger verifies."""
     from clew_daemon.cli.where import Where
 
     where = Where(home, {"HOME": os.environ.get("HOME", str(home))})
@@ -68,12 +75,14 @@ def _played(home: Path, *, chaos: bool) -> bool:
     sound = _verified(where)
     resumed = not chaos or _resumed(where, goals, killer.kills)
     well = completed and sound and resumed
-    print("the demo went well" if well else "the demo did not go well")
+    print("demo passed" if well else "demo failed")
+    if well:
+        print(NEXT)
     return well
 
 
 class Killer:
-    """Kills each goal's worker in the midst of its work, once a subtask."""
+    """Kills each goal's worker in the middle of its work, once per subtask."""
 
     def __init__(self) -> None:
         self.kills = 0
@@ -89,7 +98,10 @@ class Killer:
             if _killed(detail["pid"]):
                 self._done.add(at)
                 self.kills += 1
-                print(f"{detail['id']}: SIGKILL to its worker, pid {detail['pid']}", flush=True)
+                print(
+                    f"{detail['id']}: sent SIGKILL to its worker, process {detail['pid']}",
+                    flush=True,
+                )
 
 
 def _killed(pid: int) -> bool:
@@ -114,7 +126,7 @@ def _watched(where: Where, goals: list[str], killer: Killer | None) -> bool:
         if killer is not None:
             killer(details)
 
-    return watch(where, goals, each, poll_s=POLL_S)
+    return watch(where, goals, each, stays=False)
 
 
 def _dropped(where: Where) -> list[str]:
@@ -127,7 +139,7 @@ def _dropped(where: Where) -> list[str]:
     for path in dropped:
         goal = accepted(where, path, set(goals), ACCEPT_S)
         if goal is None:
-            raise CliError(f"the daemon did not take {path.name} within {ACCEPT_S:g} s")
+            raise CliError(f"the daemon did not accept {path.name} within {ACCEPT_S:g} s")
         goals.append(goal)
     return goals
 
@@ -145,7 +157,7 @@ def _show_report(where: Where, goal: str) -> None:
 
 
 def _resumed(where: Where, goals: list[str], kills: int) -> bool:
-    """Show where each killed worker's successor went on; true if nothing was lost or forgotten."""
+    """Show where each killed worker was resumed; true if nothing was lost or forgotten."""
     from clew_daemon.cli.demo_evidence import resumptions
     from clew_daemon.cli.record import opened
 
@@ -168,7 +180,7 @@ def _verified(where: Where) -> bool:
     if report["ok"]:
         print(f"ledger: ok, {report['events']} events of {report['goals']} goals")
     else:
-        print(f"ledger: fault: {report['fault']}")
+        print(f"ledger: error: {report['fault']}")
     return bool(report["ok"])
 
 
@@ -194,7 +206,7 @@ def _daemon(where: Where) -> Iterator[None]:
         )
     try:
         _wait_ready(where, process, log)
-        print(f"daemon: pid {process.pid}, home {home}", flush=True)
+        print(f"daemon: pid {process.pid}, in a temporary home: {home}", flush=True)
         yield
     finally:
         _stop(process)
@@ -212,7 +224,7 @@ def _wait_ready(where: Where, process: subprocess.Popen[bytes], log: Path) -> No
             break
         time.sleep(POLL_S)
     said = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
-    raise CliError("\n".join(["the daemon did not start; its last words:", *said]))
+    raise CliError("\n".join(["the daemon did not start; its last output:", *said]))
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

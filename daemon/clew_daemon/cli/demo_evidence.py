@@ -1,4 +1,4 @@
-"""What the ledger says of workers that died: where each stood, and where the next one went on.
+"""What the ledger says of workers that died: where each was, and where the next one resumed.
 
 The demo claims that a killed worker is back at the very same subtask; here the record is asked.
 """
@@ -24,7 +24,7 @@ class Resumption:
 
     epoch: int
     died_at: Place
-    went_on_at: Place
+    resumed_at: Place
     blocks_before: tuple[str, ...]
     blocks_after: tuple[str, ...]
 
@@ -32,15 +32,16 @@ class Resumption:
     def exact(self) -> bool:
         """Whether the next worker stood where the dead one had, with every block still there."""
         kept = set(self.blocks_before) <= set(self.blocks_after)
-        return self.died_at == self.went_on_at and kept
+        return self.died_at == self.resumed_at and kept
 
     def __str__(self) -> str:
-        kept = f", {len(self.blocks_after)} refused action(s) still refused" * bool(
-            self.blocks_after
+        count = len(self.blocks_after)
+        kept = f", {count} blocked {'action' if count == 1 else 'actions'} still blocked" * bool(
+            count
         )
-        died, went_on = (f"{t + 1}.{s + 1}" for t, s in (self.died_at, self.went_on_at))
+        died, resumed = (f"{t + 1}.{s + 1}" for t, s in (self.died_at, self.resumed_at))
         return (
-            f"epoch {self.epoch} died in {died}, epoch {self.epoch + 1} went on in {went_on}{kept}"
+            f"epoch {self.epoch} died in {died}, epoch {self.epoch + 1} resumed at {resumed}{kept}"
         )
 
 

@@ -126,7 +126,7 @@ def furnish(home: Path, python: str) -> None:
 
 
 def goal_files(python: str) -> dict[str, bytes]:
-    """Give the goal files by name."""
+    """Return the goal files by name."""
     command = shlex.quote(python)
     check = _quoted(f"{command} -m unittest -q")
     sample = _GOAL.format(python=command, check=check, pause_s=PAUSE_S)

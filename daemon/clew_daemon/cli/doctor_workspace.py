@@ -14,14 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_daemon import cells, git_identity, git_outside
+from clew_daemon import cells, git_identity, git_outside, locating
 from clew_daemon.cli import allowing
 from clew_daemon.cli.doctor import IDENTITY_FIX
 from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.findings import Finding, Level, in_one_line
 from clew_daemon.cli.trial import AS_IT_IS, Trial, TrialError, Variant
 from clew_daemon.keys import Keys
-from clew_shared.goalfile import workspace_fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,8 +83,10 @@ def examine_workspace(where: Where, folder: Path) -> list[Finding]:
     workspace = folder.expanduser().absolute().resolve()
     if not workspace.is_dir():
         raise CliError(f"{folder} is not a directory: give the workspace of a goal")
-    if wrong := workspace_fault(workspace, where.places):
-        raise CliError(wrong)
+    try:
+        locating.check(workspace, where.places, where.env)
+    except ValueError as error:
+        raise CliError(str(error)) from None
     settings = where.in_force
     keys = Keys(where.env, where.config.parent)
     env = executor_env(where)

@@ -12,6 +12,7 @@ from clew_daemon.cli.printable import clean
 
 EXIT_FAILED = 1
 EXIT_NO_DAEMON = 3
+EXIT_INTERRUPTED = 130
 EXIT_CONFIG = 78
 """`clew run` with a config that cannot be used: systemd does not start it again (EX_CONFIG)."""
 

@@ -1,6 +1,6 @@
-"""Looking at goals: `status`, `history`, `loops`, `context`.
+"""Looking at goals: `status`, `history`, `show`, `loops`, `context`.
 
-`status` asks the daemon where one runs; all else is read from the ledger, beside the daemon.
+`status` asks the daemon where one runs; everything else is read from the ledger, beside the daemon.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from clew_daemon.cli.output import Line
     from clew_daemon.cli.where import Where
 
-EVIDENCE_LINES = 10
-LINE_CHARS = 500
+ARGS_CHARS = 120
+"""How much of an action's arguments a line of the history has; `clew show` has them whole."""
+
+HEAD_LINES = 10
 OVER = ("completed", "failed", "cancelled")
 DAEMON_KEYS = ("pid", "version", "uptime_s", "ready", "config_error")
 
@@ -25,14 +27,13 @@ DAEMON_KEYS = ("pid", "version", "uptime_s", "ready", "config_error")
 @click.command()
 @arguments.optional_goal
 @arguments.limit
-@click.option("--before", metavar="ID", help="Those that were accepted before this goal.")
+@click.option("--before", metavar="ID", help="Only goals accepted before this one.")
 @arguments.as_json
 @click.pass_obj
 def status(
     where: Where, goal: str | None, limit: int | None, before: str | None, as_json: bool
 ) -> None:
-    """Show goals (those that are not over, and the last that are), or one goal's tree with its progress."""
-    from clew_daemon.cli import tree
+    """Show the goals that have not ended and the last that have, or one goal's tree and progress."""
     from clew_daemon.cli.output import print_json, print_lines
 
     asked = arguments.limited(limit, as_json=as_json)
@@ -42,24 +43,35 @@ def status(
         view["daemon"] = daemon and {**daemon, **{key: daemon.get(key) for key in DAEMON_KEYS}}
         print_json(view)
         return
-    line = tree.daemon_line(daemon, where.holder if daemon is None else None)
+    from clew_daemon.cli import tree
+    from clew_daemon.cli.printable import clean
+
+    lines = tree.daemon_lines(daemon, where.holder if daemon is None else None)
     if goal is not None:
-        print_lines([line, *tree.goal_lines(view["goal"])])
+        report = where.places.outbox / f"{view['goal']['id']}.md"
+        shown = str(report) if report.exists() else ""
+        print_lines([*lines, *tree.goal_lines(view["goal"], report=shown)])
         return
-    first = next((one["id"] for one in view["goals"] if one["status"] in OVER), "")
-    left_out = _left_out(view.get("more"), "goals that are over", f"clew status --before {first}")
-    print_lines([line, *left_out, *tree.overview(view["goals"])])
+    goals = view["goals"]
+    first = next((one["id"] for one in goals if one["status"] in OVER), "")
+    lines += tree.inbox_lines(view.get("inbox") or ())
+    lines += _left_out(view.get("more"), "goals that have ended", f"clew status --before {first}")
+    none = (
+        f"no goals yet; start one with `clew submit FILE`, or put a file into {where.places.inbox}"
+    )
+    print_lines([*lines, *(tree.overview(goals) or [[(clean(none), "dim")]])])
 
 
 @click.command()
 @arguments.goal
 @arguments.limit
-@click.option("--before", type=arguments.SEQ, metavar="SEQ", help="Those before this action.")
+@click.option("--before", type=arguments.SEQ, metavar="SEQ", help="Only actions before this one.")
 @click.option(
     "--iterations",
     is_flag=True,
-    help="The iteration records: each turn's calls and what was found.",
+    help="Show iteration records instead: the calls of each turn and what was found.",
 )
+@click.option("--output", is_flag=True, help="Show the first lines of each action's output too.")
 @arguments.as_json
 @click.pass_obj
 def history(
@@ -68,40 +80,47 @@ def history(
     limit: int | None,
     before: int | None,
     iterations: bool,
+    output: bool,
     as_json: bool,
 ) -> None:
-    """Show a goal's last actions, oldest first."""
+    """Show a goal's last actions, oldest first; `clew show` shows one of them in full."""
     from clew_daemon.cli.output import columns, print_json, print_lines
+
+    if output and iterations:
+        raise click.UsageError("--output cannot be used with --iterations")
 
     asked = arguments.limited(limit, as_json=as_json)
     if iterations:
         name, records, more = _reflected(where, goal, asked, before)
         shown = {"goal": name, "iterations": records, "more": more}
-        rows, none = [row for one in records for row in _record_rows(one)], "no iterations yet"
+        lines = columns([row for one in records for row in _record_rows(one)])
         first = records[0]["iteration"] if records else 0
     else:
-        name, actions, more = _recorded(where, goal, asked, before, outputs=as_json)
+        name, actions, more = _recorded(where, goal, asked, before, outputs=as_json or output)
         shown = {"goal": name, "actions": actions, "more": more}
-        rows, none = [_action_row(action) for action in actions], "no actions yet"
+        lines = columns([_action_row(action) for action in actions])
+        if output:
+            heads = [_head(name, action) for action in actions]
+            lines = [line for row, head in zip(lines, heads, strict=True) for line in (row, *head)]
         first = actions[0]["seq"] if actions else 0
     if as_json:
         print_json(shown)
         return
+    what = "iterations" if iterations else "actions"
     command = f"clew history {name} {'--iterations ' * iterations}--before {first}"
-    left_out = _left_out(more, "iterations" if iterations else "actions", command)
-    print_lines([*left_out, *(columns(rows) or [[(none, "dim")]])])
+    print_lines([*_left_out(more, what, command), *(lines or [[(f"no {what} yet", "dim")]])])
 
 
 @click.command()
 @arguments.optional_goal
 @arguments.limit
-@click.option("--before", type=arguments.SEQ, metavar="SEQ", help="Those before this event.")
+@click.option("--before", type=arguments.SEQ, metavar="SEQ", help="Only loops before this event.")
 @arguments.as_json
 @click.pass_obj
 def loops(
     where: Where, goal: str | None, limit: int | None, before: int | None, as_json: bool
 ) -> None:
-    """Show the last loops that were detected, oldest first, with the evidence."""
+    """Show the last loops that were detected, with the evidence, oldest first."""
     from clew_daemon.cli.output import print_json, print_lines
 
     found, more = _looped(where, goal, arguments.limited(limit, as_json=as_json), before)
@@ -118,27 +137,29 @@ def loops(
 
 @click.command()
 @arguments.goal
-@click.option("--compact", is_flag=True, help="The need-to-know text instead of the prompt.")
+@click.option("--compact", is_flag=True, help="Show the compact text instead of the prompt.")
 @click.option(
     "--max-chars",
     type=click.IntRange(200),
-    help="With --compact: at most so many characters.",
+    help="The greatest length of the compact text, in characters.",
 )
 @arguments.as_json
 @click.pass_obj
 def context(where: Where, goal: str, compact: bool, max_chars: int | None, as_json: bool) -> None:
-    """Show exactly what the agent's LLM would be shown now, block by block, with its size."""
+    """Show exactly what the agent's LLM would be shown now, message by message, and its size."""
     from clew_daemon.cli.output import print_json, print_lines
     from clew_daemon.cli.printable import clean
     from clew_daemon.cli.prompted import prompted
     from clew_daemon.cli.record import named, state
     from clew_shared.compact import compact_context
 
+    if max_chars and not (compact or as_json):
+        raise click.UsageError("--max-chars is the length of the compact text: add --compact")
     name = named(where, goal)
     limit = max_chars or where.shown_by.context.max_chars
     text = compact_context(state(where, name), limit)
     if compact and not as_json:
-        size = f"-- {len(text)} characters of at most {limit}"
+        size = f"-- {len(text)} characters, at most {limit}"
         print_lines([[(clean(text, lines=True), "")], [(size, "dim")]])
         return
     shown = prompted(where, name)
@@ -150,7 +171,7 @@ def context(where: Where, goal: str, compact: bool, max_chars: int | None, as_js
 
 def _left_out(more: object, what: str, command: str) -> list[Line]:
     """Say that there are earlier ones, and how to see them."""
-    return [[(f"… earlier {what}: {command}, or all: -n 0", "dim")]] if more else []
+    return [[(f"… earlier {what}: {command}, or -n 0 for all", "dim")]] if more else []
 
 
 def _all(where: Where, limit: int | None, before: str | None) -> dict[str, Any]:
@@ -233,18 +254,14 @@ def _prompt_lines(shown: dict[str, Any]) -> list[Line]:
         ]
         for name, size in shown["sizes"].items()
     ]
-    lines += [[("-- size, tokens estimated", "bold")], *columns(sizes)]
+    lines += [[("-- size (tokens are estimated)", "bold")], *columns(sizes)]
     if shown["left_out"]:
         lines.append([("-- left out", "bold")])
         lines += [[(f"   {clean(line)}", "")] for line in shown["left_out"]]
     sha, last = shown["sha"], shown["sha_of_last_call"]
-    same = (
-        "the same as in the last call"
-        if sha == last
-        else f"another one than in the last call, {last}"
-    )
-    told = "no call was made yet" if last is None else same
-    return [*lines, [(f"-- head {sha}: {told}", "dim")]]
+    same = "the same as in the last call" if sha == last else f"it was {last} in the last call"
+    told = "no calls yet" if last is None else same
+    return [*lines, [(f"-- hash of the prompt's head: {sha} ({told})", "dim")]]
 
 
 def _reflected(
@@ -265,8 +282,9 @@ def _reflected(
 
 
 def _record_rows(record: dict[str, Any]) -> list[Line]:
-    """Write a turn, a line a call: what was done and what was found."""
-    from clew_daemon.cli.printable import clean, short
+    """Return a turn's lines, one for each call: what was done and what was found."""
+    from clew_daemon.cli.printable import clean
+    from clew_shared.moment import local
     from clew_shared.reasoning import did, found, reasoning_line
 
     said = [
@@ -279,9 +297,9 @@ def _record_rows(record: dict[str, Any]) -> list[Line]:
     return [
         [
             (f"iteration {record['iteration']}", ""),
-            (clean(record["timestamp"][:19].replace("T", " ")), "dim"),
+            (clean(local(record["timestamp"])), "dim"),
             (clean(record["progress_assessment"]), "dim"),
-            (short(line, LINE_CHARS), ""),
+            (clean(line), ""),
         ]
         for line in said or [record["synthesis"] or "no action"]
     ]
@@ -291,32 +309,53 @@ def _action_row(action: dict[str, Any]) -> Line:
     from clew_daemon.cli.output import RESULT_STYLE
     from clew_daemon.cli.printable import clean, short
     from clew_daemon.cli.tree import action_text
+    from clew_shared.moment import local
 
     return [
         (f"#{action['seq']}", "dim"),
-        (clean(action["timestamp"][:19].replace("T", " ")), "dim"),
+        (clean(local(action["timestamp"])), "dim"),
         (f"{action['task_idx'] + 1}.{action['subtask_idx'] + 1}", ""),
         (f"epoch {action['epoch']}", "dim"),
         (clean(action["result"]), RESULT_STYLE.get(action["result"], "")),
-        (f"{action['duration_s']:.2f} s", "dim"),
-        (short(action_text(action), 120), ""),
+        (_took(action), "dim"),
+        (short(action_text(action), ARGS_CHARS), ""),
     ]
 
 
+def _took(action: dict[str, Any]) -> str:
+    """Return how long an action took; a refused one took no time, and of an interrupted one it is not known."""
+    is_known = action["result"] not in ("blocked", "interrupted")
+    return f"{action['duration_s']:.2f} s" if is_known else "-"
+
+
+def _head(goal: str, action: dict[str, Any]) -> list[Line]:
+    """Return the first lines of an action's output, and where the rest is."""
+    from clew_daemon.cli.printable import clean
+    from clew_shared.publish import OUTPUT_CHARS
+
+    output = action["output"]
+    lines = clean(output, lines=True).rstrip().splitlines()
+    shown: list[Line] = [[(f"    {line}", "dim")] for line in lines[:HEAD_LINES]]
+    if len(lines) > HEAD_LINES or len(output) == OUTPUT_CHARS:
+        shown.append([(f"    … all of it: clew show {goal} {action['seq']}", "dim")])
+    return shown
+
+
 def _loop_lines(entry: dict[str, Any]) -> list[Line]:
-    from clew_daemon.cli.printable import clean, short
+    from clew_daemon.cli.printable import clean
+    from clew_shared.moment import local
 
     escalated = f", escalated to the {entry['escalated_to']}" if entry["escalated_to"] else ""
     at = f"{entry['task_idx'] + 1}.{entry['subtask_idx'] + 1}"
     lines: list[Line] = [
         [
-            (clean(entry["timestamp"][:19].replace("T", " ")), "dim"),
+            (clean(local(entry["timestamp"])), "dim"),
             (f"  {clean(entry['goal'])} {at}  ", ""),
             (clean(entry["kind"]), "bold magenta"),
             (f", attempt {entry['attempt_count']}{clean(escalated)}", ""),
         ],
     ]
     if entry["action_signature"]:
-        lines.append([(f"    {short(entry['action_signature'], 160)}", "")])
-    evidence = str(entry["evidence"] or "").splitlines()[:EVIDENCE_LINES]
-    return lines + [[(f"    {short(line, 160)}", "dim")] for line in evidence]
+        lines.append([(f"    {clean(entry['action_signature'])}", "")])
+    evidence = clean(str(entry["evidence"] or ""), lines=True).splitlines()
+    return lines + [[(f"    {line}", "dim")] for line in evidence]

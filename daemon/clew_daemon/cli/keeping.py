@@ -1,6 +1,6 @@
-"""Keeping the record: `backup` of a ledger that may be in use, `restore` of one while no daemon runs.
+"""`backup` of a ledger that may be in use, and `restore` of one while no daemon runs.
 
-What the record means is looked at only to say what a copy holds, and what a restored one lacks.
+What the record means matters only to say what a copy holds, and what a restored one lacks.
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ MB = 1 << 20
 
 
 @click.command()
-@click.argument(
-    "file", metavar="FILE", type=click.Path(path_type=Path), help="Where the copy goes."
-)
-@click.option("--force", is_flag=True, help="Replace FILE if it is there already.")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path), help="The file to write.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option(
     "--deadline",
     "deadline_s",
@@ -40,12 +38,12 @@ MB = 1 << 20
     type=click.FloatRange(1),
     default=DEADLINE_S,
     show_default=True,
-    help="Give up a copy that takes longer.",
+    help="Give up if the copy takes longer.",
 )
 @arguments.as_json
 @click.pass_obj
 def backup(where: Where, file: Path, force: bool, deadline_s: float, as_json: bool) -> None:
-    """Copy the ledger into FILE, beside a running daemon or without one, and verify the copy."""
+    """Copy the ledger to FILE, with or without a running daemon, and verify the copy."""
     from clew_daemon.cli.output import print_json
 
     ledger = where.ledger
@@ -69,16 +67,18 @@ def backup(where: Where, file: Path, force: bool, deadline_s: float, as_json: bo
     type=click.Path(path_type=Path),
     help="A backup of a ledger, or a rescued copy.",
 )
-@click.option("--keep", is_flag=True, help="Go on with the ledger as it is, without what it lacks.")
+@click.option(
+    "--keep", is_flag=True, help="Continue with the ledger as it is, without what it lacks."
+)
 @arguments.as_json
 @click.pass_obj
 def restore(where: Where, file: Path | None, keep: bool, as_json: bool) -> None:
-    """Put a backup in the ledger's place, while no daemon runs; the present ledger is kept aside."""
+    """Replace the ledger with a backup, while no daemon runs; the present ledger is kept beside it."""
     from clew_daemon.cli.output import print_json
 
     if (file is None) != keep:
         raise click.UsageError(
-            "name a FILE to restore, or say --keep to go on with the ledger as it is"
+            "name a FILE to restore, or use --keep to continue with the ledger as it is"
         )
     with _alone(where):
         done = _kept(where) if file is None else _restored(where, file)
@@ -144,7 +144,7 @@ def copied(source: Path, target: Path, deadline_s: float) -> dict[str, Any]:
         with Reader.open(target) as reader:
             last = reader.last_seq()
     except LedgerCorrupt as error:  # whose own advice is for the ledger in use: to move it away
-        tail = "nothing was changed; `clew verify` looks at the ledger in use"
+        tail = "nothing was changed; `clew verify` checks the ledger in use"
         raise CliError(f"{error.path}: {error.what}; {tail}") from None
     except LedgerError as error:
         raise CliError(str(error)) from None
@@ -157,7 +157,7 @@ def copied(source: Path, target: Path, deadline_s: float) -> dict[str, Any]:
 
 @contextmanager
 def removed(part: Path) -> Iterator[Path]:
-    """See to it that an unfinished copy is gone afterwards, whatever happens."""
+    """Remove an unfinished copy afterwards, whatever happens."""
     from clew_shared.ledger import remove
 
     try:
@@ -171,12 +171,12 @@ def _may_be_written(file: Path, ledger: Path, *, force: bool) -> None:
     if file.is_dir():
         raise CliError(f"{file} is a folder; name a file in it")
     if not file.absolute().parent.is_dir():
-        raise CliError(f"{file.absolute().parent} is not there; make that folder first")
+        raise CliError(f"{file.absolute().parent} does not exist; create that folder first")
     names = {ledger.name + end for end in ("", "-wal", "-shm", ".lock", ".head")}
     if ledger.exists() and file.parent.resolve() == ledger.parent.resolve() and file.name in names:
         raise CliError(f"{file} is the ledger itself or belongs to it; name another file")
     if os.path.lexists(file) and not force:
-        raise CliError(f"{file} is there already; name another file, or replace it with --force")
+        raise CliError(f"{file} exists; name another file, or replace it with --force")
 
 
 def _name(part: Path, file: Path, *, force: bool) -> None:
@@ -187,7 +187,7 @@ def _name(part: Path, file: Path, *, force: bool) -> None:
         else:
             os.link(part, file)
     except FileExistsError:
-        raise CliError(f"{file} has come to be there meanwhile; name another file") from None
+        raise CliError(f"{file} was created in the meantime; name another file") from None
     except OSError:
         if os.path.lexists(file):
             raise
@@ -196,14 +196,14 @@ def _name(part: Path, file: Path, *, force: bool) -> None:
 
 
 def _telling(deadline_s: float) -> Callable[[int, int], None]:
-    """Show on a terminal how far a copy has come, and end one that takes too long."""
+    """Show on a terminal how far a copy is, and stop one that takes too long."""
     ends, shown = time.monotonic() + deadline_s, [0.0]
 
     def told(left: int, total: int) -> None:
         now = time.monotonic()
         if now > ends:
             raise CliError(
-                f"the copy took longer than {deadline_s:g} s; choose a faster disk, or --deadline"
+                f"the copy took longer than {deadline_s:g} s; use a faster disk, or a longer --deadline"
             )
         if sys.stderr.isatty() and now - shown[0] > TELL_EVERY_S:
             shown[0] = now
@@ -232,10 +232,14 @@ def _alone(where: Where) -> Iterator[None]:
 
 
 def _holding(found: dict[str, Any]) -> str:
-    return f"{found['events']} events of {found['goals']} goals, up to {found['seq']}"
+    from clew_daemon.cli.output import counted_as
+
+    counted = f"{counted_as(found['events'], 'event')} of {counted_as(found['goals'], 'goal')}"
+    return f"{counted}, up to number {found['seq']}"
 
 
 def _tell_restored(done: dict[str, Any]) -> None:
+    from clew_daemon.cli.output import counted_as
     from clew_daemon.cli.printable import clean
 
     if done["file"]:
@@ -247,12 +251,14 @@ def _tell_restored(done: dict[str, Any]) -> None:
     if done["note"]:
         print(clean(done["note"]))
     for goal in done["goals_lost"]:
-        file_kept = f": drop {goal['file']} again if it is wanted" if goal["file"] else ""
-        print(f"not on record: {clean(goal['id'])}{file_kept}")
+        file_kept = f"; to run it again: clew submit {goal['file']}" if goal["file"] else ""
+        print(clean(f"no longer on record: {goal['id']}{file_kept}"))
     for goal in done["goals_set_back"]:
-        print(f"set back by {goal['events']} events: {clean(goal['id'])}, now {goal['status']}")
+        back = counted_as(goal["events"], "event")
+        print(f"set back by {back}: {clean(goal['id'])}, now {goal['status']}")
     if done["unfinished"]:
+        unfinished = counted_as(len(done["unfinished"]), "unfinished goal")
         print(
-            f"it comes from {clean(done['home'])}, whose daemon may still work on it: the next start blocks "
-            f"{len(done['unfinished'])} unfinished goals until you resume or cancel them"
+            f"it comes from {clean(done['home'])}, whose daemon may still be working on it: the next start blocks "
+            f"{unfinished} until you resume or cancel them"
         )

@@ -10,6 +10,8 @@ from typing import cast
 
 import click
 
+LINE_CHARS = 1_000
+
 
 class Later(click.Command):
     """Stands for a command whose file is not imported yet: its name, and its line in the help."""
@@ -19,17 +21,24 @@ class Later(click.Command):
         self.place = place
 
     def imported(self) -> click.Command:
-        """Give the command itself."""
+        """Return the command itself."""
         module, _, attribute = self.place.partition(":")
         found = getattr(import_module(f"clew_daemon.cli.{module}"), attribute or str(self.name))
         return cast("click.Command", found)
 
 
 class Commands(click.Group):
-    """A group of commands, in the order in which they are told, each imported when it is called."""
+    """A group of commands, in the order in which they are listed, each imported when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands, each with its whole line: it is wrapped, never shortened."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, one.get_short_help_str(LINE_CHARS)) for name, one in found if one]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -1,53 +1,50 @@
-"""The daemon's log: its last lines, and what is added to it, across rotation.
+"""`clew logs`: the last lines of the daemon's log, and those that are added to it, across rotation.
 
-It reads the file that `[log] file` names; what lines mean is for the reader.
+It reads the file that `[log] file` names; what the lines mean is for the reader.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import time
-from contextlib import closing
+import select
+import sys
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from clew_daemon.cli import arguments
 from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.printable import clean, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from clew_daemon.cli.output import Line
     from clew_daemon.cli.where import Where
 
 POLL_S = 0.2
 LINES_MAX = 100_000
 _BLOCK_BYTES = 1 << 16
-_LEVEL_STYLE = {"debug": "dim", "warning": "yellow", "error": "bold red", "critical": "bold red"}
-_HEAD_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
 
 
 @click.command()
 @arguments.optional_goal
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is added, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Follow new lines, until Ctrl-C.")
 @click.option(
     "-n",
     "--lines",
     type=click.IntRange(0, LINES_MAX),
     default=100,
     show_default=True,
-    help="So many of the last lines.",
+    help="Number of lines.",
 )
 @arguments.as_json
 @click.pass_obj
 def logs(where: Where, goal: str | None, follow: bool, lines: int, as_json: bool) -> None:
-    """Show the log: pretty on a terminal, JSON lines otherwise; one document with --json."""
+    """Show the log: readable on a terminal, JSON lines otherwise; one document with --json."""
     if as_json and follow:
-        raise click.BadParameter("what is followed never becomes one document: leave out --json")
+        raise click.UsageError("--json cannot be used with --follow")
     name = None if goal is None else _named(where, goal)
     if not follow and not (where.log_file.exists() or _earlier(where.log_file).exists()):
         raise CliError(_missing(where))
@@ -62,11 +59,21 @@ def logs(where: Where, goal: str | None, follow: bool, lines: int, as_json: bool
             _show(entries)
         while follow:
             if not _show(_wanted(tail.added(), name)):
-                time.sleep(POLL_S)
+                _wait()
+
+
+def _wait() -> None:
+    """Wait a little; raise BrokenPipeError as soon as nothing reads our output any more."""
+    sys.stdout.flush()
+    reader = select.poll()
+    with suppress(ValueError, OSError):  # not a file of the system: nothing to see
+        reader.register(sys.stdout.fileno(), 0)  # an error or a hang-up is always told
+    if reader.poll(POLL_S * 1000):
+        raise BrokenPipeError
 
 
 class Tail:
-    """A log file that is read on from where it was, and begun anew where it was rotated."""
+    """A log file that is read from where reading ended, and from its start where it was rotated."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -90,7 +97,7 @@ class Tail:
         return lines
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
@@ -123,12 +130,12 @@ def _missing(where: Where) -> str:
 
     if where.ledger.exists() or beside(where.ledger).exists():
         why = (
-            "a daemon has run here, so the log was moved or removed, or [log] file names another; "
-            "a running daemon begins a new one with its next line"
+            "a daemon has run here, so the log was moved or removed, or `[log] file` names another; "
+            "a running daemon starts a new one with its next line"
         )
     else:
-        why = "no daemon has run here, or [log] file names another"
-    return f"there is no log at {where.log_file}: {why}\nwith systemd, see also: journalctl --user -u clew"
+        why = "no daemon has run here, or `[log] file` names another"
+    return f"there is no log at {where.log_file}: {why}\nunder systemd, see also: journalctl --user -u clew -o cat"
 
 
 def _opened(path: Path) -> Any:
@@ -160,30 +167,11 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 def _show(entries: list[dict[str, Any]]) -> bool:
     from clew_daemon.cli.output import on_terminal, print_lines
+    from clew_daemon.log_look import pieces
 
     if on_terminal():
-        print_lines(pretty(entry) for entry in entries)
+        print_lines(pieces(entry) for entry in entries)
     else:
         for entry in entries:
             print(json.dumps(entry), flush=True)
     return bool(entries)
-
-
-def pretty(entry: dict[str, Any]) -> Line:
-    """Set one log entry in a line for a person: time, level, event, goal, and the rest."""
-    level = str(entry.get("level", ""))
-    rest = {key: value for key, value in entry.items() if key not in _HEAD_KEYS}
-    words = " ".join(f"{clean(key)}={short(_worded(value), 200)}" for key, value in rest.items())
-    where = f" {entry['goal']}" if entry.get("goal") else ""
-    epoch = f" epoch {entry['epoch']}" if entry.get("epoch") else ""
-    return [
-        (clean(str(entry.get("timestamp", ""))[11:23]) + " ", "dim"),
-        (f"{clean(level):<8}", _LEVEL_STYLE.get(level, "")),
-        (f"{clean(str(entry.get('event', ''))):<20}", "bold"),
-        (clean(f"{where}{epoch}"), "cyan"),
-        (f" {words}", ""),
-    ]
-
-
-def _worded(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

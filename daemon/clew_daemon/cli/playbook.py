@@ -1,10 +1,11 @@
-"""What was learned across goals: `clew playbook` lists, shows, removes, restores, prunes, exports and imports.
+"""`clew playbook`: list, show, remove, restore, prune, export and import the strategies learned across goals.
 
 Reading goes to the ledger, with or without a daemon; changing asks the daemon.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,17 +34,17 @@ _bullet_id = click.argument("bullet_id", metavar="ID", help="A strategy's id, su
 @click.group(cls=Commands, invoke_without_command=True)
 @click.pass_context
 def playbook(context: click.Context) -> None:
-    """What was learned across goals."""  # noqa: D401 - a heading of the help
+    """Manage the strategies learned across goals; without a command, list them."""
     if context.invoked_subcommand is None:
         context.invoke(list_)
 
 
 @playbook.command("list")
-@click.option("--archived", is_flag=True, help="Also what was removed or pruned.")
+@click.option("--archived", is_flag=True, help="List removed and pruned strategies too.")
 @arguments.as_json
 @click.pass_obj
 def list_(where: Where, archived: bool, as_json: bool) -> None:
-    """List the strategies by section, with their counts; contradictions are named."""
+    """List the strategies by section, with their counts and contradictions."""
     from clew_daemon.cli.output import print_json, print_lines
     from clew_shared.playbook.text import render
 
@@ -71,7 +72,7 @@ def list_(where: Where, archived: bool, as_json: bool) -> None:
 @arguments.as_json
 @click.pass_obj
 def show(where: Where, bullet_id: str, as_json: bool) -> None:
-    """Show one strategy: where it came from, and what spoke for and against it."""
+    """Show one strategy: where it came from, and what counted for and against it."""
     from clew_daemon.cli.output import print_json, print_lines
 
     view = _view(where, bullet_id)
@@ -85,9 +86,9 @@ def show(where: Where, bullet_id: str, as_json: bool) -> None:
 @_bullet_id
 @click.pass_obj
 def remove(where: Where, bullet_id: str) -> None:
-    """Put a strategy into the archive; no agent is shown it any more."""
+    """Move a strategy to the archive, where no agent sees it."""
     _asked(where, "playbook_remove", id=bullet_id)
-    print(f"{clean(bullet_id)}: removed; `clew playbook restore {clean(bullet_id)}` takes it back")
+    print(f"{clean(bullet_id)}: removed; `clew playbook restore {clean(bullet_id)}` brings it back")
 
 
 @playbook.command()
@@ -103,7 +104,7 @@ def restore(where: Where, bullet_id: str) -> None:
 @click.option(
     "--below",
     type=click.FloatRange(-1, 1),
-    help="A score; without, `[playbook] prune_below`.",
+    help="The threshold (default: `[playbook] prune_below`).",
 )
 @arguments.as_json
 @click.pass_obj
@@ -127,17 +128,18 @@ def prune(where: Where, below: float | None, as_json: bool) -> None:
     metavar="[FILE]",
     required=False,
     type=click.Path(path_type=Path),
-    help="Where to; stdout without.",
+    help="The file to write; omit for stdout.",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(["json", "markdown"]),
-    help="Without: markdown for *.md, json for all else.",
+    help="Default: markdown for a file named *.md, else json.",
 )
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.pass_obj
-def export(where: Where, file: Path | None, form: str | None) -> None:
-    """Write the playbook for another home, a program or a person."""
+def export(where: Where, file: Path | None, form: str | None, force: bool) -> None:
+    """Write the playbook to a file or to stdout, for another home, a program or a person."""
     from clew_shared.playbook.exchange import exported
 
     is_markdown = file is not None and file.suffix.casefold() in (".md", ".markdown")
@@ -146,7 +148,29 @@ def export(where: Where, file: Path | None, form: str | None) -> None:
     if file is None:
         sys.stdout.write(text)
     else:
+        _write(file, text, force=force)
+
+
+def _write(file: Path, text: str, *, force: bool) -> None:
+    """Write a file, or to a device or a pipe; a file that exists is replaced at once, and only with `force`."""
+    if file.exists() and not file.is_file():
         file.write_text(text, encoding="utf-8")
+        return
+    if not force:
+        try:
+            with file.open("x", encoding="utf-8") as made:
+                made.write(text)
+        except FileExistsError:
+            raise CliError(
+                f"{file} exists; name another file, or replace it with --force"
+            ) from None
+        return
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 @playbook.command("import")
@@ -154,12 +178,12 @@ def export(where: Where, file: Path | None, form: str | None) -> None:
     "file",
     metavar="FILE|-",
     type=click.Path(allow_dash=True, readable=False),  # reading it says why not
-    help="What was exported, or like it.",
+    help="A JSON or Markdown playbook; `-` for stdin.",
 )
 @arguments.as_json
 @click.pass_obj
 def import_(where: Where, file: str, as_json: bool) -> None:
-    """Take in strategies from JSON or Markdown; doing it twice changes nothing more."""
+    """Import strategies from JSON or Markdown; importing twice changes nothing more."""
     from clew_daemon.cli.output import print_json
 
     bullets = _read(file)
@@ -171,7 +195,7 @@ def import_(where: Where, file: str, as_json: bool) -> None:
     if as_json:
         print_json(done)
     else:
-        print(f"{done['added']} added, {done['updated']} updated, {done['known']} known already")
+        print(f"{done['added']} added, {done['updated']} updated, {done['known']} already known")
 
 
 def _asked(where: Where, method: str, **params: Any) -> Any:
@@ -191,7 +215,7 @@ def _read(file: str) -> list[Bullet]:
         with Path(file).open("rb") as opened:
             raw = opened.read(IMPORT_BYTES_MAX + 1)
     if len(raw) > IMPORT_BYTES_MAX:
-        raise CliError(f"{file} has more than {IMPORT_BYTES_MAX >> 20} MiB; that is no playbook")
+        raise CliError(f"{file} is larger than {IMPORT_BYTES_MAX >> 20} MiB: not a playbook")
     try:
         bullets = imported(raw.decode("utf-8"))
     except ValueError as error:
@@ -219,7 +243,7 @@ def _playbook_of(where: Where) -> Playbook:
 
 
 def _view(where: Where, bullet_id: str) -> dict[str, Any]:
-    """Give one strategy with its history and its source."""
+    """Return one strategy with its history and its source."""
     from clew_shared.playbook.record import fold
 
     events = _events(where)
@@ -227,7 +251,7 @@ def _view(where: Where, bullet_id: str) -> dict[str, Any]:
     live = playbook.get_bullet(bullet_id)
     bullet = live or next((one for one in playbook.archived() if one.id == bullet_id), None)
     if bullet is None:
-        raise CliError(f"there is no strategy {bullet_id!r}; `clew playbook list` has them all")
+        raise CliError(f"there is no strategy {bullet_id!r}; `clew playbook list` lists them")
     of_it = [(seq, event) for seq, event in events if getattr(event, "id", "") == bullet_id]
     pairs = [(one.id, other.id) for one, other in playbook.conflicts()]
     return {
@@ -240,7 +264,7 @@ def _view(where: Where, bullet_id: str) -> dict[str, Any]:
 
 
 def _source(where: Where, added: Any) -> dict[str, Any]:
-    """Say what a strategy was drawn from; of a goal that was let go only the numbers are left."""
+    """Return what a strategy was drawn from; of a goal that was deleted only the numbers are left."""
     from clew_daemon.cli.record import opened
     from clew_daemon.pages import action
 
@@ -275,6 +299,7 @@ def _event_view(seq: int, event: Any) -> dict[str, Any]:
 
 def _lines(view: dict[str, Any]) -> list[Line]:
     from clew_daemon.cli.tree import action_text
+    from clew_shared.moment import local
 
     bullet, source = view["bullet"], view["source"]
     counts = ", ".join(f"{name} {bullet[name]}" for name in ("helpful", "harmful", "neutral"))
@@ -285,14 +310,13 @@ def _lines(view: dict[str, Any]) -> list[Line]:
         [(f"  {counts}", "")],
     ]
     if bullet.get("expires_at"):
-        lines.append(
-            [(f"  expires {clean(bullet['expires_at'][:19].replace('T', ' '))}", "yellow")]
-        )
+        lines.append([(f"  expires {clean(local(bullet['expires_at']))}", "yellow")])
     lines += [[(f"  {clean(other)} says the opposite", "yellow")] for other in view["conflicts"]]
     if source["goal"] or source["evidence"]:
         lines.append([(f"  from {clean(source['goal']) or 'elsewhere'}", "")])
     if source["evidence"]:
-        lines.append([(f"    {short(source['evidence'], 400)}", "dim")])
+        evidence = clean(source["evidence"], lines=True).splitlines()
+        lines += [[(f"    {line}", "dim")] for line in evidence]
     lines += [
         [(f"    #{one['seq']} {clean(one['result'])}  {short(action_text(one), 120)}", "dim")]
         for one in source["actions"]
@@ -301,8 +325,10 @@ def _lines(view: dict[str, Any]) -> list[Line]:
 
 
 def _event_line(event: dict[str, Any]) -> Line:
+    from clew_shared.moment import local
+
     what = f"{event['event']} {event['tag'] or ''}".strip()
     times = f" x {event['times']}" if (event["times"] or 1) > 1 else ""
     rest = ", ".join(clean(event[key]) for key in ("goal", "reason") if event[key])
-    when = event["timestamp"][:19].replace("T", " ")
+    when = local(event["timestamp"])
     return [(f"  {when}  ", "dim"), (f"{what}{times}", ""), (f"  {rest}", "dim")]

@@ -1,4 +1,4 @@
-"""Text of others made harmless for a terminal: goals and agents may write what they like.
+"""Text made harmless for a terminal: goals and agents may write what they like.
 
 Pure, and imported by every command.
 """
@@ -22,8 +22,8 @@ def clean(text: str, *, lines: bool = False) -> str:
 
 
 def short(text: str, chars: int = SHOWN_CHARS) -> str:
-    """Return the text cleaned, on one line and cut with an ellipsis where it is longer."""
-    line = clean(" ".join(text[: chars * 4].split()))
+    """Return the text cleaned, on one line, and shortened with an ellipsis where it is longer."""
+    line = clean(text[: chars + 1].replace("\r\n", "\n"))
     return line if len(line) <= chars else line[: chars - 1] + "…"
 
 

@@ -1,7 +1,7 @@
 """The prompt of a goal, as its agent would build it now: from the ledger alone, by the same pure function.
 
-Form, tightness and token count are those that the last call was told with, so that what is shown here is what the
-next call sends, byte for byte. It asks nobody and writes nothing.
+Form, tightness and token count are those of the last call, so that what is shown here is what the next call sends,
+byte for byte. It asks no LLM and writes nothing.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from clew_shared.state import State
 
 LOOKS_AGAIN_MAX = 5
-"""A worker goes on meanwhile: so often it is looked again, until all that was read is of one moment."""
+"""A worker may be running: how often the ledger is read again until everything read is of one moment."""
 
 
 def prompted(where: Where, goal: str) -> dict[str, Any]:
-    """Give `messages`, as the LLM gets them, `sizes` by block, `left_out`, and the `sha` of the prompt's head.
+    """Return `messages`, as the LLM gets them, `sizes` by block, `left_out`, and the `sha` of the prompt's head.
 
     Sizes are in characters and estimated tokens; `sha_of_last_call` is None before the first one; `note` says
     where no LLM is asked at all.
@@ -57,7 +57,7 @@ def prompted(where: Where, goal: str) -> dict[str, Any]:
 
 
 def _told(reader: Reader, goal: str, settings: Settings) -> tuple[State, dict[str, Any], list[str]]:
-    """Give the state, what the agent would be told, and a line on the strategies that it would not."""
+    """Return the state, what the agent would be told, and a line on the strategies that it would not."""
     from clew_daemon.hello import told
     from clew_daemon.store import load_state
 
@@ -78,7 +78,7 @@ def _agent(settings: Settings, state: State) -> Agent:
 
 
 def _thinking(settings: Settings, agent: Agent) -> LlmAgent:
-    """Give the agent itself where it asks an LLM, else the one that would."""
+    """Return the agent itself where it asks an LLM, else the default one."""
     from clew_shared.settings_tables import LlmAgent
 
     if isinstance(agent, LlmAgent):
@@ -90,7 +90,7 @@ def _thinking(settings: Settings, agent: Agent) -> LlmAgent:
 def _strategies(
     reader: Reader, state: State, settings: Settings
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Give the strategies as the agent was shown them, and a line on those that it was not."""
+    """Return the strategies as the agent was shown them, and a line on those that it was not."""
     from clew_daemon.playbook import recorded
     from clew_shared.playbook.record import fold
 
@@ -103,13 +103,13 @@ def _strategies(
     others = len(
         {b.id for b in fold(event for _, event in events).bullets()} - set(state.strategies)
     )
-    why = "each epoch is shown a choice that stays; `clew playbook list` has all"
+    why = "each epoch is shown a selection; `clew playbook list` has all of them"
     count = f"{others} {'strategy' if others == 1 else 'strategies'} of the playbook"
     return shown, [f"{count} ({why})"] if others else []
 
 
 def _cut(view: View) -> list[str]:
-    """Say how many outputs are shown by their two ends."""
+    """Say of how many outputs only the two ends are shown."""
     from clew_shared.prompt_transcript import output_chars
     from clew_shared.prompt_view import Call
 
@@ -131,15 +131,17 @@ def _tools_left_out(hello: dict[str, Any], view: View) -> list[str]:
     from clew_shared.prompt_tools import COMPLETE_SUBTASK, PLAN, REFLECT, has_plan, is_small
 
     if view.replan:
-        return [f"tools: all but {' and '.join(t.name for t in view.tools)} (a replan is due)"]
+        return [
+            f"tools: all but {' and '.join(t.name for t in view.tools)} (the agent must plan again)"
+        ]
     shown = {tool.name for tool in view.tools}
     small, planned = is_small(hello), has_plan(hello["state"])
-    in_short = "a goal in short does without"
+    in_short = "omitted for short goals"
     said = {tool["name"]: in_short for tool in hello["tools"]}
     said[PLAN.name] = "there is a plan" if planned else in_short if small else "work has begun"
     said[COMPLETE_SUBTASK.name] = "the goal has no subtasks: `finish` ends it"
     if view.reflects:
-        said[REFLECT.name] = "in json mode it is a part of the answer"
+        said[REFLECT.name] = "in json mode it is part of the answer"
     else:
         said[REFLECT.name] = in_short if small else "the agent's `reflection` is not inline"
     return [f"tool {name} ({why})" for name, why in said.items() if name not in shown]
@@ -147,8 +149,8 @@ def _tools_left_out(hello: dict[str, Any], view: View) -> list[str]:
 
 def _note(state: State, agent: Agent) -> str:
     if agent.kind != "llm":
-        what = f"the agent of this goal is a {agent.kind}: clew asks no LLM for it"
+        what = f"the agent of this goal is of kind {agent.kind}: clew calls no LLM for it"
         return f"{what}. This is what the built-in llm agent would be shown"
     if state.ended:
-        return f"the goal is {state.goal.status}: nobody is asked any more"
+        return f"the goal is {state.goal.status}: its agent makes no more calls"
     return ""

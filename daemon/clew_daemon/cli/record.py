@@ -1,6 +1,6 @@
 """What the ledger says, for commands that read: goals by name, their states, their actions.
 
-It opens the ledger read-only, beside a daemon or without one; a ledger that is not there yet has
+It opens the ledger read-only, with or without a running daemon; a ledger that does not exist yet has
 no goals.
 """
 
@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING
 from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from clew_daemon.cli.where import Where
     from clew_shared.ledger import Reader
     from clew_shared.state import State
 
 CANDIDATES_SHOWN = 8
-LET_GO = (
-    "was let go: it had ended more than `[ledger] keep_days` before; "
-    "what is left of it is its report in the outbox and its workspace"
+DELETED = (
+    "was deleted: it ended more than `[ledger] keep_days` ago; "
+    "its report in the outbox and its workspace are still there"
 )
 
 
 @contextmanager
 def opened(where: Where) -> Iterator[Reader | None]:
-    """Open the ledger to read; None where there is none yet."""
+    """Open the ledger for reading; None where there is none yet."""
     from clew_shared.ledger import LedgerEmpty, LedgerError, Reader
 
     refuse_lost(where)
@@ -47,7 +47,7 @@ def opened(where: Where) -> Iterator[Reader | None]:
 
 
 def refuse_lost(where: Where) -> None:
-    """Raise CliError where there was a ledger once: nothing is not what it says."""
+    """Raise CliError where a ledger once was and is gone: that is not the same as no goals."""
     from clew_daemon.lost_record import lost
 
     if gone := lost(where.ledger, where.places.state):
@@ -60,36 +60,52 @@ def goal_ids(where: Where) -> list[str]:
         return [] if reader is None else [goal for goal in reader.goals() if goal]
 
 
-def named(where: Where, name: str) -> str:
-    """Return the id of the goal that is meant; CliError with what is near, or that it was let go."""
+def goal_words(where: Where) -> list[str]:
+    """List the ids and the names of all goals on record, sorted."""
     with opened(where) as reader:
-        ids = [] if reader is None else reader.goals()
-        gone = [] if reader is None else reader.purged()
-    if name in gone and name not in ids:
-        raise CliError(f"{name} {LET_GO}")
-    return found(name, ids)
+        names = {} if reader is None else reader.names()
+    return sorted({word for goal, name in names.items() for word in (goal, name) if word})
 
 
-def found(name: str, ids: list[str]) -> str:
-    """Return the id that `name` is, or is the only beginning of; CliError with what is near."""
-    if name in ids:
-        return name
-    meant = [goal for goal in ids if goal.startswith(name)] if name else []
-    if len(meant) == 1:
-        return meant[0]
-    if meant:
-        raise CliError(f"{name!r} is the beginning of {len(meant)} goals: {_listed(meant)}")
-    if not ids:
-        raise CliError(f"there is no goal {name!r}, nor any other: `clew submit FILE` drops one")
-    raise CliError(f"there is no goal {name!r}; {_nearest(name, ids)}")
+def named(where: Where, name: str) -> str:
+    """Return the id of the goal that is meant; CliError with what is near, or that it was removed."""
+    with opened(where) as reader:
+        names = {} if reader is None else reader.names()
+        if reader is not None and name not in names and name in reader.purged():
+            raise CliError(f"{name} {DELETED}")
+        return found(name, names, lambda goal: _has_ended(reader, goal))
+
+
+def found(name: str, names: Mapping[str, str], ended: Callable[[str], bool]) -> str:
+    """Return the id that a word means; CliError with what is near. See `meant`."""
+    from clew_shared.naming import meant
+
+    goals = meant(name, names, ended) if name else []
+    if len(goals) == 1:
+        return goals[0]
+    if goals:
+        raise CliError(f"{name!r} matches {len(goals)} goals: {_listed(goals)}")
+    if not names:
+        raise CliError("there are no goals yet; submit one with `clew submit FILE`")
+    words = sorted({word for goal, called in names.items() for word in (goal, called) if word})
+    raise CliError(f"no goal {name!r}; {_nearest(name, words)}")
+
+
+def _has_ended(reader: Reader | None, goal: str) -> bool:
+    """Tell whether a goal on record has ended; asked only where several have one name."""
+    if reader is None:
+        return False
+    from clew_daemon.store import load_state
+
+    return load_state(reader, goal).ended
 
 
 def states(
     where: Where, limit: int | None = None, before: str | None = None
 ) -> tuple[list[State], bool]:
-    """Give goals' states as they would be without a daemon, no worker runs; and whether earlier ones are left out.
+    """Return goals' states as they are without a daemon, when no worker runs; and whether earlier ones are left out.
 
-    All that are not over, and of the others the last `limit`; with `before` those that were accepted earlier.
+    All that have not ended, and of the others the last `limit`; with `before` those that were accepted earlier.
     """
     with opened(where) as reader:
         if reader is None:
@@ -104,17 +120,17 @@ def states(
 
 
 def state(where: Where, goal: str) -> State:
-    """Give the state of one goal on record."""
+    """Return the state of one goal on record."""
     with opened(where) as reader:
         if reader is None:
-            raise CliError(f"there is no goal {goal!r}")
+            raise CliError(f"no goal {goal!r}")
         from clew_daemon.store import load_state
 
         return _at_rest(load_state(reader, goal))
 
 
 def file_name(where: Where, goal: str) -> str:
-    """Give the name of the file that the goal came from, as it was in the inbox; "" if unknown."""
+    """Return the name of the file that the goal came from, as it was in the inbox; "" if unknown."""
     from clew_shared import events as ev
 
     with opened(where) as reader:
@@ -140,7 +156,7 @@ def _nearest(name: str, ids: list[str]) -> str:
         return f"did you mean {holding[0]}?"
     if holding:
         return f"did you mean one of {_listed(holding)}?"
-    return f"there are: {_listed(ids)}"
+    return f"goals: {_listed(ids)}"
 
 
 def _listed(ids: list[str]) -> str:

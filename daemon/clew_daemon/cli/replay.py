@@ -1,7 +1,7 @@
 """`clew verify`: the ledger's own check of the record, then each goal's events folded again.
 
-The ledger knows sequence, hashes and outputs; only here is it tried whether the events still give
-a state, and whether a snapshot is the state that its events give.
+The ledger checks sequence, hashes and outputs; here it is checked that the events still give a state, and that
+each snapshot is the state that its events give.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def checked(path: Path, state: Path | None = None) -> dict[str, Any]:
-    """Check the ledger at `path`: {ok, events, goals, fault}; none yet is a sound, empty one.
+    """Check the ledger at `path`: {ok, events, goals, fault}; a missing one is valid and empty.
 
-    What it once held, and does not any more, is seen in the folder `state`.
+    The folder `state` tells what it once held and does not hold any more.
     """
     if state and (gone := lost(path, state)):
         missing = Fault(None, None, f"the ledger {gone.what}")
@@ -45,7 +45,7 @@ def checked(path: Path, state: Path | None = None) -> dict[str, Any]:
 
 
 def _behind(path: Path, state: Path) -> Fault | None:
-    """Say what was recorded once and is not there; a copy of another home may lack what the original has."""
+    """Return what was once recorded and is missing; a copy of another home may lack what the original has."""
     try:
         missing = lacking(path, state)
     except (LedgerError, OSError):
@@ -97,7 +97,7 @@ def _goal_fault(reader: Reader, goal: str, outlined: bytes | None) -> Fault | No
 
 
 def _outline_differs(state: State, outlined: bytes) -> str:
-    """Say what is wrong with an outline; of another moment it says nothing, beside a daemon the goal went on."""
+    """Return what is wrong with an outline; nothing for one of another moment, since a daemon may be running."""
     try:
         if unpack(outlined).seq != state.seq:
             return ""

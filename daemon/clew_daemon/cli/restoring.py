@@ -1,6 +1,6 @@
-"""The steps of `clew restore`: what a backup lacks, changing the ledgers, and publishing what holds now.
+"""The steps of `clew restore`: finding what a backup lacks, swapping the ledgers, and publishing the new state.
 
-The caller holds the daemon's lock, so that nobody writes the ledger meanwhile.
+The caller holds the daemon's lock, so that nothing writes to the ledger in the meantime.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BUSY_MS = 5_000
 
 
 def compared(where: Where, backup: Path) -> dict[str, Any]:
-    """Say what the present ledger has and the backup does not: {note, goals_lost, goals_set_back}."""
+    """Return what the present ledger has and the backup does not: {note, goals_lost, goals_set_back}."""
     from clew_shared.ledger import LedgerError, Reader
 
     none: dict[str, Any] = {"note": "", "goals_lost": [], "goals_set_back": []}
@@ -34,19 +34,21 @@ def compared(where: Where, backup: Path) -> dict[str, Any]:
         with Reader.open(where.ledger) as present, Reader.open(backup) as kept:
             return _compared(where, present, kept)
     except LedgerError as error:
-        return none | {"note": f"what is lost cannot be told: {error.what}"}
+        return none | {"note": f"what is lost is unknown: {error.what}"}
 
 
 def _compared(where: Where, present: Reader, kept: Reader) -> dict[str, Any]:
+    from clew_daemon.cli.output import counted_as
+
     now, then, gone = present.heads(), kept.heads(), set(kept.purged())
     lost = [g for g in now if g and g not in then and g not in gone]
     back = [g for g in now if g in then and now[g][0] > then[g][0]]
     missing = present.last_seq() - kept.last_seq()
     related = any(present.hash_at(seq) == tip for seq, tip in then.values())
     if not related:
-        note = "the backup is of another ledger than the one that was here"
+        note = "the backup comes from a different ledger than the one that was here"
     else:
-        note = f"{missing} events were recorded after the backup" if missing > 0 else ""
+        note = f"recorded after the backup: {counted_as(missing, 'event')}" if missing > 0 else ""
     return {
         "note": note,
         "goals_lost": [{"id": goal, "file": _goal_file(where, goal)} for goal in sorted(lost)],
@@ -72,10 +74,10 @@ def _set_back(present: Reader, kept: Reader, goal: str) -> dict[str, Any]:
 
 
 def put_in_place(part: Path, ledger: Path) -> Path | None:
-    """Let the copy be the ledger; gives where the one that was there is kept, None where there was none.
+    """Make the copy the ledger; return where the old one is kept, None where there was none.
 
-    The old WAL is moved into the old file first, so that a death at any point leaves a whole ledger of one
-    time or the other. Of one too damaged for that, file and WAL are kept side by side.
+    The old WAL is moved into the old file first, so that a crash at any point leaves a whole ledger, the old
+    one or the new one. If the old one is too damaged for that, file and WAL are kept side by side.
     """
     aside = None
     if ledger.exists():
@@ -94,7 +96,7 @@ def put_in_place(part: Path, ledger: Path) -> Path | None:
 
 
 def _settle(ledger: Path) -> None:
-    """Move the WAL into the file, if that can be done."""
+    """Move the WAL into the file, if possible."""
     import apsw
 
     try:
@@ -114,10 +116,10 @@ def _beside(path: Path, end: str) -> Path:
 
 
 def accepted(where: Where, lost: dict[str, Any]) -> dict[str, Any]:
-    """Let the next start go on with the ledger that is there; {note, goals_lost, goals_set_back, home, unfinished}.
+    """Let the next start continue with the ledger that is there; {note, goals_lost, goals_set_back, home, unfinished}.
 
-    The folders of goals that it does not have are put aside. `home` is the one it comes from, where that is another;
-    `unfinished` are then the goals that will be blocked.
+    The folders of goals that it does not have are moved away. `home` is where it comes from, if that is another
+    home; `unfinished` are then the goals that will be blocked.
     """
     from clew_daemon import home, lost_record
     from clew_daemon.store import load_states
@@ -150,7 +152,7 @@ def accepted(where: Where, lost: dict[str, Any]) -> dict[str, Any]:
 
 
 def republish(ledger: Path) -> None:
-    """Write `.agent_context/` anew where it is, so that nothing there tells of what was not restored."""
+    """Write every `.agent_context/` again, so that none shows what was not restored."""
     from clew_daemon.fitting import published_state
     from clew_daemon.store import history_lines, load_states
     from clew_shared.contextdir import FOLDER, ContextDir

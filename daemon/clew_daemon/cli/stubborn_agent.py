@@ -2,7 +2,7 @@
 
 It speaks the worker protocol on CLEW_FD (contract, section 7) and needs nothing of clew, so it can
 be read as an example. It repeats one failing command, is refused, tries the same again, is refused
-again (also after it was killed and started anew), and only then does something else.
+again (also after it was killed and started again), and only then does something else.
 """
 
 from __future__ import annotations

@@ -1,142 +1,413 @@
-"""Watching goals until they end or need a person: a live tree on a terminal, changes in a pipe.
+"""Watching goals: `clew watch`, and what `submit --wait` and `demo` show.
 
-It asks the daemon again and again; a daemon that is restarted meanwhile is waited for.
+What happens is read from the ledger, as it becomes durable, so that nothing is missed and the daemon is not troubled.
+It is asked only now and then for what no record tells: that an LLM call or a check is under way, what a queued goal
+waits for, files that lie in the inbox. A daemon that has ended is waited for, and that is said.
 """
 
 from __future__ import annotations
 
+import shlex
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.client import NoDaemon, call
-from clew_daemon.cli.output import Line, on_terminal, percent, print_lines, styled
-from clew_daemon.cli.printable import clean, short
-from clew_daemon.cli.tree import MARKS, action_text, closing_lines, goal_lines
+import click
+
+from clew_daemon.cli import arguments
+from clew_daemon.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_DAEMON, CliError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from clew_daemon.cli.happenings import Entry
+    from clew_daemon.cli.liveview import Seen, View
     from clew_daemon.cli.where import Where
+    from clew_shared.ledger import Follower, Reader, Row
+    from clew_shared.state import State
 
-POLL_S = 0.15
-AWAY_S = 30.0
-"""How long a daemon may be away, as in a restart by systemd, before watching is given up."""
+POLL_S = 0.1
+HOLDER_S = 0.5
+"""How often it is looked whether the daemon still holds its lock."""
 
+ASK_S, ASK_MAX_S = 1.0, 5.0
+ASK_SHARE = 0.01
+"""Of the daemon's time, at most: where an answer takes long, it is asked less often."""
+
+MANAGED_S, ALONE_S = 30.0, 10.0
+"""How long an ended daemon is waited for: one that a service manager starts again, and any other."""
+
+UNREADABLE_S = 5.0
+RECENT = 5
+FOOT = "Ctrl-C stops watching; the goals go on."
 STANDING_STILL = ("completed", "failed", "cancelled", "blocked")
 
 Detail = dict[str, Any]
-Shown = Callable[[Sequence[Detail]], None]
+
+
+@click.command("watch")
+@arguments.some_goals
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per line, for each event."
+)
+@click.pass_obj
+def command(where: Where, goals: tuple[str, ...], as_json: bool) -> None:
+    """Show what goals do as it happens, until they end or need you; without GOAL all goals, until Ctrl-C.
+
+    Ctrl-C stops watching; the goals go on, and can be watched again at any time. Exit code 0: all were completed;
+    1: one was not; 3: the daemon ended and did not start again; 130: Ctrl-C while a goal that was named went on.
+    """
+    from clew_daemon.cli.record import named
+
+    names = list(dict.fromkeys(named(where, goal) for goal in goals))
+    done = watch(where, names, attach=True, as_json=as_json)
+    raise click.exceptions.Exit(0 if done else EXIT_FAILED)
 
 
 def watch(
-    where: Where, goals: Sequence[str], each: Shown | None = None, poll_s: float = POLL_S
+    where: Where,
+    goals: Sequence[str],
+    each: Callable[[Sequence[Detail]], None] | None = None,
+    *,
+    attach: bool = False,
+    as_json: bool = False,
+    stays: bool = True,
 ) -> bool:
-    """Show the goals until none goes on by itself; true if all are completed.
+    """Show the goals until none goes on without a person; true if all were completed. No goals: all, without an end.
 
-    `each` is called with the details of all goals after every look. NoDaemon when it stays away.
+    What happened before is shown from the beginning, or with `attach` only the last actions. `each` is called with the
+    details of the goals after every look. `stays` says that the daemon outlives a Ctrl-C here. Raises CliError where
+    the daemon stays away.
     """
-    with _shown() as show:
-        while True:
-            details = [_detail(where, goal) for goal in goals]
-            show(details)
-            if each is not None:
-                each(details)
-            if all(detail["status"] in STANDING_STILL for detail in details):
-                break
-            time.sleep(poll_s)
-    if not on_terminal():
-        for detail in details:
-            print_lines([(f"{clean(detail['id'])}: ", ""), *line] for line in closing_lines(detail))
-    return all(detail["status"] == "completed" for detail in details)
+    from clew_daemon.cli.liveview import shown
+
+    watched = Watched(where, goals, attach=attach)
+    try:
+        several, foot = len(goals) != 1, FOOT if stays else ""
+        with watched.open(), shown(as_json=as_json, several=several, foot=foot) as view:
+            watched.begin(view)
+            while not watched.rests:
+                time.sleep(POLL_S)
+                watched.look(view, each)
+    except KeyboardInterrupt:
+        if not stays:
+            raise
+        unfinished = watched.unfinished
+        _say_goodbye(where, unfinished)
+        raise click.exceptions.Exit(EXIT_INTERRUPTED if goals and unfinished else 0) from None
+    watched.show_end(as_json=as_json)
+    return watched.completed
 
 
-def changes(before: Detail | None, after: Detail) -> list[str]:
-    """Say in lines what is new in a goal since the last look; None: there was none."""
-    old = before or _NOTHING
-    lines = []
-    if old["status"] != after["status"]:
-        reason = f": {short(after['reason'])}" if after.get("reason") else ""
-        lines.append(f"{clean(after['status'])} {percent(after['progress'])}{reason}")
-    if after["restarts"] > old["restarts"]:
-        lines.append(f"worker restarted, epoch {after['epoch']} (restarts {after['restarts']})")
-    running = {flight["seq"] for flight in old["in_flight"]}
-    lines += [
-        f"#{flight['seq']} {short(action_text(flight))}"
-        for flight in after["in_flight"]
-        if flight["seq"] not in running
-    ]
-    new = [name for name in after["blocked_actions"] if name not in old["blocked_actions"]]
-    lines += [f"loop: refused from now on: {short(name)}" for name in new]
-    return lines + _steps(old, after)
+def _say_goodbye(where: Where, unfinished: Sequence[str]) -> None:
+    """Say that the goals go on, and how to see them again."""
+    own = where.home is not None and where.env.get("CLEW_HOME") is None
+    clew = f"clew --home {shlex.quote(str(where.home))} watch" if own else "clew watch"
+    match list(unfinished):
+        case []:
+            return
+        case [goal]:
+            told = f"{goal} goes on; see it again: {clew} {goal}"
+        case several:
+            told = f"{len(several)} goals go on; see them again: {clew}"
+    print(told, file=sys.stderr, flush=True)
 
 
-_NOTHING: Detail = {"status": "", "restarts": 0, "in_flight": [], "blocked_actions": []}
+class Watched:
+    """The goals that are watched: their states as the ledger tells, and whether the daemon is there."""
 
+    def __init__(self, where: Where, goals: Sequence[str], *, attach: bool) -> None:
+        from clew_shared.ledger import Follower
 
-def _steps(old: Detail, after: Detail) -> list[str]:
-    """Say which subtasks changed."""
-    known = dict(_subtasks(old)) if "goal" in old else {}
-    return [
-        f"{MARKS.get(now['status'], '[?]')} {t + 1}.{s + 1} {short(now['description'])}"
-        f" ({percent(after['progress'])})"
-        for (t, s), now in _subtasks(after)
-        if now["status"] != known.get((t, s), {"status": "pending"})["status"]
-    ]
+        self._where = where
+        self._named = list(goals)
+        self._attach = attach
+        self._states: dict[str, State] = {}
+        self._follower: Follower = Follower(where.ledger)
+        self._asked = Asked(where)
+        self._presence = Presence(where, self._asked)
+        self._read_at = time.monotonic()
+        self._has_begun = False
+        self._was_at_rest = False
 
-
-def _subtasks(detail: Detail) -> Iterator[tuple[tuple[int, int], Detail]]:
-    for t, task in enumerate(detail["goal"]["tasks"]):
-        for s, subtask in enumerate(task["subtasks"]):
-            yield (t, s), subtask
-
-
-def _detail(where: Where, goal: str) -> Detail:
-    deadline = time.monotonic() + AWAY_S
-    while True:
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Hold the ledger open, and ask the daemon, while the block lasts."""
+        self._asked.begin()
         try:
-            return dict(call(where.socket, "status", goal=goal)["goal"])
-        except NoDaemon:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(POLL_S)
+            yield
+        finally:
+            self._asked.end()
+            self._follower.close()
+
+    @property
+    def rests(self) -> bool:
+        """Tell whether goals were named and none of them goes on without a person."""
+        states = [self._states.get(goal) for goal in self._named]
+        return bool(states) and all(s and s.goal.status in STANDING_STILL for s in states)
+
+    @property
+    def completed(self) -> bool:
+        """Tell whether all goals were completed."""
+        return all(self._states[goal].goal.status == "completed" for goal in self._named)
+
+    @property
+    def unfinished(self) -> list[str]:
+        """List the goals that are not over."""
+        return [goal for goal, state in self._states.items() if not state.ended]
+
+    def begin(self, view: View) -> None:
+        """Show where the goals stand at first: what they did so far, or the last of it."""
+        view.tell(self._read(view))
+        view.draw(self._seen(), "")
+        self._was_at_rest = self.rests
+
+    def look(self, view: View, each: Callable[[Sequence[Detail]], None] | None) -> None:
+        """Show what is new, and where the goals stand."""
+        view.tell(
+            [*self._read(view), *self._presence.look(self._wanted()), *self._asked.rejected()]
+        )
+        if self._named and each is not None:
+            each([self._detail(goal) for goal in self._named])
+        view.draw(self._seen(), self._presence.note)
+
+    def show_end(self, *, as_json: bool) -> None:
+        """Print how the goals ended, and leave that standing."""
+        from clew_daemon.cli.output import on_terminal, print_lines
+        from clew_daemon.cli.printable import clean
+        from clew_daemon.cli.tree import closing_lines, goal_lines
+
+        if as_json:
+            return
+        for goal in self._named:
+            detail = self._detail(goal)
+            if on_terminal() or self._was_at_rest:
+                print_lines(goal_lines(detail))
+            else:
+                print_lines([(f"{clean(goal)}: ", ""), *one] for one in closing_lines(detail))
+
+    # -- the record ------------------------------------------------------------------------------------
+
+    def _read(self, view: View) -> list[Entry]:
+        """Take in what is new in the ledger; one that cannot be read for a moment is read again."""
+        from clew_shared.ledger import LedgerError
+
+        try:
+            rows = self._follower.look()
+            reader = self._follower.reader
+            told = [] if reader is None else self._taken(reader, rows, view)
+        except LedgerError as error:
+            if time.monotonic() - self._read_at > UNREADABLE_S:
+                raise CliError(str(error)) from None
+            return []
+        self._read_at = time.monotonic()
+        return told
+
+    def _taken(self, reader: Reader, rows: list[Row], view: View) -> list[Entry]:
+        if self._follower.was_reset:
+            self._has_begun = False
+            view.tell([_note("ledger.reset", "the ledger was replaced; this is what it says now")])
+        told = self._begun(reader)
+        for row in rows:
+            if row.goal and (not self._named or row.goal in self._named):
+                told += self._told(reader, row)
+        return told
+
+    def _begun(self, reader: Reader) -> list[Entry]:
+        """Take up the goals that are watched from now on; what they did before, as it is wanted."""
+        from clew_daemon.cli.happenings import standing_of
+        from clew_daemon.store import load_listed
+
+        if self._has_begun:
+            return []
+        self._has_begun = True
+        if not self._named:
+            self._states = {g: s for g, s in load_listed(reader, 0, None).items() if not s.ended}
+            return [standing_of(state) for state in self._states.values()]
+        told: list[Entry] = []
+        for goal in self._named:
+            state, entries = _from_now(reader, goal) if self._attach else _from_start(reader, goal)
+            if not state.seq:
+                raise CliError(f"{goal} is not in the ledger any more")
+            self._states[goal] = state
+            told += entries
+        return sorted(told, key=lambda entry: entry.seq)
+
+    def _told(self, reader: Reader, row: Row) -> list[Entry]:
+        from clew_daemon.cli.happenings import take
+        from clew_shared import events as ev
+        from clew_shared.state import State
+
+        state = self._states.get(row.goal)
+        if state is None:
+            if row.kind != "goal_accepted":  # one that was over goes on
+                self._states[row.goal], told = _from_now(reader, row.goal)
+                return told[-1:]
+            state = self._states[row.goal] = State(goal_id=row.goal)
+        if row.seq <= state.seq:
+            return []
+        try:
+            event = ev.decode(row.body)
+        except ValueError:
+            raise CliError(
+                f"event {row.seq} was recorded by another version of clew: start `clew watch` again"
+            ) from None
+        entry = take(state, event, row.seq)
+        return [entry] if entry else []
+
+    # -- what is shown ---------------------------------------------------------------------------------
+
+    def _wanted(self) -> str:
+        return ", ".join(self._named) or "every goal"
+
+    def _seen(self) -> list[Seen]:
+        from clew_daemon.cli.liveview import Seen
+
+        goals = self._named or [goal for goal, state in self._states.items() if not state.ended]
+        told, at = self._asked.goals, self._asked.at
+        found = [(self._states[goal], told.get(goal)) for goal in goals if goal in self._states]
+        return [Seen(state, entry, at) for state, entry in found]
+
+    def _detail(self, goal: str) -> Detail:
+        from clew_shared.publish import goal_detail
+
+        return goal_detail(self._states[goal], time.time())
 
 
-@contextmanager
-def _shown() -> Iterator[Shown]:
-    if on_terminal():
-        with _live() as show:
-            yield show
-    else:
-        yield _Plain()
+def _from_start(reader: Reader, goal: str) -> tuple[State, list[Entry]]:
+    """Give a goal's state, and all that happened in it."""
+    from clew_daemon.cli.happenings import take
+    from clew_shared import events as ev
+    from clew_shared.state import State
+
+    state = State(goal_id=goal)
+    told = [take(state, ev.decode(row.body), row.seq) for row in reader.read(goal)]
+    return state, [entry for entry in told if entry]
 
 
-class _Plain:
-    """Prints what changed, a line each."""
+def _from_now(reader: Reader, goal: str) -> tuple[State, list[Entry]]:
+    """Give a goal's state, its last actions and where it stands."""
+    from clew_daemon import pages
+    from clew_daemon.cli.happenings import of_action, standing_of
+    from clew_daemon.store import load_state
 
-    def __init__(self) -> None:
-        self._before: dict[str, Detail] = {}
-
-    def __call__(self, details: Sequence[Detail]) -> None:
-        for detail in details:
-            name = detail["id"]
-            for line in changes(self._before.get(name), detail):
-                print(f"{clean(name)}: {line}", flush=True)
-            self._before[name] = detail
+    state = load_state(reader, goal)
+    actions, _ = pages.actions(reader, goal, RECENT)
+    return state, [*(of_action(goal, action) for action in actions), standing_of(state)]
 
 
-@contextmanager
-def _live() -> Iterator[Shown]:
-    """Draw the goals in place, and leave their last state standing."""
-    from rich.console import Console, Group
-    from rich.live import Live
+def _note(event: str, text: str) -> Entry:
+    from clew_daemon.cli.happenings import Entry
 
-    console = Console(highlight=False, markup=False, emoji=False)
-    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+    return Entry(time.time(), "", event, text, style="yellow")
 
-        def show(details: Sequence[Detail]) -> None:
-            lines: list[Line] = []
-            for detail in details:
-                lines += [*goal_lines(detail), [("", "")]]
-            live.update(Group(*(styled(line) for line in lines)), refresh=True)
 
-        yield show
+class Asked:
+    """What the daemon says beside the record: a thread asks it, so that a slow answer holds nothing up."""
+
+    def __init__(self, where: Where) -> None:
+        self._where = where
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="asking", daemon=True)
+        self._answer: tuple[float, dict[str, Any]] = (0.0, {})
+        self._known: set[str] | None = None
+        self.managed = False
+
+    def begin(self) -> None:
+        """Begin to ask."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Ask no more; an answer that is waited for is not waited for here."""
+        self._over.set()
+
+    @property
+    def at(self) -> float:
+        """When the last answer was asked for, in seconds since 1970."""
+        return self._answer[0]
+
+    @property
+    def goals(self) -> dict[str, Detail]:
+        """The entries of `status` of goals that are not over, by their ids; none where no daemon answers."""
+        return {goal["id"]: goal for goal in self._answer[1].get("goals", ())}
+
+    def rejected(self) -> list[Entry]:
+        """Return entries for files that the inbox has rejected since the last look."""
+        if not self._answer[1]:
+            return []
+        found = {
+            str(file["name"]): str(file.get("reason") or "")
+            for file in self._answer[1].get("inbox") or ()
+            if file.get("rejected")
+        }
+        known, self._known = self._known, set(found)
+        new = [name for name in found if known is not None and name not in known]
+        return [_rejected(name, found[name]) for name in new]
+
+    def _run(self) -> None:
+        from clew_daemon.cli.client import call
+
+        pause_s = 0.0
+        while not self._over.wait(pause_s):
+            at, began = time.time(), time.monotonic()
+            try:
+                answer = call(self._where.socket, "status", limit=0)
+            except CliError:
+                answer = {}
+            if answer:
+                self.managed = bool((answer.get("daemon") or {}).get("managed"))
+            self._answer = at, answer
+            took_s = time.monotonic() - began
+            pause_s = min(ASK_MAX_S, max(ASK_S, took_s / ASK_SHARE))
+
+
+def _rejected(name: str, reason: str) -> Entry:
+    from clew_daemon.cli.printable import short
+
+    said = short(reason, 300)
+    return _note("goal.rejected", f"inbox: {short(name)} was rejected{': ' * bool(said)}{said}")
+
+
+class Presence:
+    """Whether a daemon has the ledger: by its lock, which is free at the moment that its holder ends."""
+
+    def __init__(self, where: Where, asked: Asked) -> None:
+        self._where = where
+        self._asked = asked
+        self._look_at = 0.0
+        self._gone_at: float | None = None
+        self._was_there = False
+        self.note = ""
+
+    def look(self, wanted: str) -> list[Entry]:
+        """Return what is to be said of the daemon; raises CliError where it stays away."""
+        now = time.monotonic()
+        if now < self._look_at:
+            return []
+        self._look_at = now + HOLDER_S
+        if self._where.holder is not None:
+            return self._there()
+        wait_s = MANAGED_S if self._asked.managed else ALONE_S
+        if self._gone_at is None:
+            self._gone_at = now
+            what = "the daemon has ended" if self._was_there else "no daemon is running"
+            self.note = (
+                f"{what}; waiting up to {wait_s:.0f} s for it to start again (Ctrl-C to stop)"
+            )
+            return [_note("daemon.gone", self.note)]
+        if now - self._gone_at > wait_s:
+            raise CliError(
+                f"no daemon has started within {wait_s:.0f} s; {wanted} goes on when one does: "
+                "`clew run`, or `systemctl --user start clew`",
+                EXIT_NO_DAEMON,
+            )
+        return []
+
+    def _there(self) -> list[Entry]:
+        self._was_there = True
+        if self._gone_at is None:
+            return []
+        self._gone_at, self.note = None, ""
+        return [_note("daemon.back", "the daemon is running again")]

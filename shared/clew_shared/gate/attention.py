@@ -98,7 +98,7 @@ def theme(state: State, thresholds: Thresholds, calls: Calls) -> Intervened | No
 def alike(state: State, thresholds: Thresholds, calls: Calls) -> Intervened | None:
     """Notice that the last thoughts all say the same in other words, whatever they are about.
 
-    Actions that teach nothing may lie between. Stops: one plan told anew before each of three searches that find
+    Actions that teach nothing may lie between. Stops: one plan told again before each of three searches that find
     nothing. Must pass: the same words about another file or number, a plan told again once it has led to
     something, "still running, I wait" between polls.
     """
@@ -175,7 +175,7 @@ def same_error(
 
 def _same_error(key: str, tool: str, count: int, what: str) -> Intervened:
     message = (
-        f'{tool} has now failed {count} times in the same way: "{what.partition(":")[2]}". Trying once more '
+        f'{tool} has now failed {count} times in the same way: "{what.partition(":")[2]}". Trying again '
         "the same way does not help: find the cause first, then do one different, concrete action, "
         "perhaps by another tool."
     )
@@ -191,6 +191,6 @@ def stuck(state: State, thresholds: Thresholds, calls: Calls) -> Intervened | No
     failure = f" Last failure: {failed}." if failed else ""
     message = (
         f"You have called yourself stuck {count} times in a row. To recover: name what you tried and why it failed,"
-        f" then do one different, concrete action.{failure} Else {calls.failed}."
+        f" then do one different, concrete action.{failure} Otherwise {calls.failed}."
     )
     return Intervened(intervention="stuck", key="stuck", message=message)

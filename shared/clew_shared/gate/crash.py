@@ -23,7 +23,7 @@ def crash(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal |
         return None
     message = (
         f"Refused: the worker died {deaths} times while this action was running. What it did is unknown. "
-        f"Look at the workspace first, then find a way that needs less. {what_else(state, proposal.calls)}"
+        f"Look at the workspace first, then find a way that needs fewer resources. {what_else(state, proposal.calls)}"
     )
     evidence = f"in flight at {deaths} deaths of the worker"
     return Refusal("crash", message, deaths + 1, evidence, everywhere=True)

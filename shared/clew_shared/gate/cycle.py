@@ -28,7 +28,7 @@ def cycle(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal |
 
 
 def _closes(steps: list[Step], proposal: Proposal, period: int, thresholds: Thresholds) -> int:
-    """Say how many equal rounds the proposal would close, 0 where it closes none that count."""
+    """Say how many equal rounds the proposal would close, 0 if it closes none that count."""
     for rounds in (2, 3):
         need = rounds * period - 1
         if len(steps) < need or not _equal_rounds(steps[-need:], proposal.signature, period):

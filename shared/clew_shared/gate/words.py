@@ -42,7 +42,7 @@ def last_time(state: State, proposal: Proposal) -> str:
         return ""
     if tally.result == "success":
         said = f' and said: "{tally.head}"' if tally.head else ""
-        return f"It already succeeded{said}. What it does is done; doing it again changes nothing."
+        return f"It already succeeded{said}. Its effect is already there; doing it again changes nothing."
     said = f' with: "{tally.head}"' if tally.head else ""
     return f"The last time it ended in {tally.result}{said}."
 
@@ -62,7 +62,7 @@ def tried(state: State, *, stale: int = 0) -> str:
     """List the last distinct actions of the subtask that failed or were refused, each with what it said.
 
     Those of the last `stale` actions that succeeded count too: they brought nothing new. Each stands on a line
-    of its own, the first one after a line break; "" where there is nothing to list.
+    of its own, the first one after a line break; "" if there is nothing to list.
     """
     actions = state.subtask.actions if state.subtask else []
     lines: list[str] = []
@@ -92,6 +92,6 @@ def _tried(state: State, action: Action, name: str) -> str:
 
 
 def short(text: str, chars: int) -> str:
-    """Put a text on one line of at most so many characters."""
+    """Put a text on one line of at most `chars` characters."""
     line = " ".join(text.split())
     return line if len(line) <= chars else line[: chars - 1] + "…"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         LedgerTooNew,
         LedgerUnwell,
     )
+    from clew_shared.ledger.following import Cursor, Follower
     from clew_shared.ledger.reader import SEQ_MAX, Reader
     from clew_shared.ledger.records import Entry, LedgerState, Row
     from clew_shared.ledger.sqlite import Ledger
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SEQ_MAX",
+    "Cursor",
     "Entry",
     "Fault",
+    "Follower",
     "Ledger",
     "LedgerBehindError",
     "LedgerCorrupt",
@@ -64,6 +67,7 @@ _PARTS = {
         "LedgerTooNew",
         "LedgerUnwell",
     ),
+    "following": ("Cursor", "Follower"),
     "reader": ("SEQ_MAX", "Reader"),
     "records": ("Entry", "LedgerState", "Row"),
     "sqlite": ("Ledger",),

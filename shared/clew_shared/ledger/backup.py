@@ -1,4 +1,4 @@
-"""A copy of a ledger as it stands at one moment, made beside whoever writes it.
+"""A copy of a ledger as it stands at one moment, made while another process may be writing it.
 
 It copies and says nothing of what is in the copy: `verify` does. Where the copy goes in the end, and what
 becomes of a file that is already there, is its caller's.
@@ -29,7 +29,7 @@ BESIDE = ("-wal", "-shm", "-journal")
 def copy(source: Path, target: Path, told: Callable[[int, int], None]) -> None:
     """Copy the ledger at `source` into the new file `target` (mode 0600), durably and as one file alone.
 
-    One read transaction spans it, so that it is of one moment: a writer goes on, but can use its WAL anew only
+    One read transaction spans it, so that it is of one moment: a writer continues, but can use its WAL again only
     when it is over. `told` hears of (pages to copy, pages in all) before each step, and stops it by raising.
     Raises LedgerError for either file; what of `target` is there then is the caller's to remove.
     """
@@ -71,7 +71,7 @@ def _into(target: Path) -> Iterator[None]:
         if getattr(error, "extendedresult", 0) in _READING:
             raise
         what = f"cannot be written: {error}"
-        raise LedgerError(target, what, "make room, or name another place") from error
+        raise LedgerError(target, what, "free some space, or choose another place") from error
 
 
 def remove(path: Path) -> None:

@@ -2,11 +2,11 @@
 
 A link is the SHA-256 of: the previous hash (32 bytes); six unsigned big-endian 64-bit numbers
 (seq, n, and the lengths of goal, kind, body and output digest); then goal and kind in UTF-8, the
-body, and the SHA-256 of the output (nothing where there is no output). All lengths stand before
+body, and the SHA-256 of the output (nothing if there is no output). All lengths stand before
 what they measure, so no two records have the same encoding. The first link's previous hash is
 SHA-256 of "clew:" and the goal.
 
-The chain finds accidents and careless edits. It holds no key, so whoever can write the file can
+The chain finds accidents and careless edits. It holds no key, so anyone who can write the file can
 also forge a whole chain.
 """
 
@@ -20,22 +20,22 @@ _NUMBERS = struct.Struct(">6Q")
 
 
 def genesis(goal: str) -> bytes:
-    """Give the hash that stands before a goal's first event (32 bytes)."""
+    """Return the hash that stands before a goal's first event (32 bytes)."""
     return sha256(b"clew:" + goal.encode()).digest()
 
 
 def digest_of(output: bytes | None) -> bytes:
-    """Give the output's SHA-256, or b"" where there is none."""
+    """Return the output's SHA-256, or b"" if there is none."""
     return b"" if output is None else sha256(output).digest()
 
 
 def sealed(goal: str, seq: int, version: int, state: bytes) -> bytes:
-    """Give a snapshot as it is kept: one byte that says so, its SHA-256, the state."""
+    """Return a snapshot as it is kept: one byte that says so, its SHA-256, the state."""
     return _SEALED + _seal(goal, seq, version, state) + state
 
 
 def unsealed(goal: str, seq: int, version: int, kept: bytes) -> bytes | None:
-    """Give the state of a snapshot, None where it was changed; one without a seal is older than seals."""
+    """Return the state of a snapshot, None if it was changed; one without a seal is older than seals."""
     if kept.startswith(b"{"):
         return kept
     state = kept[1 + 32 :]
@@ -48,7 +48,7 @@ def _seal(goal: str, seq: int, version: int, state: bytes) -> bytes:
 
 
 def link(prev: bytes, seq: int, n: int, goal: str, kind: str, body: bytes, digest: bytes) -> bytes:
-    """Give the hash (32 bytes) of one event that follows `prev`."""
+    """Return the hash (32 bytes) of one event that follows `prev`."""
     name, sort = goal.encode(), kind.encode()
     numbers = _NUMBERS.pack(seq, n, len(name), len(sort), len(body), len(digest))
     return sha256(b"".join((prev, numbers, name, sort, body, digest))).digest()

@@ -47,10 +47,10 @@ class LedgerCorrupt(LedgerError):  # noqa: N818 - says what happened, as its bas
 
 
 def corrupt(path: Path, what: str) -> LedgerCorrupt:
-    """Give the error for a damaged file, with the same advice everywhere."""
+    """Return the error for a damaged file, with the same advice everywhere."""
     hint = (
         "nothing was changed; `clew verify` says where it is damaged: restore a backup "
-        "(`clew restore FILE`), or, to begin with an empty one, move the whole folder "
+        "(`clew restore FILE`), or, to start with an empty one, move the whole folder "
         f"{path.parent} away and keep it"
     )
     return LedgerCorrupt(path, what, hint)

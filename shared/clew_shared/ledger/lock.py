@@ -48,7 +48,7 @@ class Holder:
 
     @property
     def is_here(self) -> bool:
-        """Tell whether `pid` is the number of a process in this process's own PID namespace."""
+        """Return whether `pid` is the number of a process in this process's own PID namespace."""
         told = self.host is not None
         return not told or (self.host, self.pid_namespace) == (_host(), _pid_namespace())
 
@@ -81,7 +81,7 @@ class LockHeldError(LockError):
     def __init__(self, holder: Holder, path: Path) -> None:
         advice = "Stop it first, or use another home (clew --home DIR)"
         if holder.role == RESTORE:
-            advice = "Wait until it has ended"
+            advice = "Wait until it has finished"
         super().__init__(f"{holder.running} and holds {path}. {advice}", path)
         self.holder = holder
 
@@ -91,7 +91,7 @@ class LocksUnsupportedError(LockError):
 
     def __init__(self, why: str, path: Path) -> None:
         super().__init__(
-            f"{path}: this file system keeps no locks ({why}), so nothing could stop two daemons from using "
+            f"{path}: this file system does not support locks ({why}), so nothing could stop two daemons from using "
             "the same files. Put the folder on a local disk ([paths] in config.toml, or clew --home DIR)",
             path,
         )
@@ -107,12 +107,12 @@ class Lock:
 
     @property
     def held(self) -> bool:
-        """Tell whether it has not been released."""
+        """Return whether it has not been released."""
         return self._fd >= 0
 
     @property
     def is_in_place(self) -> bool:
-        """Tell whether the file that is locked is still the one at `path`: another process finds no other one."""
+        """Return whether the file that is locked is still the one at `path`: another process finds no other one."""
         return self.held and _is_at(self._fd, self.path)
 
     def adopt(self, other: Lock) -> None:
@@ -123,7 +123,7 @@ class Lock:
             os.close(old)
 
     def keep(self) -> None:
-        """Hold the lock until the process has ended, whoever releases it: something here may still write."""
+        """Hold the lock until the process has ended, even if it is released: something here may still write."""
         self._kept = True
 
     def release(self) -> None:
@@ -173,7 +173,7 @@ def acquire_pid_file(folder: Path) -> Lock:
 
 
 def holder(path: Path) -> Holder | None:
-    """Return who holds the lock at `path`, None where it is free; the lock is not touched. Raises OSError."""
+    """Return who holds the lock at `path`, None if it is free; the lock is not touched. Raises OSError."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):
@@ -196,7 +196,7 @@ def _acquired(path: Path, content: str, take: Callable[[int], None]) -> Lock:
             os.close(fd)
             raise
         os.close(fd)  # the file was replaced meanwhile: the new one counts
-    raise LockError(f"{path} is replaced again and again by another program", path)
+    raise LockError(f"{path} keeps being replaced by another program", path)
 
 
 def _open(path: Path) -> int:
@@ -215,7 +215,7 @@ def _open(path: Path) -> int:
 
 
 def _no_file(path: Path) -> LockError:
-    return LockError(f"{path} must be a plain file, for clew's lock: move what is there away", path)
+    return LockError(f"{path} must be a plain file, for clew's lock: move away what is there", path)
 
 
 def _take(take: Callable[[int], None], fd: int, path: Path) -> None:
@@ -230,7 +230,7 @@ def _take(take: Callable[[int], None], fd: int, path: Path) -> None:
 
 
 def _excludes(take: Callable[[int], None], fd: int, path: Path) -> bool:
-    """Tell whether a second opening of the file is refused; False where the file was replaced meanwhile.
+    """Return whether a second opening of the file is refused; False if the file was replaced meanwhile.
 
     Raises LocksUnsupportedError where the second one is granted the lock, too.
     """
@@ -245,7 +245,7 @@ def _excludes(take: Callable[[int], None], fd: int, path: Path) -> bool:
         raise
     finally:
         os.close(second)
-    raise LocksUnsupportedError("a lock that is held is granted a second time", path)
+    raise LocksUnsupportedError("a lock that is held can be taken a second time", path)
 
 
 def _set(fd: int) -> None:

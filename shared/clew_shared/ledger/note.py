@@ -23,7 +23,7 @@ class Note:
     """The last durable event, by number and hash (in hexadecimal).
 
     `open`: the newest events may be in SQLite's log only, since the ledger was not closed after the note; `file` and
-    `log` are then the inodes of the two; `log` is 0 where the log was empty, and the file had everything.
+    `log` are then the inodes of the two; `log` is 0 if the log was empty, and the file had everything.
     """
 
     seq: int
@@ -39,7 +39,7 @@ def beside(ledger: Path) -> Path:
 
 
 def read(ledger: Path) -> Note | None:
-    """Return the note, None where there is none or it cannot be read."""
+    """Return the note, None if there is none or it cannot be read."""
     try:
         with beside(ledger).open("rb") as file:
             found = json.loads(file.read(_BYTES_MAX))

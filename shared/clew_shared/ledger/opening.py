@@ -41,9 +41,9 @@ def explained(path: Path) -> Iterator[None]:
         raise corrupt(path, f"damaged: {error}") from error
     except (apsw.Error, OSError) as error:
         if _passing(error, path):
-            hint = "make room, mend the disk, or end the program that holds it, and start again"
+            hint = "free some space, repair the disk, or end the program that holds the file, then start again"
             raise LedgerUnwell(path, f"cannot be used: {error}", hint) from error
-        hint = "check that the file is there, that you may read it, and that the disk is well"
+        hint = "check that the file exists, that you may read it, and that the disk works"
         raise LedgerError(path, f"cannot be used: {error}", hint) from error
 
 
@@ -99,7 +99,7 @@ def _prepare(con: apsw.Connection, path: Path, migrations: Sequence[str]) -> Non
 
 
 def _let_shrink(con: apsw.Connection, path: Path) -> None:
-    """Write a ledger anew, once, that was made before its file could give room back; not a very large one."""
+    """Write a ledger again, once, that was made before its file could give room back; not a very large one."""
     if con.pragma("auto_vacuum") == schema.AUTO_VACUUM or path.stat().st_size > REWRITTEN_BYTES_MAX:
         return
     with suppress(apsw.FullError, apsw.BusyError):  # the next opening tries it again
@@ -115,11 +115,11 @@ def _check_health(con: apsw.Connection, path: Path) -> None:
             raise corrupt(path, f"damaged: {' '.join(found.split())}")
     lost = con.execute(schema.LOST_HEAD).fetchone()
     if lost is not None:
-        raise corrupt(path, f"damaged: the record ends wrongly at seq {lost[1]}, goal {lost[0]!r}")
+        raise corrupt(path, f"damaged: the record is incomplete at seq {lost[1]}, goal {lost[0]!r}")
 
 
 def page_size(con: apsw.Connection) -> int:
-    """Give the bytes of a page."""
+    """Return the bytes of a page."""
     size: int = con.pragma("page_size")
     return size
 
@@ -155,7 +155,7 @@ def _make_private(path: Path) -> None:
 
 
 def check_kind(con: apsw.Connection, path: Path, known: int = len(schema.MIGRATIONS)) -> int:
-    """Give the schema version (0 for an empty file), or refuse a file that is not for us."""
+    """Return the schema version (0 for an empty file), or refuse a file that is not for us."""
     application = con.pragma("application_id")
     version: int = con.pragma("user_version")
     if gone := lost_commits(path, page_size(con)):
@@ -179,7 +179,7 @@ def _make_durable(con: apsw.Connection, path: Path) -> None:
     mode, synchronous = con.pragma("journal_mode"), con.pragma("synchronous")
     if mode != "wal" or synchronous != _FULL:
         what = f"not durable here: journal_mode={mode}, synchronous={synchronous}"
-        raise LedgerError(path, what, "keep it on a local disk (no network file system)")
+        raise LedgerError(path, what, "put it on a local disk (not a network file system)")
 
 
 def _migrate(con: apsw.Connection, migrations: Sequence[str]) -> None:
@@ -207,7 +207,7 @@ def open_reading(path: Path, *, immutable: bool = False) -> apsw.Connection:
 
 
 def needs_immutable(path: Path) -> bool:
-    """Tell whether only an immutable opening can work: nothing may be written there.
+    """Return whether only an immutable opening can work: nothing may be written there.
 
     SQLite reads a WAL ledger only where it can make or read the -wal and -shm files beside it. On
     a read-only file system it cannot; what it shows is then complete only if no WAL waits.

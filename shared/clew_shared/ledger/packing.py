@@ -18,13 +18,13 @@ WHOLE_BYTES_MAX = 64 << 20
 
 
 def packed(output: bytes) -> bytes | None:
-    """Compress an output; None where that does not make it smaller."""
+    """Compress an output; None if that does not make it smaller."""
     small = zlib.compress(output)
     return small if len(small) < len(output) else None
 
 
 def whole(data: bytes, digest: bytes) -> bytes | None:
-    """Give the output that has the digest, from what is kept of it; None where it is damaged."""
+    """Return the output that has the digest, from what is kept of it; None if it is damaged."""
     if digest_of(data) == digest:
         return bytes(data)
     try:

@@ -70,7 +70,7 @@ class Place:
         return ""
 
     def is_overwritten(self) -> bool:
-        """Tell whether the database's file was written by another program.
+        """Return whether the database's file was written by another program.
 
         A file that was only touched has the same size and head.
         """
@@ -92,7 +92,7 @@ class Place:
             self._marks = self._look()
 
     def where_is(self) -> Path | None:
-        """Return the path of the open database's file, None where it has no name any more."""
+        """Return the path of the open database's file, None if it has no name any more."""
         try:
             found = Path(f"/proc/self/fd/{self._held[self.path]}").readlink()
             return found if os.path.samestat(found.stat(), os.fstat(self._fd)) else None
@@ -100,7 +100,7 @@ class Place:
             return None
 
     def has_foreign_log(self, database: Path) -> bool:
-        """Tell whether a log that SQLite would read lies beside `database`, and is not the open one."""
+        """Return whether a log that SQLite would read lies beside `database`, and is not the open one."""
         log = database.with_name(database.name + LOG_FILES[0])
         try:
             found = log.stat()
@@ -130,5 +130,5 @@ def _moved(path: Path, fd: int) -> str:
     except (FileNotFoundError, NotADirectoryError):
         return f"{path.name} was deleted or moved away"
     except OSError as error:
-        return f"{path.name} cannot be found any more: {error.strerror}"
+        return f"{path.name} can no longer be found: {error.strerror}"
     return f"{path.name} was replaced by another one"

@@ -77,6 +77,10 @@ class Reading:
         """List the goals that have events, sorted; the daemon's own ("") is not among them."""
         return [goal for (goal,) in self._rows(schema.GOALS)]
 
+    def names(self) -> dict[str, str]:
+        """Return the name of each goal by its id, "" for none, in the order of acceptance."""
+        return {goal: str(name or "") for goal, name in self._rows(schema.NAMES)}
+
     def heads(self) -> dict[str, tuple[int, bytes]]:
         """Give the seq and the hash of each goal's last event; the daemon's own are those of ""."""
         return {goal: (seq, tip) for goal, seq, _, tip in self._rows(schema.HEADS)}
@@ -222,7 +226,9 @@ class Reading:
         with self._decoding(f"the output of event {seq}"):
             found = None if data is None else whole(data, digest)
         if found is None:
-            raise corrupt(self.path, f"damaged: the output of event {seq} was changed or is gone")
+            raise corrupt(
+                self.path, f"damaged: the output of event {seq} was changed or is missing"
+            )
         return found
 
     def outputs_to_pack(self, goal: str, after: int, limit: int) -> list[tuple[int, bytes, bytes]]:

@@ -75,7 +75,7 @@ class Rescue:
         return self._copied()
 
     def _settled(self) -> Rescued | None:
-        """Move the log into the database's file, where that still has a name; None where a copy is needed."""
+        """Move the log into the database's file, where that still has a name; None if a copy is needed."""
         file = self._place.where_is()
         if file is None or self._place.has_foreign_log(file):
             return None
@@ -89,13 +89,13 @@ class Rescue:
         if file == Path(os.path.realpath(self._place.path)):
             return Rescued(f"everything recorded is in {file}: start clew again", file=file)
         return Rescued(
-            f"everything recorded is in {file}: move it back to where it was (with the folder, if that was moved), "
-            f"or put it in place with `clew restore {file}`",
+            f"everything recorded is in {file}: move it back (with its folder, if that was moved), "
+            f"or restore it with `clew restore {file}`",
             file=file,
         )
 
     def _copied(self) -> Rescued:
-        """Write a copy, into the first folder that takes it; where there is no room, wait for some."""
+        """Write a copy, into the first folder that takes it; if there is no room, wait for some."""
         ends, told = time.monotonic() + PATIENCE_S, ""
         while True:
             faults = []
@@ -133,7 +133,7 @@ class Rescue:
             with suppress(OSError):
                 remove(part)
         return Rescued(
-            f"everything recorded was saved: put it in place with `clew restore {target}`, then start clew again",
+            f"everything recorded was saved: restore it with `clew restore {target}`, then start clew again",
             copy=target,
         )
 

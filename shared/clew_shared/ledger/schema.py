@@ -55,7 +55,7 @@ _VERSION_3 = """
 CREATE INDEX places ON events (goal) WHERE kind IN ('subtask_started', 'tree_edited');
 CREATE INDEX loops_of_goal ON events (goal) WHERE kind = 'loop_detected';
 CREATE INDEX loops ON events (kind) WHERE kind = 'loop_detected';
--- Of goals that are over, what is asked of them day by day; as a snapshot it can be made anew from the events.
+-- Summaries of finished goals for frequent queries; like snapshots, they can be recomputed from the events.
 CREATE TABLE outlines (
   goal TEXT PRIMARY KEY, accepted INTEGER NOT NULL,
   seq INTEGER NOT NULL, version INTEGER NOT NULL, state BLOB NOT NULL
@@ -94,6 +94,12 @@ LAST_HOME = """
 SELECT seq FROM events WHERE goal = '' AND kind = 'home_known' ORDER BY seq DESC LIMIT 1
 """
 GOALS = "SELECT goal FROM heads WHERE goal <> '' ORDER BY goal"
+# In the order of acceptance; a body that is no JSON is damage, which `verify` names.
+NAMES = """
+SELECT h.goal, iif(json_valid(CAST(a.body AS TEXT)), json_extract(CAST(a.body AS TEXT), '$.spec.name'), NULL)
+  FROM heads AS h CROSS JOIN events AS a ON a.seq = (SELECT min(seq) FROM events WHERE goal = h.goal)
+ WHERE h.goal <> '' ORDER BY a.seq
+"""
 EVENTS_OF_GOAL = """
 SELECT seq, goal, n, kind, body, hash, digest FROM events
  WHERE goal = ? AND seq > ? ORDER BY seq LIMIT ?

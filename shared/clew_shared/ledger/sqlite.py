@@ -121,7 +121,7 @@ class Ledger(Reading):
             raise self._writer.lose(what)
 
     async def rescued(self, timeout_s: float) -> Rescued | None:
-        """Return what became of the record of a lost ledger, None where that is not known within `timeout_s`."""
+        """Return what became of the record of a lost ledger, None if that is not known within `timeout_s`."""
         saving = self._writer.rescued
         if saving is None:
             return None
@@ -148,7 +148,7 @@ class Ledger(Reading):
         return self._place.folder
 
     def append(self, entries: Sequence[Entry]) -> tuple[list[int], asyncio.Future[None]]:
-        """Give the entries their seqs, in call order; the future ends when all are durable.
+        """Return the entries their seqs, in call order; the future ends when all are durable.
 
         One call is one transaction, wholly there or not at all. Raises LedgerFailed, before
         anything is assigned, once writing has failed or when far too much waits already.
@@ -191,7 +191,7 @@ class Ledger(Reading):
             seq = found[-1][0]
 
     async def shrink(self) -> bool:
-        """Give a little of the room of what was purged back to the disk; tells whether there is more.
+        """Give some of the space of purged events back to the disk; tells whether there is more.
 
         A ledger that was made before this could be done only uses its room again (`compact` changes that).
         """
@@ -202,7 +202,7 @@ class Ledger(Reading):
         return 0 < self.free_pages() < before
 
     async def sync(self, timeout_s: float) -> bool:
-        """Tell whether all that was queued so far became durable within `timeout_s`."""
+        """Return whether all that was queued so far became durable within `timeout_s`."""
         loop = self._writer.admit(0, 0)
         done: asyncio.Future[None] = loop.create_future()
         self._writer.put(Job([], done))
@@ -243,6 +243,6 @@ def _locked(path: Path) -> Lock:
 
 
 def _packed(outputs: list[tuple[int, bytes, bytes]]) -> list[tuple[bytes, int]]:
-    """Give (data, seq) of those that become smaller, but for what was packed before (or is damaged)."""
+    """Return (data, seq) of those that become smaller, but for what was packed before (or is damaged)."""
     plain = [(seq, data) for seq, data, digest in outputs if digest_of(data) == digest]
     return [(small, seq) for seq, data in plain if (small := packed(data)) is not None]

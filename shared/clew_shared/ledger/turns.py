@@ -78,7 +78,7 @@ class TurnLedger(Reading):
             self._checkpoint()
 
     def append(self, entries: Sequence[Entry]) -> list[int]:
-        """Give the entries their seqs, within a turn."""
+        """Return the entries their seqs, within a turn."""
         rows = self._tips.rows_of(entries)
         with explained(self.path):
             self._con.executemany(schema.APPEND, rows)
@@ -87,7 +87,7 @@ class TurnLedger(Reading):
     def close(self) -> None:
         """Close it; closing twice is fine."""
         self._close_readers()
-        with suppress(apsw.Error):  # closed already, or nothing that a caller could mend
+        with suppress(apsw.Error):  # closed already, or nothing that a caller could fix
             self._con.set_wal_hook(None)
             self._con.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
             self._con.close()
@@ -100,7 +100,7 @@ class TurnLedger(Reading):
             if is_full(error, self._con):
                 raise
             what = f"cannot be written: {error}"
-            hint = "an fsync that failed is not retried: mend the disk, then start again"
+            hint = "a failed fsync is not retried: repair the disk, then start again"
             self._failed = LedgerFailed(self.path, what, hint)
             raise self._failed from error
 
@@ -115,7 +115,7 @@ class TurnLedger(Reading):
         return apsw.SQLITE_OK
 
     def _checkpoint(self) -> None:
-        """Move the WAL into the database, as far as readers allow, so that it is used anew."""
+        """Move the WAL into the database, as far as readers allow, so that it is used again."""
         with suppress(apsw.Error):  # what is in the WAL is durable there; the next turn tries again
             pages, moved = self._con.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             done = pages == moved

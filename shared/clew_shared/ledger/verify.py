@@ -26,7 +26,7 @@ _FORMATS = slice(18, 20)  # of the file's head
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong and where; `seq` and `goal` are None where it is no single event."""
+    """What is wrong and where; `seq` and `goal` are None if it is no single event."""
 
     seq: int | None
     goal: str | None
@@ -80,7 +80,7 @@ def _unreadable(error: Exception, walk: _Walk) -> Fault:
 
 
 def _faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
-    """Give the faults in order: an event's own first, because it says where."""
+    """Return the faults in order: an event's own first, because it says where."""
     damage = _damage(con)
     try:
         walk.gaps = {row[0]: row[1] for row in con.execute(schema.PURGED_RANGES)}
@@ -99,11 +99,11 @@ def _odd_format(path: Path) -> Fault | None:
         formats = file.read(_FORMATS.stop)[_FORMATS]
     if formats in (b"\1\1", b"\2\2"):  # as in a copy, as in use
         return None
-    return Fault(None, None, f"the file's head is damaged at byte 18: {formats.hex()}")
+    return Fault(None, None, f"the file's header is damaged at byte 18: {formats.hex()}")
 
 
 def _damage(con: apsw.Connection) -> str:
-    """Give what SQLite itself finds wrong, "" for nothing."""
+    """Return what SQLite itself finds wrong, "" for nothing."""
     try:
         found = str(con.execute("PRAGMA integrity_check(1)").get)
     except apsw.Error as error:
@@ -133,7 +133,7 @@ def _event_fault(row: tuple[Any, ...], walk: _Walk) -> str:
     if n != before[1] + 1:
         return f"is number {n} of its goal, after number {before[1]}"
     if link(before[2], seq, n, goal, kind, body, digest) != recorded:
-        return "its hash does not fit: it or the event before it was changed"
+        return "its hash is wrong: it or the event before it was changed"
     if digest and output is None:
         return "its output is missing"
     if output is not None and whole(output, digest) is None:
@@ -148,16 +148,18 @@ def _end_faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
         head, tip = heads.get(goal), walk.tips.get(goal)
         if head != tip:
             seq = max(at[0] for at in (head, tip) if at is not None)
-            yield Fault(seq, goal, "the goal's events do not end where its head says")
+            yield Fault(seq, goal, "the goal's last event is not the one on record as its last")
     if walk.gaps:
-        yield Fault(min(walk.gaps), None, "what is said to be purged here does not fit the rest")
+        yield Fault(min(walk.gaps), None, "the list of purged events does not match the rest")
     for goal, count, seq, ranges, last in con.execute(schema.PURGED_COUNTS):
         if (count, seq) != (ranges, last):
             what = f"{count} events were purged up to seq {seq}"
-            yield Fault(None, goal, f"{what}, the record says which {ranges} up to {last}")
+            yield Fault(
+                None, goal, f"{what}, but the list of purged events has {ranges} up to {last}"
+            )
     yield from _seal_faults(con)
     for (seq,) in con.execute(schema.STRAY_OUTPUT):
-        yield Fault(seq, None, "an output without its event")
+        yield Fault(seq, None, "an output without an event")
 
 
 def _seal_faults(con: apsw.Connection) -> Iterator[Fault]:

@@ -61,13 +61,13 @@ class _Log:
         return self.data[at + 4 : at + 8] != bytes(4)
 
     def sums(self, frame: int) -> _Sums:
-        """Give the checksum that stands in a frame; of frame 0 the header's."""
+        """Return the checksum that stands in a frame; of frame 0 the header's."""
         at = self.at(frame) + 16 if frame else 24
         first, second = struct.unpack_from(">2I", self.data, at)
         return first, second
 
     def follows(self, frame: int) -> bool:
-        """Tell whether a frame's checksum goes on from the one before it."""
+        """Return whether a frame's checksum continues from the one before it."""
         at = self.at(frame)
         head, page = self.data[at : at + 8], self.data[at + _FRAME : at + _FRAME + self.page]
         return _sums(head + page, self.order, self.sums(frame - 1)) == self.sums(frame)
@@ -96,7 +96,7 @@ def lost_commits(ledger: Path, page_bytes: int) -> str:
 
 
 def is_overwritten(ledger: Path) -> bool:
-    """Tell whether the log of an open ledger was cut off or written over: it is not what its index says."""
+    """Return whether the log of an open ledger was cut off or written over: it is not what its index says."""
     log_path, index_path = (Path(f"{ledger}{suffix}") for suffix in ("-wal", "-shm"))
     try:
         index = _head(index_path)
@@ -131,7 +131,7 @@ def _lost(log: _Log, index: bytes) -> str:
         behind = behind or log.is_ours(1)
         return "its header is damaged, and frames follow it" if behind else ""
     if index[32:40] != log.salts:
-        return ""  # all of it is in the database, and it is about to be used anew
+        return ""  # all of it is in the database, and it is about to be used again
     valid: int = struct.unpack_from("=I", index, 16)[0]
     for frame in range(valid + 1, log.frames):
         ours = log.is_ours(frame) and log.is_ours(frame + 1)
@@ -141,7 +141,7 @@ def _lost(log: _Log, index: bytes) -> str:
 
 
 def _sums(data: bytes, order: str, start: _Sums) -> _Sums:
-    """Give SQLite's checksum of the log: two sums, each of which takes in the other."""
+    """Return SQLite's checksum of the log: two sums, each of which takes in the other."""
     first, second = start
     words = struct.unpack(f"{order}{len(data) // 4}I", data)
     for even, odd in zip(words[::2], words[1::2], strict=True):

@@ -41,10 +41,10 @@ PENDING_MAX = 100_000
 PENDING_BYTES_MAX = 256 << 20
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
-RESCUING = "nothing more is accepted or judged; the daemon saves what was recorded, and stops"
+RESCUING = "the daemon accepts and judges nothing more, saves what was recorded, and stops"
 _FAILED_HINT = (
-    "nothing more is recorded: stop, mend the disk, and start again; "
-    "all that was acknowledged is kept"
+    "nothing more is recorded: stop, repair the disk, and start again; "
+    "everything acknowledged is kept"
 )
 
 
@@ -97,7 +97,7 @@ class Writer:
 
     @property
     def stopped(self) -> bool:
-        """Tell whether nothing can be written any more."""
+        """Return whether nothing can be written any more."""
         return not self._thread.is_alive() or (self._ended is not None and self._ended.done())
 
     def admit(self, count: int, size: int) -> asyncio.AbstractEventLoop:
@@ -105,7 +105,7 @@ class Writer:
         if self.error is not None:
             raise self.error
         if self.pending + count > PENDING_MAX or self.pending_bytes + size > PENDING_BYTES_MAX:
-            what = f"{self.pending} records ({self.pending_bytes} bytes) wait to be written"
+            what = f"{self.pending} records ({self.pending_bytes} bytes) are waiting to be written"
             raise LedgerFailed(self.path, what, "free disk space, or find out why it is slow")
         return self._loop or self.begin()
 
@@ -170,7 +170,7 @@ class Writer:
 
     def _tell_unsaved(self, why: str) -> None:
         if self.error is not None:
-            hint = f"what it held cannot be saved until there is room ({why})"
+            hint = f"what it held cannot be saved until there is space ({why})"
             self.error = LedgerLostError(self.path, self.error.what, hint)
             self._tell(LedgerState.FAILED)
 
@@ -321,7 +321,7 @@ class Writer:
         return apsw.SQLITE_OK
 
     def _checkpoint(self) -> None:
-        """Move the WAL into the database, as far as readers allow, so that it is used anew."""
+        """Move the WAL into the database, as far as readers allow, so that it is used again."""
         if self._place.is_overwritten():
             return  # it is no longer ours to write: the next look at the files says so
         try:

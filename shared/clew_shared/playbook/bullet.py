@@ -73,11 +73,11 @@ class Bullet:
         return (share + z2 / (2 * total) - spread) / (1 + z2 / total)
 
     def expired(self, at: float) -> bool:
-        """Tell whether it is past its time, `at` in seconds since 1970."""
+        """Return whether it is past its time, `at` in seconds since 1970."""
         return bool(self.expires_at) and seconds(self.expires_at) <= at
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the fields as JSON values; `expires_at` only where there is one."""
+        """Return the fields as JSON values; `expires_at` only if there is one."""
         data = asdict(self)
         if not self.expires_at:
             del data["expires_at"]
@@ -91,16 +91,16 @@ class Bullet:
             raise ValueError(f"bullet {data.get('id', '?')!r} lacks {', '.join(missing)}")
         wrong = [name for name in TAGS if not _is_count(data.get(name, 0))]
         if wrong:
-            raise ValueError(f"bullet {data['id']!r}: {', '.join(wrong)} must be whole and >= 0")
+            raise ValueError(f"bullet {data['id']!r}: {', '.join(wrong)} must be an integer >= 0")
         given = {one.name: data[one.name] for one in fields(cls) if data.get(one.name)}
         texts = {name: value for name, value in given.items() if name not in TAGS}
         if not all(isinstance(value, str) for value in texts.values()):
-            raise ValueError(f"bullet {data['id']!r}: {', '.join(texts)} must be texts")
+            raise ValueError(f"bullet {data['id']!r}: {', '.join(texts)} must be strings")
         return cls(**{**given, **{name: " ".join(value.split()) for name, value in texts.items()}})
 
 
 def section_key(section: str) -> str:
-    """Give what makes two names of a section one: `file_operations` is "File Operations"."""
+    """Return what makes two names of a section one: `file_operations` is "File Operations"."""
     return " ".join(section.replace("_", " ").casefold().split())
 
 

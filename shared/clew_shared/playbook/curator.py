@@ -73,12 +73,12 @@ def meaning(text: str) -> Meaning:
 
 
 def without_evidence(text: str) -> str:
-    """Give what a strategy says, without the "(seen: …)" at its end."""
+    """Return what a strategy says, without the "(seen: …)" at its end."""
     return _SEEN.sub("", text)
 
 
 def telling(text: str) -> frozenset[str]:
-    """Give the words that a text is about, so that two texts can be compared by them."""
+    """Return the words that a text is about, so that two texts can be compared by them."""
     return frozenset(word for word, _ in _flagged(tokens(text)))
 
 
@@ -103,7 +103,7 @@ def opposite(a: str, b: str) -> bool:
 
 
 def conflicts(texts: Sequence[str]) -> list[tuple[int, int]]:
-    """Give the pairs of strategies that contradict each other, by their places in `texts`.
+    """Return the pairs of strategies that contradict each other, by their places in `texts`.
 
     Only strategies of the same words can, so that thousands are compared in one pass.
     """
@@ -133,7 +133,7 @@ def _in_order(text: str) -> list[str]:
 
 
 def _flagged(words: list[str]) -> list[tuple[str, bool]]:
-    """Give the telling words; a negation holds for the next of them."""
+    """Return the telling words; a negation holds for the next of them."""
     found: list[tuple[str, bool]] = []
     negated = False
     for word, following in zip(words, [*words, ""][1:], strict=True):

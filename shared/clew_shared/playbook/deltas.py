@@ -1,6 +1,6 @@
 """What a change to the playbook means: deltas, credits, lessons and prunings in, events out.
 
-Pure: the time comes in, and nothing is changed here; whoever records the events folds them. Each function
+Pure: the time comes in, and nothing is changed here; anyone who records the events folds them. Each function
 looks at the playbook as it is after the events that it has already decided on.
 """
 
@@ -55,7 +55,7 @@ class Draft:
 
 
 def learn(draft: Draft, deltas: Iterable[Mapping[str, Any]], goal: str, at: float) -> list[str]:
-    """Decide on an agent's deltas, in order; gives the ids that they touched. Raises DeltaError."""
+    """Decide on an agent's deltas, in order; returns the ids that they touched. Raises DeltaError."""
     touched = []
     for n, delta in enumerate(deltas):
         try:
@@ -94,7 +94,7 @@ def credit(draft: Draft, ids: Iterable[str], tag: Tag, goal: str, reason: str, a
 
 
 def prune(draft: Draft, below: float, at: float, verdicts_min: int = 1) -> list[str]:
-    """Archive what scores below `below` after at least so many verdicts; gives the ids."""
+    """Archive what scores below `below` after at least this many verdicts; returns the ids."""
     failed = [
         one
         for one in draft.playbook.bullets()
@@ -107,16 +107,16 @@ def prune(draft: Draft, below: float, at: float, verdicts_min: int = 1) -> list[
 
 
 def remove(draft: Draft, bullet_id: str, reason: str, at: float) -> None:
-    """Archive a strategy. Raises DeltaError where there is none of that id."""
+    """Archive a strategy. Raises DeltaError if there is none of that id."""
     _there(draft.playbook, bullet_id)
     draft.add(ev.BulletRemoved(at=at, id=bullet_id, reason=reason))
 
 
 def restore(draft: Draft, bullet_id: str, at: float) -> None:
-    """Take a strategy out of the archive. Raises DeltaError where it is not there."""
+    """Take a strategy out of the archive. Raises DeltaError if it is not there."""
     found = next((one for one in draft.playbook.archived() if one.id == bullet_id), None)
     if found is None:
-        raise DeltaError(f"no bullet {bullet_id!r} in the archive")
+        raise DeltaError(f"no strategy {bullet_id!r} in the archive")
     if twin := draft.playbook.find(found.section, found.content):
         raise DeltaError(f"{twin.id} says the same as {bullet_id}; remove it first")
     draft.add(ev.BulletRestored(at=at, id=bullet_id))
@@ -127,7 +127,7 @@ def _delta(playbook: Playbook, delta: Mapping[str, Any], goal: str, at: float) -
     if op == "add":
         section, content = delta.get("section"), delta.get("content")
         if not isinstance(section, str) or not isinstance(content, str):
-            raise DeltaError("`add` needs `section` and `content`, both texts")
+            raise DeltaError("`add` needs `section` and `content`, both strings")
         passing = bool(PASSING_FAULT.search(content))
         return _addition(playbook, Lesson(section, content, passing=passing), goal, at)
     if op not in ("tag", "update", "remove"):
@@ -144,7 +144,7 @@ def _delta(playbook: Playbook, delta: Mapping[str, Any], goal: str, at: float) -
 
 def _update(playbook: Playbook, bullet: Bullet, content: Any, goal: str, at: float) -> Any:
     if not isinstance(content, str):
-        raise DeltaError("`update` needs `content`, a text")
+        raise DeltaError("`update` needs `content`, a string")
     _, content = worded(bullet.section, redact(content))
     twin = playbook.find(bullet.section, content)
     if twin and twin.id != bullet.id:
@@ -182,5 +182,5 @@ def _addition(playbook: Playbook, lesson: Lesson, goal: str, at: float) -> Any:
 def _there(playbook: Playbook, bullet_id: Any) -> Bullet:
     bullet = playbook.get_bullet(bullet_id) if isinstance(bullet_id, str) else None
     if bullet is None:
-        raise DeltaError(f"no bullet {bullet_id!r}")
+        raise DeltaError(f"no strategy {bullet_id!r}")
     return bullet

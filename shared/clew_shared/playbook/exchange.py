@@ -43,7 +43,7 @@ def imported(text: str) -> list[Bullet]:
 def from_entry(entry: Any) -> Bullet:
     """Make a bullet of a JSON object whose id may be absent. ValueError says what is wrong."""
     if not isinstance(entry, Mapping):
-        raise ValueError("a bullet must be an object")  # noqa: TRY004 (what a file holds is a value)
+        raise ValueError("a strategy must be an object")  # noqa: TRY004 (what a file holds is a value)
     bullet = Bullet.from_dict({**entry, "id": entry.get("id") or "new"})
     return replace(bullet, id=entry.get("id") or "")
 

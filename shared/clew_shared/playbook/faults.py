@@ -124,7 +124,7 @@ FAULTS: tuple[Pattern, ...] = (
     ),
     _fault(
         0.8,
-        "When a server refuses access, mend the credentials instead of trying other requests",
+        "When a server refuses access, fix the credentials instead of trying other requests",
         _any,
         r"\b40[13] (?:unauthori[sz]ed|forbidden)|invalid api key|authentication failed",
         passing=True,
@@ -155,7 +155,7 @@ FAULTS: tuple[Pattern, ...] = (
     ),
     _fault(
         0.76,
-        "When code does not parse, mend the line that the error names before running it",
+        "When code does not parse, fix the line that the error names before running it",
         _runs,
         r"SyntaxError|IndentationError|Unexpected token",
     ),

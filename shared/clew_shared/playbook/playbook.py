@@ -80,18 +80,18 @@ class Playbook:
         return bullet
 
     def find(self, section: str, content: str, *, archived: bool = False) -> Bullet | None:
-        """Give the strategy of the section that says the same; `archived` looks in the archive."""
+        """Return the strategy of the section that says the same; `archived` looks in the archive."""
         key, among = section_key(section), self._archive if archived else self._bullets
         in_section = (one for one in among.values() if section_key(one.section) == key)
         return next((one for one in in_section if same(one.content, content)), None)
 
     def next_id(self, section: str) -> str:
-        """Give the id that the next strategy of the section gets."""
+        """Return the id that the next strategy of the section gets."""
         letters = "".join(filter(str.isalpha, section.lower()))[:3]
         return f"{letters or 'gen'}-{self._last_number + 1:05d}"
 
     def copy(self) -> Self:
-        """Give a playbook of its own with the same bullets."""
+        """Return a playbook of its own with the same bullets."""
         other = type(self)()
         for bullet in self._bullets.values():
             other.put(replace(bullet))
@@ -110,7 +110,7 @@ class Playbook:
         return list(self._archive.values())
 
     def conflicts(self) -> list[tuple[Bullet, Bullet]]:
-        """Give the pairs that contradict each other; a person or the counts decide between them."""
+        """Return the pairs that contradict each other; a person or the counts decide between them."""
         bullets = self.bullets()
         pairs = conflicts([bullet.content for bullet in bullets])
         return [(bullets[one], bullets[other]) for one, other in pairs]
@@ -134,7 +134,7 @@ class Playbook:
         }
 
     def as_context(self, max_strategies: int = 50) -> str:
-        """Give the text for a prompt, with the `max_strategies` most helpful; "" if there is none.
+        """Return the text for a prompt, with the `max_strategies` most helpful; "" if there is none.
 
         Sections and bullets stand in the order in which they were added, so that a prompt changes
         as little as can be.
@@ -193,7 +193,7 @@ class Playbook:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Make a playbook of its dict, an empty one of an empty dict; ValueError if unusable."""
         if not isinstance(data, Mapping):
-            raise TypeError(f"a playbook is made of a dict, not of {data!r:.80}")
+            raise TypeError(f"a playbook is created from a dict, not from {data!r:.80}")
         if data.get("version", VERSION) != VERSION:
             raise ValueError(f"playbook version {data['version']!r}; this clew reads {VERSION}")
         playbook = cls()
@@ -201,7 +201,7 @@ class Playbook:
             for entry in _entries(data, name):
                 bullet = cls.bullet_type.from_dict(entry)
                 if bullet.id in playbook._bullets or bullet.id in playbook._archive:
-                    raise ValueError(f"two bullets have the id {bullet.id!r}")
+                    raise ValueError(f"two strategies have the id {bullet.id!r}")
                 kept[bullet.id] = bullet
         numbers = [_number(key) for key in (*playbook._bullets, *playbook._archive)]
         playbook._last_number = max(0, int(data.get("last_number", 0)), *numbers)
@@ -214,12 +214,14 @@ class Playbook:
 
 
 def worded(section: str, content: str) -> tuple[str, str]:
-    """Give both on one line; ValueError for an empty one, or a content over 1,000 characters."""
+    """Return both on one line; ValueError for an empty one, or a content over 1,000 characters."""
     if not isinstance(section, str) or not isinstance(content, str):
-        raise TypeError(f"section and content are texts, not {section!r:.40} and {content!r:.40}")
+        raise TypeError(
+            f"section and content must be strings, not {section!r:.40} and {content!r:.40}"
+        )
     section, content = " ".join(section.split()), " ".join(content.split())
     if not section or not content:
-        raise ValueError("a bullet needs a section and a content")
+        raise ValueError("a strategy needs a section and a content")
     if len(section) > MAX_SECTION_CHARS:
         raise ValueError(f"section of {len(section)} characters; {MAX_SECTION_CHARS} at most")
     if len(content) > MAX_CONTENT_CHARS:

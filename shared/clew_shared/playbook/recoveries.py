@@ -1,4 +1,4 @@
-"""What a run teaches that overcame a failure: the step that failed, what mended it, what then went well.
+"""What a run teaches that overcame a failure: the step that failed, what fixed it, what then went well.
 
 These are surer than habits: the run itself shows what happens without them.
 """
@@ -14,7 +14,7 @@ def _overcome(
     mends: Callable[[Step, Step], bool],
     again: Callable[[Step, Step], bool],
 ) -> Finder:
-    """Find a failing step, a later one that mends it, and a still later one that goes well instead."""
+    """Find a failing step, a later one that fixes it, and a still later one that goes well instead."""
 
     def find(done: Sequence[Step]) -> Sequence[Step]:
         for at, failed in enumerate(done):
@@ -86,7 +86,7 @@ RECOVERIES: tuple[Pattern, ...] = (
     Pattern(
         "error_handling",
         0.8,
-        "When a program fails, mend the cause and run the same command again to see that it is gone",
+        "When a program fails, fix the cause and run the same command again to see that it is gone",
         _overcome(_is(Kind.RUN, Kind.BUILD), _then(Kind.WRITE), _same_step),
     ),
     Pattern(

@@ -44,7 +44,7 @@ class ExecutionReflector:
     def reflect(
         self, query: str, tool_calls: Iterable[ToolCall | Any], outcome: str
     ) -> Reflection | None:
-        """Give the lesson of a run, or None if it teaches none.
+        """Return the lesson of a run, or None if it teaches none.
 
         `outcome` is "success" or a kind of error; of any other outcome nothing is concluded.
         """

@@ -66,7 +66,7 @@ class Runs:
         self._escalated = False
 
     def take(self, seq: int, event: ev.Event) -> Rest | None:
-        """Take an event in; gives the rest that it is, if it is one."""
+        """Take an event in; returns the rest that it is, if it is one."""
         match event:
             case ev.StrategiesShown():
                 self._shown |= dict.fromkeys(event.ids)
@@ -129,7 +129,7 @@ class Runs:
 
 
 def lessons(rest: Rest, reflector: ExecutionReflector) -> list[Lesson]:
-    """Give what a goal's runs teach, each lesson once."""
+    """Return what a goal's runs teach, each lesson once."""
     found: dict[tuple[str, str], Lesson] = {}
     for run in rest.runs:
         lesson = _lesson(run, rest, reflector)

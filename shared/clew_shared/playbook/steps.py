@@ -192,7 +192,7 @@ def _steps_of(call: ToolCall, number: int) -> list[Step]:
 
 
 def _command_line(call: ToolCall) -> str | None:
-    """Give the shell line of a call: of a shell tool, or of a tool that is itself a program."""
+    """Return the shell line of a call: of a shell tool, or of a tool that is itself a program."""
     name = call.name.casefold()
     line = _parameter(call, _COMMAND_NAMES)
     if name in _SHELL:
@@ -216,7 +216,7 @@ def _tool_kind(call: ToolCall) -> tuple[Kind, str]:
 
 
 def _path_in(text: str) -> str:
-    """Give the path that a command begins with; "" where it begins with something else."""
+    """Return the path that a command begins with; "" where it begins with something else."""
     first = next(iter(text.split()), "").strip("'\"")
     return first if _PATH.fullmatch(first) else ""
 
@@ -235,7 +235,7 @@ def _parts(command: str) -> list[str]:
 
 
 def _command_kind(part: str) -> tuple[Kind, str]:
-    """Give the kind of one simple command and what it was done to."""
+    """Return the kind of one simple command and what it was done to."""
     written = _WRITTEN.match(part)
     if written:
         return Kind.WRITE, written.group("target")

@@ -62,9 +62,9 @@ def _lines(bullet: Bullet, against: list[str]) -> list[str]:
 def _bullet(line: str, number: int, section: str) -> Bullet:
     fields = _LINE.match(line)
     if fields is None:
-        raise ValueError(f"line {number} is no strategy: {line[:80]!r}; write `- what to do`")
+        raise ValueError(f"line {number} is not a strategy: {line[:80]!r}; write `- what to do`")
     if not section:
-        raise ValueError(f"line {number} stands under no section; write `### Section` before it")
+        raise ValueError(f"line {number} is not in a section; write `### Section` before it")
     helpful, harmful = (int(fields[name] or 0) for name in ("helpful", "harmful"))
     content = " ".join(fields["content"].split())
     return Bullet(fields["id"] or "", section, content, helpful, harmful)

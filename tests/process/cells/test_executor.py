@@ -196,7 +196,7 @@ def test_an_unknown_tool_and_wrong_arguments_are_errors_in_words(executor):
     hands = executor()
     unknown = hands.run("delete_file", path="x")
     assert unknown.result == "error"
-    assert "there are: run_cmd" in unknown.output
+    assert "available: run_cmd" in unknown.output
     assert "path" in hands.run("read_file").output
 
 

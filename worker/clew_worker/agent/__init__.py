@@ -35,7 +35,7 @@ def main(name: str, sock_fd: int, spec: CellSpec) -> int:
         return Runbook(daemon)
 
     if name not in BUILT_IN:
-        sys.stderr.write(f"no built-in agent {name!r}; there are: {', '.join(BUILT_IN)}\n")
+        sys.stderr.write(f"no built-in agent {name!r}; available: {', '.join(BUILT_IN)}\n")
         return EXIT_CONFIGURATION
 
     async def run() -> int:

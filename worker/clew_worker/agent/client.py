@@ -78,7 +78,7 @@ class AgentClient:
         self._notices.setdefault(method, []).append(callback)
 
     async def hello(self, agent: str) -> dict[str, Any]:
-        """Say who is there (`name/version`); gives the state as it is now, at any time."""
+        """Say who is there (`name/version`); returns the state as it is now, at any time."""
         answer = await self.call("hello", protocol=protocol.PROTOCOL_VERSION, agent=agent)
         if not self._beating:
             self._beating = True
@@ -89,11 +89,11 @@ class AgentClient:
     async def call(self, method: str, /, **params: Any) -> Any:
         """Ask and wait for the answer.
 
-        Raises `RpcError` where the daemon refuses, `Disconnected` where it is gone, and ValueError
+        Raises `RpcError` where the daemon refuses, `Disconnected` if it is gone, and ValueError
         for a message that is too long to be sent.
         """
         if self.closed.is_set():
-            raise Disconnected(f"{method}: the daemon has closed the connection")
+            raise Disconnected(f"{method}: the daemon closed the connection")
         request_id = next(self._ids)
         line = _line({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -103,7 +103,7 @@ class AgentClient:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 message = await answer
         except (OSError, TimeoutError) as error:
-            raise Disconnected(f"{method}: no answer of the daemon: {error}") from error
+            raise Disconnected(f"{method}: no answer from the daemon: {error}") from error
         finally:
             self._waiting.pop(request_id, None)
         if fault := message.get("error"):
@@ -138,7 +138,7 @@ class AgentClient:
             self.closed.set()
             for answer in self._waiting.values():
                 if not answer.done():
-                    answer.set_exception(Disconnected("the daemon has closed the connection"))
+                    answer.set_exception(Disconnected("the daemon closed the connection"))
 
     def _take(self, message: dict[str, Any]) -> None:
         if "method" in message:

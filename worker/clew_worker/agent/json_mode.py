@@ -54,7 +54,7 @@ class Reading:
 def response_format(
     tools: Sequence[Tool], rung: int, *, reflects: bool = False
 ) -> dict[str, Any] | None:
-    """Give the `response_format` of one rung: a schema per tool, one flat schema, any object, none.
+    """Return the `response_format` of one rung: a schema per tool, one flat schema, any object, none.
 
     Servers that know a rung keep the model to it; one that refuses it is asked for the next. With `reflects`
     each has an optional `reflect` part.
@@ -117,7 +117,7 @@ def read(text: str, tools: Sequence[Tool]) -> Reading:
 
 
 def first_object(text: str) -> dict[str, Any]:
-    """Find the first JSON object of a text; empty where there is none."""
+    """Find the first JSON object of a text; empty if there is none."""
     return next((value for _, _, value in _objects(text[:SCANNED_CHARS])), {})
 
 
@@ -186,7 +186,7 @@ def request(name: str, raw: Any, known: Mapping[str, Tool]) -> ToolRequest:
     if isinstance(raw, dict):
         return ToolRequest(name, {str(key): v for key, v in raw.items()})
     if isinstance(raw, str) and raw.lstrip().startswith(("{", "[")):  # cut off, or broken
-        return ToolRequest(name, {}, f"the arguments of {name} are no JSON: {raw[-200:]!r}")
+        return ToolRequest(name, {}, f"the arguments of {name} are not valid JSON: {raw[-200:]!r}")
     tool = known.get(name)
     required = list(tool.parameters.get("required", ())) if tool else []
     if len(required) == 1:

@@ -158,7 +158,7 @@ class Memory:
         self._sent = sent
 
     def told(self) -> dict[str, Any]:
-        """Give what is told of the last prompt, and of where the next one goes on."""
+        """Return what is told of the last prompt, and of where the next one continues."""
         return {
             **self.prompt,
             "folded": self.folded,
@@ -207,7 +207,7 @@ class Memory:
         self.idea = next((part["next"] for part in hindsight if part.get("next")), "")
 
     def turn(self) -> list[dict[str, Any]]:
-        """Give what was added since the last turn was told, as it is told to the daemon."""
+        """Return what was added since the last turn was told, as it is told to the daemon."""
         added = self.transcript[self._told :]
         if any(map(recorded, added)):  # else what is found next is still of the results before
             self._turn_from = self._told
@@ -233,7 +233,7 @@ class Memory:
         self.transcript.append(call)
 
     def output_limit(self, tool: str = "") -> int:
-        """Give how much of one output is kept for the prompt."""
+        """Return how much of one output is kept for the prompt."""
         context = (self.hello.get("options") or {}).get("context") or {}
         return output_chars(context.get("max_tokens", 8000), tool=tool)
 

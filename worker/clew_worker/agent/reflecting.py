@@ -34,7 +34,7 @@ ASK_STRATEGIES = (
 
 
 def parts_of(raw: Any) -> tuple[dict[str, str], ...]:
-    """Read a `reflect` part: an object, or a list with one for each call; () where there is nothing in it."""
+    """Read a `reflect` part: an object, or a list with one for each call; () if there is nothing in it."""
     given = raw if isinstance(raw, list) else [raw]
     parts = (_part(one) for one in given[:PARTS_MAX] if isinstance(one, Mapping))
     return tuple(part for part in parts if part)
@@ -54,7 +54,7 @@ def _part(raw: Mapping[str, Any]) -> dict[str, str]:
 
 
 def assessment_of(parts: Sequence[Mapping[str, str]]) -> str:
-    """Give the last assessment among the parts, "" where there is none."""
+    """Return the last assessment among the parts, "" if there is none."""
     return next((part["assessment"] for part in reversed(parts) if "assessment" in part), "")
 
 

@@ -20,7 +20,7 @@ _HEAD += b"content-length: %d\r\n\r\n"
 
 
 def rehearse() -> bool:
-    """Ask once; False where there is no loopback to ask on, which costs a worker only its time."""
+    """Ask once; False if there is no loopback to ask on, which costs a worker only its time."""
     try:
         asyncio.run(_ask())
     except (OSError, TimeoutError, LlmError):

@@ -1,7 +1,7 @@
 """The runbook agent: carries out the blocks of a goal file, step by step; it needs no LLM.
 
 What is done already it reads from the recorded actions, never from memory, so that after a restart
-it goes on at the very step. It decides nothing: a step that fails twice is the daemon's to
+it continues at the very step. It decides nothing: a step that fails twice is the daemon's to
 escalate.
 """
 
@@ -105,12 +105,12 @@ class Runbook:
             return
         raise Leave(
             "configuration",
-            f"{_named(step)} was interrupted and its effect is unknown. Look at the workspace; "
+            f"{_named(step)} was interrupted and its effect is unknown. Check the workspace: "
             "may it be run again? Answer with `clew feedback`.",
         )
 
     async def _finish(self) -> None:
-        answer = await self._daemon.call("finish", success=True, summary="the runbook is done")
+        answer = await self._daemon.call("finish", success=True, summary="all steps succeeded")
         if answer.get("accepted"):
             return
         failing = ", ".join(check["name"] for check in answer.get("failing_checks") or ())
@@ -141,7 +141,7 @@ def position(
 
 
 def _done(action: Mapping[str, Any]) -> tuple[str, bool]:
-    """Give an action's signature, by which it is known however its arguments are shortened, and its success."""
+    """Return an action's signature, by which it is known however its arguments are shortened, and its success."""
     name = action.get("signature") or signature(action["name"], action["args"])
     return name, action["result"] == "success"
 
@@ -160,7 +160,7 @@ def _result(answer: Mapping[str, Any]) -> str:
 
 
 def _failure(step: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
-    """Say why a step failed; empty where it did not."""
+    """Say why a step failed; empty if it did not."""
     if answer["verdict"] == "blocked":
         return f"{_named(step)} was refused: {answer.get('message', '')}"
     outcome = answer["outcome"]

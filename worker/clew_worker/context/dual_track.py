@@ -35,7 +35,7 @@ from clew_worker.context.exchanges import (
 StuckType = Literal["theme_loop", "repeated_planning", "no_progress"]
 
 _FACTS_HEADER = "[EARLIER RESULTS]"
-_GO_ON = "[Go on: one tool call, or your answer.]"
+_GO_ON = "[Continue: one tool call, or your answer.]"
 """What comes after an assistant's message: strict servers answer only somebody else's."""
 
 _SHORTEST_RESULT_CHARS = 80
@@ -169,7 +169,7 @@ class DualTrackContext:
         return self.windows.at(iteration) > Window.FULL or self._tokens > self.max_tokens
 
     def inject_urgency(self, iteration: int, stuck_type: str | None = None) -> str:
-        """Give the text that presses the agent on; empty when there is nothing to say."""
+        """Return the text that presses the agent on; empty when there is nothing to say."""
         lines = [self._stuck_text(stuck_type)] if stuck_type else []
         lines.append(urgency_marker(self.windows.at(iteration), self._iterations_left(iteration)))
         return "\n".join(filter(None, lines))
@@ -220,7 +220,7 @@ class DualTrackContext:
         )
 
     def _is_own(self, at: int, message: Message) -> bool:
-        """Tell what an earlier build put in: it is made anew each time."""
+        """Tell what an earlier build put in: it is made again each time."""
         text = text_of(message)
         if message.get("role") in {"system", "developer"}:
             return at == 0 or text == self.system_prompt

@@ -49,7 +49,7 @@ def as_message(message: Any) -> Message:
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """Give the text of a message, also of one whose content is a list of parts."""
+    """Return the text of a message, also of one whose content is a list of parts."""
     content = message.get("content")
     if isinstance(content, str):
         return content
@@ -60,7 +60,7 @@ def text_of(message: Mapping[str, Any]) -> str:
 
 
 def bare(message: Message) -> Message:
-    """Give a message without what belongs to calls."""
+    """Return a message without what belongs to calls."""
     return {key: value for key, value in message.items() if key not in _OF_CALLS}
 
 

@@ -40,8 +40,8 @@ _EXIT_CONFIGURATION = 78
 _OUTPUT_BYTES_MAX = 128 * 1024  # six times as long as JSON at worst: still one line
 
 _GONE = (
-    "the workspace {} was removed while the goal worked in it: nothing can be done there any more. "
-    "A person must look: finish with success=false and say so"
+    "the workspace {} was removed while the goal worked in it: nothing more can be done there. "
+    "A person has to look into it: finish with success=false and say so"
 )
 
 
@@ -149,7 +149,7 @@ def main(spec: CellSpec, sock: socket.socket) -> int:
     try:
         return executor.serve()
     except (WireError, ValidationError, cellwire.OversizedMessageError) as error:
-        sys.stderr.write(f"executor: the daemon's message is broken: {error}\n")
+        sys.stderr.write(f"executor: invalid message from the daemon: {error}\n")
         return _EXIT_CONFIGURATION
     finally:
         executor.close()

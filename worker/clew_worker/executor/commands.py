@@ -3,7 +3,7 @@
 Commands are started by a small process in a Landlock domain inside the executor's: they cannot
 trace or signal the executor and so cannot forge outcomes, but they can signal each other (a later
 `kill` ends an earlier server). The executor is the parent of each (subreaper), so that its exit
-status is the kernel's word; the starter may be killed at any time and is then made anew. Where it
+status is the kernel's word; the starter may be killed at any time and is then made again. Where it
 cannot live as a program of its own, it stays a fork of the executor.
 """
 
@@ -158,14 +158,14 @@ class Commands:
                 f"the command has {len(request)} bytes, at most {starter.REQUEST_BYTES_MAX} are possible; "
                 "write a file with write_file and run that"
             )
-        for _ in range(_STARTS_MAX):  # a starter that an earlier command killed is made anew
+        for _ in range(_STARTS_MAX):  # a starter that an earlier command killed is made again
             self.reap()
             pid = self._try_start(request, output)
             if pid is not None:
                 return pid
             self._drop_starter()
             self._small = False  # it may be that the program itself ends at once, each time
-        raise CommandError("the process that starts commands keeps ending; nothing was started")
+        raise CommandError("the process that starts commands keeps exiting; nothing was started")
 
     def _try_start(self, request: bytes, output: int) -> int | None:
         """Start a command; None if the starter was gone, and then nothing runs."""
@@ -240,7 +240,7 @@ def _release(answer_r: int, go_w: int) -> int | None:
     deadline = time.monotonic() + _START_TIMEOUT_S
     while not _is_child(pid):
         if time.monotonic() > deadline:
-            raise CommandError("the command cannot be followed; nothing was started")
+            raise CommandError("the command cannot be monitored; nothing was started")
         time.sleep(0.0005)
     os.write(go_w, b"!")
     if error := _read_until(answer_r, b"\n"):

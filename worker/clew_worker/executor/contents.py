@@ -80,7 +80,7 @@ class Contents:
         return content
 
     def _rests(self, mtime_ns: int, ctime_ns: int) -> bool:
-        """Tell whether a change after now would show in the times (git calls the others racy)."""
+        """Return whether a change after now would show in the times (git calls the others racy)."""
         fresh_ns = _FRESH_NS if ctime_ns % _SECOND_NS else _FRESH_COARSE_NS
         since_ns = self._now_ns - fresh_ns
         return ctime_ns < since_ns and not since_ns <= mtime_ns <= self._now_ns

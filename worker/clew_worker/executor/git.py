@@ -30,7 +30,7 @@ class GitState:
         self._index: tuple[Stamp, bytes] | None = None
 
     def digest(self) -> bytes:
-        """Give a digest of HEAD (resolved) and of what is staged; empty outside a repository."""
+        """Return a digest of HEAD (resolved) and of what is staged; empty outside a repository."""
         folder = _git_folder(self._root)
         if folder is None:
             return b""
@@ -112,7 +112,7 @@ def _read(path: Path, most: int) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with open(fd, "rb") as file:  # noqa: PTH123 - by descriptor
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "no regular file", str(path))
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         return file.read(most)
 
 

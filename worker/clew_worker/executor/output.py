@@ -56,7 +56,7 @@ class Capture:
             del self._tail[: -self._tail_max]
 
     def text(self) -> str:
-        """Give what was kept, with a line in the middle that says how much was left out."""
+        """Return what was kept, with a line in the middle that says how much was left out."""
         if self._total <= self._head_max + self._tail_max:
             return clean((self._head + self._tail).decode(errors="replace"))
         head = _without_torn_end(bytes(self._head))

@@ -90,7 +90,7 @@ def _confine(rules: int) -> None:
 
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) or libc.syscall(_RESTRICT_SELF, rules, 0):
-        raise OSError(ctypes.get_errno(), "the starter cannot be confined")
+        raise OSError(ctypes.get_errno(), "the starter cannot be sandboxed")
     os.close(rules)
 
 

@@ -91,7 +91,7 @@ class Tree:
         """Look at the names that were touched, and at whole folders `again`."""
         self._begin(2 * ENTRIES_MAX, budget_s)  # what is known may be seen again, and as much new
         whole = {folder for folder, names in touched.items() if "" in names}.union(again)
-        # What is below comes first: with a folder that is made anew, its names would be lost.
+        # What is below comes first: with a folder that is made again, its names would be lost.
         for folder in sorted(touched, key=lambda one: len(one.path), reverse=True):
             names = {name: mask for name, mask in touched[folder].items() if name}
             if names and not folder.gone:
@@ -102,7 +102,7 @@ class Tree:
         self.partial = self.partial or self.entries > ENTRIES_MAX
 
     def settle(self) -> bytes:
-        """Give the digest of it all; only folders above a change are digested anew."""
+        """Return the digest of it all; only folders above a change are digested again."""
         above: set[Folder] = set()
         for stale in self._stale:
             folder: Folder | None = stale
@@ -199,7 +199,7 @@ class Tree:
     def _described(
         self, folder: Folder, fd: int, name: str, info: os.stat_result, below: dict[str, Folder]
     ) -> bytes | None:
-        """Give the line of an entry; a folder goes to `below`, as it is known or new."""
+        """Return the line of an entry; a folder goes to `below`, as it is known or new."""
         if not stat.S_ISDIR(info.st_mode):
             described = self._contents.describe(fd, name, info, afresh=False)
             return None if described is None else _line(name, described)
@@ -232,7 +232,7 @@ class Tree:
         (self.linked.add if linked else self.linked.discard)(folder)
 
     def _update(self, folder: Folder, names: dict[str, int]) -> list[Folder]:
-        """Look at some names of a folder; gives the folders among them, all as new ones."""
+        """Look at some names of a folder; returns the folders among them, all as new ones."""
         fd = self._open(folder)
         if fd < 0:
             self._settle_on(folder, {}, {}, frozenset())
@@ -272,7 +272,7 @@ class Tree:
         return new
 
     def _open(self, folder: Folder) -> int:
-        """Open a folder and watch it from now on; -1 where it is not there, or another one is."""
+        """Open a folder and watch it from now on; -1 if it is not there, or another one is."""
         fd = -1
         try:
             fd = os.open(self._path + folder.path, _FOLDER)
@@ -300,7 +300,7 @@ class Tree:
 
 
 def _identity(place: str | int) -> Identity:
-    """Tell one folder from another that takes its place; (0, 0) where there is none."""
+    """Tell one folder from another that takes its place; (0, 0) if there is none."""
     try:
         info = os.stat(place)  # noqa: PTH116 - descriptors, and paths by the ten thousand
     except OSError:

@@ -41,7 +41,7 @@ Touched = dict["Folder", dict[str, int]]
 
 
 def _limit() -> int:
-    """Give the watches to use: half of what the user may have, since others need some too."""
+    """Return the watches to use: half of what the user may have, since others need some too."""
     try:
         text = Path("/proc/sys/fs/inotify/max_user_watches").read_text()
     except OSError:
@@ -79,14 +79,14 @@ class Watches:
         return len(self._folders)
 
     def start(self) -> None:
-        """Begin; where there is no queue to be had, all stays blind."""
+        """Begin; if there is no queue to be had, all stays blind."""
         with contextlib.suppress(OSError):
             self._queue = kernel.inotify()
             self._room = _limit()
             self._shared = _shared_devices()
 
     def stop(self) -> None:
-        """Give everything back; legal at any time."""
+        """Release everything; legal at any time."""
         if self._queue >= 0:
             os.close(self._queue)
             self._queue = -1
@@ -109,7 +109,7 @@ class Watches:
         try:
             number = kernel.inotify_add(self._queue, f"/proc/self/fd/{fd}", _MASK)
         except OSError:
-            self._room = len(self._folders)  # no more to be had; asked again when started anew
+            self._room = len(self._folders)  # no more to be had; asked again when started again
             return
         folder.watch = number
         self._folders.setdefault(number, set()).add(folder)
@@ -126,7 +126,7 @@ class Watches:
                 kernel.inotify_remove(self._queue, number)
 
     def touched(self) -> Touched | None:
-        """Take what has happened since the last asking; None where not all of it is known."""
+        """Take what has happened since the last asking; None if not all of it is known."""
         found: Touched = {}
         taken = 0
         while data := self._taken():
@@ -142,7 +142,7 @@ class Watches:
             return b""
 
     def _sort(self, data: bytes, found: Touched) -> bool:
-        """Put events where they belong; False where the queue has lost some."""
+        """Put events where they belong; False if the queue has lost some."""
         at = 0
         while at < len(data):
             number, mask, _, length = _EVENT.unpack_from(data, at)

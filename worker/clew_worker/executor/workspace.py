@@ -35,7 +35,7 @@ def _reason(error: OSError) -> str:
 class Workspace:
     """A folder and what lies beneath it. Paths are relative to it, or absolute within it.
 
-    `at` is where it is opened, where that is not `root`: a process that stands in it opens ".".
+    `at` is where it is opened, if that is not `root`: a process that stands in it opens ".".
     """
 
     def __init__(self, root: str, at: str = "") -> None:
@@ -52,7 +52,7 @@ class Workspace:
 
     @property
     def gone(self) -> bool:
-        """The folder was removed; one that was made anew under its name is another one."""
+        """The folder was removed; one that was made again under its name is another one."""
         return os.fstat(self._fd).st_nlink == 0
 
     def relative(self, path: str) -> str:
@@ -89,12 +89,12 @@ class Workspace:
                 at = below
             return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=at)
         except NotADirectoryError as error:
-            raise OSError(errno.ELOOP, "a link, or no folder") from error
+            raise OSError(errno.ELOOP, "a link, or not a folder") from error
         finally:
             os.close(at)
 
     def open(self, path: str, flags: int, mode: int = 0o666) -> int:
-        """Give a descriptor; PathError if it leads out, else OSError.
+        """Return a descriptor; PathError if it leads out, else OSError.
 
         A link with an absolute target inside the workspace is followed; never blocks on a FIFO.
         """
@@ -131,7 +131,7 @@ class Workspace:
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode):
             os.close(fd)
-            kind = "a folder" if stat.S_ISDIR(info.st_mode) else "no regular file"
+            kind = "a folder" if stat.S_ISDIR(info.st_mode) else "not a regular file"
             raise PathError(f"{path} is {kind}")
         return fd, info
 
@@ -140,7 +140,7 @@ class Workspace:
         try:
             return self.open(path, _FOLDER)
         except NotADirectoryError as error:
-            raise PathError(f"{path} is no folder") from error
+            raise PathError(f"{path} is not a folder") from error
         except OSError as error:
             raise self._why(path, error) from error
 

@@ -39,7 +39,7 @@ class WorldWatch:
         self._walked = False
 
     def close(self) -> None:
-        """Give the watches back; legal at any time."""
+        """Release the watches; legal at any time."""
         self._watches.stop()
 
     def digest(self, *, anew: bool = True) -> World:
@@ -62,7 +62,7 @@ class WorldWatch:
         )
 
     def _touched(self) -> Touched | None:
-        """Name what is to be looked at, at least; None where that is everything."""
+        """Name what is to be looked at, at least; None if that is everything."""
         if not self._watches.on or not self._walked:
             return None
         touched = self._watches.touched()

@@ -7,7 +7,7 @@ from clew_shared.playbook import bullet as shared
 
 
 def now() -> str:
-    """Give the time as bullets bear it: UTC, ISO 8601 with microseconds."""
+    """Return the time as bullets bear it: UTC, ISO 8601 with microseconds."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 

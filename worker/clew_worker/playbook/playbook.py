@@ -43,7 +43,7 @@ class Playbook(SharedPlaybook):
         try:
             data = json.loads(text)
         except ValueError as error:
-            raise ValueError(f"{path} is no playbook: {error}") from error
+            raise ValueError(f"{path} is not a playbook: {error}") from error
         if not isinstance(data, Mapping):
-            raise ValueError(f"{path} is no playbook: a JSON object is needed")  # noqa: TRY004 (what a file holds is a value)
+            raise ValueError(f"{path} is not a playbook: a JSON object is needed")  # noqa: TRY004 (what a file holds is a value)
         return cls.from_dict(data)

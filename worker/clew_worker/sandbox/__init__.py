@@ -102,7 +102,7 @@ def _walls(spec: CellSpec, *, pidns: bool, network: bool) -> seccomp.Walls:
     """Say what this cell goes without.
 
     Without a mount namespace the sockets of service managers and container engines are within
-    reach, and whoever speaks to one is out: `enforce` then allows no unix socket to anybody.
+    reach, and anyone who speaks to one is out: `enforce` then allows no unix socket to anybody.
     """
     thinks = not grants.may_write(spec)
     unix = pidns or spec.sandbox.mode != "enforce"

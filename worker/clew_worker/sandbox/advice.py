@@ -13,14 +13,18 @@ _LACKING = (  # from which ABI on, since which kernel, what is not covered befor
     (
         3,
         "6.2",
-        "emptying a file (truncate) is not refused, where no mount namespace makes it read-only",
+        "truncating a file is not refused, unless a mount namespace makes it read-only",
     ),
-    (4, "6.7", "TCP is not refused by Landlock; network = false rests on the other means alone"),
-    (5, "6.10", "commands to devices (ioctl) are not refused"),
+    (
+        4,
+        "6.7",
+        "TCP is not refused by Landlock; network = false relies on the other mechanisms alone",
+    ),
+    (5, "6.10", "device ioctls are not refused"),
     (
         6,
         "6.12",
-        "signals and abstract sockets are not confined, but by a PID and a network namespace",
+        "signals and abstract sockets are confined only by a PID and a network namespace",
     ),
 )
 _SETTINGS = (
@@ -32,16 +36,16 @@ _SETTINGS = (
         "an AppArmor profile with `userns` for clew's Python, or sysctl kernel.apparmor_restrict_unprivileged_userns=0",
     ),
 )
-_ELSEWHERE = "in a container: let its seccomp and AppArmor profiles allow unshare and mount"
+_ELSEWHERE = "in a container: allow unshare and mount in its seccomp and AppArmor profiles"
 _NO_NAMESPACES = (
-    "no PID, mount and IPC namespace: user namespaces are not permitted here. Workers are guarded by a process "
-    "of clew instead. In mode enforce they get no unix sockets and no shared memory; in best_effort the "
+    "no PID, mount and IPC namespace: user namespaces are not permitted here. A process of clew guards the workers "
+    "instead. In mode enforce they get no unix sockets and no shared memory; in best_effort the "
     "sockets of the service manager and of container engines are within their reach. Executors may change "
-    "modes and times of the user's files. To get them: "
+    "modes and times of the user's files. To allow namespaces: "
 )
 _NO_SECCOMP = (
-    "no seccomp filter for this machine (x86_64 and aarch64 have one): agents may open unix sockets, and where "
-    "there are no namespaces either, whoever reaches the service manager can start programs outside"
+    "no seccomp filter for this machine (x86_64 and aarch64 have one): agents may open unix sockets, and without "
+    "namespaces a process that reaches the service manager can start programs outside the sandbox"
 )
 
 

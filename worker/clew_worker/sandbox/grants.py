@@ -39,7 +39,7 @@ def is_within(path: str, folder: str) -> bool:
 
 
 def beside(path: str, hidden: Iterable[str]) -> Iterator[str]:
-    """Give `path`, or where hidden folders lie in it, everything in it that is beside them."""
+    """Return `path`, or where hidden folders lie in it, everything in it that is beside them."""
     if any(is_within(path, secret) for secret in hidden):
         return
     inside = [secret for secret in hidden if is_within(secret, path)]
@@ -52,7 +52,7 @@ def beside(path: str, hidden: Iterable[str]) -> Iterator[str]:
         return
     if len(entries) > _ENTRIES_MAX:
         raise TooManyPathsError(
-            f"{path} holds a folder that is hidden from workers ({inside[0]}) beside more than "
+            f"{path} contains a folder that is hidden from workers ({inside[0]}) and more than "
             f"{_ENTRIES_MAX} others; name narrower paths in [sandbox] read, or move one of them"
         )
     for entry in entries:

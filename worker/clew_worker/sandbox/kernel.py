@@ -72,7 +72,7 @@ def fork(flags: int) -> int:
     """Fork with flags of clone(2): as a child of one's own parent, into other namespaces.
 
     For single-threaded processes. It goes past the C library, whose record of this thread's number stays the
-    parent's: the child may wait and fork (by os.fork, which mends that), and should do little else.
+    parent's: the child may wait and fork (by os.fork, which fixes that), and should do little else.
     """
     if MACHINE in _FLAGS_ARE_SECOND:
         raise OSError(errno.ENOSYS, f"clone: not known for {MACHINE}")
@@ -131,7 +131,7 @@ def open_beneath(path: str, flags: int, mode: int, dir_fd: int) -> int:
 
 
 def capabilities() -> int:
-    """Give the capabilities that this process may use, as a mask of their numbers."""
+    """Return the capabilities that this process may use, as a mask of their numbers."""
     header = ctypes.create_string_buffer(struct.pack("Ii", _CAP_VERSION_3, 0), 8)
     data = ctypes.create_string_buffer(24)
     _checked(int(_libc.capget(header, data)), "capget")

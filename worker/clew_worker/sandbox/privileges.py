@@ -33,7 +33,7 @@ def no_new_privs() -> None:
 
 
 def keep_capabilities(kept: tuple[int, ...]) -> None:
-    """Give up every capability but `kept`, also for programs that root starts later."""
+    """Drop every capability but `kept`, also for programs that root starts later."""
     for number in range(_CAPABILITIES_MAX):
         if number not in kept:
             with contextlib.suppress(OSError):  # unknown to this kernel, or not ours to drop

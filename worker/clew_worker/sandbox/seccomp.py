@@ -99,7 +99,7 @@ def _socketpair() -> bytes:
 
 
 def _rules(machine: calls.Calls, walls: Walls) -> dict[int, bytes]:
-    """Give for each call that is not simply allowed the steps that decide on it."""
+    """Return for each call that is not simply allowed the steps that decide on it."""
     eperm, enosys = _refuse(errno.EPERM), _refuse(errno.ENOSYS)
     rules = dict.fromkeys((*machine.administration, *machine.prying), eperm)
     rules |= dict.fromkeys((*machine.kernel_doors, *calls.IO_URING, calls.CLONE3), enosys)

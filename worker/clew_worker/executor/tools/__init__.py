@@ -25,7 +25,7 @@ def carry_out(name: str, args: dict[str, Any], context: Context) -> Outcome:
     try:
         checked = catalogue.check_arguments(name, args)
         if name not in _TOOLS:
-            return Outcome("error", f"{name} is not carried out in the workspace")
+            return Outcome("error", f"{name} is not a tool that acts in the workspace")
         return _TOOLS[name](checked, context)
     except (catalogue.BadArgumentsError, PathError) as error:
         return Outcome("error", str(error))

@@ -20,7 +20,7 @@ def edit_file(args: dict[str, Any], context: Context) -> Outcome:
     path, old, new, count = args["path"], args["old"], args["new"], args.get("count", 1)
     data = read_whole(context.workspace, path)
     if is_binary(data):
-        raise PathError(f"{path} is no text")
+        raise PathError(f"{path} is not text")
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

@@ -29,13 +29,13 @@ def read_whole(workspace: Workspace, path: str) -> bytes:
 
 
 def read_file(args: dict[str, Any], context: Context) -> Outcome:
-    """Give the text from `start_line` on, as much of it as an output may have."""
+    """Return the text from `start_line` on, as much of it as an output may have."""
     path = args["path"]
     fd, info = context.workspace.open_regular(path)
     with os.fdopen(fd, "rb") as file:
         if is_binary(file.read(_SNIFF_BYTES)):
             hint = "look at it with run_cmd, for example with `file` or `xxd`"
-            return Outcome("error", f"{path} is no text ({info.st_size} bytes); {hint}")
+            return Outcome("error", f"{path} is not text ({info.st_size} bytes); {hint}")
         file.seek(0)
         limit_s = min(_READ_S, context.timeout_s)
         try:
@@ -70,9 +70,9 @@ def _cut_short(text: bytearray, piece: bytes, number: int, start: int) -> Outcom
     """Say where to read on; a single line that is too long is shown as far as it goes."""
     if not text:
         text += piece
-        note = f"[line {number} goes on; it is too long to show]"
+        note = f"[line {number} continues; it is too long to show]"
     else:
-        note = f"[more follows: read on with start_line={number}]"
+        note = f"[more follows: continue with start_line={number}]"
     head = clean(text.decode(errors="replace"))
     newline = "" if head.endswith("\n") else "\n"
     return Outcome("success", f"{head}{newline}{note}", changed=number < start)

@@ -29,7 +29,7 @@ _SEARCH_S = 10.0
 
 
 def _entries(workspace: Workspace, folder: str) -> list[tuple[str, os.stat_result]]:
-    """Give name and lstat of what is in a folder, in order; vanished ones left out."""
+    """Return name and lstat of what is in a folder, in order; vanished ones left out."""
     fd = workspace.open_folder(folder)
     try:
         found = []
@@ -46,7 +46,7 @@ def _entries(workspace: Workspace, folder: str) -> list[tuple[str, os.stat_resul
 def _walk(
     workspace: Workspace, folder: str, depth: int
 ) -> Iterator[tuple[str, os.stat_result, bool]]:
-    """Give path, lstat and whether it is skipped, of everything beneath a folder, in order."""
+    """Return path, lstat and whether it is skipped, of everything beneath a folder, in order."""
     try:
         entries = _entries(workspace, folder)
     except PathError:
@@ -80,7 +80,7 @@ def _pattern(text: str) -> tuple[re.Pattern[str], str]:
     try:
         return re.compile(text), ""
     except (re.error, RecursionError, OverflowError) as error:
-        note = f"[no regular expression ({error}): searched for it as plain text]"
+        note = f"[not a regular expression ({error}): searched for it as plain text]"
         return re.compile(re.escape(text)), note
 
 
@@ -98,7 +98,7 @@ def _text_files(workspace: Workspace, path: str) -> Iterator[str]:
 
 
 def _matches(workspace: Workspace, path: str, pattern: re.Pattern[str]) -> Iterator[str]:
-    """Give `file:line: text` for each matching line of a text file."""
+    """Return `file:line: text` for each matching line of a text file."""
     try:
         fd, _ = workspace.open_regular(path)
     except PathError:

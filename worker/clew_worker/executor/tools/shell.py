@@ -21,7 +21,7 @@ def run_cmd(args: dict[str, Any], context: Context) -> Outcome:
     if ended.cancelled:
         return Outcome("error", _with(ended.output, CANCELLED), ended.exit_code)
     if ended.timed_out:
-        note = f"stopped after {timeout_s:g} s, with everything that it had started"
+        note = f"stopped after {timeout_s:g} s, with everything it had started"
         return Outcome("timeout", _with(ended.output, note), ended.exit_code)
     return Outcome("success" if ended.exit_code == 0 else "failure", ended.output, ended.exit_code)
 

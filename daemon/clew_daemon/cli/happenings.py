@@ -1,0 +1,280 @@
+"""What people who watch are told of a goal's events: each becomes an entry, or nothing.
+
+Pure: events and state in, words out. How an entry is shown is `liveview.py`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.cli.output import RESULT_STYLE, STATUS_STYLE, duration, percent
+from clew_daemon.cli.printable import short
+from clew_daemon.cli.tree import action_text
+from clew_shared import events as ev
+from clew_shared.fold import apply
+from clew_shared.moment import iso, local
+from clew_shared.standing import MARKS, standing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clew_shared.state import State
+
+ACTION_CHARS = 160
+SAID_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that happened: `event` is its name in the log, `at` seconds since 1970.
+
+    `text` says it in one line; `action` names the action that it is about, `output` has the head of what that printed.
+    `of` is that action's number, and `begins` says that it was only started. `seq` is 0 for what no record tells.
+    """
+
+    at: float
+    goal: str
+    event: str
+    text: str
+    seq: int = 0
+    style: str = ""
+    action: str = ""
+    output: str = ""
+    of: int = 0
+    begins: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """Return its line of `clew watch --json`."""
+        told = {"timestamp": iso(self.at), "goal": self.goal or None, "seq": self.seq or None}
+        more = {"of": self.of, "action": self.action, "output": self.output}
+        return {**told, "event": self.event, "text": self.text} | {
+            k: v for k, v in more.items() if v
+        }
+
+
+def take(state: State, event: ev.Event, seq: int) -> Entry | None:
+    """Fold the next event into its goal's state, and return what people are told of it."""
+    before = _Before.of(state, event)
+    apply(state, event, seq)
+    describe = _WORDS.get(type(event))
+    told = describe(event, state, before) if describe else None
+    return Entry(event.at, state.goal_id, seq=seq, **told) if told else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What an event is about that the state no longer tells after it."""
+
+    action: str
+    place: str
+    subtask: str
+    epoch: int
+
+    @classmethod
+    def of(cls, state: State, event: ev.Event) -> _Before:
+        flight = state.in_flight.get(getattr(event, "of", 0))
+        subtask = state.subtask
+        return cls(
+            action=signature(flight.signature) if flight else "",
+            place=place(state),
+            subtask=short(subtask.description) if subtask else "",
+            epoch=state.epoch,
+        )
+
+
+def signature(text: str) -> str:
+    """Return an action's signature as people read it, shortened."""
+    return short(text.replace("::", " ", 1), ACTION_CHARS)
+
+
+def place(state: State) -> str:
+    """Return where the current subtask stands in the tree, as in `1.2`."""
+    return f"{state.current_task_idx + 1}.{state.current_subtask_idx + 1}"
+
+
+Told = dict[str, Any]
+
+
+def _told(event: str, text: str, style: str = "", **more: Any) -> Told:
+    return {"event": event, "text": text, "style": style, **more}
+
+
+def _accepted(_e: ev.GoalAccepted, s: State, _: _Before) -> Told:
+    return _told("goal.accepted", f"accepted: {short(s.goal.description)}", "bold")
+
+
+def _waiting(e: ev.GoalWaiting, _s: State, _: _Before) -> Told:
+    if e.paused:
+        return _told("goal.waiting", "paused", "yellow")
+    until = f", until {local(e.until)}" if e.until else ""
+    return _told("goal.waiting", f"waiting: {short(e.reason, SAID_CHARS)}{until}", "yellow")
+
+
+def _blocked(e: ev.GoalBlocked, s: State, _: _Before) -> Told:
+    text = f"blocked {percent(s.goal.progress())}: {short(e.reason, SAID_CHARS)}"
+    return _told("goal.blocked", text, STATUS_STYLE["blocked"], output=e.question)
+
+
+def _ended(e: ev.GoalEnded, s: State, _: _Before) -> Told:
+    why = f": {short(e.reason, SAID_CHARS)}" if e.reason else ""
+    text = f"{standing(e.status, s.verified)} {percent(s.goal.progress())}{why}"
+    return _told(f"goal.{e.status}", text, STATUS_STYLE.get(e.status, ""))
+
+
+def _worker_started(e: ev.WorkerStarted, _s: State, before: _Before) -> Told:
+    if not before.epoch:
+        return _told("worker.started", "worker started", "dim")
+    return _told("worker.started", f"worker restarted, epoch {e.epoch}", "yellow")
+
+
+def _worker_exited(e: ev.WorkerExited, _s: State, _: _Before) -> Told | None:
+    if not e.crash:
+        return None
+    return _told("worker.exited", f"worker died: {short(e.reason)} (epoch {e.epoch})", "bold red")
+
+
+def _planned(e: ev.Planned, _s: State, _: _Before) -> Told:
+    subtasks = sum(len(task.subtasks) for task in e.tasks)
+    again = "replanned" if e.replan else "planned"
+    return _told(
+        "goal.planned", f"{again}: {_count(len(e.tasks), 'task')}, {_count(subtasks, 'subtask')}"
+    )
+
+
+def _subtask_started(_: ev.SubtaskStarted, s: State, _b: _Before) -> Told:
+    described = short(s.subtask.description) if s.subtask else ""
+    return _told("subtask.started", f"[{MARKS['in_progress']}] {place(s)} {described}", "bold")
+
+
+def _subtask_ended(e: ev.SubtaskEnded, s: State, before: _Before) -> Told:
+    mark = MARKS.get(e.status, "?")
+    text = f"[{mark}] {before.place} {before.subtask} ({percent(s.goal.progress())})"
+    return _told(f"subtask.{e.status}", text, STATUS_STYLE.get(e.status, ""))
+
+
+def _subtask_failed(e: ev.SubtaskFailed, _s: State, before: _Before) -> Told:
+    text = f"{before.place} failed: {short(e.failure, SAID_CHARS)}"
+    return _told("subtask.failed", text, "red")
+
+
+def _escalated(e: ev.Escalated, _s: State, before: _Before) -> Told:
+    who = "you" if e.to == "person" else f"the {e.to}"
+    text = f"{before.place} blocked, left to {who}: {short(e.reason, SAID_CHARS)}"
+    return _told("subtask.blocked" if e.to == "task" else "task.blocked", text, "magenta")
+
+
+def _allowed(e: ev.ActionAllowed, s: State, _: _Before) -> Told:
+    action = signature(e.signature)
+    return _told("action.allowed", f"#{s.seq}", action=action, of=s.seq, begins=True)
+
+
+def _action_finished(e: ev.ActionFinished, _s: State, before: _Before) -> Told:
+    text = f"#{e.of} {e.result}, {duration(e.duration_s)}"
+    style = RESULT_STYLE.get(e.result, "")
+    return _told("action.finished", text, style, action=before.action, output=e.head, of=e.of)
+
+
+def _action_blocked(e: ev.ActionBlocked, s: State, _: _Before) -> Told:
+    text = f"#{s.seq} refused ({e.reason})"
+    action = signature(e.signature)
+    return _told("action.blocked", text, "magenta", action=action, output=e.message, of=s.seq)
+
+
+def _interrupted(e: ev.ActionInterrupted, _s: State, before: _Before) -> Told:
+    text = f"#{e.of} interrupted: {short(e.reason)}"
+    return _told("action.interrupted", text, "yellow", action=before.action, of=e.of)
+
+
+def _loop(e: ev.LoopDetected, _s: State, _: _Before) -> Told:
+    text = f"loop detected: {e.loop}, {_count(e.attempt_count, 'attempt')}"
+    return _told("loop.detected", text, "magenta", action=signature(e.signature))
+
+
+def _intervened(e: ev.Intervened, _s: State, _: _Before) -> Told:
+    return _told("intervention.sent", f"told the agent: {short(e.message, SAID_CHARS)}", "magenta")
+
+
+def _thought(e: ev.Thought, _s: State, _: _Before) -> Told | None:
+    said = short(e.text, SAID_CHARS)
+    return _told("agent.thought", f"thinks: {said}", "dim") if said else None
+
+
+def _check(e: ev.CheckFinished, _s: State, _: _Before) -> Told:
+    name = f"check.{'passed' if e.passed else 'failed'}"
+    text = f"check {short(e.name)}: {'passed' if e.passed else 'failed'}"
+    return _told(name, text, "green" if e.passed else "red", output="" if e.passed else e.output)
+
+
+_WORDS: dict[type[ev.Event], Callable[[Any, State, _Before], Told | None]] = {
+    ev.GoalAccepted: _accepted,
+    ev.GoalStarted: lambda _e, s, _b: _told(
+        "goal.started", f"in_progress {percent(s.goal.progress())}", STATUS_STYLE["in_progress"]
+    ),
+    ev.GoalWaiting: _waiting,
+    ev.GoalBlocked: _blocked,
+    ev.GoalRequeued: lambda _e, _s, _b: _told("goal.requeued", "queued again", "cyan"),
+    ev.GoalEnded: _ended,
+    ev.WorkerStarted: _worker_started,
+    ev.WorkerReady: lambda _e, _s, _b: _told("worker.ready", "worker ready", "dim"),
+    ev.WorkerExited: _worker_exited,
+    ev.Planned: _planned,
+    ev.SubtaskStarted: _subtask_started,
+    ev.SubtaskEnded: _subtask_ended,
+    ev.SubtaskFailed: _subtask_failed,
+    ev.Escalated: _escalated,
+    ev.ActionAllowed: _allowed,
+    ev.ActionFinished: _action_finished,
+    ev.ActionBlocked: _action_blocked,
+    ev.ActionInterrupted: _interrupted,
+    ev.LoopDetected: _loop,
+    ev.Intervened: _intervened,
+    ev.Thought: _thought,
+    ev.CheckFinished: _check,
+    ev.FeedbackGiven: lambda e, _s, _b: _told(
+        "feedback.given", f"feedback: {short(e.text, SAID_CHARS)}", "cyan"
+    ),
+    ev.Unblocked: lambda e, _s, _b: _told(
+        "action.unblocked", "unblocked", "cyan", action=signature(e.signature)
+    ),
+}
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+# -- for who comes later ---------------------------------------------------------------------------------
+
+
+def of_action(goal: str, action: dict[str, Any]) -> Entry:
+    """Return the entry of an action that has ended, from its line of history.jsonl."""
+    at = datetime.fromisoformat(action["timestamp"]).timestamp()
+    result = action["result"]
+    text = f"#{action['seq']} {result}, {duration(action['duration_s'])}"
+    return Entry(
+        at,
+        goal,
+        "action.finished",
+        text,
+        seq=action["seq"],
+        style=RESULT_STYLE.get(result, ""),
+        action=short(action_text(action), ACTION_CHARS),
+        output=action["output"],
+        of=action["seq"],
+    )
+
+
+def standing_of(state: State) -> Entry:
+    """Return an entry that says where a goal stands."""
+    status = str(state.goal.status)
+    text = f"{standing(status, state.verified)} {percent(state.goal.progress())}"
+    return Entry(
+        state.updated_at,
+        state.goal_id,
+        f"goal.{status}",
+        text,
+        state.seq,
+        STATUS_STYLE.get(status, ""),
+    )

@@ -1,0 +1,107 @@
+"""Following a ledger: what becomes durable after a cursor, in order, beside the process that writes it.
+
+There is no queue, so none can overflow: who falls behind finds the rest in the ledger. No transaction is held between
+two looks, and the writer is never asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from clew_shared.ledger.errors import LedgerEmpty
+from clew_shared.ledger.reader import Reader
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clew_shared.ledger.records import Row
+
+LOOK_ROWS = 500
+"""Events in one look, at most; the next look goes on there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place in one ledger: the last event that was seen, and its hash, which no other ledger has there."""
+
+    seq: int = 0
+    hash: bytes = b""
+
+
+class Follower:
+    """Follows the ledger at `path`, which may be absent, replaced or restored meanwhile."""
+
+    def __init__(self, path: Path, after: Cursor | None = None) -> None:
+        self._path = path
+        self._reader: Reader | None = None
+        self._file = (0, 0)
+        self._after = after
+        self.was_reset = False
+        """The last look found another ledger than the one that the cursor is of: it begins at that one's end."""
+
+    @property
+    def reader(self) -> Reader | None:
+        """The open ledger, as of the last look; None where there is none."""
+        return self._reader
+
+    @property
+    def after(self) -> Cursor:
+        """Where the next look begins."""
+        return self._after or Cursor()
+
+    def look(self, limit: int = LOOK_ROWS) -> list[Row]:
+        """Return the next events, oldest first; the first look without a cursor begins at the ledger's end.
+
+        Raises LedgerError where the ledger cannot be read.
+        """
+        self.was_reset = False
+        if not self._is_open():
+            self._open()
+        if self._reader is None:
+            return []
+        rows = list(islice(self._reader.read_all(self.after.seq), limit))
+        if rows:
+            self._after = Cursor(rows[-1].seq, rows[-1].hash)
+        return rows
+
+    def close(self) -> None:
+        """Close the ledger; may be called twice."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _is_open(self) -> bool:
+        return self._reader is not None and self._found() == self._file
+
+    def _open(self) -> None:
+        self.close()
+        self._file = self._found()
+        if self._file == (0, 0):
+            return
+        try:
+            reader = Reader.open(self._path)
+        except LedgerEmpty:  # a first start is making it
+            return
+        self._reader = reader
+        if self._after is not None and not _is_of(reader, self._after):
+            self.was_reset, self._after = True, None
+        if self._after is None:
+            last = reader.last_event()
+            self._after = Cursor(*last) if last else Cursor()
+
+    def _found(self) -> tuple[int, int]:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return 0, 0
+        return found.st_dev, found.st_ino
+
+
+def _is_of(reader: Reader, cursor: Cursor) -> bool:
+    """Tell whether the cursor is a place in this ledger; that of a goal that was removed since is one, too."""
+    found = reader.hash_at(cursor.seq)
+    return (
+        cursor.seq == 0 or found == cursor.hash or (found is None and reader.was_let_go(cursor.seq))
+    )
