@@ -111,7 +111,7 @@ def _say_goodbye(where: Where, unfinished: Sequence[str]) -> None:
         case [goal]:
             told = f"{goal} continues; watch it again: {clew} {goal}"
         case several:
-            told = f"{len(several)} goals go on; see them again: {clew}"
+            told = f"{len(several)} goals continue; watch them again: {clew}"
     print(told, file=sys.stderr, flush=True)
 
 
