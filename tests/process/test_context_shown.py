@@ -136,7 +136,7 @@ def test_context_is_what_was_asked_where_much_is_folded_and_says_what_is_left_ou
         assert now["sizes"]["tools"]["tokens"] > 0
         assert len(now["sha_of_last_call"]) == len(now["sha"]) == 16
         printed = clew.clew("context", goal)
-        assert f"-- head {now['sha']}: " in printed
+        assert f"-- hash of the prompt's head: {now['sha']} (" in printed
         assert "== user" in printed
         clew.kill_agent(goal)
         clew.until(lambda: len(llm.requests) > len(script) + 1, "the new epoch's question")
@@ -192,7 +192,7 @@ def test_context_of_a_goal_that_asks_no_llm_says_so_and_shows_what_one_would_be_
     clew.wait("action.allowed", goal=goal)
     now = shown(clew, goal)
     assert now["agent_kind"] == "runbook"
-    assert "clew asks no LLM for it" in now["note"]
+    assert "clew calls no LLM for it" in now["note"]
     assert "Your subtask now: Write it" in now["messages"][-1]["content"]
     assert now["sha_of_last_call"] is None
     assert now["note"] in clew.clew("context", goal)
