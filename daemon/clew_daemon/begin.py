@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from setproctitle import setproctitle
+
 from clew_daemon import log as logging
 from clew_daemon import template
 from clew_daemon.cgroups import Cgroups
@@ -110,6 +112,7 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
             EXIT_CONFIG,
         )
     keys = take_environment(os.environ, loaded.settings, places.config.parent)
+    setproctitle("clew: daemon")
     with _taken(places, loaded.settings, keys) as locks:
         sys.setswitchinterval(SWITCH_S)
         try:

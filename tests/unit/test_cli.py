@@ -27,7 +27,7 @@ from clew_shared.settings import Settings
 AT = 1_790_000_000.0
 MATHX, OTHER = "create-mathx-package-7f3a", "create-other-1234"
 EVIL = "bell \x07 red \x1b[31m title \x1b]0;pwned\x07 csi \x9b31m rtl \u202e"
-RE_COMMANDS = ["resume", "retry", "reload", "restore"]
+RE_COMMANDS = ["resume", "retry", "reload", "restore", "restart"]
 REPO = Path(__file__).resolve().parents[2]
 
 
@@ -170,7 +170,11 @@ def test_goal_ids_are_completed_from_the_ledger(home):
 
 def test_commands_and_options_are_completed_without_importing_the_commands():
     asked = {"_CLEW_COMPLETE": "bash_complete", "COMP_CWORD": "1"}
-    for begun, wanted in (("sta", ["status"]), ("--ver", ["--version"]), ("re", RE_COMMANDS)):
+    for begun, wanted in (
+        ("sta", ["status", "start"]),
+        ("--ver", ["--version"]),
+        ("re", RE_COMMANDS),
+    ):
         said = spawned(env={**os.environ, **asked, "COMP_WORDS": f"clew {begun}"})
         assert said.stdout.split() == [f"plain,{name}" for name in wanted]
 

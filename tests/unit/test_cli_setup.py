@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from clew_daemon import units
 from clew_daemon.cli import run
 
 REPO = Path(__file__).resolve().parents[2]
@@ -207,14 +208,30 @@ def test_service_install_writes_a_unit_for_this_home_and_says_what_is_left(
 ):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("PATH", str(tmp_path))  # no systemctl: nothing of this machine is touched
+    monkeypatch.setattr(units, "LINGER", tmp_path)
     unit = tmp_path / "config" / "systemd" / "user" / "clew.service"
     code, out, _ = clew("--home", tmp_path / "my home", "service", "install")
     assert code == 1
     assert "systemctl is not installed" in out
     assert "enable-linger" in out
     assert f'--home "{tmp_path}/my home" run' in unit.read_text()
+    code, out, _ = clew("--home", tmp_path / "my home", "service", "status", "--json")
+    said = json.loads(out)
+    assert (code, said["installed"], said["up_to_date"], said["active"]) == (0, True, True, None)
+    assert "systemctl is not installed" in said["error"]
+    assert "cannot be asked" in clew("--home", tmp_path / "my home", "service", "status")[1]
+    code, _, err = clew("start")
+    assert (code, "for another home" in err) == (1, True)
     clew("service", "uninstall")
     assert not unit.exists()
+    assert "not installed: clew service install" in clew("service", "status")[1]
+
+
+@pytest.mark.parametrize("command", ["start", "restart"])
+def test_a_service_is_not_started_with_a_config_that_cannot_be_used(clew, tmp_path, command):
+    (tmp_path / "config.toml").write_text("[nope]\n")
+    code, _, err = clew("--home", tmp_path, command)
+    assert (code, "nope" in err) == (1, True)
 
 
 def test_service_install_with_a_broken_config_names_its_faults(clew, tmp_path, monkeypatch):
