@@ -342,7 +342,7 @@ def test_a_window_shows_what_happens_now_and_leaves_the_final_state_standing(cle
     go = gate(clew, goal)
     window = terminal(60, 20, "watch", goal)
     window.until("tool running for ")
-    window.until("Ctrl-C stops watching; the goals go on.")
+    window.until("Ctrl-C stops watching; the goals keep running.")
     window.resize(100, 30)
     window.until("tool running for [1-9]")
     go.touch()

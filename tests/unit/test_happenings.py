@@ -172,7 +172,7 @@ def test_a_waiting_goal_says_what_for_since_when_and_until_when(agent):
 
 def test_a_paused_goal_says_how_it_goes_on(agent):
     agent.core.emit(ev.GoalWaiting(at=AT, reason="paused", paused=True))
-    assert drawn(Seen(agent.state), AT)[-1] == "paused; go on with: clew resume goal-1"
+    assert drawn(Seen(agent.state), AT)[-1] == "paused; resume it with: clew resume goal-1"
 
 
 # ---- in a window

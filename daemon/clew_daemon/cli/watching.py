@@ -41,7 +41,7 @@ MANAGED_S, ALONE_S = 30.0, 10.0
 
 UNREADABLE_S = 5.0
 RECENT = 5
-FOOT = "Ctrl-C stops watching; the goals go on."
+FOOT = "Ctrl-C stops watching; the goals keep running."
 STANDING_STILL = ("completed", "failed", "cancelled", "blocked")
 
 Detail = dict[str, Any]
