@@ -99,7 +99,8 @@ class Hands:
 
     async def died(self, why: str) -> None:
         """End whatever a dead executor has left."""
-        log.warning("executor.died", **self._about, reason=why)
+        if not self._ended:
+            log.warning("executor.died", **self._about, reason=why)
         if self._executor is not None:
             await self._executor.end()
             self._executor = None

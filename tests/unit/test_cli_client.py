@@ -126,14 +126,15 @@ def test_submit_tells_what_the_daemon_refused(tmp_path, capsys, monkeypatch):
     inbox = tmp_path / "inbox"
     from clew_daemon.cli import submit
 
-    def dropped(folder, name, raw):
+    def dropped(folder, files):
+        ((_, raw),) = files
         rejected = folder / "rejected"
         rejected.mkdir(parents=True)
         (rejected / "g-1.md").write_bytes(raw)
         (rejected / "g-1.md.error.txt").write_text("line 1: no\n")
-        return folder / "g-1.md"
+        return [folder / "g-1.md"]
 
-    monkeypatch.setattr(submit, "drop", dropped)
+    monkeypatch.setattr(submit, "drop_all", dropped)
     with daemon(tmp_path, {"ping": PING, "status": {"daemon": PING, "goals": []}}):
         assert run(["--home", str(tmp_path), "submit", str(goal)]) == 1
     assert "line 1: no" in capsys.readouterr().err
