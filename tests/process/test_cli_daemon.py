@@ -139,7 +139,7 @@ def test_a_file_that_only_the_daemon_can_judge_is_refused_in_its_words(clew):
 def test_a_goal_is_paused_resumed_cancelled_and_retried(clew):
     goal = clew.submit(LONG)
     pid = clew.wait_for(goal, "in_progress")["pid"]
-    assert clew("pause", goal) == f"{goal}: waiting\n"
+    assert clew("pause", goal) == f"{goal}: paused\n"
     assert clew.goal(goal)["pid"] is None
     assert not Path(f"/proc/{pid}").exists()
     assert clew("resume", goal).startswith(f"{goal}: ")
