@@ -24,6 +24,7 @@ from clew_daemon.waits import Waits
 from clew_shared import events as ev
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
 from clew_shared.model import GoalStatus
+from clew_shared.plain import plain
 
 if TYPE_CHECKING:
     from clew_daemon.context import Daemon
@@ -187,6 +188,7 @@ class Supervisor:
 
     def _ran(self, goal: str, task: asyncio.Task[None]) -> None:
         self._runs.pop(goal, None)
+        self._d.started.pop(goal, None)
         if (
             not task.cancelled()
             and (error := task.exception())
@@ -201,6 +203,8 @@ class Supervisor:
         """Run a goal to its rest; an unexpected error counts as a crash, and so ends at a person."""
         core = self._d.book.cores[goal]
         before = _deeds(core)
+        self._d.started[goal] = self._d.settings
+        self._d.book.go_by(core, self._d.settings)
         try:
             await self._go_on(core)
         except LedgerFailed:
@@ -238,11 +242,13 @@ class Supervisor:
             core.state, self._d.book.states(), now, self._waits.over(), self._d.book.gone
         ):
             return  # a person was quicker: paused or cancelled since it was due
-        if core.state.goal.status == GoalStatus.QUEUED and goal not in self._failed_runs:
-            self._crashes[goal] = restart.Crashes([])  # a wait between two crashes forgives none
-        if core.state.goal.status != GoalStatus.IN_PROGRESS:
+        if core.state.goal.status == GoalStatus.QUEUED:
+            if goal not in self._failed_runs:
+                self._crashes[goal] = restart.Crashes(
+                    []
+                )  # a wait between two crashes forgives none
             await self._d.book.emit(core, ev.GoalStarted(at=now))
-        if core.state.goal.status != GoalStatus.IN_PROGRESS:
+        if not core.state.workable:
             return
         if fault := self._unfit(core):
             await self._block(core, *fault)
@@ -260,7 +266,7 @@ class Supervisor:
         await self._look_for_git(core)
         self._d.publisher.open(goal)
         crashes = self._crashes.setdefault(goal, restart.Crashes([]))
-        while core.state.goal.status == GoalStatus.IN_PROGRESS and not self._stopping:
+        while core.state.workable and not self._stopping:
             before = _deeds(core)
             ended = await self._work(goal, place)
             if ended.kind != "stopped" and await self._lost(core, place):
@@ -294,7 +300,7 @@ class Supervisor:
             agent = settings.agents.get(name)
             fault = self._d.keys.fault(agent)
         if fault:
-            return fault, f"Fix the config, restart clew, and `clew resume {state.goal_id}`."
+            return fault, f"Fix the config, run `clew reload`, then `clew resume {state.goal_id}`."
         return None
 
     async def _entered(self, core: Core) -> Ground | None:
@@ -325,7 +331,7 @@ class Supervisor:
 
     async def _lost(self, core: Core, place: Ground) -> bool:
         """Hand a goal at work to a person where its folder is not what stands there; tells whether that was so."""
-        if core.state.goal.status != GoalStatus.IN_PROGRESS:
+        if not core.state.workable:
             return False
         lost = await asyncio.to_thread(place.lost)
         if lost:
@@ -355,7 +361,7 @@ class Supervisor:
     ) -> float | None:
         """See to how a worker ended; gives the seconds until the next one, None for no next one."""
         goal, numbers = core.state.goal_id, self._d.settings.restart
-        if core.state.goal.status != GoalStatus.IN_PROGRESS:
+        if not core.state.workable:
             return None
         match ended.kind:
             case "finished" | "stopped":
@@ -459,7 +465,7 @@ class Supervisor:
         """Write a report later, when the disk may have room; say so once."""
         if goal not in self._unwritten:
             self._unwritten.add(goal)
-            log.warning("report.unwritable", goal=goal, error=str(error), again_s=REPORT_AGAIN_S)
+            log.warning("report.unwritable", goal=goal, error=plain(error), again_s=REPORT_AGAIN_S)
         asyncio.get_running_loop().call_later(REPORT_AGAIN_S, self._reports.put_nowait, goal)
 
     async def _report(self, goal: str) -> None:

@@ -301,6 +301,23 @@ def test_config_says_where_each_value_comes_from(clew, tmp_path, monkeypatch):
     assert "config.toml:2" in clew("--home", tmp_path, "config")[1]
 
 
+def test_config_shows_the_paths_that_are_used_where_none_is_set(clew, tmp_path):
+    (tmp_path / "config.toml").write_text(f'[paths]\noutbox = "{tmp_path}/reports"\n')
+    keys = json.loads(clew("--home", tmp_path, "config", "--json")[1])["keys"]
+    assert {key: one["value"] for key, one in keys.items() if key.startswith("paths.")} == {
+        "paths.inbox": str(tmp_path / "inbox"),
+        "paths.outbox": str(tmp_path / "reports"),
+        "paths.workspaces": str(tmp_path / "workspaces"),
+        "paths.state": str(tmp_path / "state"),
+        "paths.run": str(tmp_path / "run"),
+    }
+    assert keys["log.file"]["value"] == str(tmp_path / "state" / "clew.log")
+    assert keys["paths.inbox"]["source"] == "default"
+    shown = clew("--home", tmp_path, "config")[1]
+    assert f'paths.inbox = "{tmp_path}/inbox"  # default\n' in shown
+    assert f'paths.outbox = "{tmp_path}/reports"  # {tmp_path}/config.toml:2\n' in shown
+
+
 def test_config_check_names_all_faults_of_a_file(clew, tmp_path):
     bad = tmp_path / "bad.toml"
     bad.write_text("[daemon]\nmax_workers = 0\nsettle = 1\n[nope]\n")

@@ -10,6 +10,7 @@ import click
 
 from clew_daemon.cli import arguments
 from clew_daemon.cli.errors import EXIT_CONFIG, EXIT_FAILED, CliError
+from clew_daemon.cli.later import Commands
 from clew_daemon.cli.printable import clean
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _outside(where: Where) -> str:
     return found.running
 
 
-@click.group(no_args_is_help=False)
+@click.group(cls=Commands, no_args_is_help=False)
 def service() -> None:
     """Install, inspect or remove the systemd user service."""
 

@@ -87,7 +87,8 @@ def reload(where: Where) -> None:
     if not changes:
         print("nothing changed")
     for change in changes:
-        when = "" if change["live"] else "  (after a restart)"
+        applies = change.get("applies", "now" if change["live"] else "after a restart")
+        when = "" if applies == "now" else f"  (applies {applies})"
         old, new = short(repr(change["old"])), short(repr(change["new"]))
         print(f"{clean(change['key'])}: {old} -> {new}{when}")
 
