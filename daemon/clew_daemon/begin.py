@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from setproctitle import setproctitle
+
 from clew_daemon import git_identity, places_note, template
 from clew_daemon import log as logging
 from clew_daemon.cgroups import Cgroups
@@ -112,6 +114,7 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
             EXIT_CONFIG,
         )
     keys = take_environment(os.environ, loaded.settings, places.config.parent)
+    setproctitle("clew: daemon")
     with _taken(places, loaded.settings, keys) as locks:
         sys.setswitchinterval(SWITCH_S)
         try:

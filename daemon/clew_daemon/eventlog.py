@@ -39,7 +39,11 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
     ev.GoalWaiting: lambda e: ("goal.waiting", {"reason": e.reason, "until": e.until}),
     ev.GoalBlocked: lambda e: ("goal.blocked", {"reason": e.reason, "question": e.question}),
     ev.GoalRequeued: lambda e: ("goal.requeued", {"by": e.by}),
-    ev.GoalEnded: lambda e: (f"goal.{e.status}", {"reason": e.reason} if e.reason else {}),
+    ev.GoalEnded: lambda e: (
+        f"goal.{e.status}",
+        ({"reason": e.reason} if e.reason else {})
+        | ({"verified": e.verified} if e.status == "completed" else {}),
+    ),
     ev.WorkspaceKnown: lambda e: (
         ("workspace.accepted", {"inode": e.identity.ino}) if e.by == "person" else None
     ),
@@ -98,9 +102,16 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
         "intervention.sent",
         {"kind": e.intervention, "message": e.message, "again": e.again},
     ),
+    ev.CheckProposed: lambda e: ("check.proposed", {"name": e.name, "cmd": e.cmd}),
     ev.CheckFinished: lambda e: (
         "check.passed" if e.passed else "check.failed",
-        {"name": e.name, **({} if e.passed else {"output": e.output[:400]})},
+        {"name": e.name}
+        | ({"suggested": True} if e.suggested else {})
+        | ({} if e.passed else {"output": e.output[:400]}),
+    ),
+    ev.FinishQuestioned: lambda e: (
+        "finish.questioned",
+        {"action": e.of, "message": e.message},
     ),
     ev.FeedbackGiven: lambda e: ("feedback.given", {"text": e.text}),
     ev.Unblocked: lambda e: ("action.unblocked", {"signature": e.signature}),
@@ -130,4 +141,6 @@ def log_events(goal: str, records: list[Recorded]) -> None:
         found = line(record.event)
         if found:
             event, fields = found
-            log.info(event, **({"goal": goal} if goal else {}), seq=record.seq, **fields)
+            probe = getattr(record.event, "probe", False)  # `goal.waiting` tells of each retry
+            tell = log.debug if probe else log.info
+            tell(event, **({"goal": goal} if goal else {}), seq=record.seq, **fields)

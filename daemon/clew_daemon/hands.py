@@ -105,7 +105,8 @@ class Hands:
 
     async def died(self, why: str) -> None:
         """End whatever a dead executor has left."""
-        log.warning("executor.died", **self._about, reason=why)
+        if not self._ended:
+            log.warning("executor.died", **self._about, reason=why)
         if self._executor is not None:
             await self._executor.end()
             self._executor = None
@@ -171,7 +172,7 @@ class Hands:
         spec = cells.executor_spec(
             d.places, self._settings, self._state, self.hidden(), d.keys.env, d.git
         )
-        return spec.model_copy(update={"stands_on": self._ground.place})
+        return self._placed(spec, "executor")
 
     def agent_spec(self, agent: cells.Agent) -> CellSpec:
         """Give the spec of the agent that these are the hands of."""
@@ -179,7 +180,11 @@ class Hands:
         spec = cells.agent_spec(
             d.places, self._settings, self._state, agent, self.hidden(), d.keys.env, d.git, epoch
         )
-        return spec.model_copy(update={"stands_on": self._ground.place})
+        return self._placed(spec, "agent")
+
+    def _placed(self, spec: CellSpec, role: str) -> CellSpec:
+        title = f"clew: {role} {self._about['goal']} epoch {self._about['epoch']}"
+        return spec.model_copy(update={"stands_on": self._ground.place, "title": title})
 
 
 def _fault(error: SpawnError | OSError) -> ExecutorDied:

@@ -17,7 +17,7 @@ from clew_daemon.fitting import fitted_state
 from clew_daemon.hello import Remembered, hello_view, subtask_view, task_view
 from clew_daemon.store import output_of
 from clew_shared import events as ev
-from clew_shared import protocol
+from clew_shared import protocol, suggestions
 from clew_shared.core import Heard, Report, Verdict, Word, WrongState
 from clew_shared.publish import state_view
 from clew_shared.redact import redact, redacted
@@ -26,9 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from clew_daemon.session import Session
+    from clew_shared.cellwire import Checked
 
 FINISHES_MAX = 3
 """So many refused finishes in an unchanged world are a failure of the subtask."""
+
+SUGGESTED_S = 60.0
+"""How long all checks that an agent suggested may take together."""
 
 CHECK_OUTPUT_CHARS = 4_000
 CHECK_TRIES = 2
@@ -310,8 +314,9 @@ class Methods:
             )
             for t in p.tasks
         )
+        checks = [(redact(one.name), redact(one.cmd)) for one in p.checks or ()]
         with self._s.entering() as core:
-            core.plan(tasks, p.replan, time.time())
+            core.plan(tasks, p.replan, time.time(), checks)
         await self._s.commit()
         return fitted_state({"state": state_view(self._s.core.state)})
 
@@ -361,20 +366,33 @@ class Methods:
         failing = await self._run_checks()
         await self._stand_on_firm_ground()
         open_subtasks = state.open_subtasks() if not state.spec.checks else []
-        unread = state.feedback_seq > told and self._s.reads_feedback
-        if not (failing or open_subtasks or unread):
+        message = "" if failing or len(open_subtasks) > 1 else await self._question()
+        if not (failing or open_subtasks or message):
+            await self._run_suggested()
+        if state.feedback_seq > told and self._s.reads_feedback:
+            message = FEEDBACK_CAME
+        if not (failing or open_subtasks or message):
             with self._s.entering() as core:
-                core.emit(ev.GoalEnded(at=time.time(), status="completed", summary=summary))
+                core.emit(_completed(state.checked, summary))
             await self._s.commit()
             return {"accepted": True, "failing_checks": [], "open_subtasks": []}
-        refused = bool(failing or open_subtasks)
+        refused = bool(failing or (open_subtasks and not message))
         answer = {
             "accepted": False,
             "failing_checks": failing,
             "open_subtasks": state.open_subtasks(),
             "escalated_to": await self._refuse_finish() if refused else None,
         }
-        return answer | ({"message": FEEDBACK_CAME} if unread else {})
+        return answer | ({"message": message} if message else {})
+
+    async def _question(self) -> str:
+        """Question the claim of success once where the goal's last action failed; "" for no question."""
+        if not self._s.is_questioned:
+            return ""
+        with self._s.entering() as core:
+            message = core.question_finish(time.time())
+        await self._s.commit()
+        return message
 
     async def _stand_on_firm_ground(self) -> None:
         """Hand the goal to a person, and raise WrongState, where its workspace is not what it was."""
@@ -415,6 +433,39 @@ class Methods:
         if changing and not failing:
             failing = [await self._fail_check(name, UNSTEADY) for name in changing]
         return failing
+
+    async def _run_suggested(self) -> None:
+        """Run the checks that the agent suggested, each at most once, in a bounded time; none decides anything.
+
+        That one is about to run is durable first: whatever dies of it, it is not run again.
+        """
+        until = time.monotonic() + SUGGESTED_S
+        for name, cmd in suggestions.due(self._s.core.state):
+            left_s = until - time.monotonic()
+            if left_s < 1.0:
+                return
+            with self._s.entering() as core:
+                core.emit(ev.CheckStarted(at=time.time(), name=name))
+            await self._s.commit()
+            with self._checking(name):
+                passed, output = await self._suggested(name, cmd, left_s)
+            with self._s.entering() as core:
+                core.emit(_check_finished(name, output, passed=passed, suggested=True))
+            await self._s.commit()
+
+    async def _suggested(self, name: str, cmd: str, left_s: float) -> tuple[bool, str]:
+        """Run a suggested check once, in at most `left_s` seconds."""
+        limits = self._s.settings.limits
+        timeout_s = min(limits.check_timeout_s, left_s)
+        try:
+            executor = await self._s.hands.executor()
+            done = await executor.check(
+                name, cmd, timeout_s=timeout_s, output_bytes=limits.output_bytes
+            )
+        except ExecutorDied as error:
+            await self._s.hands.died(str(error))
+            return False, redact(f"the check did not run to its end: {error}")
+        return done.result == "success", _said(done, timeout_s)
 
     async def _run_each_check(self) -> tuple[list[dict[str, str]], list[str]]:
         """Run each check once; returns those that fail, and the names of those that changed the workspace."""
@@ -466,12 +517,9 @@ class Methods:
                 raise
             except ExecutorDied as error:
                 await self._s.hands.died(str(error))
-                said = redact(f"the check could not be run to its end: {error}")
+                said = redact(f"the check did not run to its end: {error}")
                 continue
-            output = redact(done.output)
-            if done.result == "timeout":
-                output += f"\n(no end within {limits.check_timeout_s:g} s)"
-            return done.result == "success", output
+            return done.result == "success", _said(done, limits.check_timeout_s)
         return False, said
 
     async def _refuse_finish(self) -> Any:
@@ -541,9 +589,23 @@ def _short(record: dict[str, Any]) -> dict[str, Any]:
     return cleaned
 
 
-def _check_finished(name: str, output: str, *, passed: bool) -> ev.CheckFinished:
+def _completed(verified: bool, summary: str) -> ev.GoalEnded:
+    return ev.GoalEnded(at=time.time(), status="completed", summary=summary, verified=verified)
+
+
+def _said(done: Checked, timeout_s: float) -> str:
+    """Return what a check printed, redacted, and that it was ended where it took too long."""
+    late = f"\n(not finished within {timeout_s:.0f} s)" if done.result == "timeout" else ""
+    return redact(done.output) + late
+
+
+def _check_finished(
+    name: str, output: str, *, passed: bool, suggested: bool = False
+) -> ev.CheckFinished:
     text = _cut(output, CHECK_OUTPUT_CHARS)
-    return ev.CheckFinished(at=time.time(), name=name, passed=passed, output=text)
+    return ev.CheckFinished(
+        at=time.time(), name=name, passed=passed, output=text, suggested=suggested
+    )
 
 
 def _cut(text: str, chars: int) -> str:

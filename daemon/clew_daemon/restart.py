@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 IDLE_MAX = 50
-"""So many workers in a row that crash without having done anything, and no more are tried, however rarely they die."""
+"""After this many workers in a row crashed without having done anything, no more are tried, however rarely they die."""
+
+WAIT_FIRST_S = 1.0
+"""The first wait for an endpoint that cannot be reached; each later one doubles, up to `backoff_max_s`."""
 
 
 class Numbers(Protocol):
@@ -84,5 +87,6 @@ def decide(crashes: Crashes, numbers: Numbers, jitter: Callable[[], float]) -> A
 
 
 def wait_s(waits: int, numbers: Numbers) -> float:
-    """Say how long a worker that asked to be tried later (exit 75) waits, the `waits`-th time in a row."""
-    return min(numbers.backoff_max_s, numbers.backoff_initial_s * 2.0 ** min(waits, 60))
+    """Return how long a worker that asked to be retried later (exit 75) waits, the `waits`-th time in a row."""
+    first_s = max(WAIT_FIRST_S, numbers.backoff_initial_s)
+    return min(numbers.backoff_max_s, first_s * 2.0 ** min(waits, 60))

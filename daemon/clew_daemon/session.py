@@ -31,7 +31,6 @@ from clew_shared import events as ev
 from clew_shared import protocol
 from clew_shared.core import WrongState
 from clew_shared.ledger import LedgerError
-from clew_shared.model import GoalStatus
 from clew_shared.playbook.selection import CHARS_MAX
 from clew_shared.prompt import playbook_chars
 from clew_shared.redact import redact
@@ -161,6 +160,11 @@ class Session:
         return not isinstance(self.agent, RunbookAgent)
 
     @property
+    def is_questioned(self) -> bool:
+        """A `finish` of the agent is questioned after a failed action; agents of others know what they do."""
+        return isinstance(self.agent, LlmAgent)
+
+    @property
     def own_tools(self) -> bool:
         """The agent may change the workspace by itself, and need not say so."""
         return isinstance(self.agent, CommandAgent) and self.agent.own_tools
@@ -208,7 +212,8 @@ class Session:
             shown = self._choose()
             self._shown = [bullet.to_dict() for bullet in shown]
             with self._d.book.entering(self.core):
-                self.core.emit(ev.WorkerReady(at=at, epoch=self.epoch, agent=agent))
+                probe = self.core.state.waits_for_time
+                self.core.emit(ev.WorkerReady(at=at, epoch=self.epoch, agent=agent, probe=probe))
                 ids = tuple(bullet.id for bullet in shown)
                 if ids or self.core.state.strategies:
                     self.core.emit(ev.StrategiesShown(at=at, epoch=self.epoch, ids=ids))
@@ -307,6 +312,7 @@ class Session:
             agent=self.core.state.spec.agent,
             pid=cell.pid,
             created=vitals.created(cell.pid),
+            probe=self.core.state.waits_for_time,
         )
         await self._d.book.emit(self.core, event)
         for warning in cell.warnings:
@@ -350,6 +356,7 @@ class Session:
             params = protocol.params(method, raw)
             if method not in ASKING:
                 await self._looked.wait()
+                self._count_as_back()
             if method in ("act", "propose", "record", "plan", "complete_subtask", "finish"):
                 self.acted_at = time.monotonic()
             answer = protocol.result(request_id, await self._methods.call(method, params))
@@ -365,6 +372,12 @@ class Session:
             await self.channel.send(answer)
             if self.channel.unread:
                 self._finish(Ended("crash", "deaf", f"took no answer for {WRITE_TIMEOUT_S:.0f} s"))
+
+    def _count_as_back(self) -> None:
+        """End the goal's wait at the first thing that its worker does: what it waited for is there again."""
+        if self.core.state.waits_for_time:
+            with self.entering() as core:
+                core.retry_succeeds(time.time())
 
     def _after(self) -> None:
         """See what the last message means for the worker: it may be over, or need a person."""
@@ -383,14 +396,13 @@ class Session:
         subtask = self.core.state.subtask
         name = subtask.description if subtask else self.core.state.goal.description
         failure = subtask.last_failure if subtask else ""
+        reason = f"{why}: {failure}" if failure else why
+        question = (
+            f'"{name}" is blocked: {reason}. What should be done? Answer with '
+            f'`clew feedback {self.goal_id} "..."`, or fix it and run `clew resume {self.goal_id}`.'
+        )
         with self._d.book.entering(self.core):
-            self.core.block_goal(
-                f"{why}: {failure}" if failure else why,
-                time.time(),
-                question=f'"{name}" is blocked and {why}. Last failure: {failure or "unknown"}. '
-                f'What should be done? `clew feedback {self.goal_id} "..."`, or mend it and '
-                f"`clew resume {self.goal_id}`.",
-            )
+            self.core.block_goal(reason, time.time(), question=question)
 
     async def _let_go(self) -> None:
         """Let the agent exit by itself for a little while: the goal is over."""
@@ -424,7 +436,7 @@ class Session:
         state = self.core.state
         if state.ended:
             return Ended("finished", "finished", code=code)
-        if self.stopping or state.goal.status != GoalStatus.IN_PROGRESS:
+        if self.stopping or not state.workable:
             return Ended("stopped", "stopped", code=code)
         if code in (endings.EXIT_TEMPORARY, endings.EXIT_CONFIGURATION):
             return endings.left(code, self.leave, self._printed.tail)
@@ -438,11 +450,11 @@ class Session:
         self._finish(await self._vigil.keep())
 
     def _by_memory(self, ended: Ended) -> Ended:
-        """Name what the kernel has ended for want of memory as such: it looks like any other SIGKILL."""
+        """Name the reason where the kernel has ended the worker out of memory: it looks like any other SIGKILL."""
         if ended.kind != "crash" or not self.hands.out_of_memory():
             return ended
         allowed = f"{self.settings.limits.memory_mb} MB allowed"
-        detail = f"ended by the kernel for want of memory, {allowed}"
+        detail = f"ended by the kernel, out of memory: {allowed}"
         return replace(ended, reason="memory", detail=detail)
 
     async def spend(self) -> None:
@@ -499,6 +511,7 @@ class Session:
                         code=ended.code,
                         crash=crash,
                         active_s=round(lived_s, 3),
+                        probe=self.core.state.waits_for_time and not crash,
                     )
                 )
         await self.commit()

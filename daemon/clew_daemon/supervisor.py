@@ -242,11 +242,13 @@ class Supervisor:
             core.state, self._d.book.states(), now, self._waits.over(), self._d.book.gone
         ):
             return  # a person was quicker: paused or cancelled since it was due
-        if core.state.goal.status == GoalStatus.QUEUED and goal not in self._failed_runs:
-            self._crashes[goal] = restart.Crashes([])  # a wait between two crashes forgives none
-        if core.state.goal.status != GoalStatus.IN_PROGRESS:
+        if core.state.goal.status == GoalStatus.QUEUED:
+            if goal not in self._failed_runs:
+                self._crashes[goal] = restart.Crashes(
+                    []
+                )  # a wait between two crashes forgives none
             await self._d.book.emit(core, ev.GoalStarted(at=now))
-        if core.state.goal.status != GoalStatus.IN_PROGRESS:
+        if not core.state.workable:
             return
         if fault := self._unfit(core):
             await self._block(core, *fault)
@@ -264,7 +266,7 @@ class Supervisor:
         await self._look_for_git(core)
         self._d.publisher.open(goal)
         crashes = self._crashes.setdefault(goal, restart.Crashes([]))
-        while core.state.goal.status == GoalStatus.IN_PROGRESS and not self._stopping:
+        while core.state.workable and not self._stopping:
             before = _deeds(core)
             ended = await self._work(goal, place)
             if ended.kind != "stopped" and await self._lost(core, place):
@@ -329,7 +331,7 @@ class Supervisor:
 
     async def _lost(self, core: Core, place: Ground) -> bool:
         """Hand a goal at work to a person where its folder is not what stands there; tells whether that was so."""
-        if core.state.goal.status != GoalStatus.IN_PROGRESS:
+        if not core.state.workable:
             return False
         lost = await asyncio.to_thread(place.lost)
         if lost:
@@ -359,7 +361,7 @@ class Supervisor:
     ) -> float | None:
         """See to how a worker ended; gives the seconds until the next one, None for no next one."""
         goal, numbers = core.state.goal_id, self._d.settings.restart
-        if core.state.goal.status != GoalStatus.IN_PROGRESS:
+        if not core.state.workable:
             return None
         match ended.kind:
             case "finished" | "stopped":

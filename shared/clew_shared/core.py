@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from clew_shared import events as ev
+from clew_shared.claims import question, unheeded
 from clew_shared.escalation import escalation
 from clew_shared.fold import apply
 from clew_shared.fold_deeds import CLAIMED, makes_progress, told_by, world_after, world_before
@@ -28,6 +29,7 @@ from clew_shared.gate import (
 from clew_shared.model import GoalStatus, Level, StepStatus
 from clew_shared.progress import WRITE_ONLY_TOOLS, both_ends, error_class, head, outcome, soft
 from clew_shared.signature import signature
+from clew_shared.suggestions import taken
 from clew_shared.thoughts import echoes, theme
 from clew_shared.transitions import refusal
 
@@ -466,8 +468,17 @@ class Core:
         inherits = state.goal.tasks[task_idx].subtasks[subtask_idx].inherits
         return "inherit" if inherits and state.inherited else "new"
 
-    def plan(self, tasks: tuple[ev.PlannedTask, ...], replan: Any, at: float) -> None:
-        """Take a plan: the first one, or the replan that was asked for. Raises `WrongState`."""
+    def plan(
+        self,
+        tasks: tuple[ev.PlannedTask, ...],
+        replan: Any,
+        at: float,
+        checks: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        """Take a plan: the first one, or the replan that was asked for. Raises `WrongState`.
+
+        `checks` are those (name, command) that the agent suggests with it.
+        """
         state = self.state
         required = state.replan_required
         if required == "person":
@@ -483,6 +494,8 @@ class Core:
         if replan == "task" and len(tasks) != 1:
             raise WrongState(f"a replan of the task takes exactly one task, not {len(tasks)}")
         self.emit(ev.Planned(at=at, tasks=tasks, replan=replan))
+        for name, cmd in taken(self.state, checks):
+            self.emit(ev.CheckProposed(at=at, name=name, cmd=cmd))
         self._start_next(at)
 
     def complete_subtask(self, at: float, *, success: bool, failure: str, summary: str = "") -> Any:
@@ -521,7 +534,8 @@ class Core:
         subtask = self.state.subtask
         if subtask is None or subtask.attempts < self.loops.failure_limit:
             return None
-        reason = f"failed {subtask.attempts} times; the last: {failure}"
+        times = subtask.attempts
+        reason = f"failed: {failure}" if times == 1 else f"failed {times} times, last: {failure}"
         return self._escalate(reason, subtask.attempts, at)
 
     def _escalate(self, reason: str, times: int, at: float) -> Level:
@@ -568,6 +582,23 @@ class Core:
                     at=at, reason=reason, question=question, stranger=stranger, gone=gone
                 )
             )
+
+    def question_finish(self, at: float) -> str:
+        """Question a claim that the goal is done where its last action failed; "" where nothing is to be asked.
+
+        Each failed action is asked about once.
+        """
+        found = unheeded(self.state)
+        if found is None or found[1].seq == self.state.questioned:
+            return ""
+        message = question(*found)
+        self.emit(ev.FinishQuestioned(at=at, of=found[1].seq, message=message))
+        return message
+
+    def retry_succeeds(self, at: float) -> None:
+        """Let a goal that is retried while it waits go on: its worker has got what it waited for."""
+        if self.state.waits_for_time:
+            self.emit(ev.GoalStarted(at=at))
 
     def finish_failed(self, summary: str, at: float) -> None:
         """End the goal as failed: the agent says that it cannot be done."""

@@ -124,12 +124,13 @@ class GoalRequeued(Event, frozen=True):
 
 
 class GoalEnded(Event, frozen=True):
-    """A goal is over."""
+    """A goal is over; `verified` is for the log: whether it was completed with checks, all of which passed."""
 
     kind: Literal["goal_ended"] = "goal_ended"
     status: Literal["completed", "failed", "cancelled"]
     reason: str = ""
     summary: str = ""
+    verified: bool = False
 
 
 class WorkspaceKnown(Event, frozen=True):
@@ -144,25 +145,33 @@ class WorkspaceKnown(Event, frozen=True):
 
 
 class WorkerStarted(Event, frozen=True):
-    """A new incarnation of the worker; `created` is the process creation time, for recognising it."""
+    """A new incarnation of the worker; `created` is the process creation time, to recognise it by.
+
+    `probe` marks one that finds out whether what its goal waits for is back: the goal goes on waiting meanwhile.
+    """
 
     kind: Literal["worker_started"] = "worker_started"
     epoch: int
     agent: str = ""
     pid: int | None = None
     created: float = 0.0
+    probe: bool = False
 
 
 class WorkerReady(Event, frozen=True):
-    """The agent said hello."""
+    """The agent said hello; `probe` as in WorkerStarted."""
 
     kind: Literal["worker_ready"] = "worker_ready"
     epoch: int
     agent: str = ""
+    probe: bool = False
 
 
 class WorkerExited(Event, frozen=True):
-    """An incarnation is over; `crash` says whether it counts against the restart intensity."""
+    """An incarnation is over; `crash`: it died, which counts against the restart intensity.
+
+    `probe` marks one that ended while its goal was still waiting.
+    """
 
     kind: Literal["worker_exited"] = "worker_exited"
     epoch: int
@@ -170,6 +179,7 @@ class WorkerExited(Event, frozen=True):
     code: int | None = None
     crash: bool = False
     active_s: float = 0.0
+    probe: bool = False
 
 
 class Planned(Event, frozen=True):
@@ -393,13 +403,37 @@ class ProbesSeen(Event, frozen=True):
     probes: dict[str, bool]
 
 
+class CheckProposed(Event, frozen=True):
+    """The agent suggested a check with its plan: a command that exits 0 once the goal is reached."""
+
+    kind: Literal["check_proposed"] = "check_proposed"
+    name: str
+    cmd: str
+
+
+class CheckStarted(Event, frozen=True):
+    """A suggested check is about to run; recorded first, so that it is not run again after a crash."""
+
+    kind: Literal["check_started"] = "check_started"
+    name: str
+
+
 class CheckFinished(Event, frozen=True):
-    """The daemon ran a check of the goal."""
+    """The daemon ran a check of the goal, or one that its agent suggested."""
 
     kind: Literal["check_finished"] = "check_finished"
     name: str
     passed: bool
     output: str = ""
+    suggested: bool = False
+
+
+class FinishQuestioned(Event, frozen=True):
+    """The agent called `finish` although the goal's last action, number `of`, had failed; it is asked once."""
+
+    kind: Literal["finish_questioned"] = "finish_questioned"
+    of: int
+    message: str
 
 
 class FeedbackGiven(Event, frozen=True):
@@ -544,7 +578,10 @@ GoalEvent = Annotated[
     | Thought
     | Reflected
     | ProbesSeen
+    | CheckProposed
+    | CheckStarted
     | CheckFinished
+    | FinishQuestioned
     | FeedbackGiven
     | Unblocked
     | Reported

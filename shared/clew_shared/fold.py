@@ -28,6 +28,7 @@ from clew_shared.state import (
     Check,
     Scope,
     State,
+    Suggested,
 )
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def _goal_blocked(state: State, e: ev.GoalBlocked, seq: int) -> None:
 def _goal_requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
     if e.reopen:
         _reopen(state)
+        _suggestions_anew(state)
     if e.subtask:
         _add_subtask(state, e.subtask)
     state.goal.status = GoalStatus.QUEUED
@@ -140,7 +142,7 @@ def _goal_ended(state: State, e: ev.GoalEnded, seq: int) -> None:
     state.reason, state.summary, state.question, state.wait_until = e.reason, e.summary, "", None
     state.paused, state.stranger, state.gone = False, None, False
     current = state.subtask
-    state.verified = status is GoalStatus.COMPLETED and _checked(state)
+    state.verified = status is GoalStatus.COMPLETED and state.checked
     if status is GoalStatus.COMPLETED:
         for task in state.goal.tasks:
             for subtask in task.subtasks:
@@ -154,12 +156,6 @@ def _goal_ended(state: State, e: ev.GoalEnded, seq: int) -> None:
         _settle_task(state.task)
 
 
-def _checked(state: State) -> bool:
-    """Tell whether the goal has checks, and all of them passed when they ran last."""
-    passed = {name for name, check in state.checks.items() if check.passed}
-    return bool(state.spec.checks) and passed >= state.spec.checks.keys()
-
-
 def _workspace_known(state: State, e: ev.WorkspaceKnown, _seq: int) -> None:
     state.workspace, state.may_make = e.identity, False
 
@@ -168,8 +164,6 @@ def _workspace_known(state: State, e: ev.WorkspaceKnown, _seq: int) -> None:
 
 
 def _worker_started(state: State, e: ev.WorkerStarted, _seq: int) -> None:
-    if state.epoch:
-        state.restarts += 1
     state.epoch, state.pid, state.pid_created = e.epoch, e.pid, e.created
     state.working, state.worker_since, state.may_make = True, e.at, False
     state.turn_at = (state.current_task_idx, state.current_subtask_idx)
@@ -181,6 +175,7 @@ def _worker_ready(state: State, e: ev.WorkerReady, _seq: int) -> None:
 
 def _worker_exited(state: State, e: ev.WorkerExited, _seq: int) -> None:
     state.working, state.pid = False, None
+    state.restarts += e.crash
     state.cost.active_s += e.active_s
 
 
@@ -335,7 +330,30 @@ def _probes_seen(state: State, e: ev.ProbesSeen, _seq: int) -> None:
     state.last_probe_state.update(e.probes)
 
 
+def _check_proposed(state: State, e: ev.CheckProposed, _seq: int) -> None:
+    state.suggested[e.name] = Suggested(e.cmd)
+
+
+def _check_started(state: State, e: ev.CheckStarted, _seq: int) -> None:
+    if found := state.suggested.get(e.name):
+        found.started = True
+
+
+def _suggestions_anew(state: State) -> None:
+    """Let suggested checks run again: the agent goes on with the work."""
+    for one in state.suggested.values():
+        one.started, one.result = False, None
+
+
+def _finish_questioned(state: State, e: ev.FinishQuestioned, _seq: int) -> None:
+    state.questioned = e.of
+
+
 def _check_finished(state: State, e: ev.CheckFinished, _seq: int) -> None:
+    if e.suggested:
+        if found := state.suggested.get(e.name):
+            found.result = Check(e.passed, both_ends(e.output, CHECK_CHARS))
+        return
     before = state.checks.get(e.name)
     if before is None or before.passed != e.passed:
         state.attention.fresh = True
@@ -350,6 +368,8 @@ def _feedback_given(state: State, e: ev.FeedbackGiven, seq: int) -> None:
         texts.append(e.text)
         del texts[:-FEEDBACK_KEPT]
     _count_anew(state)
+    if not state.ended:
+        _suggestions_anew(state)
 
 
 def _count_anew(state: State) -> None:
@@ -424,7 +444,10 @@ _APPLY: dict[str, Any] = {
     "thought": deeds.thought,
     "reflected": deeds.reflected,
     "probes_seen": _probes_seen,
+    "check_proposed": _check_proposed,
+    "check_started": _check_started,
     "check_finished": _check_finished,
+    "finish_questioned": _finish_questioned,
     "feedback_given": _feedback_given,
     "unblocked": _unblocked,
     "reported": _reported,

@@ -113,7 +113,7 @@ def action_finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
     if flight is None:
         return
     action = flight.action
-    action.result, action.duration_s = e.result, e.duration_s
+    action.result, action.duration_s, action.exit_code = e.result, e.duration_s, e.exit_code
     before = world_before(state, e.world)
     state.world = world_after(state, flight.signature, e)
     if e.world or e.changed:

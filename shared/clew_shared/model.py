@@ -69,7 +69,7 @@ class Result(StrEnum):
 
 @dataclass(slots=True)
 class Action:
-    """One tool call; `result` is empty while it is in flight."""
+    """One tool call; `result` is empty while it is in flight, `exit_code` None where it ran no command."""
 
     name: str
     args: dict[str, Any] = field(default_factory=dict)
@@ -81,6 +81,7 @@ class Action:
     task_idx: int = 0
     subtask_idx: int = 0
     epoch: int = 0
+    exit_code: int | None = None
 
     def signature(self) -> str:
         """Give the name by which equal actions are recognised."""

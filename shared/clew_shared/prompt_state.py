@@ -33,7 +33,7 @@ def state_block(view: View) -> str:
     if view.replan:
         lines.append(_replan(view))
     elif not view.subtask_open:
-        lines.append("Every subtask is over. Mend what is missing, then call finish.")
+        lines.append("Every subtask is over. Fix what is missing, then call finish.")
     else:
         lines.append(_ask(view))
     return "\n".join(lines)

@@ -41,6 +41,21 @@ PLAN = Tool(
         "required": ["tasks"],
     },
 )
+_CHECKS = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "cmd": {"type": "string"}},
+        "required": ["name", "cmd"],
+    },
+}
+PLAN_WITH_CHECKS = Tool(
+    PLAN.name,
+    f"{PLAN.description} checks: shell commands, one line each, that exit 0 when the goal is reached.",
+    {**PLAN.parameters, "properties": {**PLAN.parameters["properties"], "checks": _CHECKS}},
+)
+"""The plan of a goal without checks of its own: it is asked for some."""
+
 REFLECT = Tool(
     "reflect",
     "Beside another call: what the last results told you.",
@@ -68,13 +83,14 @@ def offered(hello: Mapping[str, Any], *, acted: bool = False) -> tuple[Tool, ...
     """
     state = hello["state"]
     kept = steady(hello)
+    plan = PLAN if hello.get("checks") else PLAN_WITH_CHECKS
     if state.get("replan_required"):
-        return (PLAN, *(t for t in kept if t.name == "finish"))
+        return (plan, *(t for t in kept if t.name == "finish"))
     if has_plan(state):
         return (*kept, COMPLETE_SUBTASK)
     if is_small(hello) or acted or _has_acted(state):
         return kept
-    return (*kept, PLAN)
+    return (*kept, plan)
 
 
 def has_plan(state: Mapping[str, Any]) -> bool:

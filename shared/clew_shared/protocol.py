@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 
 from clew_shared.events import COUNT_MAX, Prompt
+from clew_shared.suggestions import CMD_CHARS_MAX, NAME_CHARS_MAX, SUGGESTED_MAX
 
 PROTOCOL_VERSION = 1
 SEQ_MAX = 2**63 - 1  # as large a number as the ledger keeps
@@ -69,11 +70,22 @@ class PlanTask(_Params):
     subtasks: list[PlanSubtask] = Field(min_length=1, max_length=SUBTASKS_MAX)
 
 
+ONE_LINE = r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$"
+
+
+class PlanCheck(_Params):
+    """A suggested check: a command in one line that exits 0 once the goal is reached."""
+
+    name: str = Field(min_length=1, max_length=NAME_CHARS_MAX, pattern=ONE_LINE)
+    cmd: str = Field(min_length=1, max_length=CMD_CHARS_MAX, pattern=ONE_LINE)
+
+
 class Plan(_Params):
-    """A plan, or a plan in the place of what was blocked."""
+    """A plan, or a plan in the place of what was blocked; `checks` are suggestions."""
 
     tasks: list[PlanTask] = Field(min_length=1, max_length=TASKS_MAX)
     replan: Literal["task", "goal"] | None = None
+    checks: list[PlanCheck] | None = Field(default=None, max_length=SUGGESTED_MAX)
 
 
 class Act(_Params):

@@ -172,6 +172,10 @@ def goal_detail(state: State, now: float = 0.0, waits: str = "") -> dict[str, An
         "checks": {
             name: {"passed": c.passed, "output": c.output} for name, c in state.checks.items()
         },
+        "suggested_checks": [
+            {"name": name, "cmd": one.cmd, "passed": one.result.passed if one.result else None}
+            for name, one in state.suggested.items()
+        ],
         "workspace": state.spec.workspace,
         "actions_total": state.actions_total,
         "blocked_total": state.blocked_total,

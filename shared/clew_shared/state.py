@@ -148,6 +148,15 @@ class Check:
 
 
 @dataclass(slots=True)
+class Suggested:
+    """A check that the agent suggested; `started` without a `result` was interrupted, and is not run again."""
+
+    cmd: str
+    started: bool = False
+    result: Check | None = None
+
+
+@dataclass(slots=True)
 class LlmCall:
     """What one turn's LLM call was: its tokens and seconds, and what is on record of its prompt."""
 
@@ -173,7 +182,8 @@ class State:
     where the last was given. `workspace` is the folder that the goal works in, `stranger` another one that was
     found in its place, `gone` that nothing was; `may_make` says that an empty folder may be made there, because the
     goal begins or a person was asked. `waiting_since` is when the goal began to wait or was queued; `verified` tells
-    whether it was completed with checks that passed, None before its end.
+    whether it was completed with checks that passed, None before its end. `restarts` counts how often a worker died.
+    `questioned` is the failed action that a `finish` was last questioned about, 0 for none.
     """
 
     goal_id: str = ""
@@ -232,6 +242,8 @@ class State:
     waiting_since: float = 0.0
     verified: bool | None = None
     checks: dict[str, Check] = field(default_factory=dict)
+    suggested: dict[str, Suggested] = field(default_factory=dict)
+    questioned: int = 0
     feedback: list[str] = field(default_factory=list)
     set_aside: list[str] = field(default_factory=list)
     cost: Cost = field(default_factory=Cost)
@@ -256,6 +268,23 @@ class State:
     def ended(self) -> bool:
         """Nothing more happens to the goal unless a person says `retry`."""
         return GoalStatus(self.goal.status).ended
+
+    @property
+    def waits_for_time(self) -> bool:
+        """The goal waits until a known time, and is retried then; a paused one waits for a person."""
+        waiting = self.goal.status == GoalStatus.WAITING
+        return waiting and not self.paused and self.wait_until is not None
+
+    @property
+    def workable(self) -> bool:
+        """A worker may be at it: the goal is in progress, or is being retried while it still waits."""
+        return self.goal.status == GoalStatus.IN_PROGRESS or self.waits_for_time
+
+    @property
+    def checked(self) -> bool:
+        """The goal has checks, and all of them passed when they ran last."""
+        passed = {name for name, check in self.checks.items() if check.passed}
+        return bool(self.spec.checks) and passed >= self.spec.checks.keys()
 
     @property
     def settled(self) -> bool:
@@ -341,6 +370,7 @@ def outline(state: State) -> State:
         prompt=None,
         calls=_EMPTY.calls,
         checks=_EMPTY.checks,
+        suggested=_EMPTY.suggested,
         feedback=_EMPTY.feedback,
         feedback_untold=_EMPTY.feedback,
         set_aside=_EMPTY.set_aside,

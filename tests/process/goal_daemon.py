@@ -297,7 +297,8 @@ class GoalDaemon:
         tasks = tuple(
             task(t.description, *(subtask(s.description) for s in t.subtasks)) for t in params.tasks
         )
-        self.core.plan(tasks, params.replan, time.time())
+        checks = [(one.name, one.cmd) for one in params.checks or ()]
+        self.core.plan(tasks, params.replan, time.time(), checks)
         return {"state": self.view()}
 
     async def _complete_subtask(self, params):
@@ -324,14 +325,17 @@ class GoalDaemon:
             if result != "success":
                 failing.append({"name": name, "output": output})
         still_open = not self.checks and self.state.open_subtasks()
-        accepted = not failing and not still_open and not self.state.replan_required
+        asked = (
+            "" if failing or len(still_open or ()) > 1 else self.core.question_finish(time.time())
+        )
+        accepted = not (failing or still_open or asked) and not self.state.replan_required
         if accepted:
             self.finished = (True, params.summary)
         return {
             "accepted": accepted,
             "failing_checks": failing,
             "open_subtasks": self.state.open_subtasks(),
-        }
+        } | ({"message": asked} if asked else {})
 
     async def _llm_slot(self, params):
         self.slots_open += 1 if params.open else -1

@@ -74,7 +74,7 @@ def fails(status, message="", **headers):
 class ScriptedLlm:
     """Plays `script`, then `then` for ever; use it as a context manager."""
 
-    def __init__(self, *script, then=None):
+    def __init__(self, *script, then=None, port=0):
         self.script = list(script)
         self.then = then or fails(500, "the script is over")
         self.requests = []
@@ -82,8 +82,9 @@ class ScriptedLlm:
         self.asked = threading.Event()
         self._closing = threading.Event()
         self._lock = threading.Lock()
-        self._server = _Server(("127.0.0.1", 0), _handler(self))
-        self.base_url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        self._server = _Server(("127.0.0.1", port), _handler(self))
+        self.port = self._server.server_address[1]
+        self.base_url = f"http://127.0.0.1:{self.port}/v1"
 
     def __enter__(self):
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))

@@ -73,7 +73,7 @@ def test_a_failing_step_is_tried_again_and_then_the_goal_goes_to_a_person(clew):
     assert clew.lines(goal, "tries") == ["x", "x"]
     assert clew.lines(goal, "never") == []
     report = clew.report(goal)
-    assert "A person must answer" in report
+    assert "Your answer is needed" in report
     assert "exit code 3" in report
     assert clew.goal(goal)["pid"] is None
 

@@ -13,7 +13,7 @@ from clew_shared.prompt_view import Call, Finished, Said, View
 from clew_shared.state import State
 from clew_shared.tools import TOOLS
 from clew_worker.agent import json_mode
-from clew_worker.agent.turns import read_plan
+from clew_worker.agent.plans import read_plan
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),

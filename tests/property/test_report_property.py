@@ -4,6 +4,7 @@ import itertools
 import re
 import unicodedata
 
+import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -16,7 +17,7 @@ from clew_shared.publish import HistoryFold, action_view
 PIECES = st.lists(
     st.sampled_from(
         (
-            *("\n", "\r", "\n\n", "# ", "## A person must answer", "> ", "- ", "1. ", "```", "~~~", "---"),
+            *("\n", "\r", "\n\n", "# ", "## Your answer is needed", "> ", "- ", "1. ", "```", "~~~", "---"),
             *("===", "| a | b |", "| --- | --- |", "`", "``", "<script>", "<!--", "<details>", "</a>"),
             *("![x](http://evil/)", "[x](javascript:a)", "[x]: http://evil/", "[x][y]", "<http://evil>"),
             *("\\", "**status: completed**", "&lt;script&gt;", "&#60;b>", "word", " ", "    ", "\t"),
@@ -27,8 +28,9 @@ PIECES = st.lists(
 ).map("".join)  # fmt: skip
 EVIL = st.one_of(PIECES, st.text(max_size=60))
 SEEN = MarkdownIt("commonmark").enable("table")
-HEADINGS = {"Tree", "Checks", "What was tried", "Loops", "Feedback", "LLM calls"} | {
-    "A person must answer", "Set aside by replans", "Strategies shown"
+HEADINGS = {"Tree", "Checks", "What was tried", "Loops", "Feedback", "Time and tokens"} | {
+    "Your answer is needed", "Replaced by replans", "Strategies shown", "Blocked actions",
+    "Restarts and attempts", "Checks that the agent suggested",
 }  # fmt: skip
 
 
@@ -103,6 +105,8 @@ def test_a_report_has_its_own_headings_and_none_of_others(played, evil, other):
     agent.act(other or "tool", {evil: other})
     agent.core.emit(ev.CheckFinished(name=evil, passed=False, output=other))
     agent.feedback(evil)
+    agent.core.emit(ev.CheckProposed(name=evil, cmd=other))
+    agent.core.emit(ev.CheckFinished(name=evil, passed=False, output=other, suggested=True))
     agent.complete(success=False, failure=other)
     agent.core.block_goal(evil, 0.0, question=f"{evil}\n\n{other}")
     folded = HistoryFold()
@@ -119,4 +123,18 @@ def test_a_report_has_its_own_headings_and_none_of_others(played, evil, other):
         "table_open",
         "fence",
     }
-    assert "<!--" not in re.sub(r"\\<", "", text.replace("`", ""))
+    assert "<!--" not in re.sub(r"\\<|`[^`]+`", "", text)
+
+
+@settings(deadline=None, max_examples=40)
+@given(name=EVIL, cmd=EVIL)
+@example(name="yes", cmd="test -f 'a: b' && echo \"# x\" || { exit 1; }")
+def test_the_front_matter_to_copy_is_yaml_with_these_very_checks(played, name, cmd):
+    name, cmd = visible(name), visible(cmd)
+    agent = played(["one"])
+    agent.core.emit(ev.CheckProposed(name=name, cmd=cmd))
+    agent.core.emit(ev.GoalEnded(status="completed"))
+    text = render(agent.state, [], [])
+    blocks = [token.content for token in SEEN.parse(text) if token.type == "code_block"]
+    found = yaml.safe_load(blocks[0].removeprefix("---\n").removesuffix("---\n"))
+    assert found == {"checks": {name: cmd}}

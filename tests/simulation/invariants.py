@@ -251,6 +251,15 @@ def no_two_goals_share_a_workspace(
 
 
 @invariant
+def a_suggested_check_runs_once(event: ev.CheckStarted, state: State) -> str:
+    """A check that an agent suggested is not run again, whatever died of it, until a person speaks or it plans again."""
+    known = state.suggested.get(event.name)
+    if known is None:
+        return f"{event.name} is run in {state.goal_id}; nobody suggested it"
+    return f"{event.name} is run again in {state.goal_id}" if known.started else ""
+
+
+@invariant
 def budgets_hold(state: State, max_actions: int) -> str:
     """No action is allowed beyond the budgets of actions, iterations and tokens."""
     spec = state.spec

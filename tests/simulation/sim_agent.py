@@ -260,7 +260,8 @@ class SimAgent:
             {"description": f"part {n}", "subtasks": [{"description": f"step {n}"}] * 2}
             for n in range(count)
         ]
-        answer = await self._call("plan", tasks=tasks, replan=level)
+        checks = [{"name": f"f{n}", "cmd": f"test f{n}"} for n in range(self._rng.randrange(3))]
+        answer = await self._call("plan", tasks=tasks, replan=level, checks=checks)
         self._replan = None if "state" in answer else "goal"
 
     async def _give_up(self) -> None:

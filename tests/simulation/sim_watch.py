@@ -67,6 +67,8 @@ class Goal:
             case ev.WorkerStarted():
                 hold.a_new_epoch_begins_with_clean_hands(event, self.state)
                 self.refused = 0
+            case ev.CheckStarted():
+                hold.a_suggested_check_runs_once(event, self.state)
             case ev.WorkspaceKnown():
                 rule = hold.a_folder_becomes_the_workspace_by_right
                 rule(event, self.state, may_make=self.may_remake)

@@ -35,6 +35,7 @@ def test_lives_have_all_that_a_life_can_have():
     assert sum(lived.restarts for lived in lives) > 20
     kinds = {kind for lived in lives for kind in lived.events}
     assert {"action_interrupted", "planned", "escalated", "unblocked", "feedback_given"} <= kinds
+    assert {"check_proposed", "finish_questioned"} <= kinds
 
 
 def test_a_clock_that_was_set_keeps_no_goal_waiting_whose_time_has_come(monkeypatch):

@@ -17,7 +17,7 @@ from clew_daemon import (
     supervisor,
     vigil,
 )
-from clew_shared import core, fold_deeds, transcript
+from clew_shared import core, fold_deeds, suggestions, transcript
 from clew_shared.identity import Identity
 from clew_shared.ledger import lock
 
@@ -245,6 +245,11 @@ def _makes_a_lost_workspace_again(monkeypatch):
     _swaps(monkeypatch)
 
 
+def _runs_suggested_checks_twice(monkeypatch):
+    due = suggestions.due
+    monkeypatch.setattr(suggestions, "due", lambda state: due(state) * 2)
+
+
 CASTS = {
     _goes_by_the_path_of_a_workspace: ("diligent", "fragile"),
     _looks_at_no_disk_before_it_refuses: ("looping", "stubborn", "pacing"),
@@ -253,6 +258,7 @@ CASTS = {
     _forgives_crashes_at_a_wait: ("crashing",),
     _waits_for_replans_for_ever: ("stubborn",),
     _folds_more_than_there_is: ("diligent", "musing"),
+    _runs_suggested_checks_twice: ("diligent",),
     _completes_what_was_paused_meanwhile: ("diligent", "quitting"),
 }
 """Agents that bring it to light soon."""
@@ -280,6 +286,7 @@ BROKEN = {
     _begins_before_its_dependencies: "a_goal_begins_only_when_it_may",
     _leaves_actions_in_flight: "a_new_epoch_begins_with_clean_hands",
     _knows_no_budget: "budgets_hold",
+    _runs_suggested_checks_twice: "a_suggested_check_runs_once",
     _takes_a_failed_ledger_for_a_bug: "no_part_of_the_daemon_fails",
     _goes_on_whatever_was_asked_meanwhile: "an_ended_goal_stays_ended",
     _completes_what_was_paused_meanwhile: "a_rest_is_ended_by_who_may",

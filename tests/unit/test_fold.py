@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from clew_shared import events as ev
 from clew_shared import fold as folding
+from clew_shared import suggestions
 from clew_shared.fold import apply, fold
 from clew_shared.identity import Identity
 from clew_shared.state import STEPS_KEPT, THOUGHTS_KEPT, State, dump, load
@@ -21,7 +22,7 @@ REQUIRED = {
     "args": {}, "signature": "t::{}", "reason": "r", "message": "m", "of": 1, "result": "success",
     "outcome": "success:", "world": "w", "loop": "cycle", "intervention": "theme", "text": "x",
     "theme": "general", "has_tool_calls": False, "iteration": 1, "probes": {"p": True}, "name": "c",
-    "passed": True, "task_idx": 0, "subtask_idx": 0, "to": "task",
+    "passed": True, "task_idx": 0, "subtask_idx": 0, "to": "task", "cmd": "true",
     "tasks": (ev.PlannedTask(description="t", subtasks=(ev.PlannedSubtask(description="s"),)),),
     "goal": {"description": "edited", "tasks": []}, "ids": ("tes-00001",),
     "identity": Identity(dev=1, ino=2),
@@ -123,11 +124,61 @@ def test_what_a_plan_says_is_done_is_done():
     assert state.next_pending() is None
 
 
-def test_restarts_are_the_epochs_after_the_first(agent):
+def test_a_workers_end_is_no_longer_its_pid_and_is_charged(agent):
     agent.core.emit(ev.WorkerStarted(epoch=2, pid=7))
-    assert (agent.state.epoch, agent.state.restarts, agent.state.pid) == (2, 1, 7)
+    assert (agent.state.epoch, agent.state.pid) == (2, 7)
     agent.core.emit(ev.WorkerExited(epoch=2, reason="killed", active_s=1.5))
     assert (agent.state.pid, agent.state.cost.active_s) == (None, 1.5)
+
+
+def test_restarts_count_the_deaths_of_the_worker_and_nothing_else(agent):
+    ends = ("stopped", "daemon_died", "busy", "finished", "exit 137", "hung", "stopped")
+    for epoch, reason in enumerate(ends, start=2):
+        agent.core.emit(ev.WorkerStarted(epoch=epoch))
+        died = reason in ("exit 137", "hung")
+        agent.core.emit(ev.WorkerExited(epoch=epoch, reason=reason, crash=died))
+    agent.core.emit(ev.GoalWaiting(reason="paused", paused=True))
+    agent.resume()
+    assert (agent.state.epoch, agent.state.restarts) == (len(ends) + 1, 2)
+
+
+def suggest(agent, *checks):
+    plan = (ev.PlannedTask(description="t", subtasks=(ev.PlannedSubtask(description="s"),)),)
+    agent.core.plan(plan, None, 1.0, checks)
+    return [row.event for row in agent.core.take() if row.event.kind == "check_proposed"]
+
+
+def test_a_suggested_check_decides_nothing_and_is_kept_with_its_result(agent):
+    suggest(agent, ("tests", "pytest -q"), ("lint", "ruff check"))
+    agent.core.emit(ev.CheckStarted(name="tests"))
+    agent.core.emit(ev.CheckFinished(name="tests", passed=True, suggested=True))
+    assert suggestions.due(agent.state) == [("lint", "ruff check")]
+    assert (agent.state.checks, agent.state.last_probe_state) == ({}, {})
+    agent.core.emit(ev.GoalEnded(status="completed"))
+    assert agent.state.verified is False
+    assert agent.state.suggested["tests"].result.passed
+
+
+def test_a_suggested_check_that_was_interrupted_is_not_run_again_until_a_person_speaks(agent):
+    suggest(agent, ("tests", "pytest -q"))
+    agent.core.emit(ev.CheckStarted(name="tests"))
+    agent.restart()
+    assert suggestions.due(agent.state) == []
+    agent.feedback()
+    assert suggestions.due(agent.state) == [("tests", "pytest -q")]
+
+
+def test_a_goal_with_checks_records_suggestions_and_runs_none(played):
+    agent = played(spec={"checks": {"own": "true"}})
+    taken = suggest(agent, ("own", "false"), ("same", "true"), ("other", "test -f x"))
+    assert [event.name for event in taken] == ["other"]
+    assert suggestions.due(agent.state) == []
+
+
+def test_at_most_five_suggestions_are_kept_and_each_command_once(agent):
+    checks = [(f"c{n // 2}", f"true {n // 2}") for n in range(20)]
+    assert [e.name for e in suggest(agent, *checks)] == ["c0", "c1", "c2", "c3", "c4"]
+    assert len(agent.state.suggested) == suggestions.SUGGESTED_MAX
 
 
 def test_a_persons_edit_of_the_blocked_actions_is_taken(agent):

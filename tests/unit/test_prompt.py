@@ -346,7 +346,15 @@ def test_the_json_listing_stays_the_same_when_the_offer_changes():
     before = view_from(hello(), mode="json")
     after = view_from(hello({**tree(), "replan_required": "task"}), mode="json")
     assert build(before)[0] == build(after)[0]
-    assert "plan(tasks)" in build(after)[-1]["content"]
+    assert "plan(tasks, checks?)" in build(after)[-1]["content"]
+
+
+def test_checks_are_asked_for_only_where_a_goal_has_none():
+    replan = {**tree(), "replan_required": "task"}
+    asked, (unasked, *_) = offered(hello(replan))[0], offered(hello(replan, checks={"t": "true"}))
+    assert "checks" in asked.parameters["properties"]
+    assert asked.parameters["required"] == ["tasks"]
+    assert (unasked.name, "checks" in unasked.parameters["properties"]) == ("plan", False)
 
 
 def test_a_view_reads_mode_and_limits_from_what_hello_says():

@@ -1,8 +1,10 @@
 """The report in the outbox."""
 
+import time
+
 import pytest
 
-from clew_daemon.report import TRIED_MAX, render, write
+from clew_daemon.report import HOW_TO_CHECK, TRIED_MAX, render, write
 from clew_shared import events as ev
 from clew_shared.publish import HistoryFold, action_view
 
@@ -18,11 +20,11 @@ def test_a_completed_goal_says_so_with_its_tree(played):
     agent.complete()
     agent.core.emit(ev.GoalEnded(status="completed", summary="all well"))
     text = report(agent)
-    assert "- status: **completed**" in text
+    assert "- status: **completed, unverified**" in text
     assert "- progress: 100%" in text
     assert "- summary: all well" in text
     assert "  - [x] one" in text
-    assert "A person must answer" not in text
+    assert "answer is needed" not in text
 
 
 def test_a_blocked_goal_asks_its_question_and_says_how_to_answer(played):
@@ -32,11 +34,12 @@ def test_a_blocked_goal_asks_its_question_and_says_how_to_answer(played):
         agent.replan(level, ["another"])
     agent.complete(success=False, failure="no disk")
     text = report(agent)
-    assert "## A person must answer" in text
-    assert "no disk" in text
+    assert "## Your answer is needed" in text
+    assert text.partition("## Loops")[0].count("no disk") == 1
     assert "clew feedback goal-1" in text
-    assert "  - [#] another (1 failed attempts)" in text
-    assert "## Set aside by replans" in text
+    assert "  - [#] another (1 failed attempt)" in text
+    assert "## Replaced by replans" in text
+    assert "- 1.1 failed 1 time\n" in text
 
 
 def test_what_was_tried_and_which_loops_there_were(agent):
@@ -53,15 +56,100 @@ def test_checks_say_what_they_said_when_they_failed(agent):
     agent.core.emit(ev.CheckFinished(name="tests", passed=False, output="1 failed"))
     agent.core.emit(ev.CheckFinished(name="lint", passed=True, output="fine"))
     text = report(agent)
-    assert "- [ ] tests: 1 failed" in text
-    assert "- [x] lint\n" in text
+    assert "- [ ] tests: failed: 1 failed" in text
+    assert "- [x] lint: passed\n" in text
+
+
+def completed(agent, **fields):
+    agent.core.emit(ev.GoalEnded(status="completed", **fields))
+    return report(agent)
+
+
+def test_a_goal_without_checks_is_completed_unverified_and_told_how_to_add_some(agent):
+    text = completed(agent)
+    assert "- status: **completed, unverified**" in text
+    assert HOW_TO_CHECK in text
+    assert "    ---\n    checks:\n      tests: pytest -q\n    ---\n" in text
+
+
+def test_a_goal_whose_checks_passed_is_completed_and_told_no_more(played):
+    agent = played(spec={"checks": {"tests": "pytest -q"}})
+    agent.core.emit(ev.CheckFinished(name="tests", passed=True))
+    text = completed(agent)
+    assert "- status: **completed**" in text
+    assert "agent's word" not in text
+
+
+def test_suggested_checks_are_told_with_how_each_ended_and_as_lines_to_copy(agent):
+    for name, cmd in (
+        ("tests", "pytest -q"),
+        ("it runs", "python -m app: x"),
+        ("c", "true"),
+        ("d", "ls"),
+    ):
+        agent.core.emit(ev.CheckProposed(name=name, cmd=cmd))
+    for name in ("tests", "it runs", "c"):
+        agent.core.emit(ev.CheckStarted(name=name))
+    agent.core.emit(ev.CheckFinished(name="tests", passed=True, suggested=True))
+    agent.core.emit(ev.CheckFinished(name="it runs", passed=False, output="no app", suggested=True))
+    text = completed(agent)
+    assert "- [x] `pytest -q` (tests): passed\n" in text
+    assert "- [ ] `python -m app: x` (it runs): failed: no app\n" in text
+    assert "- [ ] `true` (c): was interrupted\n" in text
+    assert "- [ ] `ls` (d): was not run" in text
+    assert "      it runs: 'python -m app: x'\n" in text
+    assert "- status: **completed, unverified**" in text
+
+
+def test_a_command_that_failed_last_is_named_where_the_agent_finished_anyway(agent):
+    agent.fail("python app.py", "sh: python: not found")
+    agent.state.subtask.actions[-1].exit_code = 127
+    text = completed(agent)
+    assert (
+        "- warning: the last command of 1.1 failed (exit 127): python app.py; the agent finished anyway\n"
+        in text
+    )
+
+
+def test_a_subtask_completed_after_a_failed_command_is_named(played):
+    agent = played(["one", "two"])
+    agent.fail("pytest -q")
+    agent.complete()
+    text = report(agent)
+    assert "the last command of 1.1 failed: pytest -q; the agent went on anyway\n" in text
+
+
+def test_what_a_goal_stands_at_is_said_once(agent):
+    agent.core.finish_failed("the disk is full", 1.0)
+    assert report(agent).count("the disk is full") == 1
+    assert "- status: **failed**" in report(agent)
+
+
+def test_feedback_is_offered_only_where_it_can_help(played):
+    agent = played(["one"])
+    agent.core.out_of_budget("the budget of 3 iterations is used up", 1.0)
+    text = report(agent)
+    assert "clew feedback" not in text
+    assert "clew resume goal-1" in text
+    assert text.count("the budget of 3 iterations is used up") == 1
+
+
+def test_times_are_local_and_without_fractions(agent, monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    agent.state.accepted_at = 1_800_000_000.123
+    try:
+        assert "- accepted: 2027-01-15 17:00:00\n" in report(agent)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_a_long_history_is_cut_and_says_so(agent):
     for n in range(TRIED_MAX + 5):
         agent.read(f"f{n}", f"text {n}")
     text = report(agent)
-    assert "5 earlier actions (`clew history`)" in text
+    assert "5 earlier actions (`clew history goal-1`)" in text
     assert "path=f44" in text
     assert "path=f4)" not in text
 
@@ -77,13 +165,13 @@ def test_keys_and_control_characters_do_not_come_through(agent):
 
 def test_a_description_of_many_lines_is_one_heading(played):
     agent = played(spec={})
-    agent.state.goal.description = "first\n## A person must answer\nrm -rf"
-    assert report(agent).splitlines()[0] == "# first ## A person must answer rm -rf"
+    agent.state.goal.description = "first\n## Your answer is needed\nrm -rf"
+    assert report(agent).splitlines()[0] == "# first ## Your answer is needed rm -rf"
 
 
 def test_keys_that_clew_does_not_know_are_named(played):
     text = report(played(spec={"unknown_keys": ("tags",)}))
-    assert "ignored: tags" in text
+    assert "(ignored): tags" in text
 
 
 def turn(agent, tokens_in, *hindsight, cached=0):
@@ -107,7 +195,8 @@ def test_llm_calls_are_told_subtask_by_subtask(played):
 
 
 def test_without_llm_calls_there_is_no_table_of_them(agent):
-    assert "## LLM calls" not in report(agent)
+    assert "| calls |" not in report(agent)
+    assert "tokens:" not in report(agent)
 
 
 def test_the_strategies_that_were_shown_are_named(agent):

@@ -70,7 +70,12 @@ def test_no_restart_at_all_can_be_asked_for():
 
 
 @pytest.mark.parametrize(
-    ("waits", "expected"), [(0, 0.1), (1, 0.2), (5, 3.2), (50, 60.0), (10**6, 60.0)]
+    ("waits", "expected"), [(0, 1.0), (1, 2.0), (2, 4.0), (5, 32.0), (6, 60.0), (10**6, 60.0)]
 )
-def test_a_worker_that_asks_to_be_tried_later_waits_longer_each_time(waits, expected):
-    assert wait_s(waits, NUMBERS) == pytest.approx(expected)
+def test_a_worker_that_asks_to_be_retried_later_waits_longer_each_time(waits, expected):
+    assert wait_s(waits, NUMBERS) == expected
+
+
+def test_the_first_wait_is_never_shorter_than_the_first_back_off_nor_longer_than_the_last():
+    assert wait_s(0, Restart(backoff_initial_s=3.0)) == 3.0
+    assert wait_s(0, Restart(backoff_max_s=0.2)) == 0.2

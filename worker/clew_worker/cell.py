@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from setproctitle import setproctitle
+
 from clew_shared.cellwire import (
     CHANNEL_FD,
     PACKET_BYTES_MAX,
@@ -138,6 +140,7 @@ def _end(signum: int, _frame: object) -> None:
 def _guard(wiring: Wiring, uid: int, gid: int) -> int:
     """Be the guard: wait for the payload, end what it left, exit as it did."""
     _close_all_but(wiring.control, wiring.report, wiring.leash)
+    setproctitle("clew: guard")
     os.setsid()
     if wiring.pidns and wiring.sandbox.userns:
         namespaces.remain(uid, gid)
@@ -252,6 +255,8 @@ def _payload(wiring: Wiring, guard: int) -> int:
     spec = _ordered()
     if spec is None:
         return 1
+    if spec.title:
+        setproctitle(spec.title)
     _enter_group(spec.cgroup)
     if wiring.pidns:
         _furnish(spec, wiring)

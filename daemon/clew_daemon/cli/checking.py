@@ -123,15 +123,16 @@ def effective(where: Where, loaded: Loaded) -> dict[str, Any]:
 
 
 def _show_config(values: dict[str, Any], loaded: Loaded) -> None:
-    from clew_daemon.cli.output import Line, columns, print_lines
+    from clew_daemon.cli.output import Line, print_lines
     from clew_daemon.cli.printable import clean
 
-    rows: list[Line] = []
+    lines: list[Line] = []
     for key, value in values.items():
         source = loaded.sources.get(key, "default")
-        style = "dim" if source == "default" else ""
-        rows.append([(key, ""), (clean(source), style), (clean(_toml(value)), style or "bold")])
-    print_lines(columns(rows))
+        style = "dim" if source == "default" else "bold"
+        shown = f" = {clean(_toml(value))}"
+        lines.append([(key, ""), (shown, style), (f"  # {clean(source)}", "dim")])
+    print_lines(lines)
 
 
 def _show_findings(findings: list[Finding]) -> None:

@@ -20,7 +20,6 @@ ARGS_CHARS = 120
 """How much of an action's arguments a line of the history has; `clew show` has them whole."""
 
 HEAD_LINES = 10
-OVER = ("completed", "failed", "cancelled")
 DAEMON_KEYS = ("pid", "version", "uptime_s", "ready", "config_error")
 
 
@@ -53,7 +52,7 @@ def status(
         print_lines([*lines, *tree.goal_lines(view["goal"], report=shown)])
         return
     goals = view["goals"]
-    first = next((one["id"] for one in goals if one["status"] in OVER), "")
+    first = next((one["id"] for one in goals if one["status"] in tree.OVER), "")
     lines += tree.inbox_lines(view.get("inbox") or ())
     lines += _left_out(view.get("more"), "goals that have ended", f"clew status --before {first}")
     none = (

@@ -147,7 +147,41 @@ async def test_a_claim_that_contradicts_what_was_seen_is_asked_back_once(daemon,
     with ScriptedLlm(FINISH, failing, FINISH, FINISH) as llm:
         assert await run_llm(daemon, llm) == 0
     assert "Nothing was done" in llm.prompt(1)
-    assert "ended in failure" in llm.prompt(3)
+    assert "The last command of 1.1 failed (exit 3): exit 3." in llm.prompt(3)
+    assert len(llm.requests) == 4
+    assert daemon.finished[0] is True
+
+
+async def test_a_finish_that_was_questioned_is_not_questioned_again_by_a_new_epoch(daemon, run_llm):
+    failing = calls(("run_cmd", {"cmd": "exit 3"}))
+    with ScriptedLlm(failing, FINISH, then=fails(503, "down", retry_after=60)) as llm:
+        assert await run_llm(daemon, llm) == 75
+    assert "call finish again" in llm.prompt(2)
+    daemon.begin_epoch()
+    del daemon.agent["base_url"]
+    with ScriptedLlm(FINISH) as again:
+        assert await run_llm(daemon, again) == 0
+    assert daemon.finished[0] is True
+
+
+async def test_a_finish_after_a_failed_action_is_questioned_though_checks_pass(daemon, run_llm):
+    daemon.checks = {"fine": "true"}
+    failing = calls(("run_cmd", {"cmd": "exit 3"}))
+    with ScriptedLlm(failing, FINISH, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert "failed (exit 3)" in llm.prompt(2)
+    assert "finish" in llm.offered(2)
+    assert daemon.finished[0] is True
+
+
+async def test_a_subtask_that_is_not_the_last_is_doubted_by_the_agent_itself(tmp_path, run_llm):
+    tasks = (task("Files", subtask("Write hello"), subtask("Check it")),)
+    daemon = GoalDaemon(tmp_path, tasks=tasks)
+    failing = calls(("run_cmd", {"cmd": "exit 3"}))
+    done = calls(("complete_subtask", {"success": True, "summary": "ok"}))
+    with ScriptedLlm(failing, done, done, WRITE, done) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert "ended in failure" in llm.prompt(2)
     assert daemon.finished[0] is True
 
 
@@ -168,6 +202,27 @@ async def test_a_larger_goal_is_planned_and_each_finished_subtask_is_one_line(da
     assert "- [x] Write hello: hello is written" in llm.prompt(3)
     assert "created hello.txt" not in llm.prompt(3)
     assert daemon.finished == (True, "bye is written")
+
+
+@pytest.mark.parametrize("mode", ["tools", "json"])
+async def test_a_plan_may_suggest_checks_and_bad_ones_are_left_out(daemon, run_llm, mode):
+    daemon.notes, daemon.agent["mode"] = LONG_NOTES, mode
+    checks = [
+        {"name": "there", "cmd": "test -f hello.txt"},
+        {"name": "two lines", "cmd": "true\nfalse"},
+        {"name": "there", "cmd": "false"},
+        {"name": "long", "cmd": "x" * 1_000},
+        {"cmd": "ls hello.txt"},
+        7,
+    ]
+    plan = {"tasks": [{"description": "Files", "subtasks": ["Write it"]}], "checks": checks}
+    done = {"success": True, "summary": "it is written"}
+    script = [("plan", plan), ("write_file", HELLO), ("complete_subtask", done)]
+    replies = [calls(one) if mode == "tools" else writes(one[0], **one[1]) for one in script]
+    with ScriptedLlm(*replies) as llm:
+        assert await run_llm(daemon, llm) == 0
+    kept = {name: one.cmd for name, one in daemon.state.suggested.items()}
+    assert kept == {"there": "test -f hello.txt", "check_5": "ls hello.txt"}
 
 
 async def test_a_blocked_subtask_is_replanned_and_the_goal_goes_on(daemon, run_llm):
@@ -242,7 +297,16 @@ async def test_an_endpoint_that_is_down_is_a_temporary_end(daemon, run_llm):
         daemon.agent = {"base_url": url, "model": "m"}
         assert await run_llm(daemon) == 75
     assert daemon.left.kind == "temporary"
-    assert url in daemon.left.reason
+    assert daemon.left.reason == f"{url}: connection refused"
+    assert daemon.count("llm_slot") == 2  # it is the daemon that tries again
+
+
+async def test_an_endpoint_whose_name_is_not_known_is_a_temporary_end(daemon, run_llm):
+    url = "http://no-such-host.invalid/v1"
+    daemon.agent = {"base_url": url, "model": "m"}
+    assert await run_llm(daemon) == 75
+    assert daemon.left.reason.startswith(f"{url}: ")
+    assert daemon.count("llm_slot") == 2
 
 
 async def test_a_short_rate_limit_is_waited_out_in_place_without_a_slot(daemon, run_llm):
@@ -257,6 +321,14 @@ async def test_a_long_rate_limit_ends_with_the_servers_own_time(daemon, run_llm)
     with ScriptedLlm(then=fails(429, "come back later", retry_after=3600)) as llm:
         assert await run_llm(daemon, llm) == 75
     assert daemon.left.retry_after_s == 3600
+    assert len(llm.requests) == 1
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_wait_that_the_server_asks_for_is_the_daemons(daemon, run_llm, status):
+    with ScriptedLlm(then=fails(status, "come back soon", retry_after=3)) as llm:
+        assert await run_llm(daemon, llm) == 75
+    assert daemon.left.retry_after_s == 3
     assert len(llm.requests) == 1
 
 

@@ -69,7 +69,6 @@ async def _work(daemon: AgentClient, agent: Agent) -> int:
             return EXIT_DONE
         raise
     except Leave as leave:
-        sys.stderr.write(f"{leave.kind}: {leave.reason}\n")
         await _say_goodbye(daemon, leave)
         return EXIT_TEMPORARY if leave.kind == "temporary" else EXIT_CONFIGURATION
     return EXIT_DONE
@@ -83,5 +82,5 @@ async def _say_goodbye(daemon: AgentClient, leave: Leave) -> None:
         await daemon.call(
             "leave", kind=leave.kind, reason=leave.reason[:_REASON_CHARS], retry_after_s=after_s
         )
-    except (Disconnected, RpcError):
-        return  # the exit code says the most important part
+    except (Disconnected, RpcError):  # the exit code says the most important part
+        sys.stderr.write(f"{leave.kind}: {leave.reason}\n")

@@ -4,6 +4,7 @@ It knows no goal and no daemon, and lets no unforeseen answer through.
 """
 
 import asyncio
+import errno
 import json
 import math
 import re
@@ -18,7 +19,11 @@ import openai
 
 TRIES = 4
 PAUSE_FIRST_S = 0.5
-PAUSE_IN_PLACE_MAX_S = 20.0
+PAUSE_IN_PLACE_MAX_S = 5.0
+"""A longer wait is the daemon's: the goal is shown as waiting, and its worker ends."""
+
+RETRY_AFTER_IN_PLACE_MAX_S = 1.0
+CONNECT_TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX = 8 << 20
 ERROR_BYTES_MAX = 64 << 10
 RETRY_AFTER_MAX_S = 30 * 86_400.0
@@ -95,14 +100,14 @@ class LlmError(Exception):
 
 
 class Temporary(LlmError):  # noqa: N818 - named for what to do about it
-    """It may work later; `retry_after_s` where the server named a time."""
+    """It may work later; `retry_after_s` where the server named a time, `in_place` where a short pause may help."""
 
     def __init__(
-        self, reason: str, retry_after_s: float | None = None, *, at_once: bool = True
+        self, reason: str, retry_after_s: float | None = None, *, in_place: bool = True
     ) -> None:
         super().__init__(reason)
         self.retry_after_s = retry_after_s
-        self.at_once = at_once
+        self.in_place = in_place
 
 
 class Misconfigured(LlmError):  # noqa: N818 - as above
@@ -118,7 +123,10 @@ class Unsupported(LlmError):  # noqa: N818 - as above
 
 
 class LlmClient:
-    """Asks one endpoint; short faults are waited out in place, without holding a slot."""
+    """Asks one endpoint; a short fault is waited out in place, without holding a slot.
+
+    An endpoint that cannot be reached is no short fault: the daemon waits for it, and shows that.
+    """
 
     def __init__(
         self,
@@ -136,14 +144,16 @@ class LlmClient:
         self._slot = slot
         self._pause = pause
         plain = self.base_url.startswith("http://")
+        self._connect_s = min(self._timeout_s, CONNECT_TIMEOUT_S)
+        timeout = openai.Timeout(self._timeout_s, connect=self._connect_s)
         self._http = _BoundedHttp(  # no TLS context, and no way to https, for http
-            verify=not plain, follow_redirects=False, timeout=self._timeout_s, trust_env=False
+            verify=not plain, follow_redirects=False, timeout=timeout, trust_env=False
         )
         self._api = openai.AsyncOpenAI(
             base_url=self.base_url,
             api_key=api_key or "none",
             max_retries=0,
-            timeout=self._timeout_s,
+            timeout=timeout,
             http_client=self._http,
         )
 
@@ -192,8 +202,10 @@ class LlmClient:
                     raise
                 continue
             except Temporary as fault:
-                wait_s = pause_s if fault.retry_after_s is None else fault.retry_after_s
-                if not (tries_left and fault.at_once) or wait_s > PAUSE_IN_PLACE_MAX_S:
+                wait_s, most_s = pause_s, PAUSE_IN_PLACE_MAX_S
+                if fault.retry_after_s is not None:
+                    wait_s, most_s = fault.retry_after_s, RETRY_AFTER_IN_PLACE_MAX_S
+                if not (tries_left and fault.in_place) or wait_s > most_s:
                     raise
             await self._pause(wait_s)
             pause_s *= 3
@@ -212,20 +224,31 @@ class LlmClient:
         try:
             async with asyncio.timeout(self._timeout_s):
                 raw = await self._post(body)
-        except (TimeoutError, openai.APITimeoutError):
-            reason = f"{self.base_url} gave no answer within {self._timeout_s:g} s (`timeout_s`)"
-            raise Temporary(reason, at_once=False) from None
         except openai.APIStatusError as error:
             raise self._status_fault(error) from None
-        except openai.APIConnectionError as error:
-            cause = error.__cause__ or error
-            what = str(cause) or type(cause).__name__
-            raise Temporary(f"cannot reach {self.base_url}: {what}") from None
+        except (TimeoutError, openai.APIConnectionError) as error:
+            raise self._connection_fault(error) from None
         except (openai.OpenAIError, OSError) as error:
             raise Temporary(f"{self.base_url}: {type(error).__name__}: {error}") from None
         except Exception as error:  # noqa: BLE001 - below us: HTTP that no library foresaw
             raise Temporary(f"{self.base_url}: {type(error).__name__}: {error}") from None
         return self._completion(raw, time.monotonic() - started)
+
+    def _connection_fault(self, error: BaseException) -> Temporary:
+        """Say why there is no answer: no connection, none in time, or one that broke."""
+        cause = error.__cause__ or error
+        kind = type(
+            cause
+        ).__name__  # which HTTP library has these classes is a matter of openai's version
+        if kind == "ConnectTimeout":
+            reason = f"{self.base_url}: no connection within {self._connect_s:g} s"
+            return Temporary(reason, in_place=False)
+        if kind == "ConnectError":
+            return Temporary(f"{self.base_url}: {_unreachable(cause)}", in_place=False)
+        if isinstance(error, (TimeoutError, openai.APITimeoutError)):
+            reason = f"{self.base_url}: no answer within {self._timeout_s:g} s (`timeout_s`)"
+            return Temporary(reason, in_place=False)
+        return Temporary(f"{self.base_url}: {str(cause) or type(cause).__name__}")
 
     async def _post(self, body: dict[str, Any]) -> bytes:
         request = self._api.chat.completions.with_streaming_response.create(**body)
@@ -245,7 +268,7 @@ class LlmClient:
         return Temporary(reason, _retry_after_s(error.response.headers))
 
     def _advice(self, status: int, said: str) -> str:
-        """Say what a person must mend; empty where nothing."""
+        """Return what a person must fix, "" for nothing."""
         if status in (401, 403):
             return "Check the key: `api_key_env` or `api_key_file` of the agent"
         if status in (400, 404, 422) and _MODEL_UNKNOWN.search(said):
@@ -299,6 +322,18 @@ class _BoundedHttp(openai.DefaultAsyncHttpxClient):
 
 
 _HEADERS_KEPT = ("content-type", "retry-after", "retry-after-ms")
+
+
+def _unreachable(error: BaseException) -> str:
+    """Name the reason for which there is no connection, in the system's own words."""
+    found: list[BaseException] = [error]
+    for one in found:  # grows on the way; a name with several addresses has an error for each
+        if isinstance(one, OSError) and one.errno is not None:
+            words = one.strerror or str(one)
+            return "connection refused" if one.errno == errno.ECONNREFUSED else words
+        inner = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+        found += [e for e in (*inner, one.__cause__ or one.__context__) if e and e not in found]
+    return str(error) or type(error).__name__
 
 
 def _native(raw: Any) -> NativeCall | None:

@@ -4,11 +4,12 @@ Nothing is claimed for the model: a subtask is completed when it says so, a goal
 Where what it says contradicts what was seen, it is asked once more.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from clew_shared import protocol
+from clew_shared.claims import FAILED
 from clew_shared.progress import normalise
 from clew_shared.prompt_transcript import plain_args, shortened
 from clew_shared.prompt_view import Call
@@ -16,18 +17,13 @@ from clew_shared.prompt_view import Call
 from .client import AgentClient, RpcError
 from .json_mode import ToolRequest
 from .memory import Memory
+from .plans import plan_fault, read_checks, read_plan, words
 
 FINISH_AFTER_REFUSALS = 2
 CHECK_OUTPUT_CHARS = 1_500
-PLAN_TASKS_MAX = PLAN_SUBTASKS_MAX = 20
-"""What a plan may hold: one that is broader is no plan but a list, and steers nobody."""
-
-PLAN_DEPTH_MAX = 4
-PLAN_READ_MAX = 1_000
 _NAME_CHARS = 200
 _RATIONALE_CHARS = 1_000
 _RECORD_CHARS = 1_000
-_SUMMARY_CHARS = 2_000
 _ENDED = ("stopped", "budget")
 
 
@@ -151,9 +147,11 @@ class Turns:
 
     async def _complete(self, args: Mapping[str, Any]) -> bool:
         success = _truth(args.get("success", True))
-        summary = _words(args.get("summary") or args.get("failure") or args.get("reason"))
+        summary = words(args.get("summary") or args.get("failure") or args.get("reason"))
         if success and (doubt := self._doubt("complete_subtask")):
             self._memory.answer("complete_subtask", args, doubt)
+            return False
+        if success and self._claims_all() and await self._questioned(summary):
             return False
         await self.end_subtask(success=success, summary=summary)
         return False
@@ -183,7 +181,7 @@ class Turns:
         await self.refresh()
 
     async def _finish(self, args: Mapping[str, Any]) -> bool:
-        summary = _words(args.get("summary"))
+        summary = words(args.get("summary"))
         if "success" in args and not _truth(args["success"]):
             await self._daemon.call("finish", success=False, summary=summary)
             raise Over
@@ -196,11 +194,33 @@ class Turns:
             text = f"Not yet: this is still open:\n{left}\nComplete the subtask at hand first."
             self._memory.answer("finish", args, text)
             return False
-        if not self._memory.checks and self._memory.subtask_open:
-            await self.end_subtask(success=True, summary=summary)
+        if self._claims_all():
+            if not await self._questioned(summary):
+                await self.end_subtask(success=True, summary=summary)
             return False
         await self._try_finish(summary)
         return False
+
+    async def _questioned(self, summary: str) -> bool:
+        """Let the daemon question a claim of success after a failed action, while the last subtask is still open.
+
+        It asks once for each failed action, whichever epoch it was in, and tells of an open subtask otherwise.
+        """
+        last = self._last_call()
+        if last is None or last.result not in FAILED:
+            return False
+        self.reached_daemon = True
+        try:
+            answer = await self._daemon.call("finish", success=True, summary=summary)
+        except RpcError as error:
+            if error.code == protocol.STOPPING:
+                raise
+            return False  # ending the subtask is refused as well, and says why
+        if answer.get("accepted"):
+            raise Over
+        if message := answer.get("message"):
+            self._memory.answer("finish", {"summary": summary}, f"Not finished: {message}")
+        return bool(message)
 
     async def _try_finish(self, summary: str) -> None:
         """Let the daemon's checks decide; `Over` where they agree."""
@@ -220,7 +240,8 @@ class Turns:
         if answer.get("accepted"):
             raise Over
         await self.refresh()
-        self._checked_at, self.finishes_in_vain = self._memory.changes, 0
+        if not answer.get("message"):
+            self._checked_at, self.finishes_in_vain = self._memory.changes, 0
         self._memory.answer("finish", {"summary": summary}, self._not_accepted(answer))
 
     def _not_accepted(self, answer: Mapping[str, Any]) -> str:
@@ -238,28 +259,41 @@ class Turns:
         if same:
             names = ", ".join(name for name, _ in parts)
             return f"Not finished: these checks fail just as before: {names}. Try another change."
-        return f"Not finished: these checks fail. Mend the files.\n{shown}"
+        return f"Not finished: these checks fail. Fix the files.\n{shown}"
 
     @property
     def may_finish(self) -> bool:
         """Whether finishing makes sense: not while nothing was changed since checks failed."""
         return self._checked_at != self._memory.changes
 
+    def _last_call(self) -> Call | None:
+        return next((c for c in reversed(self._memory.calls) if c.result != "blocked"), None)
+
     def _doubt(self, claim: str) -> str:
-        """Ask back, once, where a claim of success contradicts what was seen in this subtask."""
-        calls = [c for c in self._memory.calls if c.result != "blocked"]
-        last = calls[-1] if calls else None
+        """Ask back, once, where a claim of success contradicts what was seen in this subtask.
+
+        A failed action at the end of the last subtask is the daemon's to ask about, on record: see `_questioned`.
+        """
+        last = self._last_call()
         key = (len(self._memory.calls), claim)
         if key in self._doubted or self._memory.checks or not self._memory.subtask_open:
             return ""
         if last is None:
             doubt = "Nothing was done for it yet. Do it first."
-        elif last.result != "success":
-            doubt = f"But the last call, {last.name}, ended in {last.result}. Mend that first."
-        else:
+        elif last.result == "success" or self._is_daemons(last):
             return ""
+        else:
+            doubt = f"But the last call, {last.name}, ended in {last.result}. Fix that first."
         self._doubted = {(key[0], "finish"), (key[0], "complete_subtask")}
         return f"{doubt} If it really is done, call {claim} again."
+
+    def _is_daemons(self, last: Call) -> bool:
+        return last.result in FAILED and self._claims_all()
+
+    def _claims_all(self) -> bool:
+        """Tell whether completing the current subtask completes a goal without checks."""
+        alone = self._memory.subtask_open and not self._memory.others_open()
+        return alone and not self._memory.checks
 
     # ---- plans
 
@@ -273,71 +307,13 @@ class Turns:
             self._memory.answer("plan", {}, fault)
             return False
         try:
-            await self._daemon.call("plan", tasks=tasks, replan=replan)
+            await self._daemon.call("plan", tasks=tasks, replan=replan, checks=read_checks(args))
         except (RpcError, ValueError) as error:
-            self._memory.answer("plan", {}, f"{error}. Go on with the subtask at hand.")
+            self._memory.answer("plan", {}, f"{error}. Continue with the current subtask.")
             return False
         self.reached_daemon = True
         await self.refresh(anew=True)
         return False
-
-
-def read_plan(args: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Read a plan in any of the shapes that models write; empty where there is none.
-
-    A plan is two levels deep: steps within steps are put in one row.
-    """
-    raw = args.get("tasks") or args.get("plan") or args.get("subtasks") or args.get("steps")
-    if not isinstance(raw, list):
-        return []
-    raw = raw[:PLAN_READ_MAX]
-    nested = [item for item in raw if isinstance(item, dict) and _inner(item)]
-    if not nested:  # a bare list of steps is one task
-        subtasks = _subtasks(raw)
-        return [{"description": "Do the work", "subtasks": subtasks}] if subtasks else []
-    tasks = []
-    for item in raw:
-        inner = _subtasks(_inner(item) or [item])
-        name = _description(item) or (inner[0]["description"] if inner else "")
-        if inner:
-            tasks.append({"description": name, "subtasks": inner})
-    return tasks
-
-
-def plan_fault(tasks: Sequence[Mapping[str, Any]]) -> str:
-    """Say what is wrong with a plan and what would be right, "" for nothing."""
-    if not tasks:
-        return 'A plan needs tasks: [{"description": "...", "subtasks": ["...", "..."]}]'
-    broadest = max(len(task["subtasks"]) for task in tasks)
-    if len(tasks) <= PLAN_TASKS_MAX and broadest <= PLAN_SUBTASKS_MAX:
-        return ""
-    return (
-        f"The plan is too broad: {len(tasks)} tasks, {broadest} subtasks in one of them. Call plan again with at "
-        f"most {PLAN_TASKS_MAX} tasks of at most {PLAN_SUBTASKS_MAX} subtasks each; put small steps together."
-    )
-
-
-def _inner(item: Any) -> list[Any]:
-    inner = (item.get("subtasks") or item.get("steps")) if isinstance(item, dict) else None
-    return inner if isinstance(inner, list) else []
-
-
-def _subtasks(raw: Sequence[Any], within: str = "", depth: int = 0) -> list[dict[str, str]]:
-    names: list[dict[str, str]] = []
-    for item in raw[:PLAN_READ_MAX]:
-        name = ": ".join(part for part in (within, _description(item)) if part)
-        if (inner := _inner(item)) and depth < PLAN_DEPTH_MAX:
-            names += _subtasks(inner, name, depth + 1)
-        elif name:
-            names.append({"description": name[: protocol.DESCRIPTION_CHARS_MAX]})
-    return names
-
-
-def _description(item: Any) -> str:
-    if isinstance(item, dict):
-        keys = ("description", "name", "title", "task", "subtask", "step")
-        item = next((item[key] for key in keys if isinstance(item.get(key), str)), "")
-    return _words(item)[: protocol.DESCRIPTION_CHARS_MAX] if isinstance(item, str) else ""
 
 
 def _record(entry: Call, answer: Mapping[str, Any], rationale: str) -> dict[str, Any]:
@@ -359,7 +335,3 @@ def _truth(value: Any) -> bool:
     if isinstance(value, str):
         return value.strip().lower() not in ("false", "no", "0", "")
     return bool(value)
-
-
-def _words(value: Any) -> str:
-    return value.strip()[:_SUMMARY_CHARS] if isinstance(value, str) else ""

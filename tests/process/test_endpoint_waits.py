@@ -1,0 +1,181 @@
+"""An endpoint that cannot be reached, or asks for a pause: the goal waits, is seen to wait, and goes on by itself."""
+
+import contextlib
+import datetime as dt
+import socket
+
+import pytest
+from llm_server import ScriptedLlm, calls, fails
+
+FINISH = calls(("finish", {"summary": "done"}))
+WRITE = calls(("write_file", {"path": "hello.txt", "content": "hello"}))
+SOON = {"restart.backoff_max_s": 0.3}
+ATTEMPTS = 6
+
+
+@pytest.fixture
+def closed_port():
+    """Give a port of this machine that refuses connections, and that nobody else takes."""
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        yield reserved.getsockname()[1]
+
+
+def thinker(clew, base_url, name="thinker"):
+    table = {"kind": "llm", "base_url": base_url, "model": "m", "mode": "tools", "timeout_s": 20}
+    clew.configure({f"agents.{name}.{key}": value for key, value in table.items()})
+    return f"---\nagent: {name}\n---\n# Write hello\n"
+
+
+def url_of(port):
+    return f"http://127.0.0.1:{port}/v1"
+
+
+def waiting(clew, goal):
+    clew.wait("goal.waiting", goal=goal)
+    return clew.goal(goal)
+
+
+def views_until(clew, goal, condition):
+    """Look at a goal again and again until something holds; every view of it."""
+    views = []
+
+    def look():
+        views.append(clew.goal(goal))
+        return condition()
+
+    clew.until(look)
+    return views
+
+
+def test_a_refused_connection_is_seen_as_waiting_all_the_time_and_as_no_restart(
+    make_clew, closed_port
+):
+    clew = make_clew(SOON)
+    text = thinker(clew, url_of(closed_port))
+    goal = clew.start().submit(text)
+    waiting(clew, goal)
+    attempts = lambda: len(clew.seen("goal.waiting", goal=goal)) >= ATTEMPTS  # noqa: E731
+    views = views_until(clew, goal, attempts)
+    assert {view["status"] for view in views} == {"waiting"}
+    assert {view["waiting"]["for"] for view in views} == {
+        f"{url_of(closed_port)}: connection refused"
+    }
+    assert len({view["waiting"]["since"] for view in views}) == 1
+    untils = [view["waiting"]["until"] for view in views]
+    assert untils == sorted(untils)
+    assert len(set(untils)) > 1
+    assert {view["restarts"] for view in views} == {0}
+    assert views[-1]["epoch"] > views[0]["epoch"]
+    clew.clew("cancel", goal)
+
+
+def test_retries_of_an_endpoint_are_one_line_each_in_the_log(make_clew, closed_port):
+    clew = make_clew(SOON)
+    text = thinker(clew, url_of(closed_port))
+    goal = clew.start().submit(text)
+    clew.wait("goal.waiting", goal=goal)
+    since = clew.now()
+    clew.wait("goal.waiting", goal=goal, since=since, count=ATTEMPTS)
+    assert {line["event"] for line in clew.events[since:] if line.get("goal") == goal} == {
+        "goal.waiting"
+    }
+
+
+def test_a_goal_goes_on_by_itself_when_its_endpoint_is_back(make_clew):
+    clew = make_clew(SOON)
+    with ScriptedLlm() as llm:
+        port = llm.port
+    text = thinker(clew, url_of(port))
+    goal = clew.start().submit(text)
+    waiting(clew, goal)
+    with ScriptedLlm(WRITE, FINISH, port=port):
+        clew.wait("goal.completed", goal=goal)
+    assert clew.lines(goal, "hello.txt") == ["hello"]
+    assert clew.goal(goal)["waiting"] is None
+    assert clew.goal(goal)["restarts"] == 0
+
+
+def test_resume_tries_an_endpoint_again_at_once(make_clew):
+    clew = make_clew({"restart.backoff_initial_s": 600, "restart.backoff_max_s": 600})
+    with ScriptedLlm() as llm:
+        port = llm.port
+    text = thinker(clew, url_of(port))
+    goal = clew.start().submit(text)
+    waiting(clew, goal)
+    with ScriptedLlm(WRITE, FINISH, port=port):
+        clew.clew("resume", goal)
+        clew.wait("goal.completed", goal=goal)
+
+
+def test_a_goal_that_waits_for_its_endpoint_keeps_no_other_from_working(make_clew, closed_port):
+    clew = make_clew({"daemon.max_workers": 1, **SOON})
+    text = thinker(clew, url_of(closed_port))
+    goal = clew.start().submit(text, "dead.md")
+    waiting(clew, goal)
+    for n in range(3):
+        other = clew.submit(f"# Other {n}\n- [ ] Do it\n  ```sh\n  touch x\n  ```\n", f"o{n}.md")
+        clew.wait("goal.completed", goal=other)
+    assert clew.goal(goal)["status"] == "waiting"
+
+
+def test_a_goal_still_waits_after_the_daemon_was_killed_and_since_the_same_moment(
+    make_clew, closed_port
+):
+    clew = make_clew(SOON)
+    text = thinker(clew, url_of(closed_port))
+    goal = clew.start().submit(text)
+    since = waiting(clew, goal)["waiting"]["since"]
+    clew.wait("goal.waiting", goal=goal, count=3)
+    clew.kill()
+    before = clew.now()
+    clew.start()
+    told = lambda: clew.seen("goal.waiting", goal=goal, since=before)  # noqa: E731
+    views = views_until(clew, goal, told)
+    assert {(view["status"], view["waiting"]["since"]) for view in views} == {("waiting", since)}
+    assert {view["restarts"] for view in views} == {0}
+
+
+def test_a_goal_that_is_retried_can_be_paused_and_resumed(make_clew, closed_port):
+    clew = make_clew(SOON)
+    text = thinker(clew, url_of(closed_port))
+    goal = clew.start().submit(text)
+    waiting(clew, goal)
+    clew.clew("pause", goal)
+    since = clew.now()
+    assert (clew.goal(goal)["status"], clew.goal(goal)["reason"]) == ("waiting", "paused")
+    clew.clew("resume", goal)
+    clew.wait(
+        "goal.waiting", goal=goal, since=since, reason=f"{url_of(closed_port)}: connection refused"
+    )
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_server_that_names_a_time_is_waited_for_until_then(make_clew, status):
+    clew = make_clew()
+    with ScriptedLlm(fails(status, "busy", retry_after=600), WRITE, FINISH) as llm:
+        text = thinker(clew, llm.base_url)
+        goal = clew.start().submit(text)
+        view = waiting(clew, goal)
+        wait = view["waiting"]
+        since, until = (dt.datetime.fromisoformat(wait[key]) for key in ("since", "until"))
+        assert view["status"] == "waiting"
+        assert llm.base_url in wait["for"]
+        assert abs((until - since).total_seconds() - 600) < 1
+        assert len(llm.requests) == 1
+        clew.clew("resume", goal)
+        clew.wait("goal.completed", goal=goal)
+
+
+def test_an_endpoint_lost_in_the_middle_of_a_goal_costs_no_action(make_clew):
+    clew = make_clew(SOON)
+    with contextlib.ExitStack() as first:
+        llm = first.enter_context(ScriptedLlm(WRITE, then=fails(503, "down", retry_after=2)))
+        port = llm.port
+        text = thinker(clew, url_of(port))
+        goal = clew.start().submit(text)
+        waiting(clew, goal)
+    with ScriptedLlm(FINISH, port=port):
+        clew.wait("goal.completed", goal=goal)
+    assert [one["name"] for one in clew.history(goal)] == ["write_file"]
+    assert clew.goal(goal)["restarts"] == 0

@@ -1,0 +1,276 @@
+"""A goal that ends without a check says so; its agent may suggest checks, and is asked about a failed last action."""
+
+import json
+import os
+import signal
+import sqlite3
+
+import pytest
+import yaml
+from llm_server import Reply, ScriptedLlm, calls
+
+FINISH = calls(("finish", {"summary": "done"}))
+WRITE = calls(("write_file", {"path": "hello.txt", "content": "hello"}))
+FAIL = calls(("run_cmd", {"cmd": "exit 127"}))
+DONE = calls(("complete_subtask", {"success": True, "summary": "done"}))
+LONG = "# Say hello\n" + "Take care of every one of the following.\n" * 10
+
+
+def thinker(clew, llm, **keys):
+    table = {
+        "kind": "llm",
+        "base_url": llm.base_url,
+        "model": "m",
+        "mode": "tools",
+        "timeout_s": 20,
+    }
+    clew.configure({f"agents.thinker.{key}": value for key, value in (table | keys).items()})
+
+
+def goal_file(text="# Say hello\n", **front):
+    return f"---\n{yaml.safe_dump({'agent': 'thinker', **front})}---\n{text}"
+
+
+def plan(*checks, subtasks=("Write it",)):
+    named = [{"name": name, "cmd": cmd} for name, cmd in checks]
+    return calls(
+        ("plan", {"tasks": [{"description": "Files", "subtasks": list(subtasks)}], "checks": named})
+    )
+
+
+def detail(clew, goal):
+    return json.loads(clew.clew("status", goal, "--json"))["goal"]
+
+
+def kinds(clew, goal):
+    """The kinds of all events of a goal, from the ledger itself."""
+    with sqlite3.connect(f"file:{clew.home}/state/ledger.db?mode=ro", uri=True) as db:
+        return [
+            kind
+            for (kind,) in db.execute(
+                "SELECT kind FROM events WHERE goal = ? ORDER BY seq", (goal,)
+            )
+        ]
+
+
+def test_a_goal_without_checks_is_completed_unverified_wherever_it_is_shown(clew):
+    with ScriptedLlm(WRITE, FINISH) as llm:
+        thinker(clew, llm)
+        goal = clew.start().submit(goal_file())
+        line = clew.wait("goal.completed", goal=goal)
+    assert line["verified"] is False
+    assert (clew.goal(goal)["status"], clew.goal(goal)["verified"]) == ("completed", False)
+    report = clew.report(goal)
+    assert "- status: **completed, unverified**" in report
+    assert "Add checks at the top of the goal file:\n\n    ---\n    checks:\n" in report
+
+
+def test_a_goal_whose_checks_passed_is_completed_and_verified(clew):
+    with ScriptedLlm(WRITE, FINISH) as llm:
+        thinker(clew, llm)
+        goal = clew.start().submit(goal_file(checks={"there": "test -f hello.txt"}))
+        line = clew.wait("goal.completed", goal=goal)
+    assert line["verified"] is True
+    assert "- status: **completed**" in clew.report(goal)
+
+
+def test_suggested_checks_are_run_at_the_end_and_decide_nothing(clew):
+    script = plan(("there", "test -f hello.txt"), ("fails", "echo no bye; exit 3"))
+    with ScriptedLlm(script, WRITE, DONE) as llm:
+        thinker(clew, llm)
+        goal = clew.start().submit(goal_file(LONG))
+        line = clew.wait("goal.completed", goal=goal)
+        offered = next(t for t in llm.requests[0]["tools"] if t["function"]["name"] == "plan")
+    assert "checks" in offered["function"]["parameters"]["properties"]
+    assert line["verified"] is False
+    assert [(e["name"], e["cmd"]) for e in clew.seen("check.proposed", goal=goal)] == [
+        ("there", "test -f hello.txt"),
+        ("fails", "echo no bye; exit 3"),
+    ]
+    assert clew.seen("check.passed", goal=goal, name="there", suggested=True)
+    assert clew.seen("check.failed", goal=goal, name="fails", suggested=True)
+    assert detail(clew, goal)["suggested_checks"] == [
+        {"name": "there", "cmd": "test -f hello.txt", "passed": True},
+        {"name": "fails", "cmd": "echo no bye; exit 3", "passed": False},
+    ]
+    report = clew.report(goal)
+    assert "- [x] `test -f hello.txt` (there): passed" in report
+    assert "- [ ] `echo no bye; exit 3` (fails): failed: no bye" in report
+    block = report.partition("    ---\n")[2].partition("    ---\n")[0]
+    assert yaml.safe_load(block)["checks"] == {
+        "there": "test -f hello.txt",
+        "fails": "echo no bye; exit 3",
+    }
+    assert clew.verified()
+
+
+def test_lines_of_the_report_make_the_next_goal_a_verified_one(clew):
+    script = plan(("there", "test -f 'hello.txt' # it is: there"))
+    with ScriptedLlm(script, WRITE, DONE, WRITE, FINISH) as llm:
+        thinker(clew, llm)
+        goal = clew.start().submit(goal_file(LONG))
+        clew.wait("goal.completed", goal=goal)
+        block = clew.report(goal).partition("    ---\n")[2].partition("    ---\n")[0]
+        front = "\n".join(line.removeprefix("    ") for line in block.splitlines())
+        again = clew.submit(f"---\nagent: thinker\n{front}\n---\n# Say hello\n", "again.md")
+        assert clew.wait("goal.completed", goal=again)["verified"] is True
+
+
+def test_suggestions_are_recorded_and_not_run_where_the_goal_has_checks_of_its_own(clew):
+    with ScriptedLlm(plan(("touch", "touch by-suggestion")), WRITE, FINISH) as llm:
+        thinker(clew, llm)
+        goal = clew.start().submit(goal_file(LONG, checks={"there": "test -f hello.txt"}))
+        line = clew.wait("goal.completed", goal=goal)
+        offered = next(t for t in llm.requests[0]["tools"] if t["function"]["name"] == "plan")
+    assert "checks" not in offered["function"]["parameters"]["properties"]
+    assert line["verified"] is True
+    assert clew.seen("check.proposed", goal=goal, name="touch")
+    assert clew.lines(goal, "by-suggestion") == []
+    assert detail(clew, goal)["suggested_checks"][0]["passed"] is None
+
+
+def test_a_suggested_check_that_runs_for_ever_holds_the_end_up_for_a_bounded_time(make_clew):
+    clew = make_clew({"limits.check_timeout_s": 1})
+    with ScriptedLlm(plan(("slow", "sleep 1000"), ("quick", "true")), WRITE, DONE) as llm:
+        thinker(clew, llm)
+        goal = clew.start().submit(goal_file(LONG))
+        clew.wait("goal.completed", goal=goal)
+    assert "not finished within 1 s" in clew.seen("check.failed", goal=goal)[0]["output"]
+    assert clew.seen("check.passed", goal=goal, name="quick")
+
+
+@pytest.mark.parametrize("victim", ["daemon", "agent", "executor"])
+def test_a_suggested_check_is_not_run_again_after_a_crash_and_the_goal_still_ends(clew, victim):
+    slow = "echo 1 >> ../ran-$CLEW_NOTHING; echo 1 >> trace; sleep 1000"
+    script = plan(("slow", slow), ("quick", "echo 2 >> trace"))
+    with ScriptedLlm(script, WRITE, DONE, then=FINISH) as llm:
+        thinker(clew, llm)
+        goal = clew.start().submit(goal_file(LONG))
+        clew.until(lambda: clew.lines(goal, "trace"), "that the check runs")
+        since = clew.now()
+        if victim == "daemon":
+            clew.kill()
+            clew.start()
+        elif victim == "agent":
+            clew.kill_agent(goal)
+        else:
+            os.kill(clew.executor_pid(goal), signal.SIGKILL)
+        clew.wait("goal.completed", goal=goal, since=since)
+    assert clew.lines(goal, "trace") == ["1", "2"]
+    passed = {one["name"]: one["passed"] for one in detail(clew, goal)["suggested_checks"]}
+    assert passed == {"slow": False if victim == "executor" else None, "quick": True}
+    assert kinds(clew, goal).count("check_started") == 2
+    assert clew.verified()
+
+
+def test_keys_in_a_suggested_check_are_never_recorded(clew):
+    key = "sk-abcdefghijklmnop1234567890"
+    with ScriptedLlm(plan(("k", f"test {key} = x")), WRITE, DONE) as llm:
+        thinker(clew, llm)
+        goal = clew.start().submit(goal_file(LONG))
+        clew.wait("goal.completed", goal=goal)
+    assert clew.seen("check.proposed", goal=goal)
+    assert key not in clew.log.read_text()
+    assert key not in clew.report(goal)
+
+
+def test_a_finish_after_a_failed_command_is_questioned_once_and_the_report_names_it(clew):
+    with ScriptedLlm(FAIL, FINISH, then=FINISH) as llm:
+        thinker(clew, llm)
+        goal = clew.start().submit(goal_file())
+        clew.wait("goal.completed", goal=goal)
+        asked = [n for n in range(len(llm.requests)) if "failed (exit 127)" in llm.prompt(n)]
+    assert (asked, len(llm.requests)) == ([2], 3)
+    assert len(clew.seen("finish.questioned", goal=goal)) == 1
+    assert (
+        "the last command of 1.1 failed (exit 127): exit 127; the agent finished anyway"
+        in clew.report(goal)
+    )
+
+
+def test_a_goal_whose_failure_was_made_good_is_not_questioned(clew):
+    with ScriptedLlm(FAIL, WRITE, FINISH) as llm:
+        thinker(clew, llm)
+        goal = clew.start().submit(goal_file())
+        clew.wait("goal.completed", goal=goal)
+    assert not clew.seen("finish.questioned", goal=goal)
+    assert "finished anyway" not in clew.report(goal)
+
+
+def test_the_question_is_asked_once_over_crashes_of_worker_and_daemon(clew):
+    with ScriptedLlm(FAIL, FINISH, Reply(hang=True), then=FINISH) as llm:
+        thinker(clew, llm)
+        goal = clew.start().submit(goal_file())
+        clew.wait("finish.questioned", goal=goal)
+        clew.until(lambda: len(llm.requests) == 3, "the third question")
+        clew.kill()
+        clew.start()
+        clew.wait("goal.completed", goal=goal)
+    assert len(clew.seen("finish.questioned", goal=goal)) == 1
+    assert clew.verified()
+
+
+def test_an_agent_of_ones_own_is_not_questioned(clew):
+    clew.agent("mine", 'hello()\nrun("exit 3")\ndone()')
+    goal = clew.start().submit("---\nagent: mine\n---\n# Do it\n")
+    clew.wait("goal.completed", goal=goal)
+    assert not clew.seen("finish.questioned", goal=goal)
+    assert "the last command of 1.1 failed (exit 3)" in clew.report(goal)
+
+
+def test_a_workers_plan_may_suggest_checks_and_is_told_what_is_wrong_with_them(clew):
+    clew.agent(
+        "planner",
+        r"""
+        hello()
+        tasks = [{"description": "t", "subtasks": [{"description": "s"}]}]
+        for checks in ([{"name": "a", "cmd": "true\nfalse"}], [{"name": "a", "cmd": "true"}] * 6, ["true"]):
+            try:
+                call("plan", tasks=tasks, checks=checks)
+            except RefusedError as error:
+                say(str(error))
+        call("plan", tasks=tasks, checks=[{"name": "a", "cmd": "true"}])
+        call("complete_subtask", success=True)
+        done()
+        """,
+    )
+    goal = clew.start().submit("---\nagent: planner\n---\n# Do it\n")
+    wrong = clew.said(goal, count=3)
+    assert "checks.0.cmd" in wrong[0]
+    assert "at most 5" in wrong[1]
+    assert "checks.0" in wrong[2]
+    clew.wait("goal.completed", goal=goal)
+    assert detail(clew, goal)["suggested_checks"] == [{"name": "a", "cmd": "true", "passed": True}]
+
+
+def test_restarts_count_deaths_of_the_worker_and_nothing_else(clew):
+    clew.agent(
+        "waiting",
+        'import time\nhello()\nsay("here")\nwhile not os.path.exists("go"): time.sleep(0.01)\ndone()',
+    )
+    goal = clew.start().submit("---\nagent: waiting\n---\n# Wait\n")
+    clew.said(goal)
+
+    def begun(count):
+        clew.said(goal, count=count)
+        return clew.goal(goal)["restarts"]
+
+    clew.clew("pause", goal)
+    clew.clew("resume", goal)
+    assert begun(2) == 0
+    clew.kill_agent(goal)
+    assert begun(3) == 1
+    clew.kill()
+    clew.start()
+    assert begun(4) == 1
+    clew.stop()
+    clew.start()
+    assert begun(5) == 1
+    clew.clew("cancel", goal)
+    clew.clew("retry", goal)
+    assert begun(6) == 1
+    (clew.workspace(goal) / "go").touch()
+    clew.wait("goal.completed", goal=goal)
+    assert (clew.goal(goal)["epoch"], clew.goal(goal)["restarts"]) == (6, 1)
+    assert clew.state(goal)["restarts"] == 1
+    assert "- restarts: 1\n" in clew.report(goal)

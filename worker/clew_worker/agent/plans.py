@@ -1,0 +1,94 @@
+"""Plans and suggested checks, read from whatever shape a model wrote them in. Pure; never raises."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clew_shared import protocol
+from clew_shared.suggestions import CMD_CHARS_MAX, NAME_CHARS_MAX, SUGGESTED_MAX
+
+PLAN_TASKS_MAX = PLAN_SUBTASKS_MAX = 20
+"""The most that a plan may hold; a broader one steers nothing."""
+
+PLAN_DEPTH_MAX = 4
+PLAN_READ_MAX = 1_000
+_WORDS_CHARS = 2_000
+
+
+def read_plan(args: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Read a plan in any of the shapes that models write; empty where there is none.
+
+    A plan is two levels deep: steps within steps are put in one row.
+    """
+    raw = args.get("tasks") or args.get("plan") or args.get("subtasks") or args.get("steps")
+    if not isinstance(raw, list):
+        return []
+    raw = raw[:PLAN_READ_MAX]
+    nested = [item for item in raw if isinstance(item, dict) and _inner(item)]
+    if not nested:  # a bare list of steps is one task
+        subtasks = _subtasks(raw)
+        return [{"description": "Do the work", "subtasks": subtasks}] if subtasks else []
+    tasks = []
+    for item in raw:
+        inner = _subtasks(_inner(item) or [item])
+        name = _description(item) or (inner[0]["description"] if inner else "")
+        if inner:
+            tasks.append({"description": name, "subtasks": inner})
+    return tasks
+
+
+def plan_fault(tasks: Sequence[Mapping[str, Any]]) -> str:
+    """Say what is wrong with a plan and what would be right, "" for nothing."""
+    if not tasks:
+        return 'A plan needs tasks: [{"description": "...", "subtasks": ["...", "..."]}]'
+    broadest = max(len(task["subtasks"]) for task in tasks)
+    if len(tasks) <= PLAN_TASKS_MAX and broadest <= PLAN_SUBTASKS_MAX:
+        return ""
+    return (
+        f"The plan is too broad: {len(tasks)} tasks, {broadest} subtasks in one of them. Call plan again with at "
+        f"most {PLAN_TASKS_MAX} tasks of at most {PLAN_SUBTASKS_MAX} subtasks each; put small steps together."
+    )
+
+
+def _inner(item: Any) -> list[Any]:
+    inner = (item.get("subtasks") or item.get("steps")) if isinstance(item, dict) else None
+    return inner if isinstance(inner, list) else []
+
+
+def _subtasks(raw: Sequence[Any], within: str = "", depth: int = 0) -> list[dict[str, str]]:
+    names: list[dict[str, str]] = []
+    for item in raw[:PLAN_READ_MAX]:
+        name = ": ".join(part for part in (within, _description(item)) if part)
+        if (inner := _inner(item)) and depth < PLAN_DEPTH_MAX:
+            names += _subtasks(inner, name, depth + 1)
+        elif name:
+            names.append({"description": name[: protocol.DESCRIPTION_CHARS_MAX]})
+    return names
+
+
+def _description(item: Any) -> str:
+    if isinstance(item, dict):
+        keys = ("description", "name", "title", "task", "subtask", "step")
+        item = next((item[key] for key in keys if isinstance(item.get(key), str)), "")
+    return words(item)[: protocol.DESCRIPTION_CHARS_MAX] if isinstance(item, str) else ""
+
+
+def read_checks(args: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Read the checks that a plan suggests; what cannot be one is left out, for the plan counts without it."""
+    raw = args.get("checks")
+    if isinstance(raw, Mapping):
+        raw = [{"name": name, "cmd": cmd} for name, cmd in raw.items()]
+    if not isinstance(raw, list):
+        return []
+    found: dict[str, str] = {}
+    for n, item in enumerate(raw[:PLAN_READ_MAX], start=1):
+        one = item if isinstance(item, Mapping) else {"cmd": item}
+        cmd = words(one.get("cmd") or one.get("command"))
+        name = " ".join(words(one.get("name")).split())[:NAME_CHARS_MAX] or f"check_{n}"
+        if cmd and len(cmd) <= CMD_CHARS_MAX and (name + cmd).isprintable():
+            found.setdefault(name, cmd)
+    return [{"name": name, "cmd": cmd} for name, cmd in found.items()][:SUGGESTED_MAX]
+
+
+def words(value: Any) -> str:
+    """Return a text without the space around it, bounded; "" for anything else."""
+    return value.strip()[:_WORDS_CHARS] if isinstance(value, str) else ""
