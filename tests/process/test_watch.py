@@ -198,6 +198,26 @@ def test_without_a_goal_those_that_come_later_are_shown_until_ctrl_c(clew, watch
     assert f"{first} continues; watch it again: clew --home {clew.home} watch {first}" in seen.lines
 
 
+def test_a_file_that_the_inbox_rejects_meanwhile_is_told_with_the_reason(clew, watching):
+    clew.start()
+    goal = clew.submit(GATED)
+    seen = watching("watch", goal)
+    seen.until(f"{goal}: in_progress")
+    dropped = 0
+
+    def told():  # what was rejected before the watch first asked is not told
+        nonlocal dropped
+        dropped += 1
+        clew.drop("---\nworkspace: 3\n---\n# x\n", f"bad-{dropped}.md")
+        clew.wait("goal.rejected", count=dropped)
+        return [line for line in seen.lines if line.startswith("clew: inbox: bad-")]
+
+    said = clew.until(told, "a rejected file that is told")
+    assert "workspace" in said[0]
+    gate(clew, goal).touch()
+    assert seen.end() == 0
+
+
 def test_json_lines_tell_the_same_in_one_object_a_line(clew, watching):
     clew.start()
     goal = clew.submit(GATED)
