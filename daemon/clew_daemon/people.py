@@ -57,7 +57,7 @@ class People:
                 f"{name!r} matches {len(found)} goals: {', '.join(found[:SHOWN_MAX])}{more}"
             )
         if name in self._d.book.gone:
-            raise ControlError(f"{name} was removed `[ledger] keep_days` after its end")
+            raise ControlError(f"{name} was deleted: it ended more than `[ledger] keep_days` ago")
         near = closest(name, {one for g, s in states.items() for one in (g, s.spec.name) if one})
         raise ControlError(f"no goal {name!r}" + (f"; did you mean {near}?" if near else ""))
 
