@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUN_STAMP := $(VENV)/.runs
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.bench
 SEEDS ?= 1000
@@ -14,15 +15,20 @@ QUICK := tests/unit tests/property tests/parity
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
-$(STAMP): pyproject.toml
+# What clew needs to run, and no more; byte-code is written when a module is first used.
+$(RUN_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check -e .
+	@touch $@
+
+$(STAMP): $(RUN_STAMP)
 	$(BIN)/python -m pip install -q --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install -q -e . --group dev
 	@touch $@
 
-install: $(STAMP) ## create the environment in .venv
+install: $(STAMP) ## create the environment for working on clew, in .venv
 
-demo: $(STAMP) ## the main job on a sample goal; no LLM, no service needed
+demo: $(RUN_STAMP) ## show clew at work on a sample goal; no LLM, no service needed
 	$(BIN)/clew demo --chaos
 
 test: $(STAMP) ## run all tests
@@ -60,6 +66,7 @@ bench: $(BENCH_STAMP) ## measure, and write the tables of docs/performance.md; n
 	$(BIN)/python -m bench.restart
 	$(BIN)/python -m bench.digest
 	$(BIN)/python -m bench.footprint
+	$(BIN)/python -m bench.live
 
 bench-peers: $(BENCH_STAMP) ## compare clew with other supervisors and with libraries of durable steps
 	$(BIN)/python -m bench.peers

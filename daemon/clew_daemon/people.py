@@ -99,12 +99,12 @@ class People:
     def _heard(self, state: State, before: str) -> str:
         """Say what becomes of feedback."""
         if before == GoalStatus.BLOCKED:
-            return "recorded; the goal goes on with it"
+            return "recorded; the goal continues with it"
         if not state.ended:
             return "recorded; the agent is shown it"
         if state.goal.status == GoalStatus.COMPLETED and self._is_runbook(state):
             return f"recorded. {RUNBOOK_DONE}"
-        return f"recorded; `clew retry {schedule.called(state)}` goes on with it"
+        return f"recorded; `clew retry {schedule.called(state)}` continues with it"
 
     def _is_runbook(self, state: State) -> bool:
         agents, name = self._d.settings.agents, state.spec.agent

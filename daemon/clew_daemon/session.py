@@ -92,8 +92,8 @@ class Session:
 
     @property
     def settings(self) -> Settings:
-        """The config as it is now."""
-        return self._d.settings
+        """The config as it is now, with the `[agents]` and `[limits]` that the goal started with."""
+        return self._d.settings_of(self.goal_id)
 
     @property
     def book(self) -> Any:

@@ -7,6 +7,7 @@ the conversation is in `service`; nothing here is needed to run clew without sys
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -24,6 +25,12 @@ STOP_MARGIN_S = 20.0
 """Agents get `stop_grace_s`, then their trees are killed and the ledger is closed."""
 
 SYSTEMCTL_DEADLINE_S = 30.0
+JOB_DEADLINE_S = 900.0
+"""A start ends when the daemon is ready, a stop when its agents are: the manager has deadlines of its own."""
+
+LINGER = Path("/var/lib/systemd/linger")
+_SHOWN = ("UnitFileState", "ActiveState", "MainPID", "ActiveEnterTimestamp", "StatusText")
+_WHY = "`systemctl --user status clew`, `clew logs` and `clew doctor` say more"
 
 _TEXT = """\
 # clew as a systemd user service. Written by `clew service install`.
@@ -33,19 +40,22 @@ Description=clew, a supervisor for LLM agents
 StartLimitIntervalSec=0
 
 [Service]
-{kind}NotifyAccess=main
+Type=notify
+NotifyAccess=main
 ExecStart={exec_start}
+# Not Type=notify-reload: that sends a signal, and a reload of a config that is rejected would succeed.
+ExecReload={exec_reload}
 {environment}Restart=always
 RestartSec=1
-# 78 is a config that cannot be used: to start again with it changes nothing.
+# 78 is a config that cannot be used: starting again would not change that.
 RestartPreventExitStatus=78
 WatchdogSec=30
 # SIGTERM goes to the daemon alone, which stops its agents one by one; what is left is killed.
 KillMode=mixed
 # stop_grace_s of the config, and time to end what is left and close the ledger.
 TimeoutStopSec={timeout_stop_s}
-# The daemon keeps each worker's tree in a control group of its own, and one that the kernel ends
-# for want of memory is a crash of that worker, not the end of the service.
+# The daemon keeps each worker's tree in a control group of its own, and one that runs out of
+# memory is a crash of that worker, not the end of the service.
 Delegate=yes
 OOMPolicy=continue
 
@@ -69,21 +79,6 @@ LimitCORE=0
 WantedBy=default.target
 """
 
-_NOTIFY_RELOAD = """\
-# Managers before 253 do not know notify-reload, warn, and keep the line before it; the others take
-# the last one. A lone notify-reload they would run as "simple", and never wait for READY=1.
-Type=notify
-Type=notify-reload
-# No ExecReload=: notify-reload sends SIGHUP itself, and with `kill -HUP` beside it two come.
-# (`clew service install` writes one for a manager before 253, which has no other way to reload.)
-"""
-_NOTIFY = """\
-# The manager that this was written for does not know notify-reload (253).
-Type=notify
-ExecReload=kill -HUP $MAINPID
-"""
-NOTIFY_RELOAD_SINCE = 253
-
 
 @dataclass(frozen=True, slots=True)
 class Installed:
@@ -93,36 +88,59 @@ class Installed:
     ok: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Service:
+    """How the service is; what only the user's manager knows is None where it cannot be reached, and `error` says why.
+
+    `up_to_date` tells whether the unit file is what `install` would write now, `home` the `--home` that it is for.
+    """
+
+    unit: str
+    installed: bool
+    up_to_date: bool | None
+    enabled: bool | None
+    active: str | None
+    pid: int | None
+    since: str | None
+    status: str | None
+    linger: bool
+    error: str | None
+
+
+class ServiceError(Exception):
+    """The service cannot be started, stopped or asked; the message says why, and what to do."""
+
+
 def unit_text(
     exec_path: str = DEFAULT_EXEC,
     home: Path | None = None,
     env: Mapping[str, str] | None = None,
     *,
     stop_grace_s: float = STOP_GRACE_S,
-    version: int | None = None,
 ) -> str:
-    """Write out the unit that runs `exec_path` on the clew home `home` (default: the XDG places).
+    """Return the unit that runs `exec_path` on the clew home `home` (default: the XDG places).
 
-    `env` is set for the daemon; keys belong into `api_key_file`, since every process of the user
-    can read a unit. `version` is the manager's; None gives a text that loads with any. Source:
-    systemd.service(5), systemd.exec(5).
+    `env` is set for the daemon; keys belong in `api_key_file`, since every process of the user
+    can read a unit. Source: systemd.service(5), systemd.exec(5).
     """
-    # `$` is doubled in arguments alone: neither the program's path nor Environment= expand it.
-    home_option = f" --home {_quoted(str(home)).replace('$', '$$')}" if home is not None else ""
     exec_word = exec_path if exec_path == DEFAULT_EXEC else _quoted(exec_path)
     given = (env or {}).items()
     settings = (f"Environment={_quoted(f'{name}={value}')}\n" for name, value in given)
-    old = version is not None and version < NOTIFY_RELOAD_SINCE
     return _TEXT.format(
-        kind=_NOTIFY if old else _NOTIFY_RELOAD,
-        exec_start=f"{exec_word}{home_option} run",
+        exec_start=f"{exec_word}{_home_option(home)} run",
+        exec_reload=f"{exec_word}{_home_option(home)} reload",
         environment="".join(settings),
         timeout_stop_s=round(stop_grace_s + STOP_MARGIN_S),
     )
 
 
+def _home_option(home: Path | None) -> str:
+    # `$` is doubled in arguments alone: neither the program's path nor Environment= expand it.
+    return f" --home {_quoted(str(home)).replace('$', '$$')}" if home is not None else ""
+
+
 def unit_path(env: Mapping[str, str]) -> Path:
-    """Where a user's own units lie."""
+    """Return where the user's own unit is."""
     config = env.get("XDG_CONFIG_HOME", "")
     home = Path(env.get("HOME", "~")).expanduser()
     base = Path(config) if config.startswith("/") else home / ".config"
@@ -136,25 +154,29 @@ def install(
     unit_env: Mapping[str, str] | None = None,
     env: Mapping[str, str] | None = None,
     stop_grace_s: float = STOP_GRACE_S,
+    now: bool = False,
 ) -> Installed:
-    """Write the unit, and enable it where a manager can be reached.
+    """Write the unit, enable it where a manager can be reached, and start it if `now`.
 
     `env` is the caller's environment, by default this process's. Raises OSError when the unit
     cannot be written.
     """
     env = os.environ if env is None else env
     path = unit_path(env)
-    version = _version(env)
-    text = unit_text(exec_path, home, unit_env, stop_grace_s=stop_grace_s, version=version)
-    _write(path, text)
+    _write(path, unit_text(exec_path, home, unit_env, stop_grace_s=stop_grace_s))
     messages = [f"wrote {path}"]
     fault = _systemctl(env, ("daemon-reload",), ("enable", UNIT))
     if fault:
         messages.append(f"not enabled: {fault}")
-        messages.append(f"in a session of yours: systemctl --user enable --now {UNIT}")
+        messages.append(f"from a login session, run: systemctl --user enable --now {UNIT}")
+    elif not now:
+        messages.append("enabled; start it with: clew start")
+    elif fault := _systemctl(env, ("start", UNIT), deadline_s=JOB_DEADLINE_S):
+        messages.append(f"enabled, but not started: {fault}; {_WHY}")
     else:
-        messages.append(f"enabled; start it now with: systemctl --user start {UNIT}")
-    messages.append("to keep it running after logout: loginctl enable-linger")
+        messages.append("enabled and started")
+    if not is_lingering(env):
+        messages.append("to keep it running after logout: loginctl enable-linger")
     return Installed(tuple(messages), ok=not fault)
 
 
@@ -163,11 +185,11 @@ def uninstall(*, env: Mapping[str, str] | None = None) -> Installed:
     env = os.environ if env is None else env
     path = unit_path(env)
     if not path.exists():
-        return Installed((f"{path} is not there: nothing to uninstall",))
-    fault = _systemctl(env, ("disable", "--now", UNIT))
+        return Installed((f"{path} does not exist: nothing to uninstall",))
+    fault = _systemctl(env, ("disable", "--now", UNIT), deadline_s=JOB_DEADLINE_S)
     path.unlink()
     wanted = path.parent / "default.target.wants" / UNIT
-    wanted.unlink(missing_ok=True)  # where no manager was there to disable it
+    wanted.unlink(missing_ok=True)  # where there was no manager to disable it
     messages = [f"removed {path}"]
     if fault:
         messages.append(f"not stopped: {fault}")
@@ -176,8 +198,79 @@ def uninstall(*, env: Mapping[str, str] | None = None) -> Installed:
     return Installed(tuple(messages), ok=not fault)
 
 
+def control(verb: str, home: Path | None, *, env: Mapping[str, str] | None = None) -> None:
+    """Start, stop or restart the service of this home, and wait until that is done; raises ServiceError."""
+    env = os.environ if env is None else env
+    path = unit_path(env)
+    text = _read(path)
+    if text is None:
+        raise ServiceError(
+            f"the service is not installed ({path} does not exist): {_install(home)}"
+        )
+    if not _is_of(text, home):
+        raise ServiceError(
+            f"the installed service is for another home (see ExecStart= in {path}): {_install(home)} changes that"
+        )
+    if fault := _systemctl(env, (verb, UNIT), deadline_s=JOB_DEADLINE_S):
+        raise ServiceError(f"{fault}; {_WHY}")
+
+
+def look(expected: str, *, env: Mapping[str, str] | None = None) -> Service:
+    """Look at the service; `expected` is the unit that `install` would write."""
+    env = os.environ if env is None else env
+    path = unit_path(env)
+    text, found, error = _read(path), dict[str, str](), None
+    try:
+        said = _run(env, "--user", "show", "-p", ",".join(_SHOWN), "--", UNIT)
+        parts = (line.partition("=") for line in said.stdout.splitlines())
+        found = {name: value for name, _, value in parts}
+        error = None if found else _said(said)
+    except (OSError, subprocess.SubprocessError) as failed:
+        error = str(failed)
+    pid = found.get("MainPID", "0")
+    return Service(
+        unit=str(path),
+        installed=text is not None,
+        up_to_date=None if text is None else text == expected,
+        enabled=found.get("UnitFileState") == "enabled" if found else None,
+        active=found.get("ActiveState"),
+        pid=int(pid) if pid.isdigit() and pid != "0" else None,
+        since=found.get("ActiveEnterTimestamp") or None,
+        status=found.get("StatusText") or None,
+        linger=is_lingering(env),
+        error=error,
+    )
+
+
+def is_lingering(env: Mapping[str, str]) -> bool:
+    """Tell whether the user's services run without a session; see loginctl(1), enable-linger."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = env.get("USER", "")
+    return bool(user) and (LINGER / user).exists()
+
+
+def _is_of(unit: str, home: Path | None) -> bool:
+    """Tell whether a unit runs clew on this home."""
+    started = next((line for line in unit.splitlines() if line.startswith("ExecStart=")), "")
+    option = _home_option(home)
+    return started.endswith(f"{option} run") and bool(option or " --home " not in started)
+
+
+def _install(home: Path | None) -> str:
+    return f"clew --home {home} service install" if home else "clew service install"
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+
+
 def is_delegated(group: Path) -> bool:
-    """Ask the user's manager whether this control group is of a unit with `Delegate=yes`."""
+    """Tell whether this control group is of a unit with `Delegate=yes`, as the user's manager says."""
     if group.suffix not in (".service", ".scope"):
         return False
     try:
@@ -197,30 +290,29 @@ def _write(path: Path, text: str) -> None:
     partial.replace(path)
 
 
-def _version(env: Mapping[str, str]) -> int | None:
-    """Ask systemctl for systemd's version; None where it cannot say."""
-    try:
-        said = _run(env, "--version").stdout
-    except (OSError, subprocess.SubprocessError):
-        return None
-    found = re.match(r"systemd (\d+)", said)
-    return int(found[1]) if found else None
-
-
-def _systemctl(env: Mapping[str, str], *commands: Sequence[str]) -> str:
-    """Run `systemctl --user` commands until one fails; what failed, or nothing."""
+def _systemctl(
+    env: Mapping[str, str],
+    *commands: Sequence[str],
+    deadline_s: float = SYSTEMCTL_DEADLINE_S,
+) -> str:
+    """Run `systemctl --user` commands until one fails; returns what failed, or "" where none did."""
     for command in commands:
         try:
-            done = _run(env, "--user", "--no-pager", *command)
+            done = _run(env, "--user", "--no-pager", *command, deadline_s=deadline_s)
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"systemctl --user {command[0]}: {error}"
         if done.returncode != 0:
-            said = (done.stderr.strip() or f"exit {done.returncode}").splitlines()[0]
-            return f"systemctl --user {command[0]}: {said}"
+            return f"systemctl --user {command[0]}: {_said(done)}"
     return ""
 
 
-def _run(env: Mapping[str, str], *args: str) -> subprocess.CompletedProcess[str]:
+def _said(done: subprocess.CompletedProcess[str]) -> str:
+    return (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[0]
+
+
+def _run(
+    env: Mapping[str, str], *args: str, deadline_s: float = SYSTEMCTL_DEADLINE_S
+) -> subprocess.CompletedProcess[str]:
     program = shutil.which("systemctl", path=env.get("PATH"))
     if program is None:
         raise FileNotFoundError("systemctl is not installed")
@@ -230,17 +322,17 @@ def _run(env: Mapping[str, str], *args: str) -> subprocess.CompletedProcess[str]
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=SYSTEMCTL_DEADLINE_S,
+        timeout=deadline_s,
         check=False,
     )
 
 
 def _quoted(word: str) -> str:
-    """Quote one word of a unit file: its specifiers and quotes are taken literally.
+    """Quote one word of a unit file, so that its specifiers and quotes are taken literally.
 
     Raises ValueError for a control character, which no unit file can hold.
     """
     if not word.isprintable():
-        raise ValueError(f"{word!r} cannot stand in a unit file: it holds a control character")
+        raise ValueError(f"{word!r} cannot be in a unit file: it contains a control character")
     plain = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return plain if re.fullmatch(r"[\w@%+=:,./$-]+", plain, re.ASCII) else f'"{plain}"'

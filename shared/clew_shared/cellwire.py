@@ -91,10 +91,12 @@ class CellSpec(_Message):
 
     `env` is the whole environment (CLEW_FD is added for agents and commands). `agent` names the
     built-in agent, whose entry is `clew_worker.agent.main(name, sock_fd, spec) -> exit code`;
-    `options` is for it alone. `isolation="guard"` does without a PID namespace.
+    `options` is for it alone. `isolation="guard"` does without a PID namespace. `title` is for `ps`; a command has
+    its own.
     """
 
     kind: Literal["executor", "agent", "command"]
+    title: str = ""
     sandbox: SandboxSpec
     cwd: str
     env: dict[str, str] = {}

@@ -158,8 +158,8 @@ def read(front: str, agents: Collection[str]) -> Front:
     """Read the front matter; `agents` are the names that `agent:` may have. Never raises."""
     found = Front()
     try:
-        root = _composed(front)
-    except _FrontError as error:
+        root = composed(front)
+    except FrontError as error:
         found.faults.append(error.fault)
         return found
     if root is not None:
@@ -176,7 +176,9 @@ class _WrongError(ValueError):
         self.node = node
 
 
-class _FrontError(Exception):
+class FrontError(Exception):
+    """The front matter as a whole cannot be read; `fault` says why and on which line."""
+
     def __init__(self, line: int | None, message: str) -> None:
         super().__init__(message)
         self.fault = Fault(line, message)
@@ -187,27 +189,28 @@ def _line(front: str, mark: Any) -> int:
     return front.count("\n", 0, mark.index) + 2
 
 
-def _composed(front: str) -> yaml.MappingNode | None:
+def composed(front: str) -> yaml.MappingNode | None:
+    """Return the front matter as YAML's nodes, None where there are none; raises FrontError."""
     if len(front) > FRONT_CHARS_MAX:
-        raise _FrontError(1, f"the front matter is over {FRONT_CHARS_MAX:,} characters: shorten it")
+        raise FrontError(1, f"the front matter is over {FRONT_CHARS_MAX:,} characters: shorten it")
     try:
         _check_events(front)
         node = yaml.compose(front, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = _line(front, mark) if mark else None
-        raise _FrontError(line, f"the front matter is not valid YAML: {error.problem}") from None
+        raise FrontError(line, f"the front matter is not valid YAML: {error.problem}") from None
     except yaml.reader.ReaderError as error:
         line = front.count("\n", 0, error.position) + 2
-        raise _FrontError(line, "the front matter contains a character that YAML forbids") from None
+        raise FrontError(line, "the front matter contains a character that YAML forbids") from None
     except (*UNREADABLE, RecursionError) as error:
-        raise _FrontError(
+        raise FrontError(
             1, f"the front matter is not valid YAML: {shortened(str(error), 200)}"
         ) from None
     if node is None:
         return None
     if not isinstance(node, yaml.MappingNode):
-        raise _FrontError(
+        raise FrontError(
             _line(front, node.start_mark),
             "the front matter must be lines of `key: value`; without any, don't begin the file with `---`",
         )
@@ -220,17 +223,17 @@ def _check_events(front: str) -> None:
     for event in yaml.parse(front, Loader=yaml.SafeLoader):
         line = _line(front, event.start_mark)
         if isinstance(event, yaml.AliasEvent):
-            raise _FrontError(line, "aliases (`*name`) are not supported: write the value out")
+            raise FrontError(line, "aliases (`*name`) are not supported: write the value out")
         if isinstance(event, yaml.ScalarEvent) and _UNRECORDABLE.search(event.value):
-            raise _FrontError(line, "a value contains a NUL or half of a surrogate pair: delete it")
+            raise FrontError(line, "a value contains a NUL or half of a surrogate pair: delete it")
         if getattr(event, "tag", None) is not None:
-            raise _FrontError(line, "tags (`!name`) are not supported: write the plain value")
+            raise FrontError(line, "tags (`!name`) are not supported: write the plain value")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > DEPTH_MAX:
-            raise _FrontError(line, f"nested deeper than {DEPTH_MAX} levels: flatten it")
+            raise FrontError(line, f"nested deeper than {DEPTH_MAX} levels: flatten it")
 
 
 def _pairs(mapping: yaml.MappingNode, front: str, found: Front) -> Iterator[tuple[str, yaml.Node]]:

@@ -285,7 +285,7 @@ def test_odd_answers_of_the_model_are_told_to_it_and_harm_nothing(make_clew):
         assert done == [str(n) for n in range(len(done))]
         assert len(done) <= 20
         told = server.prompt(1)
-        assert "no JSON" in told
+        assert "not valid JSON" in told
     unharmed(clew, other)
     assert not clew.seen("worker.crashed")
     assert not clew.seen("executor.died")

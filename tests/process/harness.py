@@ -324,13 +324,18 @@ def children(pid: int | str = "self") -> list[int]:
 
 
 def nursery(daemon: int) -> int:
-    """The nursery of a daemon, 0 for none; guards were forked from it, and hold no descriptor open."""
+    """The nursery of a daemon, 0 for none."""
     for pid in children(daemon):
-        with contextlib.suppress(OSError):
-            held = any(Path(f"/proc/{pid}/fd").iterdir())
-            if held and "clew_worker.nursery" in describe(pid):
-                return pid
+        if title(pid) == "clew: nursery":
+            return pid
     return 0
+
+
+def title(pid: int) -> str:
+    """What `ps` shows of a process."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(bytes(1), b" ").decode().strip()
+    return ""
 
 
 def alive(pid: int) -> bool:

@@ -154,7 +154,7 @@ def test_an_end_for_want_of_memory_is_named_as_such(clew, own, start):
     goal = clew.submit(GOAL.format(command=WAIT))
     begun(clew, goal)
     clew.kill_agent(goal)  # as the kernel does
-    assert "want of memory" in clew.wait("worker.killed", goal=goal, reason="memory")["detail"]
+    assert "out of memory" in clew.wait("worker.killed", goal=goal, reason="memory")["detail"]
     assert clew.wait("worker.exited", goal=goal)["reason"] == "memory"
 
 

@@ -192,7 +192,7 @@ def test_context_of_a_goal_that_asks_no_llm_says_so_and_shows_what_one_would_be_
     clew.wait("action.allowed", goal=goal)
     now = shown(clew, goal)
     assert now["agent_kind"] == "runbook"
-    assert "clew asks no LLM for it" in now["note"]
+    assert "clew calls no LLM for it" in now["note"]
     assert "Your subtask now: Write it" in now["messages"][-1]["content"]
     assert now["sha_of_last_call"] is None
     assert now["note"] in clew.clew("context", goal)

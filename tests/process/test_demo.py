@@ -17,7 +17,12 @@ def test_the_demo_completes_its_goals_and_leaves_nothing_behind(tmp_path, chaos)
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     assert "ledger: ok" in done.stdout
-    assert "refused from now on: run_cmd" in done.stdout
+    assert "refused (repetition): run_cmd" in done.stdout
+    assert "demo passed" in done.stdout
+    assert (
+        len(re.findall(r"^  clew ", done.stdout.partition("What to try next:")[2], re.MULTILINE))
+        == 4
+    )
     assert len(re.findall(r"status: \*\*completed\*\*", done.stdout)) == 2
     killed = re.search(r"workers killed: (\d+)", done.stdout)
     assert (int(killed[1]) if killed else 0) >= (3 if chaos else 0)

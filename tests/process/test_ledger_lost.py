@@ -146,7 +146,7 @@ def test_an_older_ledger_put_over_the_one_in_use_is_noticed(clew, how):
         copy = rescued(clew)
         assert str(copy) in message
         assert verify(copy).ok
-    refused(clew, "clew restore", "not complete")
+    refused(clew, "clew restore", "is incomplete")
     assert ledger_of(clew).read_bytes() == content
     if copies := list((clew.home / "state").glob("ledger.db.rescued-*")):
         clew.clew("restore", str(copies[0]))
@@ -188,10 +188,10 @@ def test_a_log_that_is_removed_just_before_a_kill_is_missed_at_the_next_start(cl
     )
     if clew.daemon.poll() is None:
         clew.kill()
-        refused(clew, "not complete", "clew restore --keep")
+        refused(clew, "is incomplete", "clew restore --keep")
         found = json.loads(clew.clew("verify", "--json", code=1))
-        assert "not complete" in found["fault"]["message"]
-        assert "not complete" in clew.clew("doctor", code=1)
+        assert "is incomplete" in found["fault"]["message"]
+        assert "is incomplete" in clew.clew("doctor", code=1)
         clew.clew("restore", "--keep")
         clew.start()
         clew.stop()
@@ -302,7 +302,7 @@ def test_an_older_ledger_put_back_while_no_daemon_runs_is_refused_and_named(clew
     shutil.copy(ledger_of(clew), new)
     shutil.copy(old, ledger_of(clew))
 
-    refused(clew, "events are missing", second, third, "clew restore --keep")
+    refused(clew, "missing (it ends at", second, third, "clew restore --keep")
     found = json.loads(clew.clew("verify", "--json", code=1))
     assert second in found["fault"]["message"]
     assert second in clew.clew("doctor", code=1)

@@ -276,7 +276,7 @@ def test_a_restore_keeps_a_daemon_from_starting(clew):
     with acquire(beside(ledger(clew)), role="restore"):
         said = clew.clew("run", code=1)
         assert "`clew restore` is running" in said
-        assert "wait until it has ended" in said.lower()
+        assert "wait until it has finished" in said.lower()
         assert "`clew restore` is running" in clew.clew("reload", code=3)
 
 

@@ -1,5 +1,6 @@
 """Standard input, output and error closed, or not to be written: commands work, or say so in a line."""
 
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -47,7 +48,13 @@ def test_a_daemon_runs_where_standard_streams_are_closed(clew, closed):
     assert clew.verified()
 
 
-@pytest.mark.parametrize("args", ["status", "status --json", "config", "--help", "--version"])
+PRINTING = (
+    *("status", "status --json", "config", "--help", "--version", "version", "verify", "doctor"),
+    *("playbook", "playbook export", "loops"),
+)
+
+
+@pytest.mark.parametrize("args", PRINTING)
 def test_output_that_cannot_be_written_is_an_error_without_a_traceback(clew, args):
     done = shell(clew, f"clew {args} > /dev/full")
     assert done.returncode == 1
@@ -69,3 +76,32 @@ def test_a_reader_that_goes_away_is_no_error_to_speak_of(clew):
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(DEADLINE_S) == 1
+
+
+@pytest.mark.parametrize("args", PRINTING)
+def test_what_prints_ends_without_a_traceback_where_standard_output_is_closed(clew, args):
+    done = shell(clew, f"clew {args} >&-")
+    assert (done.returncode in (0, 1), done.stdout, done.stderr) == (True, "", "")
+
+
+@pytest.mark.parametrize("args", ["logs -f", "logs -f -n 0"])
+def test_following_the_log_ends_when_nothing_reads_it_any_more(clew, args):
+    """As with `| head -2`: without a further line in the log there is nothing to write that would fail."""
+    log = clew.home / "state" / "clew.log"
+    log.parent.mkdir()
+    log.write_text('{"event": "daemon.started"}\n' * 3)
+    read, write = os.pipe()
+    with subprocess.Popen(
+        clew.command(*args.split()), stdout=write, stderr=subprocess.PIPE, env=clew.environment()
+    ) as process:
+        os.close(write)
+        if args == "logs -f":
+            said = b""
+            while said.count(b"\n") < 3:
+                said += os.read(read, 1_000)
+        os.close(read)
+        try:
+            assert process.wait(DEADLINE_S) == 1
+        finally:
+            process.kill()
+        assert process.stderr.read() == b""

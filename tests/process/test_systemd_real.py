@@ -73,14 +73,15 @@ places() { ws=~/.local/share/clew/workspaces/$1; group=$(CLEW status --json | py
   test -d $group || failed "no control groups"; }
 mkdir -p ~/.config/clew ~/.config/systemd/user/$unit.d
 cp CONFIG ~/.config/clew/config.toml
-CLEW service install
+CLEW service install | grep "enabled; start it with: clew start"
 """
 
 LIFE = """\
 printf '[Service]\\nWatchdogSec=3\\n' > ~/.config/systemd/user/$unit.d/quick.conf
 systemctl --user daemon-reload
-start
+CLEW start
 until_is StatusText "0 goals running*"
+CLEW service status | grep "state     active since .*, process $(show MainPID)"
 goal=$(CLEW submit GOAL)
 places $goal
 until_there $ws/begun
@@ -100,11 +101,15 @@ CLEW doctor | grep "one for each worker" || failed "the doctor sees no groups"
 printf '[loops]\\nrepeat_limit = 5\\n' >> ~/.config/clew/config.toml
 systemctl --user reload $unit
 until_is StatusText "*reloaded, 1 key changed*"
-echo nonsense >> ~/.config/clew/config.toml
-systemctl --user reload $unit
+echo "nonsense = 1" >> ~/.config/clew/config.toml
+if systemctl --user reload $unit; then failed "a rejected reload succeeded"; fi
 until_is StatusText "*reload refused*"
 test "$(show ActiveState)" = active
+pid=$(show MainPID)
+if CLEW restart; then failed "a daemon that works was stopped for a broken config"; fi
+test "$(show MainPID)" = "$pid"
 sed -i '$ d' ~/.config/clew/config.toml
+systemctl --user reload $unit
 
 rm $ws/begun
 kill -STOP "$(show MainPID)"
@@ -118,8 +123,8 @@ until_is ActiveState active
 touch $ws/go
 until_there ~/.local/share/clew/outbox/$goal.md
 grep "status: .*completed" ~/.local/share/clew/outbox/$goal.md
-systemctl --user stop $unit
-until_is ActiveState inactive
+CLEW stop
+test "$(show ActiveState)" = inactive
 [ "$(show Result)" = success ]
 test ! -e $group
 CLEW verify
@@ -161,7 +166,20 @@ rm $ws/begun $ws/stay
 systemctl --user reset-failed $unit
 start
 until_there $ws/begun
-systemctl --user stop $unit
+rm $ws/begun
+pid=$(show MainPID)
+CLEW restart
+test "$(show MainPID)" != "$pid"
+until_there $ws/begun
+CLEW stop
+if CLEW stop; then :; else failed "a stopped service cannot be stopped again"; fi
+CLEW run &
+run=$!
+until CLEW status --json | grep -q '"ready": true'; do sleep 0.1; done
+if CLEW start 2> LOG; then failed "a second daemon was started"; fi
+grep "is running (process $run), not as the service" LOG
+kill $run
+wait $run
 test "$(show Result)" = success
 CLEW verify
 echo "all of it"
@@ -229,7 +247,7 @@ def say(in_user_manager, tmp_path):
 
 def test_the_real_daemon_lives_under_systemd(say, tmp_path):
     said = say(LIFE)
-    assert "enabled; start it now with" in said
+    assert "enabled; start it with" in said
     assert said.rstrip().endswith("all of it")
     lines = (tmp_path / "journal").read_text().splitlines()
     events = [json.loads(line)["event"] for line in lines if line.startswith("{")]

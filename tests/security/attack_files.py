@@ -183,7 +183,7 @@ def read_the_passwords(_):
 
 @attack("the user's files", thinks=LANDLOCK, acts=LANDLOCK, where="root")
 def read_private_files_of_the_system(t):
-    """As root: read what in /etc only root may read (host keys, credentials)."""
+    """As root: read files in /etc that only root may read (host keys, credentials)."""
     for folder, _folders, names in os.walk("/etc"):
         for name in names:
             path = f"{folder}/{name}"
@@ -201,7 +201,7 @@ def read_private_files_of_the_system(t):
 
 @attack("ways out of the workspace", thinks=BOTH, acts=BOTH)
 def by_dots(t):
-    """`..` as often as it takes."""
+    """Use `..` as often as needed."""
     os.chdir(t["workspace"])
     return Path("../" * 40 + t["home"][1:], ".ssh", "id_ed25519").read_text()
 
@@ -346,7 +346,7 @@ def by_the_kernels_settings(_):
     control=False,
 )
 def by_the_control_groups(_):
-    """Make a control group, or leave one's own."""
+    """Create a control group, or leave the current one."""
     last = OSError(2, "no control groups")
     for base in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/pids"):
         try:

@@ -24,7 +24,7 @@ def zeros(size=256):
 
 @attack("the kernel", thinks=SECCOMP, acts=SECCOMP, control=False)
 def io_uring(_):
-    """Do system calls behind the filter's back (io_uring)."""
+    """Bypass the system call filter (io_uring)."""
     return syscall(425, 425, 4, zeros())
 
 
@@ -44,7 +44,7 @@ def watch_others_by_counters(_):
 
 @attack("the kernel", thinks=SECCOMP, acts=SECCOMP, control=False)
 def hold_the_kernel_up(_):
-    """Hold the kernel up in the middle of a copy (userfaultfd)."""
+    """Pause the kernel in the middle of a copy (userfaultfd)."""
     return syscall(323, 282, 1)
 
 
@@ -137,7 +137,7 @@ def another_root(t):
 
 @attack("the kernel", thinks=SECCOMP, acts=SECCOMP, control=False)
 def read_the_kernels_log(_):
-    """Read the kernel's log (syslog), where addresses stand."""
+    """Read the kernel's log (syslog), which contains addresses."""
     return syscall(103, 116, 10, None, 0)
 
 
@@ -155,7 +155,7 @@ def read_the_kernels_memory(_):
 
 @attack("the kernel", thinks="seccomp", acts="seccomp", control=False)
 def type_into_a_terminal(_):
-    """Type into a terminal as if a person did (TIOCSTI)."""
+    """Simulate typing into a terminal (TIOCSTI)."""
     return fcntl.ioctl(1, 0x5412, b"x")
 
 

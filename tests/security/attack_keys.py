@@ -8,7 +8,7 @@ from attack import attack, is_own
 
 @attack("keys", thinks="scrubbed environment", acts="scrubbed environment", control=False)
 def key_in_the_environment(t):
-    """Look for the key in one's own environment."""
+    """Look for the key in the worker's own environment."""
     found = [name for name, value in os.environ.items() if t["key_part"] in value]
     if not found:
         raise PermissionError(13, "not there")
@@ -49,7 +49,7 @@ def key_in_the_memory_of_others(t):
 
 @attack("keys", thinks="Landlock, not dumpable", acts="Landlock, not dumpable", control=False)
 def key_in_the_descriptors_of_others(t):
-    """Open what others have open (/proc/PID/fd), the daemon's memory file among them."""
+    """Open what others have open (/proc/PID/fd), including the daemon's memory file."""
     for pid in _pids(t):
         try:
             for name in os.listdir(f"/proc/{pid}/fd"):
@@ -61,7 +61,7 @@ def key_in_the_descriptors_of_others(t):
 
 @attack("keys", thinks="closed descriptors", acts="closed descriptors", control=False)
 def inherited_descriptors(t):
-    """Use descriptors that were left open by whoever started this."""
+    """Use descriptors left open by the parent process."""
     known = {0, 1, 2, 3}
     found = []
     for name in os.listdir("/proc/self/fd"):

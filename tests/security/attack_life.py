@@ -210,8 +210,7 @@ class Life:
         home, ledger = self.clew.home, self.clew.home / "state" / "ledger.db"
         children = psutil.Process(self.clew.daemon.pid).children()
         alive = [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
-        nurseries = [child for child in alive if "clew_worker.nursery" in child.cmdline()]
-        nursery = min(nurseries, key=psutil.Process.create_time).pid  # its cells look like it
+        nursery = next(child.pid for child in alive if child.cmdline() == ["clew: nursery"])
         return {
             **self.found,
             "control": self.how.mode == "off",

@@ -48,7 +48,7 @@ def signal_others(t):
 
 @attack("other processes", thinks=LANDLOCK, acts=LANDLOCK, control=False)
 def kill_whoever_started_this(t):
-    """SIGKILL the guard of one's own cell."""
+    """SIGKILL the guard of the worker's own cell."""
     guard = t["guard"]
     os.kill(guard, signal.SIGKILL)
     time.sleep(0.2)
@@ -65,7 +65,7 @@ def signal_by_a_descriptor(t):
 
 @attack("other processes", thinks=LANDLOCK, acts=LANDLOCK)
 def signal_by_a_pipe(t):
-    """Let the kernel send the signal: be the victim the owner of a pipe that becomes readable."""
+    """Let the kernel send the signal, by making the victim the owner of a pipe that becomes readable."""
     read, write = os.pipe()
     fcntl.fcntl(read, fcntl.F_SETOWN, t["victim"])
     fcntl.fcntl(read, 10, signal.SIGUSR1)  # F_SETSIG
@@ -88,7 +88,7 @@ def trace_others(t):
 
 @attack("other processes", thinks=TRACE, acts="Landlock domains, not dumpable")
 def trace_whoever_judges_the_outcome(t):
-    """Attach to one's own parents (the executor, its starter, the guard) to forge outcomes."""
+    """Attach to the worker's own parents (the executor, its starter, the guard) to forge outcomes."""
     last = PermissionError(1, "no parents in sight")
     above = parents(os.getpid())
     for pid in [one for one in above if not is_own(one, t) and one != 1]:
@@ -128,7 +128,7 @@ def take_a_descriptor(t):
 
 @attack("other processes", thinks="seccomp, PID namespace", acts="seccomp, PID namespace")
 def compare_descriptors(t):
-    """Learn what others have open (kcmp)."""
+    """Find out what others have open (kcmp)."""
     return any_of(t, lambda pid: syscall(312, 272, os.getpid(), pid, 0, 1, 1))
 
 
@@ -197,7 +197,7 @@ def move_others(t):
 
 @attack("other processes", thinks=HIDDEN, acts=HIDDEN)
 def reschedule_others(t):
-    """Let another process run only when nobody else does (SCHED_IDLE)."""
+    """Let another process run only when no other does (SCHED_IDLE)."""
     deed = lambda pid: os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))  # noqa: E731
     return any_of({**t, "daemon": t["victim"]}, deed)
 
@@ -219,7 +219,7 @@ def start_a_program(_):
 
 @attack("programs", thinks="seccomp", acts=None)
 def start_a_program_from_memory(_):
-    """Start a program that is no file (memfd_create)."""
+    """Start a program that is not a file (memfd_create)."""
     fd = os.memfd_create("attack")
     os.write(fd, Path("/bin/true").read_bytes())
     if os.fork() == 0:
@@ -238,7 +238,7 @@ def start_a_program_of_ones_own(t):
 
 @attack("programs", thinks="Landlock", acts="no_new_privs", control=False, where="user")
 def become_root(t):
-    """Start a setuid program of root's that lies in the workspace."""
+    """Start a setuid-root program in the workspace."""
     done = subprocess.run([f"{t['workspace']}/setuid-id", "-u"], capture_output=True, check=True)
     if done.stdout.strip() != b"0":
         raise PermissionError(1, f"still user {done.stdout!r}")
@@ -272,7 +272,7 @@ def _survivor(t, how):
     control=False,
 )
 def fork_twice(t):
-    """Leave a process behind: forked twice, in a session of its own, deaf to signals."""
+    """Leave a process behind: forked twice, in its own session, ignoring signals."""
     if os.fork():
         return "left" if t["control"] else _see_outside()
     os.setsid()
@@ -295,7 +295,7 @@ def fork_twice(t):
     control=False,
 )
 def fork_all_the_time(t):
-    """Leave a process behind that keeps forking, so that no pid holds."""
+    """Leave a process behind that keeps forking, so that its pid always changes."""
     if os.fork():
         return "left" if t["control"] else _see_outside()
     os.setsid()

@@ -24,7 +24,7 @@ def connect(path, kind=socket.SOCK_STREAM):
 
 @attack("sockets", thinks="seccomp", acts="mount namespace, peer check", control=False)
 def ask_the_daemon(t):
-    """Ask the daemon by its control socket to lift a block, to cancel another goal."""
+    """Ask the daemon through its control socket to lift a block or cancel another goal."""
     with socket.socket(socket.AF_UNIX) as one:
         one.settimeout(10)
         one.connect(t["control_socket"])
@@ -65,7 +65,7 @@ def ask_by_an_abstract_name(t):
 
 @attack("sockets", thinks="seccomp, no capability", acts="seccomp, no capability", control=False)
 def read_the_wire(_):
-    """Open a packet socket, to hear what others send."""
+    """Open a packet socket, to read what others send."""
     return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)).fileno()
 
 
@@ -97,7 +97,7 @@ def reach_a_local_service(t):
 
 @attack("sockets", thinks=None, acts="network namespace, else seccomp", where="offline")
 def send_a_datagram_away(t):
-    """With `network = false`: send a datagram to the machine's loopback; nobody hears it."""
+    """With `network = false`: send a datagram to the machine's loopback; it is not received."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         one.sendto(b"attacked", ("127.0.0.1", t["udp_port"]))
         if t["isolation"] == "pidns" and not t["control"]:

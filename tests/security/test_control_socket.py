@@ -183,7 +183,7 @@ def test_a_stale_socket_is_replaced_and_what_is_none_is_named(clew):
     socket_of(clew).mkdir()
     clew.start(ready=False)
     assert clew.daemon.wait(DEADLINE_S) == 78
-    assert "in the place of the control socket" in clew.log.read_text()
+    assert "where the control socket should be" in clew.log.read_text()
 
 
 def test_a_link_in_the_place_of_the_socket_is_not_followed(clew):

@@ -171,7 +171,7 @@ def test_anything_on_the_control_socket_is_answered_or_closed_and_harms_nothing(
 
 def known_methods(clew):
     said = asked(clew, b'{"jsonrpc":"2.0","id":1,"method":"none","params":{}}')
-    return said["error"]["message"].partition("there are: ")[2].split(", ")
+    return said["error"]["message"].partition("available: ")[2].split(", ")
 
 
 def asked(clew, line):

@@ -174,7 +174,7 @@ class SimLedger:
         if self._error:
             return
         self._world.trace("disk", "a commit failed: the daemon stops")
-        self._error = LedgerFailed(PATH, "cannot be written", "mend the disk")
+        self._error = LedgerFailed(PATH, "cannot be written", "repair the disk")
         self.state = LedgerState.FAILED
         for job in self._told + self._batch + self._jobs:
             if not job.done.done():

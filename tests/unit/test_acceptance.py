@@ -2,15 +2,19 @@
 
 import asyncio
 import os
+import threading
 from types import SimpleNamespace
 
 import apsw
 import pytest
 
+from clew_daemon import acceptance
 from clew_daemon.acceptance import accept
 from clew_daemon.book import Book
+from clew_daemon.in_turn import InTurn
 from clew_daemon.inbox import Accepted, Already, Dropped, Rejected
 from clew_daemon.keys import Keys
+from clew_shared import events as ev
 from clew_shared.ledger import Ledger, LedgerFailed
 from clew_shared.places import places
 from clew_shared.settings import Settings
@@ -130,3 +134,94 @@ async def test_the_beginning_of_an_id_means_the_goal_that_it_meant_when_the_file
     await accept(daemon, Dropped("do.md", DROP.raw, ("3", "2", "3")))
     (bound,) = [s for s in daemon.book.states().values() if s.spec.description == "After"]
     assert bound.spec.depends_on == (first, "later")
+
+
+async def rejected(daemon, name, text):
+    verdict = await accept(daemon, Dropped(name, text.encode(), (name, text)))
+    assert isinstance(verdict, Rejected)
+    return verdict.error
+
+
+async def taken(daemon, name, text):
+    verdict = await accept(daemon, Dropped(name, text.encode(), (name, text)))
+    assert isinstance(verdict, Accepted)
+    return verdict.goal_id
+
+
+def end(daemon, goal):
+    core = daemon.book.cores[goal]
+    with daemon.book.entering(core):
+        core.emit(ev.GoalEnded(status="cancelled"))
+
+
+async def test_a_name_is_refused_while_a_living_goal_has_it_and_free_after_its_end(daemon):
+    first = await taken(daemon, "a.md", "---\npriority: 1\nname: tea\n---\nMake tea\n")
+    assert first.startswith("tea-")
+    error = await rejected(daemon, "b.md", "---\npriority: 2\nname: tea\n---\nMake more\n")
+    assert error.startswith(f"b.md cannot be used:\nline 3: `name` tea is in use by {first}")
+    assert "is the id of another goal" in await rejected(
+        daemon, "c.md", f"---\nname: {first}\n---\nx\n"
+    )
+    end(daemon, first)
+    assert (await taken(daemon, "b.md", "---\nname: tea\n---\nMake more\n")) != first
+
+
+async def test_the_last_goal_of_a_cycle_is_rejected_with_its_line_and_the_cycle(daemon):
+    """Such goals were accepted, and waited for each other for ever."""
+    await taken(daemon, "a.md", "---\nname: a\ndepends_on: [b]\n---\nx\n")
+    await taken(daemon, "b.md", "---\nname: b\ndepends_on: c\n---\nx\n")
+    error = await rejected(daemon, "c.md", "---\nname: c\ndepends_on: [a]\n---\nx\n")
+    assert "line 3: `depends_on` makes a cycle: c → a → b → c" in error
+    assert "makes a cycle: d → d" in await rejected(
+        daemon, "d.md", "---\nname: d\ndepends_on: d\n---\nx\n"
+    )
+    await taken(daemon, "c.md", "---\nname: c\n---\nx\n")
+
+
+async def test_drops_are_entered_in_the_order_in_which_they_came_whatever_their_size(daemon):
+    """A later one may name an earlier one, which takes longer to read."""
+    large = "---\nname: tea\n---\n# Tea\n" + "- [ ] Pour\n" * 900
+    drops = [("tea.md", large), ("cup.md", "---\ndepends_on: tea\n---\nDrink it\n")]
+    verdicts = await asyncio.gather(*(taken(daemon, *drop) for drop in drops))
+    assert daemon.book.states()[verdicts[1]].spec.depends_on == (verdicts[0],)
+
+
+async def test_a_drop_that_takes_long_to_read_holds_up_no_other(daemon, monkeypatch):
+    """As one with its workspace on a disk that hangs."""
+    go_on = threading.Event()
+    usual = acceptance.parse
+
+    def parse(raw, *args, **named):
+        if b"slow" in raw:
+            go_on.wait(60)
+        return usual(raw, *args, **named)
+
+    monkeypatch.setattr(acceptance, "parse", parse)
+    daemon.book.accepting = InTurn(turn_s=0.01)
+    slow = asyncio.ensure_future(taken(daemon, "slow.md", "Do the slow one\n"))
+    await asyncio.sleep(0)  # so that it has its place before the other
+    await taken(daemon, "quick.md", "Do the quick one\n")
+    assert not slow.done()
+    go_on.set()
+    await slow
+
+
+@pytest.mark.parametrize("workspace", ["/", "HOME/.local/state/clew/x", "LINK/x", "HOMES/state"])
+async def test_a_workspace_that_cannot_be_had_is_told_with_its_line_beside_other_errors(
+    daemon, tmp_path, workspace
+):
+    """The default home's ledger was not looked after by a daemon of another home."""
+    daemon.keys = Keys({"HOME": str(tmp_path)})
+    (tmp_path / ".local" / "state").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / ".local" / "state" / "clew")
+    for word, path in (("HOMES", "home"), ("HOME", "."), ("LINK", "link")):
+        workspace = workspace.replace(word, str(tmp_path / path))
+    error = await rejected(daemon, "a.md", f"---\npriority: x\nworkspace: {workspace}\n---\nx\n")
+    assert "line 2: `priority`" in error
+    assert "line 3: `workspace`" in error
+
+
+async def test_a_file_of_two_million_bytes_is_told_with_its_size(daemon):
+    drop = Dropped("big.md", b"x" * 1_048_577, ("1",), 2_000_000)
+    verdict = await accept(daemon, drop)
+    assert "the file has 2,000,000 bytes" in verdict.error

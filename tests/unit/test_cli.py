@@ -17,7 +17,7 @@ import pytest
 from clew_daemon.book import Book
 from clew_daemon.cli import run
 from clew_daemon.cli.app import COMMANDS
-from clew_daemon.cli.goals import OVER
+from clew_daemon.cli.tree import OVER
 from clew_shared import events as ev
 from clew_shared.core import Report
 from clew_shared.ledger import Ledger
@@ -27,7 +27,7 @@ from clew_shared.settings import Settings
 AT = 1_790_000_000.0
 MATHX, OTHER = "create-mathx-package-7f3a", "create-other-1234"
 EVIL = "bell \x07 red \x1b[31m title \x1b]0;pwned\x07 csi \x9b31m rtl \u202e"
-RE_COMMANDS = ["resume", "retry", "reload", "restore"]
+RE_COMMANDS = ["resume", "retry", "reload", "restore", "restart"]
 REPO = Path(__file__).resolve().parents[2]
 
 
@@ -111,6 +111,20 @@ def test_the_version_is_that_of_the_package(clew):
     assert re.fullmatch(r"clew \d+\.\d+\.\d+\n", clew("--version")[1])
 
 
+def test_the_version_is_a_command_too(clew):
+    assert clew("version") == clew("--version")
+    view = json.loads(clew("version", "--json")[1])
+    assert f"clew {view['version']}\n" == clew("version")[1]
+    assert set(view) == {"version", "python", "platform"}
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_line_of_any_help_is_shortened(clew, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    for command in ([], ["playbook"], ["service"]):
+        assert "..." not in clew(*command, "--help")[1].replace("[ARGS]...", "")
+
+
 @pytest.mark.parametrize(
     "args", [["staus"], ["status", "--nope"], ["feedback", "x"], ["logs", "-n", "many"]]
 )
@@ -156,7 +170,11 @@ def test_goal_ids_are_completed_from_the_ledger(home):
 
 def test_commands_and_options_are_completed_without_importing_the_commands():
     asked = {"_CLEW_COMPLETE": "bash_complete", "COMP_CWORD": "1"}
-    for begun, wanted in (("sta", ["status"]), ("--ver", ["--version"]), ("re", RE_COMMANDS)):
+    for begun, wanted in (
+        ("sta", ["status", "start"]),
+        ("--ver", ["--version"]),
+        ("re", RE_COMMANDS),
+    ):
         said = spawned(env={**os.environ, **asked, "COMP_WORDS": f"clew {begun}"})
         assert said.stdout.split() == [f"plain,{name}" for name in wanted]
 
@@ -229,6 +247,8 @@ def test_a_home_without_a_ledger_has_no_goals(clew, tmp_path):
         "daemon": None,
         "goals": [],
         "more": False,
+        "inbox": [],
+        "inbox_total": 0,
     }
     assert json.loads(clew("--home", tmp_path, "verify", "--json")[1])["ok"]
     assert json.loads(clew("--home", tmp_path, "loops", "--json")[1]) == {
@@ -284,6 +304,14 @@ def test_context_is_cut_to_the_size_asked_for(clew, home):
     view = json.loads(clew("--home", home, "context", MATHX, "--max-chars", "300", "--json")[1])
     assert view["goal"] == MATHX
     assert view["chars"] == len(view["context"]) <= 300
+
+
+def test_a_size_without_the_text_that_it_is_the_size_of_is_wrong_usage(clew, home):
+    code, out, err = clew("--home", home, "context", MATHX, "--max-chars", "300")
+    assert (code, out) == (2, "")
+    assert "add --compact" in err
+    compact = clew("--home", home, "context", MATHX, "--compact", "--max-chars", "300")[1]
+    assert compact.splitlines()[-1].endswith("characters, at most 300")
 
 
 def test_the_page_before_begins_at_the_first_goal_that_is_over(clew, tmp_path):

@@ -13,7 +13,6 @@ from clew_daemon.cli import client, run
 from clew_daemon.cli.client import NoDaemon, Refused, call
 from clew_daemon.cli.demo import Killer
 from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.watching import changes
 
 PING = {"pid": 1, "version": "0.1.0", "uptime_s": 5.0, "ready": True, "status": "idle"}
 
@@ -127,66 +126,25 @@ def test_submit_tells_what_the_daemon_refused(tmp_path, capsys, monkeypatch):
     inbox = tmp_path / "inbox"
     from clew_daemon.cli import submit
 
-    def dropped(folder, name, raw):
+    def dropped(folder, files):
+        ((_, raw),) = files
         rejected = folder / "rejected"
         rejected.mkdir(parents=True)
         (rejected / "g-1.md").write_bytes(raw)
         (rejected / "g-1.md.error.txt").write_text("line 1: no\n")
-        return folder / "g-1.md"
+        return [folder / "g-1.md"]
 
-    monkeypatch.setattr(submit, "drop", dropped)
+    monkeypatch.setattr(submit, "drop_all", dropped)
     with daemon(tmp_path, {"ping": PING, "status": {"daemon": PING, "goals": []}}):
         assert run(["--home", str(tmp_path), "submit", str(goal)]) == 1
     assert "line 1: no" in capsys.readouterr().err
     assert inbox.exists()
 
 
-# ---- what is said of a goal that is watched
-
-
-def detail(**new):
-    subtask = {"description": "One", "status": "in_progress"}
-    return {
-        "id": "g",
-        "agent": "runbook",
-        "status": "in_progress",
-        "progress": 0.5,
-        "restarts": 0,
-        "epoch": 1,
-        "pid": None,
-        "reason": None,
-        "in_flight": [],
-        "blocked_actions": [],
-        "current_task_idx": 0,
-        "current_subtask_idx": 0,
-        "goal": {"tasks": [{"description": "T", "subtasks": [subtask]}]},
-        **new,
-    }
-
-
-def test_a_goal_that_did_not_change_says_nothing():
-    assert changes(detail(), detail()) == []
-
-
-def test_the_first_look_says_where_a_goal_stands():
-    assert changes(None, detail()) == ["in_progress 50%", "[>] 1.1 One (50%)"]
-
-
-def test_restarts_actions_blocks_and_ends_are_said_once():
-    flight = [{"seq": 7, "name": "run_cmd", "signature": 'run_cmd::{"cmd":"ls"}'}]
-    after = detail(restarts=1, epoch=2, in_flight=flight, blocked_actions=["x::{}"])
-    assert changes(detail(), after) == [
-        "worker restarted, epoch 2 (restarts 1)",
-        '#7 run_cmd {"cmd":"ls"}',
-        "loop: refused from now on: x::{}",
-    ]
-    assert changes(after, after) == []
-    assert changes(after, {**after, "status": "failed", "reason": "no"}) == ["failed 50%: no"]
-
-
 def test_a_worker_that_is_gone_is_not_counted_as_killed():
     killer = Killer()
-    busy = detail(in_flight=[{"seq": 1}], pid=2**22 + 1)
-    killer([busy])
-    killer([detail()])
+    place = {"current_task_idx": 0, "current_subtask_idx": 0}
+    goal = {"id": "g", "agent": "runbook", "blocked_actions": [], **place}
+    killer([{**goal, "in_flight": [{"seq": 1}], "pid": 2**22 + 1}])
+    killer([{**goal, "in_flight": [], "pid": None}])
     assert killer.kills == 0

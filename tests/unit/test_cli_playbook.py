@@ -102,6 +102,22 @@ def test_export_goes_to_a_file_in_the_form_of_its_name(playbook, tmp_path):
         assert (tmp_path / name).read_text().startswith(beginning)
 
 
+def test_export_replaces_a_file_only_when_told_to_and_at_once(playbook, tmp_path):
+    file = tmp_path / "kept.json"
+    file.write_text("mine")
+    code, out, err = playbook("export", str(file))
+    assert (code, out) == (1, "")
+    assert err == f"clew: {file} exists; name another file, or replace it with --force\n"
+    assert file.read_text() == "mine"
+    assert playbook("export", str(file), "--force") == (0, "", "")
+    assert json.loads(file.read_text())
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_export_to_a_device_or_a_pipe_needs_no_word(playbook):
+    assert playbook("export", "/dev/null") == (0, "", "")
+
+
 @pytest.mark.parametrize("args", [("remove", "tes-00001"), ("prune",), ("restore", "she-00002")])
 def test_changing_needs_the_daemon(playbook, args):
     assert playbook(*args)[0] == 3

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from clew_daemon import units
 from clew_daemon.cli import run
 
 REPO = Path(__file__).resolve().parents[2]
@@ -125,6 +126,23 @@ def test_config_says_where_each_value_comes_from(clew, tmp_path, monkeypatch):
     assert "config.toml:2" in clew("--home", tmp_path, "config")[1]
 
 
+def test_config_shows_the_paths_that_are_used_where_none_is_set(clew, tmp_path):
+    (tmp_path / "config.toml").write_text(f'[paths]\noutbox = "{tmp_path}/reports"\n')
+    keys = json.loads(clew("--home", tmp_path, "config", "--json")[1])["keys"]
+    assert {key: one["value"] for key, one in keys.items() if key.startswith("paths.")} == {
+        "paths.inbox": str(tmp_path / "inbox"),
+        "paths.outbox": str(tmp_path / "reports"),
+        "paths.workspaces": str(tmp_path / "workspaces"),
+        "paths.state": str(tmp_path / "state"),
+        "paths.run": str(tmp_path / "run"),
+    }
+    assert keys["log.file"]["value"] == str(tmp_path / "state" / "clew.log")
+    assert keys["paths.inbox"]["source"] == "default"
+    shown = clew("--home", tmp_path, "config")[1]
+    assert f'paths.inbox = "{tmp_path}/inbox"  # default\n' in shown
+    assert f'paths.outbox = "{tmp_path}/reports"  # {tmp_path}/config.toml:2\n' in shown
+
+
 def test_config_check_names_all_faults_of_a_file(clew, tmp_path):
     bad = tmp_path / "bad.toml"
     bad.write_text("[daemon]\nmax_workers = 0\nsettle = 1\n[nope]\n")
@@ -190,14 +208,30 @@ def test_service_install_writes_a_unit_for_this_home_and_says_what_is_left(
 ):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("PATH", str(tmp_path))  # no systemctl: nothing of this machine is touched
+    monkeypatch.setattr(units, "LINGER", tmp_path)
     unit = tmp_path / "config" / "systemd" / "user" / "clew.service"
     code, out, _ = clew("--home", tmp_path / "my home", "service", "install")
     assert code == 1
     assert "systemctl is not installed" in out
     assert "enable-linger" in out
     assert f'--home "{tmp_path}/my home" run' in unit.read_text()
+    code, out, _ = clew("--home", tmp_path / "my home", "service", "status", "--json")
+    said = json.loads(out)
+    assert (code, said["installed"], said["up_to_date"], said["active"]) == (0, True, True, None)
+    assert "systemctl is not installed" in said["error"]
+    assert "cannot be asked" in clew("--home", tmp_path / "my home", "service", "status")[1]
+    code, _, err = clew("start")
+    assert (code, "for another home" in err) == (1, True)
     clew("service", "uninstall")
     assert not unit.exists()
+    assert "not installed: clew service install" in clew("service", "status")[1]
+
+
+@pytest.mark.parametrize("command", ["start", "restart"])
+def test_a_service_is_not_started_with_a_config_that_cannot_be_used(clew, tmp_path, command):
+    (tmp_path / "config.toml").write_text("[nope]\n")
+    code, _, err = clew("--home", tmp_path, command)
+    assert (code, "nope" in err) == (1, True)
 
 
 def test_service_install_with_a_broken_config_names_its_faults(clew, tmp_path, monkeypatch):

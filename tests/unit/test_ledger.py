@@ -213,7 +213,7 @@ async def test_a_reader_works_without_a_daemon_and_changes_nothing(path):
 
 
 def test_a_reader_of_a_missing_ledger_says_so_and_makes_none(path):
-    with pytest.raises(LedgerError, match=r"ledger\.db: cannot be used"):
+    with pytest.raises(LedgerError, match=r"ledger\.db cannot be used"):
         Reader.open(path)
 
     assert list(path.parent.iterdir()) == []

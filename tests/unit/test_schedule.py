@@ -2,7 +2,18 @@
 
 import pytest
 
-from clew_daemon.schedule import due, lost_dependency, next_moment, overlap, ready, waits_for
+from clew_daemon.schedule import (
+    awaited,
+    bound,
+    cycle,
+    due,
+    holder,
+    lost_dependency,
+    next_moment,
+    overlap,
+    ready,
+    waits_for,
+)
 from clew_shared import events as ev
 from clew_shared.fold import fold
 from clew_shared.model import GoalStatus
@@ -233,3 +244,89 @@ def test_a_goal_that_was_removed_by_an_older_clew_is_waited_for_and_named():
 def test_a_goal_on_record_goes_before_one_that_was_removed():
     states = named_goals("tea-2222", ("after-5555", ("tea",)), tea_2222="in_progress")
     assert not ready(states["after-5555"], states, 0.0, gone={"tea-1111": "completed"})
+
+
+def called(*goals, **statuses):
+    """Make queued goals by their names, or (name, depends_on); the id of `a` is `a-1111`, then `a-2222`, …"""
+    states = {}
+    for n, one in enumerate(goals, start=1):
+        name, depends_on = (one, ()) if isinstance(one, str) else one
+        goal = f"{name}-{n}{n}{n}{n}"
+        spec = ev.Spec(description=goal, name=name, workspace=f"/w/{goal}", depends_on=depends_on)
+        states[goal] = fold([(n, ev.GoalAccepted(goal_id=goal, spec=spec))])
+        if goal.replace("-", "_") in statuses:
+            states[goal].goal.status = GoalStatus(statuses[goal.replace("-", "_")])
+    return states
+
+
+def test_a_dependency_is_the_name_of_a_goal_and_of_several_the_living_or_the_newest_one():
+    states = called("tea", "tea", ("after", ("tea",)), tea_1111="completed")
+    assert not ready(states["after-3333"], states, 0.0)
+    assert waits_for(states["after-3333"], states, [], 0.0) == "waits for tea-2222, which is queued"
+    states = called("tea", "tea", ("after", ("tea",)), tea_1111="failed", tea_2222="completed")
+    assert ready(states["after-3333"], states, 0.0)
+
+
+def test_names_are_bound_to_living_goals_and_stay_names_of_ended_ones():
+    states = called("tea", "milk", tea_1111="completed")
+    assert bound(("tea", "te", "milk", "mil", "tea-1", "sugar"), states) == (
+        "tea",
+        "te",
+        "milk-2222",
+        "tea-1111",
+        "sugar",
+    )
+
+
+def test_a_name_is_held_by_the_living_goal_that_has_it_and_by_a_goal_whose_id_it_is():
+    states = called("tea", "milk", tea_1111="completed")
+    assert holder("tea", states) == ""
+    assert holder("milk", states) == "milk-2222"
+    assert holder("milk", states, besides="milk-2222") == ""
+    assert holder("tea-1111", states) == "tea-1111"
+    assert holder("", states) == ""
+
+
+@pytest.mark.parametrize(
+    ("goals", "way"),
+    [
+        ([("a", ("a",))], ["a", "a"]),
+        ([("b", ("a",)), ("a", ("b",))], ["a", "b", "a"]),
+        ([("a", ("b",)), ("b", ("c",)), ("c", ("a",))], ["c", "a", "b", "c"]),
+        ([("b", ("x", "a")), ("a", ("c", "b"))], ["a", "b", "a"]),
+        ([("b", ("c",)), ("a", ("b",))], []),
+        (["b", ("a", ("b", "c", "d"))], []),
+    ],
+)
+def test_the_last_goal_of_a_cycle_is_found_with_the_whole_way(goals, way):
+    """Such goals were accepted, and waited for each other for ever."""
+    states = called(*goals)
+    new = states.pop(list(states)[-1])
+    assert cycle(new, states) == way
+
+
+@pytest.mark.parametrize("status", ["blocked", "waiting", "completed", "in_progress"])
+def test_a_goal_that_waits_for_no_other_any_more_closes_no_cycle(status):
+    states = called(("b", ("a",)), ("a", ("b",)), b_1111=status)
+    states["b-1111"].started_at = 1.0
+    assert cycle(states.pop("a-2222"), states) == []
+
+
+def test_a_blocked_goal_that_has_not_started_closes_a_cycle():
+    states = called(("b", ("a", "x")), ("a", ("b",)), b_1111="blocked")
+    assert cycle(states.pop("a-2222"), states) == ["a", "b", "a"]
+
+
+def test_what_goals_wait_for_among_others_is_told_of_those_alone():
+    states = called(
+        "tea",
+        ("milk", ("tea",)),
+        ("sugar", ("sweet",)),
+        ("cup", ("done",)),
+        "done",
+        done_5555="completed",
+    )
+    assert awaited(states) == {
+        "milk-2222": "waits for tea-1111, which is queued",
+        "sugar-3333": "waits for sweet, which is not known yet",
+    }

@@ -2,19 +2,32 @@
 
 import configparser
 import os
+import pwd
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from clew_daemon.units import Installed, install, is_delegated, uninstall, unit_path, unit_text
+from clew_daemon import units
+from clew_daemon.units import (
+    Installed,
+    ServiceError,
+    control,
+    install,
+    is_delegated,
+    look,
+    uninstall,
+    unit_path,
+    unit_text,
+)
 
 CHECKED_IN = Path(__file__).parents[2] / "systemd" / "clew.service"
 SYSTEMCTL = """#!/bin/sh
-if [ "$1" = --version ]; then echo "systemd ${VERSION:-257} (257.1)"; exit; fi
 echo "$@" >> "$CALLS"
 if [ -n "$NO_MANAGER" ]; then echo "Failed to connect to bus: No medium found" >&2; exit 1; fi
+if [ "$FAILS" = "$3" ]; then echo "Job for clew.service failed." >&2; exit 1; fi
+if [ "$2" = show ]; then echo "UnitFileState=enabled"; echo "ActiveState=active"; echo "MainPID=41"; fi
 """
 
 
@@ -25,8 +38,9 @@ echo ControlGroup=/user.slice/app.slice/clew.service
 
 
 @pytest.fixture
-def env(tmp_path: Path) -> dict[str, str]:
+def env(tmp_path: Path, monkeypatch) -> dict[str, str]:
     """A user's environment, with a systemctl that writes down what it was asked."""
+    monkeypatch.setattr(units, "LINGER", tmp_path / "linger")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "systemctl").write_text(SYSTEMCTL)
     (tmp_path / "bin" / "systemctl").chmod(0o755)
@@ -63,7 +77,6 @@ def test_the_unit_keeps_the_promises_of_the_contract():
     assert unit["Delegate"] == "yes"
     assert unit["NotifyAccess"] == "main"
     assert unit["WantedBy"] == "default.target"
-    assert "ExecReload" not in unit
 
 
 def test_the_unit_leaves_the_workers_what_their_sandboxes_are_made_of():
@@ -78,10 +91,11 @@ def test_the_unit_leaves_the_workers_what_their_sandboxes_are_made_of():
         assert name not in unit
 
 
-def test_managers_that_know_notify_reload_get_it_and_the_others_notify():
-    lines = unit_text().splitlines()
-    at = lines.index("Type=notify")
-    assert lines[at + 1] == "Type=notify-reload"
+def test_a_reload_is_a_command_that_fails_where_the_config_is_rejected():
+    """The unit sent a signal, so that `systemctl reload` of a rejected config succeeded."""
+    unit = values(unit_text("/usr/bin/clew", Path("/data/mine")))
+    assert unit["Type"] == "notify"
+    assert unit["ExecReload"] == "/usr/bin/clew --home /data/mine reload"
 
 
 def test_the_manager_waits_longer_than_the_agents_are_given():
@@ -90,13 +104,13 @@ def test_the_manager_waits_longer_than_the_agents_are_given():
 
 
 @pytest.mark.parametrize(
-    ("exec_path", "home", "env", "version"),
+    ("exec_path", "home", "env"),
     [
-        ("%h/.local/bin/clew", None, {}, None),
-        ("/opt/my clew/bin/clew", Path("/data/100% mine/$HOME"), {"X": 'a "b" $c %d \\e'}, 252),
+        ("%h/.local/bin/clew", None, {}),
+        ("/opt/my clew/bin/clew", Path("/data/100% mine/$HOME"), {"X": 'a "b" $c %d \\e'}),
     ],
 )
-def test_systemd_finds_no_fault_in_the_unit(tmp_path, exec_path, home, env, version):
+def test_systemd_finds_no_fault_in_the_unit(tmp_path, exec_path, home, env):
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
     program = tmp_path / "my clew%h$"
@@ -108,7 +122,7 @@ def test_systemd_finds_no_fault_in_the_unit(tmp_path, exec_path, home, env, vers
         # The user's own clew need not be installed where the tests run.
         (tmp_path / ".local" / "bin").mkdir(parents=True)
         shutil.copy(program, tmp_path / ".local" / "bin" / "clew")
-    (tmp_path / "clew.service").write_text(unit_text(exec_path, home, env, version=version))
+    (tmp_path / "clew.service").write_text(unit_text(exec_path, home, env))
     done = subprocess.run(
         ["systemd-analyze", "--user", "verify", "--recursive-errors=no", "clew.service"],
         cwd=tmp_path,
@@ -118,11 +132,8 @@ def test_systemd_finds_no_fault_in_the_unit(tmp_path, exec_path, home, env, vers
         timeout=60,
         check=False,
     )
-    # Before 253 systemd names the one line that it does not know, and passes over it.
-    said = done.stderr.splitlines()
-    faults = [line for line in said if "notify-reload" not in line]
-    assert faults == []
-    assert done.returncode == 0 or len(said) == 1
+    assert done.stderr == ""
+    assert done.returncode == 0
 
 
 def test_what_is_special_to_systemd_is_taken_literally():
@@ -153,19 +164,60 @@ def test_installing_writes_the_unit_and_enables_it(env):
     assert [entry.name for entry in path.parent.iterdir()] == ["clew.service"]
 
 
-def test_an_older_manager_gets_a_unit_that_it_can_reload(env):
-    install("/usr/bin/clew", env={**env, "VERSION": "252"})
-    unit = values(unit_path(env).read_text())
-    assert unit["Type"] == "notify"
-    assert unit["ExecReload"] == "kill -HUP $MAINPID"
-
-
 def test_installing_without_a_manager_says_what_is_left_to_do(env):
     done = install("/usr/bin/clew", env={**env, "NO_MANAGER": "1"})
     assert not done.ok
     assert unit_path(env).exists()
     assert "Failed to connect to bus" in done.messages[1]
     assert "systemctl --user enable --now clew.service" in done.messages[2]
+
+
+def test_installing_can_start_it_at_once_and_says_when_that_fails(env):
+    assert install("/usr/bin/clew", env=env, now=True).ok
+    assert calls(env)[-1] == "--user --no-pager start clew.service"
+    failed = install("/usr/bin/clew", env={**env, "FAILS": "start"}, now=True)
+    assert not failed.ok
+    assert "not started: systemctl --user start: Job for clew.service failed" in failed.messages[1]
+
+
+@pytest.mark.parametrize("verb", ["start", "stop", "restart"])
+def test_the_service_of_this_home_is_started_stopped_and_restarted_by_systemd(env, verb):
+    install("/usr/bin/clew", home=Path("/data/mine"), env=env)
+    control(verb, Path("/data/mine"), env=env)
+    assert calls(env)[-1] == f"--user --no-pager {verb} clew.service"
+
+
+@pytest.mark.parametrize(
+    ("installed", "home", "more", "told"),
+    [
+        (None, None, {}, "not installed.*clew service install"),
+        (None, Path("/data/mine"), {}, "clew --home /data/mine service install"),
+        (Path("/data/mine"), None, {}, "for another home"),
+        (Path("/data/mine"), Path("/data"), {}, "for another home"),
+        (Path("/"), Path("/"), {"NO_MANAGER": "1"}, "Failed to connect to bus"),
+        (Path("/"), Path("/"), {"FAILS": "start"}, "Job for clew.service failed.*clew doctor"),
+        (Path("/"), Path("/"), {"PATH": "/nowhere"}, "systemctl is not installed"),
+    ],
+)
+def test_a_service_that_cannot_be_started_says_why_and_what_to_do(env, installed, home, more, told):
+    if installed:
+        install("/usr/bin/clew", home=installed, env=env)
+    with pytest.raises(ServiceError, match=told):
+        control("start", home, env={**env, **more})
+
+
+def test_the_service_is_looked_at_with_and_without_a_manager(env):
+    text = unit_text("/usr/bin/clew")
+    absent = look(text, env=env)
+    assert (absent.installed, absent.up_to_date) == (False, None)
+    install("/usr/bin/clew", env=env)
+    there = look(text, env=env)
+    assert (there.installed, there.up_to_date, there.enabled) == (True, True, True)
+    assert (there.active, there.pid, there.error) == ("active", 41, None)
+    assert not look(unit_text("/opt/other/clew"), env=env).up_to_date
+    unknown = look(text, env={**env, "NO_MANAGER": "1"})
+    assert (unknown.installed, unknown.enabled, unknown.active) == (True, None, None)
+    assert "Failed to connect to bus" in (unknown.error or "")
 
 
 def test_installing_without_systemd_says_so(env, tmp_path):
@@ -188,7 +240,7 @@ def test_uninstalling_takes_everything_away_also_without_a_manager(env):
 
 def test_uninstalling_what_is_not_installed_is_no_fault(env):
     path = unit_path(env)
-    assert uninstall(env=env) == Installed((f"{path} is not there: nothing to uninstall",))
+    assert uninstall(env=env) == Installed((f"{path} does not exist: nothing to uninstall",))
 
 
 def test_the_unit_lies_in_the_users_config_folder():
@@ -216,3 +268,10 @@ def test_the_manager_says_whether_a_control_group_is_delegated(
     monkeypatch.setenv("PATH", env["PATH"])
     monkeypatch.setenv("DELEGATE", delegate)
     assert is_delegated(Path(group)) is expected
+
+
+def test_a_user_whose_services_outlive_the_session_is_not_told_to_arrange_that(env):
+    units.LINGER.mkdir()
+    (units.LINGER / pwd.getpwuid(os.getuid()).pw_name).touch()
+    assert not any("enable-linger" in line for line in install("/usr/bin/clew", env=env).messages)
+    assert look("", env=env).linger

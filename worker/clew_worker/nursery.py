@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
+from setproctitle import setproctitle
+
 from clew_shared import cellwire
 from clew_shared.cellwire import (
     InStore,
@@ -309,6 +311,7 @@ def main(argv: list[str]) -> int:
         os.setsid()
     with socket.socket(fileno=int(argv[1])) as control:
         control.set_inheritable(False)
+        setproctitle("clew: nursery")
         return serve(control, argv[2:])
 
 

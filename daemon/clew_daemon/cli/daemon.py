@@ -1,4 +1,4 @@
-"""Running the daemon: `run` in the foreground, `service` by systemd."""
+"""Running the daemon: `run` in the foreground, `start`, `stop`, `restart` and `service` under systemd."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from clew_daemon.cli import arguments
 from clew_daemon.cli.errors import EXIT_CONFIG, EXIT_FAILED, CliError
+from clew_daemon.cli.later import Commands
+from clew_daemon.cli.printable import clean
 
 if TYPE_CHECKING:
     from clew_daemon.cli.where import Where
-    from clew_daemon.units import Installed
+    from clew_daemon.units import Installed, Service
     from clew_shared.settings import Loaded, Places
 
 GC_USUAL = (700, 10, 10)
@@ -24,7 +27,7 @@ def run(where: Where) -> None:
     """Run the daemon in the foreground, as systemd does.
 
     SIGTERM or SIGINT stops it, SIGHUP reads the config again. Exit code 78: the config cannot be
-    used, and all its faults are on stderr; another start with it would change nothing.
+    used, and all its errors are on stderr; starting again would not change that.
     """
     from clew_shared.settings import SettingsError, places
 
@@ -48,19 +51,73 @@ def _run(places: Places, loaded: Loaded) -> int:
         return failed(str(error), error.code)
 
 
-@click.group(no_args_is_help=False)
+@click.command()
+@click.pass_obj
+def start(where: Where) -> None:
+    """Start the systemd user service, and wait until the daemon is ready."""
+    if running := _outside(where):
+        raise CliError(f"{running}, not as the service: stop it first")
+    _ = where.settings  # with one that cannot be used it would only fail, with less to say
+    _control(where, "start")
+
+
+@click.command()
+@click.pass_obj
+def stop(where: Where) -> None:
+    """Stop the systemd user service, and wait until its agents have ended."""
+    _control(where, "stop")
+    if running := _outside(where):
+        raise CliError(f"{running}, not as the service: end it where it was started")
+
+
+@click.command()
+@click.pass_obj
+def restart(where: Where) -> None:
+    """Restart the systemd user service; its goals go on where they were."""
+    if running := _outside(where):
+        raise CliError(f"{running}, not as the service: stop it first")
+    _ = where.settings  # a daemon that works is not stopped for one that could not start
+    _control(where, "restart")
+
+
+def _control(where: Where, verb: str) -> None:
+    from clew_daemon import units
+
+    try:
+        units.control(verb, where.home, env=where.env)
+    except units.ServiceError as error:
+        raise CliError(str(error)) from None
+    print({"start": "started", "stop": "stopped", "restart": "restarted"}[verb])
+
+
+def _outside(where: Where) -> str:
+    """Say which daemon runs that is not the service, "" where none does."""
+    from clew_daemon import units
+
+    found = where.holder
+    if found is None or found.pid == units.look("", env=where.env).pid:
+        return ""
+    return found.running
+
+
+@click.group(cls=Commands, no_args_is_help=False)
 def service() -> None:
-    """Run the daemon by systemd, as a service of this user."""
+    """Install, inspect or remove the systemd user service."""
 
 
 @service.command()
+@click.option("--now", is_flag=True, help="Start it, too.")
 @click.pass_obj
-def install(where: Where) -> None:
+def install(where: Where, now: bool) -> None:
     """Write and enable the systemd user unit for this clew."""
     from clew_daemon import units
 
+    if now and (running := _outside(where)):
+        raise CliError(f"{running}, not as the service: stop it first")
     grace_s = where.settings.restart.stop_grace_s
-    _report(units.install(_program(), home=where.home, stop_grace_s=grace_s, env=where.env))
+    _report(
+        units.install(_program(), home=where.home, stop_grace_s=grace_s, env=where.env, now=now)
+    )
 
 
 @service.command()
@@ -72,6 +129,49 @@ def uninstall(where: Where) -> None:
     _report(units.uninstall(env=where.env))
 
 
+@service.command()
+@arguments.as_json
+@click.pass_obj
+def status(where: Where, as_json: bool) -> None:
+    """Show whether the service is installed, enabled and running."""
+    from dataclasses import asdict
+
+    from clew_daemon import units
+    from clew_daemon.cli.output import print_json, print_lines
+
+    try:
+        grace_s = where.settings.restart.stop_grace_s
+    except CliError:  # what the service does is worth knowing all the same
+        grace_s = units.STOP_GRACE_S
+    found = units.look(units.unit_text(_program(), where.home, stop_grace_s=grace_s), env=where.env)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        print_lines([(line, "")] for line in _service_lines(found))
+
+
+def _service_lines(found: Service) -> list[str]:
+    if not found.installed:
+        return ["not installed: clew service install"]
+    lines = [f"unit      {found.unit}"]
+    if not found.up_to_date:
+        lines.append(
+            "          it is not what `clew service install` would write now: run that again"
+        )
+    if found.error:
+        return [*lines, f"unknown   systemd cannot be asked: {clean(found.error)}"]
+    since = f" since {found.since}" if found.since and found.active == "active" else ""
+    pid = f", process {found.pid}" if found.pid else ""
+    lines.append(f"state     {found.active}{since}{pid}")
+    if found.status:
+        lines.append(f"          {clean(found.status)}")
+    lines.append(
+        "at login  started" if found.enabled else "at login  not started: clew service install"
+    )
+    lingers = "keeps running" if found.linger else "stops; to keep it: loginctl enable-linger"
+    return [*lines, f"at logout {lingers}"]
+
+
 def _report(done: Installed) -> None:
     print("\n".join(done.messages))
     if not done.ok:
@@ -79,7 +179,7 @@ def _report(done: Installed) -> None:
 
 
 def _program() -> str:
-    """Return the absolute path of the `clew` that is running, or of the one beside this Python."""
+    """Return the absolute path of the `clew` beside this Python, or of the one on PATH."""
     import shutil
     from pathlib import Path
 
@@ -88,5 +188,7 @@ def _program() -> str:
         return str(beside)
     named = shutil.which("clew")
     if named is None:
-        raise CliError("the program `clew` is not on PATH: install clew, e.g. `pipx install clew`")
+        raise CliError(
+            "the program `clew` is not on PATH: install clew, e.g. with `pipx install .` in its folder"
+        )
     return str(Path(named).absolute())

@@ -139,7 +139,7 @@ def _planned(e: ev.Planned, _s: State, _: _Before) -> Told:
     subtasks = sum(len(task.subtasks) for task in e.tasks)
     again = "replanned" if e.replan else "planned"
     return _told(
-        "goal.planned", f"{again}: {_count(len(e.tasks), 'task')}, {_count(subtasks, 'subtask')}"
+        "goal.planned", f"{again}: {counted(len(e.tasks), 'task')}, {counted(subtasks, 'subtask')}"
     )
 
 
@@ -188,7 +188,7 @@ def _interrupted(e: ev.ActionInterrupted, _s: State, before: _Before) -> Told:
 
 
 def _loop(e: ev.LoopDetected, _s: State, _: _Before) -> Told:
-    text = f"loop detected: {e.loop}, {_count(e.attempt_count, 'attempt')}"
+    text = f"loop detected: {e.loop}, {counted(e.attempt_count, 'attempt')}"
     return _told("loop.detected", text, "magenta", action=signature(e.signature))
 
 
@@ -241,7 +241,8 @@ _WORDS: dict[type[ev.Event], Callable[[Any, State, _Before], Told | None]] = {
 }
 
 
-def _count(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """Return a number with its noun, which gets an s for all numbers but one."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from clew_daemon.cli.happenings import place, signature
+from clew_daemon.cli.happenings import counted, place, signature
 from clew_daemon.cli.output import STATUS_STYLE, duration, on_terminal, percent, styled
 from clew_daemon.cli.printable import clean, short
 from clew_daemon.cli.tree import BAR_CHARS, thousands
@@ -169,10 +169,8 @@ def standing_line(seen: Seen, at: float, *, bar: bool = True) -> Line:
     drawn = f"[{'#' * full}{'.' * (BAR_CHARS - full)}] " if bar else ""
     facts = [elapsed(state, at)] if state.started_at else []
     facts += [f"{thousands(state.cost.tokens)} tokens"] if state.cost.tokens else []
-    facts += [f"{state.actions_total} actions"] if state.actions_total else []
-    facts += [f"{state.restarts} {'restart' if state.restarts == 1 else 'restarts'}"] * bool(
-        state.restarts
-    )
+    facts += [counted(state.actions_total, "action")] if state.actions_total else []
+    facts += [counted(state.restarts, "restart")] if state.restarts else []
     facts += [f"{state.blocked_total} refused"] if state.blocked_total else []
     return [
         (f"{drawn}{percent(entry['progress'])}  ", "cyan"),
@@ -190,8 +188,8 @@ def elapsed(state: State, at: float) -> str:
 
 def span(seconds: float) -> str:
     """Return a time in whole seconds, or in its two largest units: `12 s`, `4 min 10 s`."""
-    seconds = max(0.0, seconds)
-    return f"{seconds:.0f} s" if seconds < 59.5 else duration(seconds)
+    whole = max(0, round(seconds))
+    return f"{whole} s" if whole < 60 else duration(whole)
 
 
 def doing_lines(seen: Seen, at: float, question_chars: int = QUESTION_CHARS) -> list[Line]:
@@ -249,7 +247,7 @@ def _waiting(seen: Seen, at: float) -> str:
     told = (seen.told or {}).get("waiting") if seen.asked_at >= state.updated_at else None
     waiting = told or status_view(state)["waiting"] or {}
     if standing({**status_view(state), "waiting": waiting}) == "paused":
-        return f"paused; go on with: clew resume {state.goal_id}"
+        return f"paused; to resume: clew resume {state.goal_id}"
     what = short(str(waiting.get("for") or "a worker"), 300).removeprefix("waits for ")
     until = waiting.get("until")
     left = _seconds(until, at) - at if until else 0.0

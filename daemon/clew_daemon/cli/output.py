@@ -163,8 +163,9 @@ def counted_as(count: int, one: str, several: str = "") -> str:
 
 def duration(seconds: float, *, whole: bool = False) -> str:
     """Return a time in its two largest units: `3.2 s`, `4 min 10 s`, `2 h 5 min`, `3 d 4 h`; `whole` drops tenths."""
+    seconds = int(seconds) if whole else round(seconds, 1)
     if seconds < 60:
-        return f"{int(seconds)} s" if whole else f"{seconds:.1f} s"
+        return f"{seconds} s" if whole else f"{seconds:.1f} s"
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
     days, hour = divmod(hours, 24)

@@ -70,8 +70,11 @@ def goal_words(where: Where) -> list[str]:
 def named(where: Where, name: str) -> str:
     """Return the id of the goal that is meant; CliError with what is near, or that it was removed."""
     with opened(where) as reader:
+        ids = [] if reader is None else reader.goals()
+        if name in ids:  # most of the time; there is no need to look at every goal's name
+            return name
         names = {} if reader is None else reader.names()
-        if reader is not None and name not in names and name in reader.purged():
+        if reader is not None and name in reader.purged():
             raise CliError(f"{name} {DELETED}")
         return found(name, names, lambda goal: _has_ended(reader, goal))
 

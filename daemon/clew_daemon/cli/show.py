@@ -83,10 +83,11 @@ def action_lines(goal: str, action: dict[str, Any]) -> list[Line]:
         "exit code": "" if action["exit_code"] is None else str(action["exit_code"]),
         "workspace": _CHANGED.get(action["changed"], ""),
         "rationale": action["rationale"],
-        "verdict": ": ".join(filter(None, (action["verdict"], action["reason"])))
-        if action["verdict"] == "blocked"
-        else "allowed",
+        "verdict": action["verdict"],
     }
+    if action["verdict"] == "blocked":
+        facts["verdict"] = f"blocked: {action['reason']}"
+        facts["signature"] = action["signature"]
     if result == "interrupted":
         facts["interrupted"] = f"{action['reason']}; its effect is unknown"
     lines: list[Line] = [head]

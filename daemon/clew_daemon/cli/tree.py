@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MARKS = {status: f"[{mark}]" for status, mark in SIGNS.items()}
 BAR_CHARS = 20
 SIGNATURE_CHARS = 120
+OVER = ("completed", "failed", "cancelled")
 LISTED_CHARS = 160
 """How much of a reason stands in the list of all goals; `clew status GOAL` has it whole."""
 
@@ -177,14 +178,14 @@ def _fact_lines(detail: Detail, report: str, at: float | None) -> list[Line]:
         "workspace": detail.get("workspace"),
         "agent": detail.get("agent"),
         "accepted": f"{local(accepted)}, {age} ago" if detail.get("age_s") else "",
-        "last change": local(detail["updated_at"]) if detail["status"] != "in_progress" else "",
+        "ended": local(detail["updated_at"]) if detail["status"] in OVER else "",
         "working time": duration(worked) if worked else "",
         "report": report,
     }
     lines: list[Line] = [
         [(f"{name}: ", "bold"), (clean(value), "")] for name, value in facts.items() if value
     ]
-    if detail.get("verified") is not None:
+    if detail["status"] == "completed" and detail.get("verified") is not None:
         said = "all checks passed" if detail["verified"] else HOW_TO_CHECK
         word, style = ("verified", "green") if detail["verified"] else ("unverified", "yellow")
         lines.append([(f"{word}: ", f"bold {style}"), (said, "")])

@@ -160,8 +160,9 @@ class Watched:
 
     def begin(self, view: View) -> None:
         """Show where the goals stand at first: what they did so far, or the last of it."""
-        view.tell(self._read(view))
-        view.draw(self._seen(), "")
+        away = self._presence.look(self._wanted())
+        view.tell([*self._read(view), *away])
+        view.draw(self._seen(), self._presence.note)
         self._was_at_rest = self.rests
 
     def look(self, view: View, each: Callable[[Sequence[Detail]], None] | None) -> None:

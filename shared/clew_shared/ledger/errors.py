@@ -12,7 +12,8 @@ class LedgerError(Exception):
     """The ledger at `path` cannot be used: `what` is wrong, `hint` says what to do."""
 
     def __init__(self, path: Path, what: str, hint: str) -> None:
-        super().__init__(f"ledger {path}: {what}; {hint}")
+        colon = "" if what.startswith(("is ", "has ", "cannot ")) else ":"
+        super().__init__(f"ledger {path}{colon} {what}; {hint}")
         self.path = path
         self.what = what
         self.hint = hint

@@ -1,0 +1,192 @@
+"""The options of `submit` put into a goal file's front matter: what is dropped carries them, the user's file stays.
+
+Pure. The text is edited in place and not written out again, so that all else in it stays as it was, and each line
+of the result is known by its line in the file.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import yaml
+
+from clew_shared import goalfile_front
+from clew_shared.goalfile_front import FrontError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+Edit = tuple[int, int, str]
+"""From where to where a text is replaced, and by what."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `submit` was told beside the file; they go before the front matter's own, checks are added to its own."""
+
+    name: str | None = None
+    agent: str | None = None
+    workspace: str | None = None
+    checks: tuple[str, ...] = ()
+
+    @property
+    def single(self) -> dict[str, str]:
+        """The keys of which there can be only one."""
+        given = {"name": self.name, "agent": self.agent, "workspace": self.workspace}
+        return {key: value for key, value in given.items() if value is not None}
+
+    def __bool__(self) -> bool:
+        return bool(self.single or self.checks)
+
+    def faults(self, agents: Collection[str]) -> list[str]:
+        """Return what is wrong with the options themselves, each by its option."""
+        found = [
+            f"--{key}: {_without_key(str(fault), key)}"
+            for key, value in self.single.items()
+            for fault in goalfile_front.read(f"{key}: {_quoted(value)}\n", agents).faults
+        ]
+        return found + [
+            f"--check: {_without_key(str(fault), 'checks')}"
+            for check in self.checks
+            for fault in goalfile_front.read(f"checks: {_quoted(check)}\n", agents).faults
+        ]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A goal file's text with the options in it; `origins` has for each of its lines the line of the file."""
+
+    text: str
+    origins: tuple[int, ...]
+
+    def line(self, line: int | None) -> int | None:
+        """Return which line of the file a line of the text is."""
+        return None if line is None else self.origins[min(line, len(self.origins)) - 1]
+
+
+def merge(text: str, options: Options) -> Merged:
+    """Put the options into a goal file's text, whose lines end in new lines alone.
+
+    Where its front matter cannot be read the text is left as it is: reading it says why.
+    """
+    try:
+        edits = _edits(text, options)
+    except (ValueError, FrontError):
+        edits = []
+    return _edited(text, edits)
+
+
+def _edits(text: str, options: Options) -> list[Edit]:
+    front, _, _ = goalfile_front.split(text)
+    if front is None:
+        if goalfile_front.lookalike(text, 1):
+            return []
+        lines = [f"{key}: {value}\n" for key, value in _new(options, {})]
+        return [(0, 0, f"---\n{''.join(lines)}---\n")]
+    offset = text.index("\n") + 1
+    root = goalfile_front.composed(front)
+    pairs = root.value if root else []
+    values = {key.value: value for key, value in pairs if isinstance(key.value, str)}
+    edits = [
+        _replacing(front, values[key], _quoted(value))
+        for key, value in options.single.items()
+        if key in values
+    ]
+    if options.checks and "checks" in values:
+        edits.append(_added_checks(front, values["checks"], options.checks))
+    edits.append(_added_keys(root, _new(options, values)))
+    return [(offset + start, offset + end, new) for start, end, new in edits]
+
+
+def _new(options: Options, values: Collection[str]) -> list[tuple[str, str]]:
+    """Return the keys that the front matter does not have yet, and their values as YAML."""
+    new = [(key, _quoted(value)) for key, value in options.single.items() if key not in values]
+    if options.checks and "checks" not in values:
+        new.append(("checks", _flow(_named(options.checks, ()))))
+    return new
+
+
+def _added_keys(root: yaml.MappingNode | None, new: list[tuple[str, str]]) -> Edit:
+    if root is None:
+        return 0, 0, "".join(f"{key}: {value}\n" for key, value in new)
+    at = root.start_mark.index
+    if root.flow_style:
+        return at + 1, at + 1, "".join(f"{key}: {value}, " for key, value in new)
+    indent = " " * root.start_mark.column
+    return at, at, "".join(f"{key}: {value}\n{indent}" for key, value in new)
+
+
+def _added_checks(front: str, node: yaml.Node, checks: tuple[str, ...]) -> Edit:
+    """Add checks to those of the file, in the form in which these are written."""
+    at, indent = node.start_mark.index, " " * node.start_mark.column
+    if isinstance(node, yaml.SequenceNode):
+        if node.flow_style:
+            return at + 1, at + 1, "".join(f"{_quoted(check)}, " for check in checks)
+        return at, at, "".join(f"- {_quoted(check)}\n{indent}" for check in checks)
+    if isinstance(node, yaml.MappingNode):
+        named = _named(checks, {str(key.value) for key, _ in node.value})
+        pairs = [f"{_quoted(name)}: {_quoted(check)}" for name, check in named.items()]
+        if node.flow_style:
+            return at + 1, at + 1, "".join(f"{pair}, " for pair in pairs)
+        return at, at, "".join(f"{pair}\n{indent}" for pair in pairs)
+    old = [] if node.tag == goalfile_front.NULL else [node.value]
+    return _replacing(front, node, _flow_list([*old, *checks]))
+
+
+def _named(checks: tuple[str, ...], taken: Collection[str]) -> dict[str, str]:
+    """Name the checks check_1, check_2 and so on, as far as these names are free."""
+    named: dict[str, str] = {}
+    number = 0
+    for check in checks:
+        number += 1
+        while f"check_{number}" in taken:
+            number += 1
+        named[f"check_{number}"] = check
+    return named
+
+
+def _replacing(front: str, node: yaml.Node, new: str) -> Edit:
+    start, end = node.start_mark.index, node.end_mark.index
+    old = front[start:end]
+    if not old:  # a key without a value: right behind its colon
+        return start, end, f" {new}"
+    return start, start + len(old.rstrip()), new
+
+
+def _edited(text: str, edits: list[Edit]) -> Merged:
+    parts: list[str] = []
+    origins, line, at = [1], 1, 0
+    for start, end, new in [*sorted(edits), (len(text), len(text), "")]:
+        for char in text[at:start]:
+            if char == "\n":
+                line += 1
+                origins.append(line)
+        origins += [line] * new.count("\n")
+        line += text.count("\n", start, end)
+        parts += [text[at:start], new]
+        at = end
+    return Merged("".join(parts), tuple(origins))
+
+
+def _flow(named: dict[str, str]) -> str:
+    return "{" + ", ".join(f"{_quoted(k)}: {_quoted(v)}" for k, v in named.items()) + "}"
+
+
+def _flow_list(checks: Iterable[str]) -> str:
+    return "[" + ", ".join(map(_quoted, checks)) + "]"
+
+
+def _quoted(text: str) -> str:
+    """Quote a text for YAML, whose double quotes are those of JSON but for a few characters it wants escaped."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(char if char.isprintable() else _escaped(char) for char in quoted)
+
+
+def _escaped(char: str) -> str:
+    return f"\\U{ord(char):08x}" if ord(char) > 0xFFFF else f"\\u{ord(char):04x}"
+
+
+def _without_key(fault: str, key: str) -> str:
+    return fault.removeprefix("line 2: ").removeprefix(f"`{key}` ")

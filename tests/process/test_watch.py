@@ -1,0 +1,396 @@
+"""`clew watch` and `submit --wait` with a real daemon: nothing is missed, one can leave and come back."""
+
+import contextlib
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import threading
+import time
+from fcntl import ioctl
+
+import pytest
+from harness import DEADLINE_S
+
+MANY = 25
+QUICK = "# Count\n## Do\n" + "".join(
+    f"- [ ] Step {n}\n  ```sh\n  echo number {n}\n  ```\n" for n in range(MANY)
+)
+GATED = """\
+# Wait for a sign
+## Do
+- [ ] Wait
+  ```sh
+  echo begun > begun; until test -e go; do sleep 0.02; done; echo went on
+  ```
+- [ ] End
+  ```sh
+  echo the end
+  ```
+"""
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
+
+
+class Watching:
+    """A `clew …` that runs beside the test; what it has printed so far."""
+
+    def __init__(self, clew, *args, given=""):
+        self.clew = clew
+        self.process = subprocess.Popen(
+            clew.command(*args),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=clew.environment(),
+        )
+        self.process.stdin.write(given)
+        self.process.stdin.close()
+        self.lines = []
+        self._reading = threading.Thread(target=self._read)
+        self._reading.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+
+    @property
+    def text(self):
+        return "\n".join(self.lines)
+
+    def until(self, text):
+        """Wait until a line has that text in it; the line."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not (found := [line for line in self.lines if text in line]):
+            assert time.monotonic() < deadline, f"{text!r} was not said:\n{self.text}"
+            time.sleep(0.01)
+        return found[0]
+
+    def end(self, signum=None):
+        """Wait for its end, after a signal where one is given; the exit code."""
+        if signum:
+            self.process.send_signal(signum)
+        code = self.process.wait(DEADLINE_S)
+        self._reading.join(DEADLINE_S)
+        return code
+
+
+@pytest.fixture
+def watching(clew):
+    started = []
+
+    def start(*args, given=""):
+        started.append(Watching(clew, *args, given=given))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+        one.end()
+        one.process.stdout.close()
+
+
+def gate(clew, goal):
+    """Wait until the goal stands at its gate; the file that opens it."""
+    folder = clew.workspace(goal)
+    clew.until((folder / "begun").exists, "the beginning")
+    return folder / "go"
+
+
+def ended(clew, signum=signal.SIGKILL):
+    """End the daemon alone; who watches lives on, so the test is not alone."""
+    clew.daemon.send_signal(signum)
+    clew.daemon.wait(DEADLINE_S)
+
+
+def test_every_action_appears_with_its_output_however_short_it_was(clew, watching):
+    clew.start()
+    seen = watching("submit", "--wait", "-", given=QUICK)
+    assert seen.end() == 0
+    goal = seen.lines[0]
+    actions = json.loads(clew.clew("history", goal, "--json"))["actions"]
+    assert len(actions) == MANY
+    for number, action in enumerate(actions):
+        one = f"{goal}: #{action['seq']}"
+        assert [line for line in seen.lines if line.startswith(f"{one} run_cmd")]
+        ended = [line for line in seen.lines if line.startswith(f"{one} success")]
+        assert len(ended) == 1
+        assert ended[0].endswith(f": number {number}")
+    assert f"{goal}: completed, unverified 100%" in seen.lines
+
+
+def test_ctrl_c_leaves_the_goal_running_and_says_how_to_see_it_again(clew, watching):
+    clew.start()
+    seen = watching("submit", "--wait", "-", given=GATED)
+    seen.until("echo begun")
+    goal = seen.lines[0]
+    assert seen.end(signal.SIGINT) == 130
+    assert f"{goal} goes on; see it again: clew --home {clew.home} watch {goal}" in seen.lines
+    assert "Traceback" not in seen.text
+    assert clew.goal(goal)["status"] == "in_progress"
+    again = watching("watch", goal)
+    again.until(f"{goal}: in_progress 0%")
+    gate(clew, goal).touch()
+    assert again.end() == 0
+    assert again.until("success").endswith(": went on")
+    assert f"{goal}: completed, unverified 100%" in again.lines
+
+
+def test_a_daemon_that_ends_is_told_at_once_and_the_watch_goes_on_when_it_is_back(clew, watching):
+    clew.start()
+    goal = clew.submit(GATED)
+    go = gate(clew, goal)
+    seen = watching("watch", goal)
+    seen.until(f"{goal}: in_progress")
+    ended(clew)
+    said = seen.until("clew: the daemon has ended; waiting up to")
+    assert "Ctrl-C" in said
+    go.touch()
+    clew.start()
+    seen.until("clew: the daemon is running again")
+    assert seen.end() == 0
+    assert any(": worker restarted, epoch 2" in line for line in seen.lines)
+    assert f"{goal}: completed, unverified 100%" in seen.lines
+
+
+def test_a_daemon_that_stays_away_ends_the_watch_with_code_three(clew, watching):
+    clew.start()
+    goal = clew.submit(GATED)
+    gate(clew, goal)
+    seen = watching("watch", goal)
+    seen.until(f"{goal}: in_progress")
+    ended(clew)
+    seen.until("clew: the daemon has ended")
+    assert seen.end() == 3
+    assert f"{goal} goes on when one does: `clew run`" in seen.lines[-1]
+
+
+@pytest.mark.parametrize(("check", "code"), [("true", 0), ("false", 1)])
+def test_a_goal_that_has_ended_shows_its_final_state(clew, check, code):
+    text = f"---\nchecks: {{fine: '{check}'}}\n---\n# Say it\n## Do\n- [ ] Say\n  ```sh\n  echo hi\n  ```\n"
+    clew.start()
+    goal = clew.submit(text)
+    clew.wait("goal.completed" if code == 0 else "goal.failed", goal=goal)
+    clew.stop()
+    out = clew.clew("watch", goal[:6], code=code)
+    assert "success" in out
+    assert ": hi" in out
+    assert f"{goal}: {'completed' if code == 0 else 'failed'}" in out
+    assert "check fine: " in out
+
+
+def test_without_a_goal_those_that_come_later_are_shown_until_ctrl_c(clew, watching):
+    clew.start()
+    first = clew.submit(GATED, "first.md")
+    seen = watching("watch")
+    seen.until(f"{first}: in_progress 0%")
+    later = clew.submit(QUICK, "later.md")
+    seen.until(f"{later}: accepted: Count")
+    seen.until(f"{later}: completed")
+    assert len([line for line in seen.lines if line.startswith(f"{later}: #")]) == 2 * MANY
+    assert seen.end(signal.SIGINT) == 0
+    assert f"{first} goes on; see it again: clew --home {clew.home} watch {first}" in seen.lines
+
+
+def test_json_lines_tell_the_same_in_one_object_a_line(clew, watching):
+    clew.start()
+    goal = clew.submit(GATED)
+    seen = watching("watch", "--json", goal)
+    seen.until("goal.in_progress")
+    gate(clew, goal).touch()
+    assert seen.end() == 0
+    entries = [json.loads(line) for line in seen.lines]
+    ended = [one for one in entries if one["event"] == "action.finished"]
+    assert [one["output"] for one in ended] == ["went on", "the end"]
+    assert entries[-1]["event"] == "goal.completed"
+    assert [one["seq"] for one in entries] == sorted(one["seq"] for one in entries)
+
+
+def test_a_restored_ledger_is_told_and_goals_that_are_not_in_it_too(clew, watching):
+    clew.start()
+    kept = clew.submit(GATED, "kept.md")
+    gate(clew, kept)
+    clew.clew("backup", str(clew.folder / "copy.db"))
+    lost = clew.submit(GATED, "lost.md")
+    gate(clew, lost)
+    seen, other = watching("watch", kept), watching("watch", lost)
+    seen.until(f"{kept}: in_progress")
+    other.until(f"{lost}: in_progress")
+    ended(clew, signal.SIGTERM)
+    clew.clew("restore", str(clew.folder / "copy.db"))
+    seen.until("clew: the ledger was replaced")
+    assert other.end() == 1
+    assert f"{lost} is not in the ledger any more" in other.text
+    assert seen.end(signal.SIGINT) == 130
+
+
+@pytest.mark.parametrize(
+    ("cmd", "doing", "what"),
+    [("until test -e go; do sleep 0.02; done", "tool", "#"), ("true", "checks", "check slow")],
+)
+def test_status_says_what_the_worker_does_now_and_since_when(clew, cmd, doing, what):
+    text = "---\nchecks: {{slow: 'until test -e go; do sleep 0.02; done'}}\n---\n# Do\n- [ ] It\n  ```sh\n  {}\n  ```\n"
+    clew.start()
+    goal = clew.submit(text.format(cmd))
+
+    def at_it():
+        now = clew.ask("status", goal=goal)["goal"]["now"]
+        return now if now and now["doing"] == doing else None
+
+    now = clew.until(at_it, f"that it does {doing}")
+    assert now["what"].startswith(what)
+    assert clew.goal(goal)["now"] == now
+    (clew.workspace(goal) / "go").touch()
+    clew.wait("goal.completed", goal=goal)
+    clew.until(lambda: clew.goal(goal)["now"] is None, "the end of it")
+
+
+def test_an_llm_call_is_seen_as_thinking_since_it_began(clew):
+    body = """
+        hello()
+        call("llm_slot", open=True, base_url="http://127.0.0.1:1")
+        say("thinks")
+        notices.get()
+    """
+    agent = clew.agent("thinker", body)
+    clew.start()
+    goal = clew.submit(f"---\nagent: {agent}\n---\nThink.\n")
+    clew.said(goal)
+    now = clew.goal(goal)["now"]
+    assert (now["doing"], now["what"]) == ("thinking", "LLM call")
+    before = now["since"]
+    assert clew.goal(goal)["now"]["since"] == before
+
+
+# ---- on a terminal
+
+
+class Terminal:
+    """A program in a pseudo-terminal of a size; what arrived there."""
+
+    def __init__(self, clew, columns, rows, *args, **env):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.update(clew.environment(), TERM="xterm-256color", **env)
+            command = clew.command(*args)
+            os.execvp(command[0], command)
+        self.resize(columns, rows)
+        self.raw = b""
+
+    def resize(self, columns, rows):
+        ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    @property
+    def text(self):
+        return CONTROL.sub("", self.raw.decode(errors="replace"))
+
+    def read(self):
+        """Take in what has arrived; False at the end."""
+        if select.select([self.fd], [], [], 0.05)[0]:
+            try:
+                part = os.read(self.fd, 65536)
+            except OSError:  # the program has ended
+                return False
+            self.raw += part
+            return bool(part)
+        return True
+
+    def until(self, text):
+        deadline = time.monotonic() + DEADLINE_S
+        while not re.search(text, self.text):
+            assert time.monotonic() < deadline, f"{text!r} did not appear:\n{self.text}"
+            assert self.read(), f"it ended without {text!r}:\n{self.text}"
+
+    def end(self):
+        deadline = time.monotonic() + DEADLINE_S
+        while self.read():
+            assert time.monotonic() < deadline, self.text
+        _, status = os.waitpid(self.pid, 0)
+        self.pid = 0
+        return os.waitstatus_to_exitcode(status)
+
+    def close(self):
+        if self.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+
+@pytest.fixture
+def terminal(clew):
+    opened = []
+
+    def open_one(*args, **env):
+        opened.append(Terminal(clew, *args, **env))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
+def test_a_window_shows_what_happens_now_and_leaves_the_final_state_standing(clew, terminal):
+    clew.start()
+    goal = clew.submit(GATED)
+    go = gate(clew, goal)
+    window = terminal(60, 20, "watch", goal)
+    window.until("tool running for ")
+    window.until("Ctrl-C stops watching; the goals go on.")
+    window.resize(100, 30)
+    window.until("tool running for [1-9]")
+    go.touch()
+    assert window.end() == 0
+    assert "went on" in window.text
+    final = window.text[window.text.rindex("Ctrl-C stops watching") :]
+    assert goal in final
+    assert "[x]     " not in final
+    for said in ("Wait for a sign", "completed", "Do", "End"):
+        assert said in final, final
+    assert "completed, unverified 100%" in window.text
+    assert window.raw.endswith(b"\n")
+    assert window.raw.rindex(b"\x1b[?25h") > window.raw.rindex(b"\x1b[?25l")  # the cursor is back
+
+
+def test_a_question_of_any_length_is_shown_whole_in_a_small_window(clew, terminal):
+    question = " ".join(f"word{n}" for n in range(40))
+    body = f"""
+        hello()
+        call("leave", kind="configuration", reason={question!r})
+        os._exit(78)
+    """
+    agent = clew.agent("asker", body)
+    clew.start()
+    window = terminal(
+        60, 20, "submit", "--wait", str(written(clew, f"---\nagent: {agent}\n---\nAsk.\n"))
+    )
+    assert window.end() == 1
+    final = window.text
+    assert all(f"word{n}" in final for n in range(40)), final
+
+
+def written(clew, text):
+    path = clew.folder / "asked.md"
+    path.write_text(text)
+    return path
+
+
+def test_ctrl_c_in_a_window_gives_the_cursor_back_and_no_colour_has_no_colours(clew, terminal):
+    clew.start()
+    goal = clew.submit(GATED)
+    go = gate(clew, goal)
+    window = terminal(80, 24, "watch", goal, NO_COLOR="1")
+    window.until("tool running for ")
+    os.write(window.fd, b"\x03")
+    assert window.end() == 130
+    assert f"{goal} goes on" in window.text
+    assert not re.search(rb"\x1b\[(\d;)*3\dm", window.raw)
+    assert window.raw.rindex(b"\x1b[?25h") > window.raw.rindex(b"\x1b[?25l")
+    go.touch()
+    clew.wait("goal.completed", goal=goal)

@@ -1,0 +1,164 @@
+"""`clew show`: one action in full, as the ledger has it; and what the history says of actions."""
+
+import asyncio
+import json
+
+import pytest
+
+from clew_daemon.book import Book
+from clew_daemon.cli import run
+from clew_shared import events as ev
+from clew_shared.core import Report
+from clew_shared.ledger import Ledger
+from clew_shared.moment import local
+from clew_shared.settings import Settings
+
+AT = 1_790_000_000.0
+GOAL, EMPTY = "write-it-1a2b", "empty-0000"
+OUTPUT = "one  two\n\tthree [x]\n" + "\n".join(f"line {n} of a long output" for n in range(3_000))
+CMD = "printf  'two  spaces'\nmake all"
+
+
+async def record(home) -> dict[str, int]:
+    """Record a goal with an action of each kind; their numbers, and that of the first one's end."""
+    (home / "state").mkdir(parents=True)
+    ledger = Ledger.open(home / "state" / "ledger.db")
+    book = Book(ledger, Settings())
+    book.listeners.clear()
+    for goal in (GOAL, EMPTY):
+        spec = ev.Spec(description="Write it", workspace="/nowhere")
+        await book.accept(
+            ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, identity=(goal,)), b"goal"
+        )
+    core, seqs = book.cores[GOAL], {}
+    with book.entering(core):
+        core.emit(ev.GoalStarted(at=AT))
+        core.emit(ev.WorkerStarted(at=AT, epoch=1, agent="llm", pid=4242))
+        core.start(AT)
+        seqs["finished"] = core.propose("run_cmd", {"cmd": CMD, "n": [1]}, AT, "to [see] it").seq
+        report = Report("failure", OUTPUT, False, "", 1.25, 3)
+        core.outcome(seqs["finished"], report, AT + 1.25)
+        for _ in range(4):
+            verdict = core.propose("run_cmd", {"cmd": "false"}, AT + 2)
+            if verdict.allowed:
+                core.outcome(verdict.seq, Report("failure", "", False, "", 0.5, 1), AT + 3)
+        seqs["refused"] = verdict.seq
+        seqs["interrupted"] = core.propose("read_file", {"path": "a"}, AT + 4).seq
+        core.interrupt("executor_died", AT + 5, counts=True, only=seqs["interrupted"])
+        seqs["running"] = core.propose("read_file", {"path": "b"}, AT + 6).seq
+    await book.commit(core)
+    seqs["end"] = ledger.ends(GOAL, 1 << 60, 10)[-1]
+    seqs["loop"] = ledger.loops(GOAL, 1 << 60, 1)[0][0]
+    await ledger.close(5)
+    return seqs
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    home = tmp_path_factory.mktemp("clew")
+    return home, asyncio.run(record(home))
+
+
+@pytest.fixture
+def clew(recorded, capsys):
+    def call(*args: object, code: int = 0) -> str:
+        assert run(["--home", str(recorded[0]), *map(str, args)]) == code
+        said = capsys.readouterr()
+        return said.out if code == 0 else said.err
+
+    return call
+
+
+def test_an_action_is_shown_with_all_that_is_recorded_of_it(clew, recorded):
+    seq = recorded[1]["finished"]
+    shown = clew("show", GOAL, seq)
+    lines = shown.splitlines()
+    assert lines[:8] == [
+        f"#{seq}  run_cmd  failure",
+        f"goal: {GOAL}, subtask 1.1, epoch 1",
+        f"time: {local(AT)}",
+        "duration: 1.25 s",
+        "exit code: 3",
+        "workspace: not changed",
+        "rationale: to [see] it",
+        "verdict: allowed",
+    ]
+    assert "    cmd:\n        printf  'two  spaces'\n        make all\n    n: [1]\n" in shown
+    output = shown[shown.index("output:\n") :].splitlines()[1:]
+    assert output[:2] == ["    one  two", "            three [x]"]
+    assert output[-1] == "    line 2999 of a long output"
+    assert len(output) == 3_002
+
+
+def test_as_json_an_action_has_its_whole_output(clew, recorded):
+    seq = recorded[1]["finished"]
+    view = json.loads(clew("show", GOAL, f"#{seq}", "--json"))
+    action = view["action"]
+    assert (view["goal"], action["seq"], action["output"]) == (GOAL, seq, OUTPUT)
+    assert action["args"] == {"cmd": CMD, "n": [1]}
+    assert (action["verdict"], action["result"], action["exit_code"]) == ("allowed", "failure", 3)
+    assert (action["duration_s"], action["changed"], action["epoch"]) == (1.25, False, 1)
+
+
+def test_the_number_of_the_event_that_an_action_ended_with_shows_the_action(clew, recorded):
+    ended = json.loads(clew("show", GOAL, recorded[1]["end"], "--json"))
+    assert ended["action"]["seq"] == recorded[1]["finished"]
+
+
+def test_a_refused_action_is_shown_with_its_reason_message_and_signature(clew, recorded):
+    shown = clew("show", GOAL, recorded[1]["refused"])
+    assert "verdict: blocked: blocked_action\n" in shown
+    assert 'signature: run_cmd::{"cmd":"false"}' in shown
+    assert "message: This action is blocked (repetition)" in shown
+    assert "output" not in shown.splitlines()[-1]
+    view = json.loads(clew("show", GOAL, recorded[1]["refused"], "--json"))["action"]
+    assert (view["verdict"], view["result"], view["duration_s"]) == ("blocked", "blocked", None)
+
+
+def test_an_interrupted_action_says_why_and_that_its_effect_is_unknown(clew, recorded):
+    shown = clew("show", GOAL, recorded[1]["interrupted"])
+    assert "interrupted: executor_died; its effect is unknown" in shown
+    assert "duration" not in shown
+
+
+def test_an_action_that_still_runs_has_no_result_yet(clew, recorded):
+    assert "read_file  running" in clew("show", GOAL, recorded[1]["running"])
+    view = json.loads(clew("show", GOAL, recorded[1]["running"], "--json"))["action"]
+    assert [view[key] for key in ("result", "ended_at", "output")] == [None, None, None]
+
+
+def test_an_unknown_number_names_the_actions_nearest_to_it(clew, recorded):
+    last, first = recorded[1]["running"], recorded[1]["finished"]
+    said = clew("show", GOAL, 99_999, code=1)
+    assert f"no action #99999; the nearest one is #{last}" in said
+    assert f"`clew history {GOAL}`" in said
+    assert f"the nearest one is #{first}" in clew("show", GOAL, 1, code=1)
+    loop = recorded[1]["loop"]
+    assert f"the nearest ones are #{loop - 1} and #" in clew("show", GOAL, loop, code=1)
+    assert "no actions yet" in clew("show", EMPTY, 1, code=1)
+
+
+@pytest.mark.parametrize("seq", ["x", "0", "-1", "1.5", str(1 << 64)])
+def test_what_is_no_number_of_an_action_is_wrong_usage(clew, seq):
+    assert "clew show --help" in clew("show", GOAL, "--", seq, code=2)
+
+
+def test_the_history_says_no_duration_of_what_was_refused_or_interrupted(clew, recorded):
+    rows = [line.split("  ") for line in clew("history", GOAL).splitlines()]
+    took = {row[0]: [cell.strip() for cell in row if cell][5] for row in rows}
+    seqs = recorded[1]
+    assert took[f"#{seqs['finished']}"] == "1.25 s"
+    assert took[f"#{seqs['refused']}"] == took[f"#{seqs['interrupted']}"] == "-"
+
+
+def test_the_history_keeps_the_white_space_of_arguments(clew):
+    assert "printf  'two  spaces'\\nmake all" in clew("history", GOAL)
+
+
+def test_the_history_shows_the_first_lines_of_outputs_where_asked(clew, recorded):
+    shown = clew("history", GOAL, "--output")
+    assert "    line 0 of a long output\n" in shown
+    assert "line 20 of" not in shown
+    assert f"… all of it: clew show {GOAL} {recorded[1]['finished']}" in shown
+    assert "line 0 of" not in clew("history", GOAL)
+    assert "cannot be used" in clew("history", GOAL, "--output", "--iterations", code=2)

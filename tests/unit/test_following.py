@@ -1,0 +1,139 @@
+"""Following a ledger: every event once and in order, whatever becomes of the file meanwhile."""
+
+import pytest
+
+from clew_shared.ledger import Cursor, Entry, Follower, Ledger
+
+
+async def append(ledger, *texts, goal="a"):
+    await ledger.append([Entry(goal, "noted", text.encode()) for text in texts])[1]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+async def ledger(path):
+    ledger = Ledger.open(path)
+    yield ledger
+    await ledger.close(10)
+
+
+@pytest.fixture
+def follower(path):
+    follower = Follower(path)
+    yield follower
+    follower.close()
+
+
+def bodies(rows):
+    return [row.body.decode() for row in rows]
+
+
+async def test_what_comes_after_the_first_look_is_given_once_and_in_order(ledger, follower):
+    await append(ledger, "old")
+    assert follower.look() == []
+    await append(ledger, "1", "2")
+    await append(ledger, "3", goal="b")
+    assert bodies(follower.look()) == ["1", "2", "3"]
+    assert follower.look() == []
+
+
+async def test_a_reader_that_falls_behind_finds_the_rest_in_the_ledger(ledger, follower):
+    follower.look()
+    await append(ledger, *map(str, range(1_200)))
+    found = []
+    while rows := follower.look(500):
+        assert len(rows) <= 500
+        found += bodies(rows)
+    assert found == [*map(str, range(1_200))]
+
+
+async def test_a_cursor_goes_on_where_another_follower_stopped(ledger, follower, path):
+    follower.look()
+    await append(ledger, "1", "2", "3")
+    follower.look(2)
+    other = Follower(path, follower.after)
+    assert bodies(other.look()) == ["3"]
+    assert not other.was_reset
+    other.close()
+
+
+async def test_a_ledger_that_is_not_there_yet_is_followed_from_its_first_event(path, follower):
+    assert follower.look() == []
+    assert follower.reader is None
+    ledger = Ledger.open(path)
+    follower.look()
+    await append(ledger, "first")
+    assert bodies(follower.look()) == ["first"]
+    await ledger.close(10)
+
+
+async def test_another_ledger_in_its_place_is_told_and_followed_from_its_end(tmp_path, follower):
+    path = tmp_path / "ledger.db"
+    ledger = Ledger.open(path)
+    await append(ledger, "1")
+    follower.look()
+    await append(ledger, "2", "3")
+    follower.look()
+    await ledger.close(10)
+    other = Ledger.open(tmp_path / "other.db")
+    await append(other, "a", "b", "c", "d")
+    await other.close(10)
+    for end in ("-wal", "-shm"):
+        (tmp_path / f"ledger.db{end}").unlink(missing_ok=True)
+    (tmp_path / "other.db").replace(path)
+    assert follower.look() == []
+    assert follower.was_reset
+    assert follower.after.seq == 4
+    ledger = Ledger.open(path)
+    await append(ledger, "e")
+    assert bodies(follower.look()) == ["e"]
+    assert not follower.was_reset
+    await ledger.close(10)
+
+
+async def test_a_restored_copy_that_holds_the_cursor_is_no_other_ledger(tmp_path, follower):
+    path = tmp_path / "ledger.db"
+    ledger = Ledger.open(path)
+    follower.look()
+    await append(ledger, "1", "2")
+    follower.look()
+    follower.close()  # else the copy would lack what is in SQLite's log
+    await ledger.close(10)
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(path.read_bytes())
+    for end in ("-wal", "-shm"):
+        (tmp_path / f"ledger.db{end}").unlink(missing_ok=True)
+    copy.replace(path)
+    ledger = Ledger.open(path)
+    await append(ledger, "3")
+    assert bodies(follower.look()) == ["3"]
+    assert not follower.was_reset
+    await ledger.close(10)
+
+
+async def test_a_goal_that_was_removed_takes_no_other_event_along(ledger, follower):
+    follower.look()
+    await append(ledger, "1", goal="gone")
+    await append(ledger, "2", goal="kept")
+    await append(ledger, "3", goal="gone")
+    assert len(follower.look()) == 3
+    await ledger.purge("gone")
+    await append(ledger, "4", goal="kept")
+    cursor = follower.after
+    assert bodies(follower.look()) == ["4"]
+    other = Follower(ledger.path, cursor)  # its event was removed
+    assert bodies(other.look()) == ["4"]
+    assert not other.was_reset
+    other.close()
+
+
+async def test_a_cursor_of_another_ledger_is_told(ledger, path):
+    await append(ledger, "1", "2")
+    follower = Follower(path, Cursor(1, b"another hash"))
+    assert follower.look() == []
+    assert follower.was_reset
+    follower.close()
