@@ -17,6 +17,7 @@ from clew_shared.fold import fold
 from clew_shared.goalfile import Fault, GoalFileError, goal_id, parse
 from clew_shared.hidden import names_hidden
 from clew_shared.ledger import LedgerState
+from clew_shared.plain import plain
 from clew_shared.redact import redact
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def _keep_copy(daemon: Daemon, goal: str, raw: bytes) -> None:
             one.mkdir(exist_ok=True)
         (folder / "goal.md").write_bytes(raw)
     except OSError as error:
-        log.warning("goal.copy_unwritable", goal=goal, error=str(error))
+        log.warning("goal.copy_unwritable", goal=goal, error=plain(error))
 
 
 def agent_of(daemon: Daemon, found: GoalFile) -> str:

@@ -16,7 +16,7 @@ import psutil
 import structlog
 import uvloop
 
-from clew_daemon import VERSION, background, home, schedule, vigil, vitals
+from clew_daemon import VERSION, background, git_identity, home, schedule, vigil, vitals
 from clew_daemon.acceptance import accept
 from clew_daemon.begin import (
     EXIT_CONFIG,
@@ -26,15 +26,19 @@ from clew_daemon.begin import (
     configure_log,
     failed,
     ledger_file,
+    preload,
 )
 from clew_daemon.book import Book
+from clew_daemon.cells import executor_env
 from clew_daemon.children import Children
+from clew_daemon.config_watch import ConfigWatch
 from clew_daemon.context import Daemon
 from clew_daemon.control import Control, ControlError
 from clew_daemon.doing import now_view
 from clew_daemon.folders import FolderError
 from clew_daemon.inbox import Dropped, Inbox
 from clew_daemon.inbox import Verdict as Dropping
+from clew_daemon.inbox_left import InboxLeft
 from clew_daemon.inbox_owner import HeldElsewhereError, InboxOwner, NotOwnerError
 from clew_daemon.listing import listed
 from clew_daemon.lost_record import accept as accept_lacking
@@ -66,6 +70,7 @@ from clew_shared.ledger import (
     LedgerUnwell,
 )
 from clew_shared.ledger.writer import SLOW_S
+from clew_shared.plain import plain
 from clew_shared.playbook.deltas import VERDICTS_MIN
 from clew_shared.publish import goal_detail, status_view
 from clew_shared.settings import SettingsError
@@ -109,8 +114,8 @@ def run(beginning: Beginning) -> int:
         return failed(str(error), code)
     except Exception as error:  # by the log, which takes keys out of it
         if isinstance(error, OSError) and error.errno in PASSING:
-            log.critical("daemon.stopped", reason=str(error), code=EXIT_FAILED)
-            return failed(f"out of resources: {error}. {MORE_ROOM}", EXIT_FAILED)
+            log.critical("daemon.stopped", reason=plain(error), code=EXIT_FAILED)
+            return failed(f"out of resources: {plain(error)}. {MORE_ROOM}", EXIT_FAILED)
         log.critical("daemon.bug", error=repr(error), exc_info=True)
         return failed(
             f"stopped by a bug: {type(error).__name__}; see the log for details", EXIT_FAILED
@@ -148,6 +153,8 @@ class App:
         self._trouble = ""
         self._verdict = ""
         self._settings = beginning.settings
+        self._config = ConfigWatch(self._places.config, self._keys.env)
+        self._inbox_left = InboxLeft(self._places.inbox)
         self._ledger: Ledger | None = None
         self._inbox_owner = InboxOwner(self._places.inbox, self._places.socket)
         self._tasks: list[asyncio.Task[Any]] = []
@@ -221,6 +228,7 @@ class App:
             nursery=Nursery(children, beginning.nursery_env, beginning.preload, beginning.begun),
             slots=Slots(lambda: self._daemon.settings.limits.llm_calls),
             publisher=Publisher(book),
+            git=beginning.git,
         )
         daemon.playbook.load()
         self._supervisor = Supervisor(daemon)
@@ -337,10 +345,12 @@ class App:
             await self._hangup.wait()
             self._hangup.clear()
             with contextlib.suppress(ControlError):
-                self._reload()
+                await self._reload()
 
-    def _reload(self) -> list[Change]:
+    async def _reload(self) -> list[Change]:
+        """Take over what the config says now; raises ControlError and changes nothing where it is broken."""
         self._notifier.reloading()
+        git = await self._identity()
         try:
             taken = reload(self._places.config, self._keys.env, self._daemon.settings)
             configure_log(self._places, taken.settings, self._keys)
@@ -351,17 +361,28 @@ class App:
         else:
             changed = len(taken.changes)
             self._verdict = f"reloaded, {changed} key{'s' if changed != 1 else ''} changed"
-            self._daemon.settings = taken.settings
-            self._daemon.book.adopt(taken.settings)
+            daemon = self._daemon
+            daemon.settings, daemon.git = taken.settings, git
+            daemon.book.adopt(taken.settings, daemon.settings_of)
+            daemon.nursery.preload(preload(taken.settings))
             self._supervisor.reloaded()
             log.info(
                 "config.reloaded",
                 changed={c.key: {"old": c.old, "new": c.new} for c in taken.changes},
-                restart_needed=[c.key for c in taken.changes if not c.live],
+                restart_needed=[c.key for c in taken.changes if c.applies == "after a restart"],
             )
             return taken.changes
         finally:
             self._notifier.ready(self._status_text())
+
+    async def _identity(self) -> dict[str, str]:
+        """Read who commits; meanwhile no child of the daemon is taken for an orphan."""
+        children = self._daemon.children
+        children.spawning += 1
+        try:
+            return await asyncio.to_thread(git_identity.read, self._keys.env)
+        finally:
+            children.spawning -= 1
 
     # -- the control socket ----------------------------------------------------------------------------
 
@@ -370,6 +391,8 @@ class App:
             "ping": self._ping,
             "status": self._status,
             "reload": self._reload_asked,
+            "settings": self._settings_asked,
+            "executor_env": self._executor_env_asked,
             "feedback": people.feedback,
             "unblock": people.unblock,
             "pause": people.pause,
@@ -380,7 +403,14 @@ class App:
         }
 
     async def _ping(self, _: dict[str, Any]) -> dict[str, Any]:
-        return self._view()
+        return await self._view()
+
+    async def _settings_asked(self, _: dict[str, Any]) -> dict[str, Any]:
+        return self._daemon.settings.model_dump(mode="json")
+
+    async def _executor_env_asked(self, _: dict[str, Any]) -> dict[str, str]:
+        """Tell what executors get of the environment: for the doctor, which may have been started with another."""
+        return executor_env(self._daemon.settings, self._keys.env, self._daemon.git)
 
     async def _status(self, params: dict[str, Any]) -> dict[str, Any]:
         states, running = self._daemon.book.states(), self._supervisor.running
@@ -390,7 +420,7 @@ class App:
             state = (await self._people.whole(params)).state
             waits = schedule.waits_for(state, states, running, now, gone)
             detail = {**goal_detail(state, now, waits), "now": self._now(state)}
-            return {"daemon": self._view(), "goal": detail}
+            return {"daemon": await self._view(), "goal": detail}
         before, limit = params.get("before"), params.get("limit")
         if limit is not None and (type(limit) is not int or limit < 0):
             raise ControlError(
@@ -405,26 +435,32 @@ class App:
             }
             for state in shown
         ]
-        return {"daemon": self._view(), "goals": goals, "more": more}
+        left = await asyncio.to_thread(self._inbox_left.look)
+        return {"daemon": await self._view(), "goals": goals, "more": more, **left.view()}
 
     def _now(self, state: State) -> dict[str, Any] | None:
         session = self._supervisor.session(state.goal_id)
         return now_view(state, session.work if session else None)
 
     async def _reload_asked(self, _: dict[str, Any]) -> dict[str, Any]:
-        found = self._reload()
+        found = await self._reload()
         return {
-            "changes": [{"key": c.key, "old": c.old, "new": c.new, "live": c.live} for c in found]
+            "changes": [
+                {"key": c.key, "old": c.old, "new": c.new, "live": c.live, "applies": c.applies}
+                for c in found
+            ]
         }
 
-    def _view(self) -> dict[str, Any]:
+    async def _view(self) -> dict[str, Any]:
         report = self._daemon.nursery.report
+        config_error = await asyncio.to_thread(self._config.error)
         return {
             "pid": os.getpid(),
             "version": VERSION,
             "uptime_s": round(time.monotonic() - self._began, 3),
             "ready": self._ready,
             "status": self._status_text(),
+            "config_error": config_error,
             "managed": self._notifier.is_heard,
             "sandbox": {
                 "mode": self._daemon.settings.sandbox.mode,
@@ -458,7 +494,9 @@ class App:
         states = list(self._daemon.book.states().values())
         running = sum(s.goal.status == "in_progress" for s in states)
         blocked = sum(s.goal.status == "blocked" for s in states)
+        waiting = sum(s.waits_for_time for s in states)
         parts = [f"{running} goals running, {blocked} blocked"]
+        parts[0] += f", {waiting} waiting" if waiting else ""
         if self._supervisor.last_restart:
             parts.append(f"last restart: {self._supervisor.last_restart}")
         if self._verdict:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from setproctitle import setproctitle
 
+from clew_daemon import git_identity, places_note, template
 from clew_daemon import log as logging
-from clew_daemon import template
 from clew_daemon.cgroups import Cgroups
 from clew_daemon.children import become_subreaper
 from clew_daemon.folders import FolderError, make
@@ -35,6 +35,7 @@ from clew_shared.ledger.lock import (
     acquire_pid_file,
     beside,
 )
+from clew_shared.plain import plain
 from clew_shared.settings import LlmAgent
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Beginning:
     begun: Begun | None
     locks: Locks
     terminal: Terminal
+    git: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +120,17 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
             become_subreaper()
             cgroups = Cgroups.claim(places.state, places.run)
         except OSError as error:
-            raise CannotBegin(f"clew cannot supervise processes: {error}", EXIT_FAILED) from None
-        env, preload = _nursery_env(keys, loaded.settings), _preload(loaded.settings)
+            raise CannotBegin(
+                f"clew cannot supervise processes: {plain(error)}", EXIT_FAILED
+            ) from None
+        env, modules = _nursery_env(keys, loaded.settings), preload(loaded.settings)
         begun = None
         with contextlib.suppress(OSError):  # the next try says what is wanting
-            begun = template.begin(env, preload)
+            begun = template.begin(env, modules)
+        git = git_identity.read(keys.env)  # while the nursery warms up
         try:
             yield Beginning(
-                places, loaded.settings, keys, cgroups, env, preload, begun, locks, terminal
+                places, loaded.settings, keys, cgroups, env, modules, begun, locks, terminal, git
             )
         finally:
             if begun:
@@ -142,15 +147,23 @@ def _taken(places: Places, settings: Settings, keys: Keys) -> Iterator[Locks]:
             ledger = held.enter_context(ledger_lock(places, settings))
             run = held.enter_context(acquire_pid_file(places.run))
             configure_log(places, settings, keys)
+            _note_places(places, settings, keys)
         except LockHeldError as error:
             raise CannotBegin(str(error), EXIT_FAILED) from None
         except (FolderError, LockError) as error:
             raise CannotBegin(str(error), EXIT_CONFIG) from None
         except OSError as error:
             code = EXIT_FAILED if error.errno in PASSING else EXIT_CONFIG
-            raise CannotBegin(f"clew cannot use its folders: {error}", code) from None
+            raise CannotBegin(f"clew cannot use its folders: {plain(error)}", code) from None
         held.callback(logging.close)
         yield Locks(ledger, run)
+
+
+def _note_places(places: Places, settings: Settings, keys: Keys) -> None:
+    """Let clients find this daemon even where its config is broken later; they do without where that fails."""
+    log_file = Path(settings.log.file or places.state / LOG_FILE).expanduser().absolute()
+    with contextlib.suppress(OSError, RuntimeError):
+        places_note.write(places, ledger_file(places, settings), log_file, keys.env)
 
 
 def configure_log(places: Places, settings: Settings, keys: Keys) -> None:
@@ -186,6 +199,7 @@ def _nursery_env(keys: Keys, settings: Settings) -> dict[str, str]:
     return {name: env[name] for name in NURSERY_ENV if name in env}
 
 
-def _preload(settings: Settings) -> tuple[str, ...]:
+def preload(settings: Settings) -> tuple[str, ...]:
+    """Return the modules that the nursery imports for these agents."""
     agents = settings.agents.named.values()
     return LLM_MODULES if any(isinstance(a, LlmAgent) and a.model for a in agents) else ()

@@ -93,12 +93,16 @@ class Book:
                 self.cores[goal].state = state
         return self.cores[goal]
 
-    def adopt(self, settings: Settings) -> None:
-        """Go by other thresholds from now on."""
+    def adopt(self, settings: Settings, of: Callable[[str], Settings] | None = None) -> None:
+        """Go by other thresholds from now on; `of` says which settings a goal goes by."""
         self.settings = settings
-        for core in self.cores.values():
-            core.loops, core.max_actions = settings.loops, settings.limits.max_actions
-            core.max_iterations = self._turns(core.state)
+        for goal, core in self.cores.items():
+            self.go_by(core, of(goal) if of else settings)
+
+    def go_by(self, core: Core, settings: Settings) -> None:
+        """Judge a goal by these settings from now on."""
+        core.loops, core.max_actions = settings.loops, settings.limits.max_actions
+        core.max_iterations = _turns(core.state, settings)
 
     async def accept(self, event: ev.GoalAccepted, text: bytes) -> None:
         """Record a new goal with the bytes of its file, and wait until it is durable."""
@@ -109,7 +113,7 @@ class Book:
         core = self._core(State(goal_id=event.goal_id))
         with self.entering(core):
             core.emit(event, text)
-            core.max_iterations = self._turns(core.state)
+            core.max_iterations = _turns(core.state, self.settings)
             self.cores[event.goal_id] = core
             self.identities[event.identity] = event.goal_id
         return core
@@ -194,17 +198,8 @@ class Book:
             self.settings.loops,
             self._number,
             max_actions=self.settings.limits.max_actions,
-            max_iterations=self._turns(state),
+            max_iterations=_turns(state, self.settings),
         )
-
-    def _turns(self, state: State) -> int | None:
-        """Give how many turns an agent has where its goal names no number; a runbook ends by itself."""
-        agents = self.settings.agents
-        name = state.spec.agent or None
-        known = name is None or name in agents.names
-        if known and isinstance(agents.get(name), RunbookAgent):
-            return None
-        return self.settings.context.max_iterations
 
     def _number(self) -> int:
         self._last += 1
@@ -301,3 +296,13 @@ def _forgotten(ledger: Ledger) -> Iterator[tuple[str, str]]:
     for body in ledger.forgotten():
         event = ev.GoalForgotten.model_validate_json(body)
         yield event.goal, event.status
+
+
+def _turns(state: State, settings: Settings) -> int | None:
+    """Return how many turns an agent has where its goal names no number; a runbook ends by itself."""
+    agents = settings.agents
+    name = state.spec.agent or None
+    known = name is None or name in agents.names
+    if known and isinstance(agents.get(name), RunbookAgent):
+        return None
+    return settings.context.max_iterations

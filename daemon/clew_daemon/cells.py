@@ -69,16 +69,20 @@ def hidden(
 
 
 def executor_spec(
-    places: Places, settings: Settings, state: State, hide: tuple[str, ...], env: Mapping[str, str]
+    places: Places,
+    settings: Settings,
+    state: State,
+    hide: tuple[str, ...],
+    env: Mapping[str, str],
+    git: Mapping[str, str],
 ) -> CellSpec:
-    """Give the spec of the process that acts."""
+    """Return the spec of the process that acts; `git` are the variables that name who commits."""
     tmp, home = private(places, state.goal_id)
     return CellSpec(
         kind="executor",
         sandbox=_sandbox(settings, state, hide, (str(tmp), str(home)), acts=True),
         cwd=state.spec.workspace,
-        env=_env(env, (*EXECUTOR_ENV, *settings.sandbox.env))
-        | {"HOME": str(home), "TMPDIR": str(tmp)},
+        env=executor_env(settings, env, git) | {"HOME": str(home), "TMPDIR": str(tmp)},
         limits=_limits(settings),
         umask=UMASK,
         executor=ExecutorOptions(
@@ -89,6 +93,13 @@ def executor_spec(
     )
 
 
+def executor_env(
+    settings: Settings, env: Mapping[str, str], git: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the environment of an executor, but for its private HOME and TMPDIR."""
+    return {**git, **_env(env, (*EXECUTOR_ENV, *settings.sandbox.env))}
+
+
 def agent_spec(
     places: Places,
     settings: Settings,
@@ -96,14 +107,16 @@ def agent_spec(
     agent: Agent,
     hide: tuple[str, ...],
     env: Mapping[str, str],
+    git: Mapping[str, str],
     epoch: int,
 ) -> CellSpec:
-    """Give the spec of the process that thinks."""
+    """Return the spec of the process that thinks; one with tools of its own commits as an executor does."""
     own_tools = isinstance(agent, CommandAgent) and agent.own_tools
     tmp, home = private(places, state.goal_id)
     identity = {"CLEW_GOAL_ID": state.goal_id, "CLEW_EPOCH": str(epoch)}
     names = (*(EXECUTOR_ENV if own_tools else AGENT_ENV), *settings.sandbox.env)
     private_env = {"HOME": str(home), "TMPDIR": str(tmp)} if own_tools else {}
+    git = git if own_tools else {}
     return CellSpec(
         kind="command" if isinstance(agent, CommandAgent) else "agent",
         sandbox=_sandbox(
@@ -115,7 +128,7 @@ def agent_spec(
             own_tools=own_tools,
         ),
         cwd=state.spec.workspace,
-        env=_env(env, names) | private_env | identity,
+        env={**git, **_env(env, names), **private_env, **identity},
         agent=agent.kind if not isinstance(agent, CommandAgent) else "",
         argv=resolved(agent.command, env) if isinstance(agent, CommandAgent) else (),
         limits=_limits(settings),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from clew_shared.settings import LATER_TABLES
 
 if TYPE_CHECKING:
     from clew_daemon.book import Book
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Daemon:
-    """One daemon's parts; `settings` are replaced by a reload, the rest never."""
+    """One daemon's parts; a reload replaces `settings` and `git`, the rest never changes.
+
+    `git` is the identity for commits, as variables; `started` holds the settings that running goals started with.
+    """
 
     places: Places
     settings: Settings
@@ -31,3 +36,12 @@ class Daemon:
     nursery: Nursery
     slots: Slots
     publisher: Publisher
+    git: dict[str, str] = field(default_factory=dict)
+    started: dict[str, Settings] = field(default_factory=dict)
+
+    def settings_of(self, goal: str) -> Settings:
+        """Return the settings for a goal: a running one keeps the `[agents]` and `[limits]` of its start."""
+        then, now = self.started.get(goal), self.settings
+        if then is None or (then.agents is now.agents and then.limits is now.limits):
+            return now
+        return now.model_copy(update={table: getattr(then, table) for table in LATER_TABLES})

@@ -9,6 +9,7 @@ from clew_daemon.executor import ExecutorDied, OutOfResources
 from clew_daemon.nursery import SpawnError
 from clew_shared import cellwire
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerUnwell
+from clew_shared.plain import plain
 
 if TYPE_CHECKING:
     from clew_shared.protocol import Leave
@@ -42,13 +43,19 @@ def left(code: int, leave: Leave | None, detail: str) -> Ended:
 
 def by_surprise(error: BaseException) -> Ended:
     """Say how a worker ends by an unexpected error: a bug, or half an upgrade."""
-    return Ended("crash", "internal", f"{type(error).__name__}: {error}")
+    return Ended("crash", "internal", _surprise(error))
+
+
+def _surprise(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return plain(error)
+    return f"{type(error).__name__}: {error}"
 
 
 def by_fault(error: SpawnError | ExecutorDied | LedgerError | OSError) -> Ended:
     """Say how a worker ends by an error that kept it from starting, or from being served."""
     if is_short(error):
-        return _for_want_of_resources(error)
+        return _short_of_resources(error)
     match error:
         case LedgerError():
             return _by_ledger(error)
@@ -60,11 +67,11 @@ def by_fault(error: SpawnError | ExecutorDied | LedgerError | OSError) -> Ended:
         case SpawnError():
             return _by_spawn(error)
         case _:
-            return Ended("crash", "start", str(error))
+            return Ended("crash", "start", plain(error))
 
 
 def _by_spawn(error: SpawnError) -> Ended:
-    """Say whether a worker that cannot be started is tried again: a bug may pass, and what it is forked from."""
+    """Say whether a worker that cannot be started is tried again: a bug may pass, and so may a fault of the nursery."""
     match error.reason:
         case "nursery":
             return Ended("temporary", str(error))
@@ -75,7 +82,7 @@ def _by_spawn(error: SpawnError) -> Ended:
 
 
 def is_short(error: BaseException) -> bool:
-    """Return whether resources were wanting: descriptors, processes, memory."""
+    """Return whether resources ran out: descriptors, processes, memory."""
     if isinstance(error, SpawnError):
         return error.reason == "resources"
     if isinstance(error, OSError):
@@ -83,9 +90,9 @@ def is_short(error: BaseException) -> bool:
     return isinstance(error, OutOfResources)
 
 
-def _for_want_of_resources(error: BaseException) -> Ended:
-    """Wait, as for anything else that is likely to come back: it is no fault of the worker's."""
-    return Ended("temporary", f"cannot start a worker, out of resources: {error}")
+def _short_of_resources(error: BaseException) -> Ended:
+    """Wait, as for anything else that is likely to come back: it is not the worker's fault."""
+    return Ended("temporary", f"cannot start a worker, out of resources: {plain(error)}")
 
 
 def _by_ledger(error: LedgerError) -> Ended:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew_shared import cellwire
 from clew_shared.cellwire import CellSpec, Check, Checked, Digest, Digested, Done, Run
+from clew_shared.plain import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,7 +150,7 @@ class Executor:
                             return answer
             except (OSError, TimeoutError) as error:
                 await self.end()
-                raise ExecutorDied(str(error) or "no answer in time") from None
+                raise ExecutorDied(plain(error) or "no answer in time") from None
             except asyncio.CancelledError:
                 # its answer would be taken for the next one's
                 self.cell.strike()

@@ -18,6 +18,7 @@ from clew_daemon import occupied
 from clew_shared import identity
 from clew_shared.cellwire import is_shortage
 from clew_shared.moment import iso
+from clew_shared.plain import plain
 
 if TYPE_CHECKING:
     from clew_shared.identity import Identity
@@ -116,7 +117,9 @@ def enter(workspace: str, known: Identity | None, *, make: bool) -> Ground | Los
     except OSError as error:
         if is_shortage(error):
             raise
-        return Lost(f"the workspace cannot be created: {error}", f"{workspace} cannot be created.")
+        return Lost(
+            f"the workspace cannot be created: {plain(error)}", f"{workspace} cannot be created."
+        )
     expected = None if made else known
     if why := lost(workspace, expected):
         return why

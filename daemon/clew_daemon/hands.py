@@ -15,6 +15,7 @@ from clew_daemon import cells, ground
 from clew_daemon.endings import is_short
 from clew_daemon.executor import Executor, ExecutorDied, OutOfResources, WorkspaceLostError
 from clew_daemon.nursery import SpawnError
+from clew_shared.plain import plain
 
 if TYPE_CHECKING:
     from clew_daemon.cgroups import Leaf
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from clew_daemon.ground import Ground
     from clew_daemon.nursery import Cell
     from clew_shared.cellwire import CellSpec
+    from clew_shared.settings import Settings
     from clew_shared.state import State
 
 log = structlog.get_logger()
@@ -42,6 +44,10 @@ class Hands:
         self._executor: Executor | None = None
         self._lock = asyncio.Lock()
         self._ended = False
+
+    @property
+    def _settings(self) -> Settings:
+        return self._d.settings_of(self._state.goal_id)
 
     @property
     def cell(self) -> Cell | None:
@@ -145,9 +151,9 @@ class Hands:
     def limited(self) -> bool:
         """Tell whether the kernel holds the worker to its memory, to what is allowed now."""
         try:
-            return bool(self._group and self._group.limit(self._d.settings.limits.memory_mb))
+            return bool(self._group and self._group.limit(self._settings.limits.memory_mb))
         except OSError as error:
-            log.warning("cgroup.failed", **self._about, reason=str(error))
+            log.warning("cgroup.failed", **self._about, reason=plain(error))
             return False
 
     def out_of_memory(self) -> bool:
@@ -157,13 +163,14 @@ class Hands:
     def hidden(self) -> tuple[str, ...]:
         """Name what no cell of this worker may see."""
         states = self._d.book.states().values()
-        keys = self._d.keys.paths(self._d.settings)
+        keys = [p for s in (self._settings, self._d.settings) for p in self._d.keys.paths(s)]
         return cells.hidden(self._d.places, keys, self._state, states)
 
     def spec(self) -> Any:
-        """Give the spec of an executor."""
+        """Return the spec of an executor."""
+        d = self._d
         spec = cells.executor_spec(
-            self._d.places, self._d.settings, self._state, self.hidden(), self._d.keys.env
+            d.places, self._settings, self._state, self.hidden(), d.keys.env, d.git
         )
         return self._placed(spec, "executor")
 
@@ -171,7 +178,7 @@ class Hands:
         """Give the spec of the agent that these are the hands of."""
         d, epoch = self._d, self._about["epoch"]
         spec = cells.agent_spec(
-            d.places, d.settings, self._state, agent, self.hidden(), d.keys.env, epoch
+            d.places, self._settings, self._state, agent, self.hidden(), d.keys.env, d.git, epoch
         )
         return self._placed(spec, "agent")
 
@@ -183,7 +190,7 @@ class Hands:
 def _fault(error: SpawnError | OSError) -> ExecutorDied:
     """Say how an executor that could not be started has failed."""
     if is_short(error):
-        return OutOfResources(str(error))
+        return OutOfResources(plain(error))
     if isinstance(error, SpawnError) and error.reason == "workspace":
-        return WorkspaceLostError(str(error))
-    return ExecutorDied(str(error))
+        return WorkspaceLostError(plain(error))
+    return ExecutorDied(plain(error))

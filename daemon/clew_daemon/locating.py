@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from clew_shared.goalfile import workspace_fault
 from clew_shared.places import default_places, expanded
+from clew_shared.plain import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,7 +28,7 @@ def locator(places: Places, env: Mapping[str, str]) -> Callable[[str], Path]:
             folder = expanded(workspace, env).resolve()
         except (OSError, RuntimeError) as error:  # a ring of links
             raise ValueError(
-                f"{workspace} cannot be resolved ({error}): choose another folder"
+                f"{workspace} cannot be resolved ({plain(error)}): choose another folder"
             ) from None
         check(folder, places, env)
         return folder

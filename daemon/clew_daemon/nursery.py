@@ -20,6 +20,7 @@ from clew_daemon import background
 from clew_daemon.template import KILL_WAIT_S, Gone, Template, begin
 from clew_shared import cellwire
 from clew_shared.cellwire import CellSpec, SandboxReport, SpawnFailed
+from clew_shared.plain import plain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -92,6 +93,7 @@ class Nursery:
         self._children = children
         self._env = env
         self._preload = preload
+        self._loaded: tuple[str, ...] = ()  # what the process that is there was asked to import
         self._begun = begun  # the first process, which may warm up already
         self._template: Template | None = None
         self._ending: set[asyncio.Task[None]] = set()
@@ -101,6 +103,10 @@ class Nursery:
         self._again_at = 0.0
         self._fault = ""
         self.report: SandboxReport | None = None
+
+    def preload(self, modules: tuple[str, ...]) -> None:
+        """Import these from the next process on; one that lacks some of them is replaced before it gives a cell."""
+        self._preload = modules
 
     async def start(self) -> None:
         """Start the process and wait until it is warm; raises SpawnError."""
@@ -139,7 +145,7 @@ class Nursery:
         except (Gone, ValueError) as error:
             raise SpawnError("spawn", f"the nursery has no cell: {error}") from None
         except OSError as error:
-            raise SpawnError("resources", f"the nursery has no cell: {error}") from None
+            raise SpawnError("resources", f"the nursery has no cell: {plain(error)}") from None
         if isinstance(answer, SpawnFailed):
             if answer.guard_pid:
                 await asyncio.wait(
@@ -153,7 +159,8 @@ class Nursery:
         """Give a process that is there and up to date, a new one where need be; raises SpawnError."""
         async with self._renewing:
             template = self._template
-            if template and template.alive and not template.outdated:
+            lacks = not set(self._preload) <= set(self._loaded)
+            if template and template.alive and not (template.outdated or lacks):
                 return template
             if time.monotonic() >= self._again_at:
                 await self._renew()
@@ -167,6 +174,7 @@ class Nursery:
         last = self._template
         try:
             begun, self._begun = self._begun or begin(self._env, self._preload), None
+            modules = self._preload
             new = await Template.start(self._children, begun)
         except (OSError, Gone) as error:
             self._put_off(error)
@@ -174,7 +182,7 @@ class Nursery:
                 return
             short = isinstance(error, OSError) and cellwire.is_shortage(error)
             raise SpawnError("resources" if short else "nursery", self._fault) from None
-        self._failures, self._template = 0, new
+        self._failures, self._template, self._loaded = 0, new, modules
         if new.hello:
             self.report = new.hello.sandbox
             log.debug("nursery.ready", pid=new.hello.pid, preloaded=list(new.hello.preloaded))
@@ -188,8 +196,8 @@ class Nursery:
         pause_s = min(AGAIN_MAX_S, AGAIN_FIRST_S * 2.0**self._failures)
         self._failures += 1
         self._again_at = time.monotonic() + pause_s
-        self._fault = f"the nursery cannot start: {error}"
-        log.error("nursery.failed", reason=str(error), again_s=pause_s)
+        self._fault = f"the nursery cannot start: {plain(error)}"
+        log.error("nursery.failed", reason=plain(error), again_s=pause_s)
 
 
 class Turns:

@@ -22,6 +22,7 @@ from clew_daemon.store import history_lines, text
 from clew_shared import events as ev
 from clew_shared.contextdir import ContextDir
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
+from clew_shared.plain import plain
 from clew_shared.publish import HistoryFold, history_view, state_view
 
 if TYPE_CHECKING:
@@ -162,9 +163,9 @@ class Publisher:
             kept.said = ""
         except (OSError, LedgerError) as error:
             kept.fold = None
-            if str(error) != kept.said:
-                kept.said = str(error)
-                log.warning("context.unwritable", goal=goal, error=str(error))
+            if (said := plain(error)) != kept.said:
+                kept.said = said
+                log.warning("context.unwritable", goal=goal, error=said)
             passing = _may_pass(error)
         finally:
             kept.writing = False

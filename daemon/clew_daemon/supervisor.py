@@ -24,6 +24,7 @@ from clew_daemon.waits import Waits
 from clew_shared import events as ev
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
 from clew_shared.model import GoalStatus
+from clew_shared.plain import plain
 
 if TYPE_CHECKING:
     from clew_daemon.context import Daemon
@@ -187,6 +188,7 @@ class Supervisor:
 
     def _ran(self, goal: str, task: asyncio.Task[None]) -> None:
         self._runs.pop(goal, None)
+        self._d.started.pop(goal, None)
         if (
             not task.cancelled()
             and (error := task.exception())
@@ -201,6 +203,8 @@ class Supervisor:
         """Run a goal to its rest; an unexpected error counts as a crash, and so ends at a person."""
         core = self._d.book.cores[goal]
         before = _deeds(core)
+        self._d.started[goal] = self._d.settings
+        self._d.book.go_by(core, self._d.settings)
         try:
             await self._go_on(core)
         except LedgerFailed:
@@ -296,7 +300,7 @@ class Supervisor:
             agent = settings.agents.get(name)
             fault = self._d.keys.fault(agent)
         if fault:
-            return fault, f"Fix the config, restart clew, and `clew resume {state.goal_id}`."
+            return fault, f"Fix the config, run `clew reload`, then `clew resume {state.goal_id}`."
         return None
 
     async def _entered(self, core: Core) -> Ground | None:
@@ -461,7 +465,7 @@ class Supervisor:
         """Write a report later, when the disk may have room; say so once."""
         if goal not in self._unwritten:
             self._unwritten.add(goal)
-            log.warning("report.unwritable", goal=goal, error=str(error), again_s=REPORT_AGAIN_S)
+            log.warning("report.unwritable", goal=goal, error=plain(error), again_s=REPORT_AGAIN_S)
         asyncio.get_running_loop().call_later(REPORT_AGAIN_S, self._reports.put_nowait, goal)
 
     async def _report(self, goal: str) -> None:

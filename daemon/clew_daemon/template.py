@@ -21,6 +21,7 @@ import structlog
 
 from clew_shared import cellwire
 from clew_shared.cellwire import CellSpec, InStore, NurseryHello, Spawned, SpawnFailed
+from clew_shared.plain import plain
 
 if TYPE_CHECKING:
     from clew_daemon.children import Child, Children
@@ -108,7 +109,7 @@ class Template:
             async with asyncio.timeout(READY_TIMEOUT_S):
                 hello = await self._receive()
         except (OSError, TimeoutError, ValueError) as error:
-            raise Gone(f"it did not start: {error}") from None
+            raise Gone(f"it did not start: {plain(error)}") from None
         if not isinstance(hello, NurseryHello):
             raise Gone("it did not start: its first message was not the expected one")
         if hello.version != VERSION:
@@ -151,7 +152,7 @@ class Template:
             self._lost = True
             self.child.kill()
             late = isinstance(error, TimeoutError)
-            raise Gone(f"no answer for {SPAWN_TIMEOUT_S:g} s" if late else str(error)) from None
+            raise Gone(f"no answer for {SPAWN_TIMEOUT_S:g} s" if late else plain(error)) from None
         finally:
             del self._asked[number]
 
@@ -185,7 +186,7 @@ class Template:
                     case Spawned() | SpawnFailed() as answer:
                         self._answered(answer, children)
         except (OSError, ValueError) as error:
-            fault = str(error)
+            fault = plain(error)
             self.child.kill()
         finally:
             for waiting in self._asked.values():

@@ -1,4 +1,4 @@
-"""Reading the config file: an absent one is fine, one that is there and cannot be read never counts as absent."""
+"""Reading the config file: a missing file is fine, but one that exists and cannot be read is an error."""
 
 from __future__ import annotations
 
@@ -28,11 +28,19 @@ def read(path: Path) -> str | None:
             ) from None
         return None
     except OSError as error:
-        raise ConfigFileError(f"{path} cannot be read: {error.strerror}") from None
+        raise ConfigFileError(_unreadable(path, error)) from None
     except UnicodeDecodeError as error:
         raise ConfigFileError(
             f"{path} is not UTF-8 (at byte {error.start}): save it as UTF-8"
         ) from None
+
+
+def _unreadable(path: Path, error: OSError) -> str:
+    if isinstance(error, IsADirectoryError):
+        return f"{path} is a directory: move it away"
+    if isinstance(error, PermissionError):
+        return f"permission denied: {path}: make it readable for you (chmod u+r {path})"
+    return f"{path} cannot be read: {error.strerror}"
 
 
 def _read(path: Path) -> bytes:
@@ -42,7 +50,7 @@ def _read(path: Path) -> bytes:
     with os.fdopen(fd, "rb") as file:
         mode = os.fstat(fd).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode)):
-            raise ConfigFileError(f"{path} is not a file")
+            raise ConfigFileError(f"{path} is not a file: move it away")
         text = file.read(BYTES_MAX + 1)
     if len(text) > BYTES_MAX:
         raise ConfigFileError(f"{path} is over {BYTES_MAX:,} bytes: that is not a config file")
@@ -50,5 +58,5 @@ def _read(path: Path) -> bytes:
 
 
 def _dangling(path: Path) -> Path | None:
-    """Return the link on the way to `path` that leads nowhere, or None."""
+    """Return the link on the way to `path` whose target does not exist, or None."""
     return next((p for p in (path, *path.parents) if p.is_symlink() and not p.exists()), None)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 FOLDER = ".agent_context"
 STATE, HISTORY, LOOPS = "state.json", "history.jsonl", "loops.json"
+GITIGNORE, NOTHING = ".gitignore", b"*\n"
 BUFFER_BYTES = 1 << 18
 
 
@@ -41,11 +42,12 @@ class ContextDir:
     def rebuild(
         self, state: dict[str, Any] | None, lines: Iterable[dict[str, Any]], loops: list[Any]
     ) -> None:
-        """Write all three files anew, from the ledger; `loops` may be filled while `lines` are drawn.
+        """Write all three files from the ledger again; `loops` may be filled while `lines` are drawn.
 
         Without `state` that file is left for `update`, which another thread may call meanwhile for it alone.
         """
         with _folder(self._workspace, self._known) as folder:
+            _ignore(folder)
             self._history_bytes = _replace(folder, HISTORY, map(_json, lines))
             _replace(folder, LOOPS, [_json(loops)])
             if state is not None:
@@ -111,6 +113,14 @@ class _Fd(int):
 
     def close(self) -> None:
         os.close(self)
+
+
+def _ignore(folder: int) -> None:
+    """Keep the folder out of the user's git repository; a file that is there already stays as it is."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISREG(os.stat(GITIGNORE, dir_fd=folder, follow_symlinks=False).st_mode):
+            return
+    _replace(folder, GITIGNORE, [NOTHING])
 
 
 def _replace(folder: int, name: str, parts: Iterable[bytes]) -> int:

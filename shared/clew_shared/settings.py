@@ -1,15 +1,15 @@
 """The config: `config.toml` and `CLEW_TABLE__KEY` of the environment, validated all at once.
 
 Pure: text and environment come in as arguments. Every value knows where it came from, and every
-fault names its place. Plain pydantic and tomllib: pydantic-settings can neither name the line of
-a fault nor report the faults of file and environment together.
+error names its place. Plain pydantic and tomllib: pydantic-settings can neither name the line of
+an error nor report the errors of file and environment together.
 """
 
 import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
@@ -46,6 +46,8 @@ from clew_shared.settings_tables import (
 )
 
 __all__ = [
+    "LATER_TABLES",
+    "LIVE_TABLES",
     "Agents",
     "Change",
     "CommandAgent",
@@ -74,8 +76,14 @@ __all__ = [
     "places",
 ]
 
-LIVE_TABLES = frozenset({"loops", "context", "restart", "heartbeat", "playbook", "log"})
-"""Tables that apply to running goals at once (contract section 6); the others need a restart."""
+LIVE_TABLES = ("loops", "context", "restart", "heartbeat", "playbook", "log")
+"""Tables that apply to running goals at once (contract section 6)."""
+
+LIVE_KEYS = ("daemon.max_workers",)
+LATER_TABLES = ("agents", "limits")
+"""Tables that apply to goals that start later; what is in neither list needs a restart."""
+
+Applies = Literal["now", "to new goals", "after a restart"]
 
 ENV_NAME = re.compile(r"CLEW_[A-Z0-9]+(_[A-Z0-9]+)*(__[A-Z0-9]+(_[A-Z0-9]+)*)+")
 
@@ -90,12 +98,17 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Change:
-    """One key that a reload changes; `live` says that running goals follow at once."""
+    """One key that a reload changes, and when that applies."""
 
     key: str
     old: Any
     new: Any
-    live: bool
+    applies: Applies
+
+    @property
+    def live(self) -> bool:
+        """Running goals follow at once."""
+        return self.applies == "now"
 
 
 @dataclass(frozen=True)
@@ -110,7 +123,7 @@ class _Override:
 def load(text: str | None, env: Mapping[str, str], origin: str) -> Loaded:
     """Read the config from the file's text (None: no file) and the environment over it.
 
-    `origin` is what places call the file. Raises SettingsError with all faults at once.
+    `origin` is what places call the file. Raises SettingsError with all errors at once.
     """
     raw, syntax = _parsed(text or "", origin)
     lines = key_lines(text or "")
@@ -135,10 +148,17 @@ def changes(old: Settings, new: Settings) -> list[Change]:
     """Return the keys whose values differ, in the order of the config; absent ones are None."""
     before, after = flatten(old), flatten(new)
     return [
-        Change(key, before.get(key), after.get(key), live=key.split(".", 1)[0] in LIVE_TABLES)
+        Change(key, before.get(key), after.get(key), _applies(key))
         for key in {**before, **after}
         if before.get(key) != after.get(key)
     ]
+
+
+def _applies(key: str) -> Applies:
+    table = key.split(".", 1)[0]
+    if table in LIVE_TABLES or key in LIVE_KEYS:
+        return "now"
+    return "to new goals" if table in LATER_TABLES else "after a restart"
 
 
 def _by_line(fault: Fault) -> tuple[str, int, str]:
@@ -163,7 +183,7 @@ def _walk(value: Any, at: Location) -> list[tuple[Location, Any]]:
 
 
 def _parsed(text: str, origin: str) -> tuple[dict[str, Any], list[Fault]]:
-    """Return the TOML as a dict, or nothing and its one syntax fault."""
+    """Return the TOML as a dict, or an empty one and its syntax error."""
     try:
         return tomllib.loads(text), []
     except ValueError as error:
@@ -187,7 +207,7 @@ def _overridden(raw: dict[str, Any], env: Mapping[str, str]) -> dict[Location, _
 
 
 def _literal(text: str) -> Any:
-    """Return the text as the TOML value that it is, else as it stands."""
+    """Return the text as a TOML value if it is one, else the text itself."""
     try:
         parsed = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
@@ -231,7 +251,7 @@ def _validated(
 
 
 def _default_fault(raw: dict[str, Any]) -> str:
-    """Say that `[agents] default` names nobody, "" where it is well; the agents may have faults of their own."""
+    """Say that `[agents] default` names an unknown agent, "" if it does not; the agents may have errors too."""
     agents = raw.get("agents")
     default = agents.get("default") if isinstance(agents, dict) else None
     if not isinstance(agents, dict) or not isinstance(default, str):
@@ -246,7 +266,7 @@ def _default_fault(raw: dict[str, Any]) -> str:
 def _respelled(
     raw: dict[str, Any], overrides: dict[Location, _Override], error: ValidationError
 ) -> bool:
-    """Give text back its spelling where the environment's `123` or `true` was meant as text."""
+    """Restore the spelling of text where the environment's `123` or `true` was meant as text."""
     found = False
     for fault in error.errors():
         location = plain_location(tuple(map(str, fault["loc"])))

@@ -1,6 +1,6 @@
-"""What is wrong in a config, in words: which key, where it stands, and what would be right.
+"""Errors in a config, in words: which key, where it is, and what would be right.
 
-Pure; it turns pydantic's errors into sentences and knows the shape of the tables, not their source.
+Pure: it turns pydantic's errors into sentences and knows the shape of the tables, not their source.
 """
 
 import json
@@ -44,7 +44,7 @@ BOUNDS = {
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong; `place` is FILE:LINE, or `env NAME`."""
+    """One error; `place` is FILE:LINE, or `env NAME`."""
 
     place: str
     message: str
@@ -54,7 +54,7 @@ class Fault:
 
 
 class SettingsError(ValueError):
-    """The config cannot be used; all faults at once, one a line."""
+    """The config cannot be used; all errors at once, one per line."""
 
     def __init__(self, faults: list[Fault]) -> None:
         super().__init__("\n".join(map(str, faults)))
@@ -98,14 +98,16 @@ def _sentence(fault: dict[str, Any], location: Location, raw: dict[str, Any]) ->
 
 
 def _requirement(fault: dict[str, Any]) -> str:
-    """Return what the key must be, and what it is."""
+    """Return what the key must be, and what it is now."""
     kind, context = fault["type"], fault.get("ctx", {})
     if kind == "value_error":
         return str(context["error"])
     if kind == "missing":
-        return "is missing"
+        return "is required"
     if kind in {"too_short", "string_too_short"}:
         return "must not be empty"
+    if kind == "string_type" and isinstance(fault["input"], bool | int | float):
+        return f"must be text; quote it: {json.dumps(_shown(fault['input']))}"
     right = WANTED.get(kind)
     if kind in BOUNDS:
         name, words = BOUNDS[kind]
@@ -125,7 +127,7 @@ def _unknown(location: Location, raw: dict[str, Any]) -> str:
 
 
 def _known_beside(location: Location, raw: dict[str, Any]) -> list[str]:
-    """Return the keys that could stand where the unknown one stands."""
+    """Return the keys that are known in the table of the unknown one."""
     if location[0] == "agents":
         kind = agent_kind(raw["agents"][location[1]])
         return list(AGENT_KINDS[kind].model_fields)
@@ -150,7 +152,7 @@ def _no_agent(location: Location, raw: dict[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return the value as the file would have it, cut to what a line can bear."""
+    """Return the value as the file would have it, shortened to fit a line."""
     if isinstance(value, dict):
         return "a table"
     try:
@@ -177,7 +179,7 @@ def key_lines(text: str) -> dict[Location, int]:
 
 
 def _upwards(location: Location, table_length: int) -> Iterator[Location]:
-    """Yield the place and those above it that first appear with it."""
+    """Yield the place and those above it that appear first on its line."""
     for length in range(len(location), min(table_length, len(location) - 1), -1):
         yield location[:length]
 

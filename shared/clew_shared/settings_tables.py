@@ -1,8 +1,8 @@
 """The tables of `config.toml`: one frozen class each, with its defaults and what each key may be.
 
-Pure data. Where values come from, and how a fault in them is told, is `settings.py`; this file
-knows neither TOML nor the environment. Bounds stand at the keys; a bound that spans two keys is
-checked at the later one, so that the fault has a place.
+Pure data. Where values come from, and how an error in them is reported, is `settings.py`; this file
+knows neither TOML nor the environment. Bounds are set at the keys; a bound that spans two keys is
+checked at the later one, so that the error has a place.
 """
 
 import re
@@ -50,7 +50,7 @@ IGNORED = (
     ".DS_Store",
     "node_modules/.cache",
 )
-"""What tools leave behind by merely running: no part of the world of contract section 8."""
+"""What tools leave behind just by running: not part of the world (contract section 8)."""
 
 
 class Table(BaseModel):
@@ -146,7 +146,7 @@ class Restart(Table):
 
 
 class Limits(Table):
-    """What a worker, an action or a goal may use at the most."""
+    """What a worker, an action or a goal may use at most."""
 
     memory_mb: Annotated[int, Field(ge=16)] = 2048
     action_timeout_s: Seconds = 120.0
@@ -346,7 +346,7 @@ class Agents(Table):
     """The agents by name: those of the config (`named`) and the built-in `runbook` and `default`.
 
     The default agent is `[agents] default` where it is set; else `[agents.default]` if there is
-    one; else the only agent of the config that is no runbook; else the built-in llm agent, which
+    one; else the only agent of the config that is not a runbook; else the built-in llm agent, which
     has no model and says so when it is used.
     """
 
@@ -368,7 +368,7 @@ class Agents(Table):
         return sorted({*self.named, DEFAULT_AGENT, RUNBOOK_AGENT})
 
     def resolve(self, name: str | None) -> str:
-        """Return whom a goal's `agent:` means; None, and `default` itself, is the default agent."""
+        """Return which agent a goal's `agent:` means; None and `default` mean the default agent."""
         if name is None or (name == DEFAULT_AGENT and name not in self.named):
             return self.default_name
         return name
@@ -388,13 +388,17 @@ class Agents(Table):
         """Return why the agent cannot be used and what to do, or None if it can."""
         name = self.resolve(name)
         if name not in self.names:
-            return f"unknown agent {name!r}; available: {', '.join(self.names)}"
+            available = ", ".join(self.names)
+            return (
+                f"unknown agent {name!r}; available: {available}; "
+                "if you have just added it: clew reload"
+            )
         agent = self.get(name)
         if isinstance(agent, LlmAgent) and not agent.model:
-            where = "is the built-in one and " if name not in self.named else ""
+            which = "the built-in agent" if name not in self.named else "agent"
             return (
-                f"agent {name!r} {where}has no model; set `model` in [agents.{name}] of the config "
-                "(its `base_url` is " + agent.base_url + ")"
+                f"{which} {name!r} has no model; set `model` in [agents.{name}] of the config "
+                f"(its `base_url` is {agent.base_url})"
             )
         return None
 

@@ -60,7 +60,7 @@ def test_a_daemon_without_descriptors_goes_on_when_there_are_some(make_clew, spa
     with NoDescriptors(clew.daemon.pid, spare):
         clew.drop(runbook(*STEPS), "late.md")
         if spare == 0:
-            clew.wait("inbox.unusable", error="Too many open files")
+            clew.wait("inbox.unusable", error="too many open files")
             assert not clew.answers()  # the call is ended at once: nobody waits for a deadline
         else:
             clew.kill_agent(idle)
@@ -79,7 +79,7 @@ def test_a_nursery_without_descriptors_keeps_goals_waiting(make_clew):
     clew.start()
     with NoDescriptors(nursery_pid(clew)):
         goal = clew.submit(runbook(*STEPS))
-        waits_for_resources(clew, goal, "Too many open files")
+        waits_for_resources(clew, goal, "too many open files")
         assert clew.answers()
     clew.wait("goal.completed", goal=goal)
     assert clew.lines(goal, "trace") == ["0", "1", "2"]
@@ -153,7 +153,7 @@ def test_a_nursery_that_cannot_fork_keeps_goals_waiting(make_clew, error):
     nursery = nursery_pid(clew)
     with failing(nursery, f"inject=clone,clone3,fork,vfork:error={error}"):
         goal = clew.submit(runbook(*STEPS))
-        why = {"EAGAIN": "Resource temporarily unavailable", "ENOMEM": "Cannot allocate memory"}
+        why = {"EAGAIN": "resource temporarily unavailable", "ENOMEM": "cannot allocate memory"}
         waits_for_resources(clew, goal, why[error])
     clew.wait("goal.completed", goal=goal)
     assert clew.lines(goal, "trace") == ["0", "1", "2"]
@@ -202,7 +202,7 @@ def test_without_processes_to_be_had_goals_wait_and_come_back(nobodys_clew):
     limited(under, pids, 1)
     clew.drop(runbook(*STEPS))
     goal = clew.wait("goal.accepted")["goal"]
-    waits_for_resources(clew, goal, "Resource temporarily unavailable")
+    waits_for_resources(clew, goal, "resource temporarily unavailable")
     assert clew.answers()
     limited(under, pids, -1)
     clew.wait("goal.completed", goal=goal)

@@ -97,7 +97,7 @@ def clew(tmp_path_factory):
 def test_submit_wait_follows_a_goal_to_its_end(clew):
     out = clew("submit", "--wait", "-", stdin=QUICK)
     goal = out.splitlines()[0]
-    assert f"{goal}: completed 100%" in out
+    assert f"{goal}: completed, unverified 100%" in out
     view = json.loads(clew("status", "--json"))
     assert view["daemon"]["pid"] == clew.daemon.pid
     found = [(g["status"], g["progress"]) for g in view["goals"] if g["id"] == goal]
@@ -140,7 +140,7 @@ def test_a_file_that_only_the_daemon_can_judge_is_refused_in_its_words(clew):
 def test_a_goal_is_paused_resumed_cancelled_and_retried(clew):
     goal = clew.submit(LONG)
     pid = clew.wait_for(goal, "in_progress")["pid"]
-    assert clew("pause", goal) == f"{goal}: waiting\n"
+    assert clew("pause", goal) == f"{goal}: paused\n"
     assert clew.goal(goal)["pid"] is None
     assert not Path(f"/proc/{pid}").exists()
     assert clew("resume", goal).startswith(f"{goal}: ")

@@ -16,11 +16,11 @@ THINKERS = [LlmAgent(model="m"), RunbookAgent(), CommandAgent(command=("true",))
 
 
 def agent_spec(agent):
-    return cells.agent_spec(PLACES, OFFLINE, STATE, agent, (), {}, 1)
+    return cells.agent_spec(PLACES, OFFLINE, STATE, agent, (), {}, {}, 1)
 
 
 def test_network_off_keeps_executors_offline():
-    assert not cells.executor_spec(PLACES, OFFLINE, STATE, (), {}).sandbox.network
+    assert not cells.executor_spec(PLACES, OFFLINE, STATE, (), {}, {}).sandbox.network
 
 
 @pytest.mark.parametrize("agent", THINKERS, ids=lambda agent: agent.kind)

@@ -247,6 +247,8 @@ def test_a_home_without_a_ledger_has_no_goals(clew, tmp_path):
         "daemon": None,
         "goals": [],
         "more": False,
+        "inbox": [],
+        "inbox_total": 0,
     }
     assert json.loads(clew("--home", tmp_path, "verify", "--json")[1])["ok"]
     assert json.loads(clew("--home", tmp_path, "loops", "--json")[1]) == {

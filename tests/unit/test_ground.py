@@ -83,7 +83,7 @@ def test_a_folder_that_was_asked_for_is_made_with_those_above_it(tmp_path):
 def test_a_folder_that_cannot_be_made_says_why(tmp_path):
     (tmp_path / "file").touch()
     found = ground.enter(str(tmp_path / "file" / "ws"), None, make=True)
-    assert "Not a directory" in found.reason
+    assert "not a directory" in found.reason
     assert not found.gone
 
 

@@ -85,6 +85,15 @@ def test_a_goal_that_ended_without_checks_is_told_as_unverified(played, checked,
     assert lines(agent)[-1] == text
 
 
+def test_a_suggested_check_is_told_when_it_is_proposed_and_when_it_ran(agent):
+    agent.core.emit(ev.CheckProposed(name="greeted", cmd="grep -q hello greeting"))
+    agent.core.emit(ev.CheckFinished(name="greeted", passed=False, output="no", suggested=True))
+    assert lines(agent)[-2:] == [
+        "check suggested by the agent: greeted: grep -q hello greeting",
+        "suggested check greeted: failed: no",
+    ]
+
+
 def test_a_wait_says_what_for_and_until_when(agent):
     agent.core.emit(ev.GoalWaiting(reason="cannot reach http://llm", until=AT))
     assert lines(agent)[-1].startswith("waiting: cannot reach http://llm, until 2026-")
@@ -172,7 +181,7 @@ def test_a_waiting_goal_says_what_for_since_when_and_until_when(agent):
 
 def test_a_paused_goal_says_how_it_goes_on(agent):
     agent.core.emit(ev.GoalWaiting(at=AT, reason="paused", paused=True))
-    assert drawn(Seen(agent.state), AT)[-1] == "paused; go on with: clew resume goal-1"
+    assert drawn(Seen(agent.state), AT)[-1] == "paused; to resume: clew resume goal-1"
 
 
 # ---- in a window

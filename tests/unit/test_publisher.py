@@ -197,4 +197,4 @@ def test_two_threads_may_write_one_folder_at_once(tmp_path):
     slow.rebuild({}, lines(), [])
     folder = tmp_path / ".agent_context"
     assert (folder / "history.jsonl").read_text() == '{"n":1}\n'
-    assert len(list(folder.iterdir())) == 3
+    assert len(list(folder.iterdir())) == 4

@@ -297,11 +297,19 @@ def test_a_default_that_is_no_agent_is_a_fault():
     assert "local" in fault
 
 
-def test_a_reload_names_each_changed_key_and_whether_it_is_live():
-    new = settings_of("[loops]\nrepeat_limit = 4\n[daemon]\nmax_workers = 2\n")
-    assert [(c.key, c.old, c.new, c.live) for c in changes(Settings(), new)] == [
-        ("daemon.max_workers", 4, 2, False),
-        ("loops.repeat_limit", 3, 4, True),
+def test_a_reload_names_each_changed_key_and_when_it_applies():
+    new = settings_of(
+        "[loops]\nrepeat_limit = 4\n[daemon]\nmax_workers = 2\nsettle_s = 1.0\n"
+        "[limits]\nmemory_mb = 64\n[agents.mine]\ncommand = ['x']\n"
+    )
+    assert [(c.key, c.old, c.new, c.applies, c.live) for c in changes(Settings(), new)] == [
+        ("daemon.max_workers", 4, 2, "now", True),
+        ("daemon.settle_s", 0.5, 1.0, "after a restart", False),
+        ("limits.memory_mb", 2048, 64, "to new goals", False),
+        ("loops.repeat_limit", 3, 4, "now", True),
+        ("agents.mine.kind", None, "command", "to new goals", False),
+        ("agents.mine.command", None, ["x"], "to new goals", False),
+        ("agents.mine.own_tools", None, False, "to new goals", False),
     ]
     assert changes(new, new) == []
 

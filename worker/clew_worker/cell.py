@@ -31,6 +31,7 @@ from clew_shared.cellwire import (
     is_shortage,
     read_spawn,
 )
+from clew_shared.plain import plain
 
 from . import sandbox
 from .sandbox import interpreter, kernel, namespaces, privileges
@@ -80,6 +81,12 @@ def _uses_netns(spec: CellSpec, wiring: Wiring) -> bool:
     return wanted and wiring.pidns and wiring.sandbox.network_off == "netns"
 
 
+def _words(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return plain(error)
+    return f"{type(error).__name__}: {error}"
+
+
 def _tell(report: int, kind: bytes, **fields: object) -> None:
     with contextlib.suppress(OSError):  # the nursery is gone: so are we, soon
         os.write(report, kind + json.dumps(fields).encode())
@@ -95,7 +102,7 @@ def _guarded(report: int, steps: Callable[[], int]) -> NoReturn:
         _tell(report, b"E", reason=error.reason, message=str(error))
     except BaseException as error:  # noqa: BLE001 - nothing may return into the nursery's loop
         reason = "resources" if is_shortage(error) else "spawn"
-        _tell(report, b"E", reason=reason, message=f"{type(error).__name__}: {error}")
+        _tell(report, b"E", reason=reason, message=_words(error))
     finally:
         os._exit(code)
 

@@ -12,7 +12,7 @@ from clew_daemon.cli import arguments
 from clew_daemon.cli.errors import EXIT_FAILED, CliError
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.doctor import Finding
+    from clew_daemon.cli.findings import Finding
     from clew_daemon.cli.where import Where
     from clew_shared.settings import Loaded
 
@@ -77,14 +77,26 @@ def config(where: Where, check: Path | None, as_json: bool) -> None:
 
 
 @click.command()
+@click.option(
+    "--workspace",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Try the developer tools of this folder in the sandbox of a goal.",
+)
 @arguments.as_json
 @click.pass_obj
-def doctor(where: Where, as_json: bool) -> None:
+def doctor(where: Where, workspace: Path | None, as_json: bool) -> None:
     """Check the setup: what works, what does not, and how to fix it; exit 1 if anything fails."""
-    from clew_daemon.cli.doctor import examine
     from clew_daemon.cli.output import print_json
 
-    findings = examine(where)
+    if workspace is None:
+        from clew_daemon.cli.doctor import examine
+
+        findings = examine(where)
+    else:
+        from clew_daemon.cli.doctor_workspace import examine_workspace
+
+        findings = examine_workspace(where, workspace)
     failed = any(finding.level == "fail" for finding in findings)
     if as_json:
         print_json({"ok": not failed, "checks": [finding.as_dict() for finding in findings]})

@@ -73,7 +73,7 @@ def stop(where: Where) -> None:
 @click.command()
 @click.pass_obj
 def restart(where: Where) -> None:
-    """Restart the systemd user service; its goals go on where they were."""
+    """Restart the systemd user service; its goals continue where they were."""
     if running := _outside(where):
         raise CliError(f"{running}, not as the service: stop it first")
     _ = where.settings  # a daemon that works is not stopped for one that could not start

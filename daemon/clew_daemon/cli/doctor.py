@@ -1,6 +1,6 @@
-"""`clew doctor`: tries what clew needs, and says of what fails how to mend it.
+"""`clew doctor`: checks what clew needs, and says how to fix what does not work.
 
-Each examination is a function that gives findings and raises nothing; nothing is changed.
+Each check is a function that yields findings; CliError is its only exception. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -11,29 +11,18 @@ import shutil
 import stat
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
-from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
-from urllib.request import (
-    HTTPRedirectHandler,
-    OpenerDirector,
-    ProxyHandler,
-    Request,
-    build_opener,
-)
+from typing import TYPE_CHECKING, Any
 
+from clew_daemon.cli.doctor_agents import agents
 from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.findings import Finding, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from clew_daemon.cli.where import Where
-    from clew_shared.settings import LlmAgent
 
-LLM_S = 3.0
 PROGRAM_S = 10.0
 SANDBOX_S = 30.0
 FREE_MB_MIN = 200
@@ -42,47 +31,44 @@ NOTIFY_RELOAD_SINCE = 253
 QUEUES_MIN = 128
 WATCHES_MIN = 16_384
 _PROBE = "from clew_worker.sandbox import probe; print(probe().model_dump_json())"
-CGROUP_MEND = (
-    "workers are ended one process at a time, and their memory is watched, not held: run clew as a "
-    "service (clew service install), or systemd-run --user --scope -p Delegate=yes clew run"
+CGROUP_FIX = (
+    "without them workers are stopped one process at a time, and memory is measured but not limited by the kernel: "
+    "run clew as a service (clew service install), or systemd-run --user --scope -p Delegate=yes clew run"
 )
-Level = Literal["ok", "warn", "fail"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What was found out about one thing; `mend` says what to do, "" where there is nothing to."""
-
-    name: str
-    level: Level
-    found: str
-    mend: str = ""
-
-    def as_dict(self) -> dict[str, str]:
-        """Give it as JSON has it."""
-        return asdict(self)
+INBOX_SHOWN_MAX = 10
+BROKEN_CONFIG = (
+    "fix the file, then run clew reload; a running daemon keeps its settings until then, and "
+    "a restart before that would fail"
+)
+REJECTED_FIX = "fix it and submit it again, then delete it and its .error.txt from inbox/rejected"
+IDENTITY_FIX = (
+    'git config --global user.name "Your Name" and git config --global user.email you@example.com, '
+    "then clew reload; without it, git commit fails in every workspace"
+)
 
 
 def examine(where: Where) -> list[Finding]:
-    """Look at everything, in the order in which faults follow from one another."""
-    examinations: tuple[Callable[[Where], Iterator[Finding]], ...] = (
+    """Check everything, in the order in which one problem causes the next."""
+    checks: tuple[Callable[[Where], Iterator[Finding]], ...] = (
         _python,
         _config,
         _folders,
         _ledger,
         _daemon,
+        _inbox,
         _sandbox,
         _cgroup,
         _inotify,
+        _git,
         _systemd,
-        _endpoints,
+        agents,
     )
     findings: list[Finding] = []
-    for examination in examinations:
+    for check in checks:
         try:
-            findings += examination(where)
+            findings += check(where)
         except CliError as error:
-            findings.append(Finding(examination.__name__.strip("_"), "fail", error.message))
+            findings.append(Finding(check.__name__.strip("_"), "fail", error.message))
     return findings
 
 
@@ -103,7 +89,9 @@ def _packages() -> Finding:
     try:
         wanted = requires("clew") or []
     except PackageNotFoundError:
-        return Finding("packages", "warn", "clew is not installed as a package", "pip install clew")
+        return Finding(
+            "packages", "warn", "clew is not installed as a package", "pipx install clew"
+        )
     for requirement in wanted:
         name = requirement.split(";", 1)[0].split(">", 1)[0].split("=", 1)[0].strip()
         try:
@@ -113,7 +101,7 @@ def _packages() -> Finding:
     if missing:
         told = ", ".join(missing)
         return Finding("packages", "fail", f"missing: {told}", f"pip install {' '.join(missing)}")
-    return Finding("packages", "ok", f"all {len(wanted)} are installed")
+    return Finding("packages", "ok", f"all {len(wanted)} installed")
 
 
 def _config(where: Where) -> Iterator[Finding]:
@@ -122,13 +110,17 @@ def _config(where: Where) -> Iterator[Finding]:
     try:
         loaded = where.loaded
     except SettingsError as error:
-        faults = "\n".join(map(str, error.faults))
-        yield Finding("config", "fail", f"{len(error.faults)} faults in {where.config}", faults)
+        errors = "\n".join(map(str, error.faults))
+        found = f"{numbered(len(error.faults), 'error')} in {where.config}"
+        yield Finding("config", "fail", found, f"{errors}\n{BROKEN_CONFIG}")
         return
-    there = str(where.config) if where.config_text is not None else "none; all defaults"
+    except CliError as error:
+        yield Finding("config", "fail", error.message, BROKEN_CONFIG)
+        return
+    there = str(where.config) if where.config_text is not None else "no file; all defaults"
     yield Finding("config", "ok", there)
     if fault := loaded.settings.agents.fault():
-        yield Finding("default agent", "warn", fault, "goals with a runbook need none")
+        yield Finding("default agent", "warn", fault, "goals with a runbook work without one")
 
 
 def _folders(where: Where) -> Iterator[Finding]:
@@ -137,7 +129,7 @@ def _folders(where: Where) -> Iterator[Finding]:
         yield _folder(name, getattr(places, name), private=name in ("state", "run"))
     free_mb = shutil.disk_usage(_existing(places.state)).free >> 20
     if free_mb < FREE_MB_MIN:
-        mend = f"make room: clew stops accepting and judging on a full disk ({places.state})"
+        mend = f"free up space: on a full disk clew accepts and runs nothing ({places.state})"
         yield Finding(
             "free space", "fail" if free_mb < FREE_MB_MIN // 10 else "warn", f"{free_mb} MB", mend
         )
@@ -149,10 +141,10 @@ def _folder(name: str, path: Path, *, private: bool) -> Finding:
     if not path.exists():
         above = _existing(path)
         if os.access(above, os.W_OK | os.X_OK):
-            return Finding(name, "ok", f"{path} (made at the first start)")
-        return Finding(name, "fail", f"{path} cannot be made", f"let {above} be writable for you")
+            return Finding(name, "ok", f"{path} (created on first start)")
+        return Finding(name, "fail", f"{path} cannot be created", f"make {above} writable for you")
     if not path.is_dir():
-        return Finding(name, "fail", f"{path} is no folder", "move it away")
+        return Finding(name, "fail", f"{path} is not a directory", "move it away")
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         return Finding(name, "fail", f"{path} is not writable", f"chmod u+rwx {path}")
     mode = stat.S_IMODE(path.stat().st_mode)
@@ -162,7 +154,7 @@ def _folder(name: str, path: Path, *, private: bool) -> Finding:
 
 
 def _existing(path: Path) -> Path:
-    """Return the path, or the first folder above it that is there."""
+    """Return the path, or the nearest folder above it that exists."""
     return next((place for place in (path, *path.parents) if place.exists()), Path("/"))
 
 
@@ -173,7 +165,7 @@ def _ledger(where: Where) -> Iterator[Finding]:
 
     refuse_lost(where)
     if not where.ledger.exists():
-        yield Finding("ledger", "ok", f"{where.ledger} (made at the first start)")
+        yield Finding("ledger", "ok", f"{where.ledger} (created on first start)")
         return
     try:
         goals = goal_ids(where)
@@ -185,7 +177,11 @@ def _ledger(where: Where) -> Iterator[Finding]:
         behind = missing.error(where.ledger)
         yield Finding("ledger", "fail", f"{behind.path} {behind.what}", behind.hint)
         return
-    yield Finding("ledger", "ok", f"{where.ledger}, {len(goals)} goals; `clew verify` checks it")
+    yield Finding(
+        "ledger",
+        "ok",
+        f"{where.ledger}, {numbered(len(goals), 'goal')}; check it with `clew verify`",
+    )
 
 
 def _daemon(where: Where) -> Iterator[Finding]:
@@ -198,12 +194,61 @@ def _daemon(where: Where) -> Iterator[Finding]:
         if address.holder:
             yield Finding("daemon", "fail", error.message)
         else:
-            run = "clew run, or systemctl --user start clew"
-            yield Finding("daemon", "warn", "none is running", run)
+            start = "clew run, or systemctl --user start clew"
+            first = f"fix the config, then start it: {start}"
+            yield Finding("daemon", "warn", "not running", start if _is_sound(where) else first)
     except CliError as error:
-        yield Finding("daemon", "fail", error.message, "clew logs; then end it and start it again")
+        restart = "see clew logs; then stop that process and start it again"
+        first = "see clew logs; fix the config before you restart it"
+        yield Finding("daemon", "fail", error.message, restart if _is_sound(where) else first)
     else:
-        yield Finding("daemon", "ok", f"pid {answer['pid']}, version {answer['version']}")
+        found = f"pid {answer['pid']}, version {answer['version']}"
+        if answer.get("config_error"):
+            found += "; it keeps the settings that it started with"
+        yield Finding("daemon", "ok", found)
+
+
+def _is_sound(where: Where) -> bool:
+    """Tell whether a daemon could start with the config as it is on disk."""
+    from clew_shared.settings import SettingsError
+
+    try:
+        return bool(where.loaded)
+    except (CliError, SettingsError):
+        return False
+
+
+def _inbox(where: Where) -> Iterator[Finding]:
+    """Name what will not become a goal, the newest first."""
+    from clew_daemon.inbox_left import left
+
+    found = left(where.places.inbox)
+    for one in found.shown[:INBOX_SHOWN_MAX]:
+        what = "was rejected" if one["rejected"] else "will not be taken"
+        fix = REJECTED_FIX if one["rejected"] else "move it away, or fix it"
+        yield Finding("inbox", "warn", f"{one['name']} {what}: {one['reason']}", fix)
+    if found.total > INBOX_SHOWN_MAX:
+        yield Finding("inbox", "warn", f"and {found.total - INBOX_SHOWN_MAX} more", "clew status")
+
+
+def _git(where: Where) -> Iterator[Finding]:
+    """See whether the executors can commit."""
+    from clew_daemon import git_identity
+
+    if git_identity.program(where.env) is None:
+        yield Finding("git", "warn", "not installed", "install git if goals work in repositories")
+        return
+    found = git_identity.read(where.env)
+    if len(found) < len(git_identity.NAMES):
+        lacking = " and ".join(
+            what for what in ("name", "email") if f"GIT_AUTHOR_{what.upper()}" not in found
+        )
+        yield Finding("git identity", "warn", f"no {lacking or 'committer'} set", IDENTITY_FIX)
+    else:
+        who = f"{found['GIT_AUTHOR_NAME']} <{found['GIT_AUTHOR_EMAIL']}>"
+        yield Finding(
+            "git identity", "ok", f"{who} (a repository's own user.* does not override it)"
+        )
 
 
 def _sandbox(where: Where) -> Iterator[Finding]:
@@ -216,7 +261,7 @@ def _sandbox(where: Where) -> Iterator[Finding]:
     found = f"Landlock ABI {abi}, {report['isolation']}, mode {mode}"
     messages = "\n".join(report["messages"])
     if abi == 0 and mode == "enforce":
-        yield Finding("sandbox", "fail", f"{found}: no worker will start", messages)
+        yield Finding("sandbox", "fail", f"{found}: no worker can start", messages)
     else:
         yield Finding("sandbox", "warn" if messages or mode != "enforce" else "ok", found, messages)
 
@@ -231,17 +276,17 @@ def _sandbox_mode(where: Where) -> str:
 
 
 def _probed() -> dict[str, Any] | str:
-    """Let a process of the worker's side try the sandbox; its report, or why there is none."""
+    """Probe the sandbox in a process of the worker's side; return its report, or why there is none."""
     done = _ran([sys.executable, "-P", "-c", _PROBE], SANDBOX_S)  # -P: not from the current folder
     if isinstance(done, str):
         return done
     if done.returncode:
-        return f"the probe failed: {(done.stderr.strip().splitlines() or ['no word'])[-1]}"
+        return f"the probe failed: {(done.stderr.strip().splitlines() or ['no output'])[-1]}"
     return dict(json.loads(done.stdout))
 
 
 def _cgroup(where: Where) -> Iterator[Finding]:
-    """Ask the daemon what it has; without one, see what one started from here would have."""
+    """Ask the daemon what it has; without one, see what a daemon started from here would have."""
     from clew_daemon import cgroup_tree, units
     from clew_daemon.cgroups import CONTROLLERS
     from clew_daemon.cli.client import NoDaemon, call
@@ -254,28 +299,28 @@ def _cgroup(where: Where) -> Iterator[Finding]:
             why_not = cgroup_tree.why_not_delegated(own, units.is_delegated)
         said = {"path": None if why_not else str(own), "why_not": why_not}
     if not said.get("path"):
-        found = f"none for each worker: {said.get('why_not') or 'the daemon does not say'}"
-        yield Finding("control groups", "warn", found, CGROUP_MEND)
+        found = f"not available: {said.get('why_not') or 'the daemon does not say why'}"
+        yield Finding("control groups", "warn", found, CGROUP_FIX)
         return
     missing = [name for name in CONTROLLERS if name not in said.get("controllers", CONTROLLERS)]
-    found = f"one for each worker in {said['path']}" + (
+    found = f"one per worker in {said['path']}" + (
         f"; without {', '.join(missing)}" if missing else ""
     )
     yield Finding("control groups", "ok", found)
 
 
 def _inotify(_: Where) -> Iterator[Finding]:
-    """See how many large workspaces the kernel can tell of; without, they are looked at whole."""
+    """See how many large workspaces the kernel can watch; the others are scanned in full."""
     try:
         queues, watches = (
             int(Path(f"/proc/sys/fs/inotify/max_user_{name}").read_text())
             for name in ("instances", "watches")
         )
     except (OSError, ValueError):
-        mend = "actions in large workspaces take longer"
-        yield Finding("inotify", "warn", "this kernel has none", mend)
+        mend = "nothing to do; actions in large workspaces take longer"
+        yield Finding("inotify", "warn", "not available in this kernel", mend)
         return
-    found = f"{queues} queues and {watches} watches for all programs of this user"
+    found = f"{queues} instances and {watches} watches for all programs of this user"
     if queues < QUEUES_MIN or watches < WATCHES_MIN:
         mend = (
             "sysctl fs.inotify: raise max_user_instances and max_user_watches (docs/operations.md)"
@@ -291,7 +336,10 @@ def _systemd(where: Where) -> Iterator[Finding]:
     done = _ran(["systemctl", "--version"], PROGRAM_S)
     if isinstance(done, str):
         yield Finding(
-            "systemd", "warn", "not here", "clew run works without; let something restart it"
+            "systemd",
+            "warn",
+            "not available",
+            "clew run works without it; have something restart it",
         )
         return
     words = done.stdout.split()
@@ -315,15 +363,17 @@ def _user_manager() -> Finding:
     if said in ("running", "degraded", "starting"):
         return Finding("user manager", "ok", said)
     first = (said or "no answer").splitlines()[0]
-    return Finding("user manager", "warn", first, "log in with a session of systemd (not by su)")
+    return Finding(
+        "user manager", "warn", first, "from a login session (not su), run: systemctl --user status"
+    )
 
 
 def _linger() -> Finding:
     user = os.environ.get("USER") or str(os.getuid())
     done = _ran(["loginctl", "show-user", user, "--property=Linger"], PROGRAM_S)
     if not isinstance(done, str) and done.stdout.strip() == "Linger=yes":
-        return Finding("linger", "ok", "services go on after logout")
-    return Finding("linger", "warn", "the service ends at logout", "loginctl enable-linger")
+        return Finding("linger", "ok", "services keep running after logout")
+    return Finding("linger", "warn", "the service stops at logout", "loginctl enable-linger")
 
 
 def _ran(command: list[str], within_s: float) -> subprocess.CompletedProcess[str] | str:
@@ -338,73 +388,3 @@ def _ran(command: list[str], within_s: float) -> subprocess.CompletedProcess[str
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{command[0]}: {error}"
-
-
-def _endpoints(where: Where) -> Iterator[Finding]:
-    from clew_shared.settings import LlmAgent, SettingsError
-
-    try:
-        agents = where.loaded.settings.agents
-    except SettingsError:
-        return
-    for name in sorted(agents.named):
-        agent = agents.named[name]
-        if isinstance(agent, LlmAgent):
-            yield _endpoint(f"agent {name}", agent, where)
-
-
-def _endpoint(name: str, agent: LlmAgent, where: Where) -> Finding:
-    """Ask the endpoint for its models; any answer in HTTP proves that something is there."""
-    from clew_daemon.keys import CREDENTIALS, Keys
-    from clew_shared.redact import redact
-
-    keys = Keys(where.env, where.config.parent)
-    if fault := keys.fault(agent):
-        of_the_unit = CREDENTIALS in (agent.api_key_file or "") and CREDENTIALS not in where.env
-        level: Level = "warn" if of_the_unit else "fail"
-        mend = "`clew status` tells whether the service has it" if of_the_unit else "set it"
-        return Finding(name, level, f"no key: {fault}", mend)
-    url = f"{agent.base_url}/models"
-    key = keys.of(agent)
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    try:
-        with _opener().open(Request(url, headers=headers), timeout=LLM_S) as answer:  # noqa: S310 - http(s) by the settings
-            models = _models(answer.read(1 << 20))
-    except HTTPError as error:
-        error.close()
-        mend = "check the key" if error.code in (401, 403) else "check base_url"
-        return Finding(name, "fail", redact(f"{url} answers {error.code}"), mend)
-    except (URLError, OSError, ValueError, HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        mend = f"start the server at {_place(agent.base_url)}, or set base_url"
-        return Finding(name, "fail", redact(f"{url}: {reason}"), mend)
-    if models and agent.model and agent.model not in models:
-        there = redact(", ".join(models[:8]))
-        return Finding(
-            name, "warn", redact(f"{url} has no model {agent.model!r}"), f"it has: {there}"
-        )
-    return Finding(name, "ok", redact(f"{agent.model or 'no model set'} at {agent.base_url}"))
-
-
-def _place(url: str) -> str:
-    """Give the host and port of an address, without the name and password that may stand there."""
-    return urlsplit(url).netloc.rpartition("@")[2]
-
-
-class _NoRedirect(HTTPRedirectHandler):
-    """Follows no redirect: urllib would send the key along, to whoever is named."""
-
-    def redirect_request(self, *_args: Any, **_named: Any) -> None:
-        return None
-
-
-def _opener() -> OpenerDirector:
-    """Ask as the agents do: no proxy of the environment, no redirect."""
-    return build_opener(_NoRedirect, ProxyHandler({}))
-
-
-def _models(raw: bytes) -> list[str]:
-    try:
-        return [str(model["id"]) for model in json.loads(raw)["data"]]
-    except (ValueError, KeyError, TypeError):
-        return []

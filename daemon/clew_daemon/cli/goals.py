@@ -20,7 +20,7 @@ ARGS_CHARS = 120
 """How much of an action's arguments a line of the history has; `clew show` has them whole."""
 
 HEAD_LINES = 10
-DAEMON_KEYS = ("pid", "version", "uptime_s", "ready")
+DAEMON_KEYS = ("pid", "version", "uptime_s", "ready", "config_error")
 
 
 @click.command()
@@ -155,7 +155,7 @@ def context(where: Where, goal: str, compact: bool, max_chars: int | None, as_js
     if max_chars and not (compact or as_json):
         raise click.UsageError("--max-chars is the length of the compact text: add --compact")
     name = named(where, goal)
-    limit = max_chars or where.settings.context.max_chars
+    limit = max_chars or where.shown_by.context.max_chars
     text = compact_context(state(where, name), limit)
     if compact and not as_json:
         size = f"-- {len(text)} characters, at most {limit}"
@@ -181,11 +181,13 @@ def _all(where: Where, limit: int | None, before: str | None) -> dict[str, Any]:
     answer = ask(where.socket, "status", limit=limit, before=last)
     if answer is not None:
         return dict(answer)
+    from clew_daemon.inbox_left import left
     from clew_shared.publish import status_view
 
     found, more = states(where, limit, last)
     now = time.time()
-    return {"daemon": None, "goals": [status_view(one, now) for one in found], "more": more}
+    goals = [status_view(one, now) for one in found]
+    return {"daemon": None, "goals": goals, "more": more, **left(where.places.inbox).view()}
 
 
 def _one(where: Where, goal: str) -> dict[str, Any]:

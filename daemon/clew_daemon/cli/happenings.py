@@ -201,9 +201,15 @@ def _thought(e: ev.Thought, _s: State, _: _Before) -> Told | None:
     return _told("agent.thought", f"thinks: {said}", "dim") if said else None
 
 
+def _check_proposed(e: ev.CheckProposed, _s: State, _: _Before) -> Told:
+    text = f"check suggested by the agent: {short(e.name)}: {short(e.cmd, ACTION_CHARS)}"
+    return _told("check.proposed", text, "dim")
+
+
 def _check(e: ev.CheckFinished, _s: State, _: _Before) -> Told:
     name = f"check.{'passed' if e.passed else 'failed'}"
-    text = f"check {short(e.name)}: {'passed' if e.passed else 'failed'}"
+    what = "suggested check" if e.suggested else "check"
+    text = f"{what} {short(e.name)}: {'passed' if e.passed else 'failed'}"
     return _told(name, text, "green" if e.passed else "red", output="" if e.passed else e.output)
 
 
@@ -231,7 +237,11 @@ _WORDS: dict[type[ev.Event], Callable[[Any, State, _Before], Told | None]] = {
     ev.LoopDetected: _loop,
     ev.Intervened: _intervened,
     ev.Thought: _thought,
+    ev.CheckProposed: _check_proposed,
     ev.CheckFinished: _check,
+    ev.FinishQuestioned: lambda e, _s, _b: _told(
+        "finish.questioned", f"finish questioned: {short(e.message, SAID_CHARS)}", "magenta"
+    ),
     ev.FeedbackGiven: lambda e, _s, _b: _told(
         "feedback.given", f"feedback: {short(e.text, SAID_CHARS)}", "cyan"
     ),

@@ -218,6 +218,7 @@ def _alone(where: Where) -> Iterator[None]:
     from clew_daemon.folders import FolderError, make_private
     from clew_shared.ledger.lock import RESTORE, LockError, acquire, acquire_pid_file, beside
 
+    where.refuse_broken()
     with ExitStack() as held:
         try:
             make_private(where.places.state)

@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from clew_daemon.cli.happenings import counted, place, signature
-from clew_daemon.cli.output import STATUS_STYLE, duration, on_terminal, percent, styled
+from clew_daemon.cli.output import STATUS_STYLE, duration, on_terminal, percent, wrapped
 from clew_daemon.cli.printable import clean, short
 from clew_daemon.cli.tree import BAR_CHARS, thousands
 from clew_shared.moment import local
@@ -27,6 +27,8 @@ from clew_shared.standing import standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.text import Text
 
     from clew_daemon.cli.happenings import Entry
     from clew_daemon.cli.output import Line
@@ -313,12 +315,15 @@ class _Terminal:
 
         self._news, self._drawn_at = False, at
         lines = self._fitted(seen, note, time.time())
-        self.live.update(Group(*(styled(each) for each in lines)), refresh=True)
+        self.live.update(Group(*self._parts(lines)), refresh=True)
 
     def _print(self, lines: Sequence[Line]) -> None:
         from rich.console import Group
 
-        self._console.print(Group(*(styled(each) for each in lines)), overflow="fold")
+        self._console.print(Group(*self._parts(lines)), overflow="fold")
+
+    def _parts(self, lines: Sequence[Line]) -> list[Text]:
+        return [part for each in lines for part in wrapped(each, max(1, self._size.width))]
 
     def _begin_again(self) -> None:
         """Draw all of it for a window of another size: nobody knows where the terminal has put the old lines."""
@@ -353,11 +358,8 @@ class _Terminal:
 
     def _height(self, lines: Sequence[Line]) -> int:
         """Return how many rows of the window lines take when they are wrapped."""
-        width = max(1, self._size.width)
-        options = self._console.options.update(width=width)
-        return sum(
-            len(self._console.render_lines(styled(each), options, pad=False)) for each in lines
-        )
+        options = self._console.options.update(width=max(1, self._size.width))
+        return sum(len(self._console.render_lines(part, options)) for part in self._parts(lines))
 
 
 _BLANK: Line = [("", "")]

@@ -33,7 +33,7 @@ def prompted(where: Where, goal: str) -> dict[str, Any]:
     from clew_shared.prompt import lay_out
     from clew_shared.prompt_view import view_on_record
 
-    settings = where.settings
+    settings = where.shown_by
     with opened(where) as reader:
         if reader is None:
             raise CliError(f"there is no goal {goal!r}")

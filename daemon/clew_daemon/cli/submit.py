@@ -187,7 +187,7 @@ def _prepared(where: Where, given: Sequence[str], options: Options) -> list[_Dro
     if given.count("-") > 1:
         raise click.UsageError("- can be given only once: there is one stdin")
     sources, errors = _sources(given)
-    agents = where.settings.agents
+    agents = where.in_force.agents
     if wrong := _faults(where, options, agents):
         errors += wrong
         options = type(options)()

@@ -1,11 +1,13 @@
 """Which clew is meant: its folders, its ledger, its config, from `--home` and the environment.
 
 Reading commands must answer at once, so they take the few keys they need straight from the file;
-`settings` is the whole, validated config for those that need it.
+`settings` is the whole, validated config for those that need it. Whatever the file says now, the
+running daemon is found: a broken file is warned of once, and its last daemon's places are used.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.errors import CliError, tell
 from clew_shared import configfile
 
 if TYPE_CHECKING:
@@ -62,14 +64,23 @@ class Where:
 
     @cached_property
     def places(self) -> Places:
-        """The folders, with `[paths]` applied."""
-        paths = SimpleNamespace(**{key: self._key("paths", key) for key in _PATH_KEYS})
-        return self._places(cast("Settings", SimpleNamespace(paths=paths)))
+        """The folders, with `[paths]` applied; of a broken config what the last daemon used."""
+        found = {key: self._key("paths", key) for key in _PATH_KEYS}
+        try:
+            return self._moved(found)
+        except CliError as error:
+            if not any(found.values()):
+                raise
+            self._broken(error.message)
+            return self._moved({key: self._noted(key) for key in _PATH_KEYS})
 
     @cached_property
     def ledger(self) -> Path:
         """The ledger's file, which may be absent."""
         url = self._key("ledger", "url") or f"{SQLITE}<state>/ledger.db"
+        if not url.startswith((f"{SQLITE}/", f"{SQLITE}<state>")):
+            self._broken(f"{self.config}: `ledger.url` is {url!r}")
+            url = SQLITE + (self._noted("ledger") or "<state>/ledger.db")
         return Path(url.removeprefix(SQLITE).replace("<state>", str(self.places.state)))
 
     @cached_property
@@ -79,7 +90,8 @@ class Where:
         try:
             return Path(named).expanduser() if named else self.places.log_file
         except RuntimeError as error:
-            raise CliError(f"`log.file` is {named!r}: {error}") from None
+            self._broken(f"{self.config}: `log.file` is {named!r}: {error}")
+            return Path(self._noted("log") or self.places.state / "clew.log")
 
     @property
     def socket(self) -> Address:
@@ -112,13 +124,41 @@ class Where:
 
     @property
     def settings(self) -> Settings:
-        """The whole config's values; CliError with all faults."""
+        """The values of the whole config file; CliError with all errors in it."""
         from clew_shared.settings import SettingsError
 
         try:
             return self.loaded.settings
         except SettingsError as error:
             raise CliError(f"the config cannot be used:\n{error}") from None
+
+    @cached_property
+    def in_force(self) -> Settings:
+        """The settings of the running daemon; without one, those of the file, or CliError."""
+        from clew_daemon.cli.client import ask
+        from clew_shared.settings import Settings
+
+        with suppress(CliError, ValueError):  # an older daemon, which does not tell
+            if (told := ask(self.socket, "settings")) is not None:
+                return Settings.model_validate_json(json.dumps(told))
+        return self.settings
+
+    @cached_property
+    def shown_by(self) -> Settings:
+        """What is in force, for commands that only show things: with a broken file the defaults."""
+        from clew_shared.settings import Settings
+
+        try:
+            return self.in_force
+        except CliError as error:
+            self._broken(error.message)
+            return Settings()
+
+    def refuse_broken(self) -> None:
+        """Raise CliError where the config leaves open which ledger is meant: for what replaces files."""
+        _ = self.ledger
+        if self._faults:
+            raise CliError("this needs a config file that can be read: fix it first")
 
     def _places(self, settings: Settings | None) -> Places:
         from clew_shared.places import PlacesError, places
@@ -128,29 +168,57 @@ class Where:
         except PlacesError as error:
             raise CliError(str(error)) from None
 
-    @cached_property
-    def _raw(self) -> dict[str, Any]:
-        if not self.config_text:
-            return {}
-        import tomllib
+    def _moved(self, paths: dict[str, str | None]) -> Places:
+        return self._places(cast("Settings", SimpleNamespace(paths=SimpleNamespace(**paths))))
 
+    @cached_property
+    def _faults(self) -> list[str]:
+        return []
+
+    def _broken(self, why: str) -> None:
+        """Say once that the config file is broken: the running daemon has its own settings."""
+        if not self._faults:
+            tell(f"warning: the config file is broken and was ignored: {why}")
+        self._faults.append(why)
+
+    @cached_property
+    def _raw(self) -> dict[str, Any] | None:
+        """The file's tables, {} where there is none; None where it cannot be read."""
         try:
-            return tomllib.loads(self.config_text)
+            text = configfile.read(self.config)
+            if not text:
+                return {}
+            import tomllib
+
+            return tomllib.loads(text)
+        except (configfile.ConfigFileError, RecursionError) as error:
+            self._broken(str(error) or f"{self.config} is nested too deeply")
         except ValueError as error:
-            raise CliError(
-                f"the config {self.config} cannot be read: {error}\n"
-                "`clew config` names every fault of it."
-            ) from None
+            self._broken(f"{self.config}: not valid TOML: {error}")
+        return None
+
+    @cached_property
+    def _last(self) -> dict[str, Path]:
+        """Where the last daemon with this config had its places."""
+        from clew_daemon import places_note
+
+        return places_note.read(self._places(None))
+
+    def _noted(self, key: str) -> str | None:
+        return str(self._last[key]) if key in self._last else None
 
     def _key(self, table: str, key: str) -> str | None:
+        """Return a key's text, None where it is not set; of a broken file what the last daemon used."""
         named = self.env.get(f"CLEW_{table}__{key}".upper())
         if named:
             return named
-        value = self._raw.get(table, {})
-        value = value.get(key) if isinstance(value, dict) else value
-        if value is None or (isinstance(value, str) and value):
-            return value
-        raise CliError(
-            f"the config {self.config} cannot be used: `{table}.{key}` is {value!r}\n"
-            "`clew config` names every error in it."
-        )
+        value: Any = None
+        if self._raw is not None:
+            found = self._raw.get(table, {})
+            value = found.get(key) if isinstance(found, dict) else found
+            if value is None or (isinstance(value, str) and value and "\0" not in value):
+                return value
+            self._broken(f"{self.config}: `{table}.{key}` is {value!r}")
+        if table == "ledger":
+            return SQLITE + noted if (noted := self._noted("ledger")) else None
+        return self._noted("log" if table == "log" else key)

@@ -1,0 +1,35 @@
+"""What the doctor finds, one finding about each thing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+LINE_CHARS = 300
+
+Level = Literal["ok", "warn", "fail"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found out about one thing; `mend` says what to do, "" where there is nothing to do."""
+
+    name: str
+    level: Level
+    found: str
+    mend: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        """Return it as JSON has it."""
+        return asdict(self)
+
+
+def in_one_line(text: str, *, last: bool = False) -> str:
+    """Return the first line that is not blank, or the last one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return "" if not lines else lines[-1 if last else 0][:LINE_CHARS]
+
+
+def numbered(count: int, what: str) -> str:
+    """Return a count with its noun: `1 error`, `2 errors`."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -1,0 +1,15 @@
+"""An error in the words of a person: what failed on which file, without numbers and quotes."""
+
+
+def plain(error: BaseException) -> str:
+    """Return the words of an error; of the system's: `permission denied: PATH`."""
+    if not (isinstance(error, OSError) and error.strerror):
+        return str(error)
+    words = error.strerror[:1].lower() + error.strerror[1:]
+    paths = [name for name in (error.filename, error.filename2) if name is not None]
+    return ": ".join([words, *(_shown(path) for path in paths)])
+
+
+def _shown(path: object) -> str:
+    name = path.decode("utf-8", "backslashreplace") if isinstance(path, bytes) else str(path)
+    return name.encode("utf-8", "backslashreplace").decode()

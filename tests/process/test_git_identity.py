@@ -1,0 +1,106 @@
+"""Git in a goal's workspace: the user's name and email are there, and clew's own files are not untracked ones."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+
+COMMIT = """---
+workspace: {workspace}
+---
+# Commit
+- [ ] Commit
+  ```text file=new.txt
+  new
+  ```
+  ```sh
+  git add new.txt && git commit -q -m "by clew"
+  ```
+"""
+
+
+@pytest.fixture
+def home(tmp_path):
+    folder = tmp_path / "user"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def clew(make_clew, home):
+    clew = make_clew()
+    unset = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
+    clew.env = {
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": None,
+        "GIT_CONFIG_NOSYSTEM": "1",
+    } | dict.fromkeys(unset)
+    return clew
+
+
+@pytest.fixture
+def repository(tmp_path):
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    return folder
+
+
+def git(folder, *args):
+    return subprocess.run(
+        ["git", *args], cwd=folder, check=True, capture_output=True, text=True, timeout=60
+    ).stdout
+
+
+def identified(home, name="Ada Example", more=""):
+    text = f"[user]\nname = {name}\nemail = ada@example.com\n{more}"
+    (home / ".gitconfig").write_text(text)
+
+
+def test_a_commit_bears_the_users_name_and_the_repository_stays_clean(clew, home, repository):
+    identified(home, more="[credential]\nhelper = !touch /nowhere/helped\n")
+    goal = clew.start().submit(COMMIT.format(workspace=repository))
+    clew.wait("goal.completed", goal=goal)
+    said = git(repository, "log", "-1", "--format=%an <%ae> %cn <%ce>")
+    assert said == "Ada Example <ada@example.com> Ada Example <ada@example.com>\n"
+    assert git(repository, "status", "--porcelain") == ""
+    assert (repository / ".agent_context" / ".gitignore").read_text() == "*\n"
+
+
+def test_a_reload_takes_over_a_new_identity(clew, home, repository):
+    clew.start()
+    identified(home, "Grace Example")
+    clew.ask("reload")
+    goal = clew.submit(COMMIT.format(workspace=repository))
+    clew.wait("goal.completed", goal=goal)
+    assert git(repository, "log", "-1", "--format=%an") == "Grace Example\n"
+
+
+def test_variables_of_the_daemon_go_before_the_config_and_nothing_else_of_it_is_passed(
+    clew, home, tmp_path
+):
+    identified(home)
+    clew.start(GIT_AUTHOR_NAME="Someone Else", GIT_SSH_COMMAND="false")
+    goal = clew.submit("# See\n- [ ] See\n  ```sh\n  env | grep ^GIT_ > seen\n  ```\n")
+    clew.wait("goal.completed", goal=goal)
+    assert sorted(clew.lines(goal, "seen")) == [
+        "GIT_AUTHOR_EMAIL=ada@example.com",
+        "GIT_AUTHOR_NAME=Someone Else",
+        "GIT_COMMITTER_EMAIL=ada@example.com",
+        "GIT_COMMITTER_NAME=Ada Example",
+    ]
+
+
+def test_the_doctor_says_that_no_identity_is_set_and_how_to_set_one(clew, home):
+    def finding():
+        said = clew.clew("doctor", "--json")
+        return next(c for c in json.loads(said)["checks"] if c["name"] == "git identity")
+
+    assert finding()["level"] == "warn"
+    assert "git config --global user.name" in finding()["mend"]
+    identified(home)
+    assert finding()["level"] == "ok"
+    assert "Ada Example <ada@example.com>" in finding()["found"]

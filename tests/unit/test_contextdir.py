@@ -1,0 +1,44 @@
+"""The `.gitignore` of published files: it is there, it is clew's own, and nothing outside is written for it."""
+
+import pytest
+
+from clew_shared.contextdir import ContextDir
+
+
+@pytest.fixture
+def published(tmp_path):
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+
+    def publish():
+        ContextDir(str(workspace)).rebuild({}, [], [])
+        return workspace / ".agent_context" / ".gitignore"
+
+    return publish
+
+
+def test_it_is_written_with_the_other_files(published):
+    assert published().read_text() == "*\n"
+
+
+def test_a_file_that_a_user_has_changed_stays_as_it_is(published):
+    published().write_text("state.json\n")
+    assert published().read_text() == "state.json\n"
+
+
+def test_a_link_in_its_place_is_replaced_and_not_followed(published, tmp_path):
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    path = published()
+    path.unlink()
+    path.symlink_to(outside)
+    assert not published().is_symlink()
+    assert path.read_text() == "*\n"
+    assert outside.read_text() == "mine"
+
+
+def test_a_folder_in_its_place_is_replaced(published):
+    path = published()
+    path.unlink()
+    (path / "sub").mkdir(parents=True)
+    assert published().read_text() == "*\n"

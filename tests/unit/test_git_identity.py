@@ -1,0 +1,56 @@
+"""Reading who commits: from git's own config, in git's order of precedence, and never more than that."""
+
+import shutil
+
+import pytest
+
+from clew_daemon import git_identity
+
+pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+
+
+@pytest.fixture
+def env(tmp_path):
+    return {"HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1", "PATH": "/usr/bin:/bin"}
+
+
+def configured(tmp_path, text):
+    (tmp_path / ".gitconfig").write_text(text)
+
+
+def test_without_a_config_nothing_is_known(env):
+    assert git_identity.read(env) == {}
+
+
+def test_an_include_and_the_authors_own_name_count(env, tmp_path):
+    configured(tmp_path, "[include]\npath = more\n[author]\nname = Pen Name\n")
+    (tmp_path / "more").write_text("[user]\nname = Ada\nemail = ada@example.com\n")
+    assert git_identity.read(env) == {
+        "GIT_AUTHOR_NAME": "Pen Name",
+        "GIT_AUTHOR_EMAIL": "ada@example.com",
+        "GIT_COMMITTER_NAME": "Ada",
+        "GIT_COMMITTER_EMAIL": "ada@example.com",
+    }
+
+
+@pytest.mark.parametrize("name", ["a\\nb", "x" * 2000, '""'])
+def test_a_value_that_no_header_of_a_commit_can_hold_is_left_out(env, tmp_path, name):
+    configured(tmp_path, f"[user]\nname = {name}\nemail = ada@example.com\n")
+    assert set(git_identity.read(env)) == {"GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"}
+
+
+def test_a_broken_config_and_a_git_that_hangs_give_nothing(env, tmp_path, monkeypatch):
+    configured(tmp_path, "[user\n")
+    assert git_identity.read(env) == {}
+    slow = tmp_path / "git"
+    slow.write_text("#!/bin/sh\nexec sleep 600\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(git_identity, "SYSTEM_GIT", (str(slow),))
+    monkeypatch.setattr(git_identity, "DEADLINE_S", 0.2)
+    assert git_identity.read(env) == {}
+
+
+def test_variables_that_are_all_set_need_no_git(env, monkeypatch):
+    monkeypatch.setattr(git_identity, "SYSTEM_GIT", ("/nowhere/git",))
+    named = dict.fromkeys(git_identity.NAMES, "x")
+    assert git_identity.read({**env, **named, "PATH": ""}) == named
