@@ -49,7 +49,6 @@ EXIT_OK, EXIT_FAILED, EXIT_CONFIG = 0, 1, 78
 PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """What another start may not meet: the manager is to try again."""
 
-LOG_FILE = "clew.log"
 DESCRIPTORS = 65_536
 SWITCH_S = 0.0005
 """So long a thread that packs or publishes goes on while the one that judges waits: a tenth of Python's own."""
@@ -171,7 +170,7 @@ def configure_log(places: Places, settings: Settings, keys: Keys) -> None:
     """Log as the config says; where it names no file, to one in the state folder, for `clew logs`."""
     table = settings.log
     if table.file is None:
-        table = table.model_copy(update={"file": str(places.state / LOG_FILE)})
+        table = table.model_copy(update={"file": str(places.log_file)})
     keys.hide(settings)
     logging.configure(table)
 
