@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from clew_shared.state import State
 
 CANDIDATES_SHOWN = 8
-REMOVED = (
-    "was removed `[ledger] keep_days` after its end; "
+DELETED = (
+    "was deleted: it ended more than `[ledger] keep_days` ago; "
     "its report in the outbox and its workspace are still there"
 )
 
@@ -75,7 +75,7 @@ def named(where: Where, name: str) -> str:
             return name
         names = {} if reader is None else reader.names()
         if reader is not None and name in reader.purged():
-            raise CliError(f"{name} {REMOVED}")
+            raise CliError(f"{name} {DELETED}")
         return found(name, names, lambda goal: _has_ended(reader, goal))
 
 
