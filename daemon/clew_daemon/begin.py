@@ -161,7 +161,7 @@ def _taken(places: Places, settings: Settings, keys: Keys) -> Iterator[Locks]:
 
 def _note_places(places: Places, settings: Settings, keys: Keys) -> None:
     """Let clients find this daemon even where its config is broken later; they do without where that fails."""
-    log_file = Path(settings.log.file or places.state / LOG_FILE).expanduser().absolute()
+    log_file = Path(settings.log.file or places.log_file).expanduser().absolute()
     with contextlib.suppress(OSError, RuntimeError):
         places_note.write(places, ledger_file(places, settings), log_file, keys.env)
 
