@@ -255,6 +255,7 @@ def test_what_a_person_needs_to_know_of_a_goal_is_shown_whole(home):
     """In a pipe; the tests above say that a terminal shows the same."""
     shown = home.clew("status", home.names["blocked"])
     assert " ".join(shown.split()).count(" ".join(REASON.split())) == 1
+    assert "rejected: broken.md: " in home.clew("status")
     failing = home.clew("status", home.names["failing"])
     assert "and more " * 29 in failing
     assert TITLE in failing
