@@ -55,7 +55,8 @@ def refusal(state: State, event: ev.Event) -> str:
             may = status in (GoalStatus.WAITING, GoalStatus.BLOCKED)
             may = may or (status.ended and event.after == state.rested_seq)
             if status is GoalStatus.COMPLETED:
-                may = may and has_follow_up(state) and bool(event.subtask)
+                work = state.next_pending() is not None or (has_follow_up(state) and event.subtask)
+                may = may and bool(work)
         case _:
             may = True
     return "" if may else f"the goal is {'paused' if state.paused else status}"

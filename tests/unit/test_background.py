@@ -46,7 +46,7 @@ async def is_well(work, task):
 
 def parts():
     book = SimpleNamespace(listeners=[], cores={"a": None}, states=dict, gone={})
-    return SimpleNamespace(book=book, settings=Settings())
+    return SimpleNamespace(book=book, settings=Settings(), started={})
 
 
 async def test_housekeeping_goes_on_after_passing_faults():
@@ -91,7 +91,8 @@ async def test_what_ends_by_a_bug_says_so_and_what_ends_with_the_ledger_does_not
 
 async def test_a_goal_that_is_retried_while_others_are_let_go_stays(monkeypatch):
     """Which goals go was decided once, at the beginning: one retried since then was forgotten with all it had."""
-    old = {"settled": True, "updated_at": 0.0, "ended": True}
+    spec = SimpleNamespace(name="")
+    old = {"settled": True, "updated_at": 0.0, "ended": True, "spec": spec}
     states = {g: SimpleNamespace(goal_id=g, **old) for g in ("a", "b", "c")}
     gone = []
 
@@ -117,7 +118,7 @@ async def test_a_goal_that_is_retried_while_others_are_let_go_stays(monkeypatch)
     assert gone == ["a"]
 
 
-AWAITS_C = SimpleNamespace(depends_on=["c"])
+AWAITS_C = SimpleNamespace(depends_on=["c"], name="")
 
 
 async def test_folders_of_an_ended_goal_are_set_aside_together_before_the_first_is_removed(
@@ -168,6 +169,7 @@ async def test_a_daemon_that_is_told_to_stop_while_a_worker_crashes_waits_for_no
     status = SimpleNamespace(status="in_progress")
     state = SimpleNamespace(goal_id="a", epoch=1, goal=status, ended=False)
     daemon.book.cores["a"] = SimpleNamespace(state=state)
+    daemon.book.go_by = lambda *_: None
     daemon.publisher = SimpleNamespace(open=lambda _: None)
     made = supervisor.Supervisor(daemon)
 

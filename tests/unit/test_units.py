@@ -158,6 +158,7 @@ def test_installing_writes_the_unit_and_enables_it(env):
     path = Path(env["HOME"]) / ".config/systemd/user/clew.service"
     assert path.read_text() == unit_text("/usr/bin/clew")
     assert calls(env) == [
+        "--version",
         "--user --no-pager daemon-reload",
         "--user --no-pager enable clew.service",
     ]
