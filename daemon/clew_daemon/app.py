@@ -494,7 +494,9 @@ class App:
         states = list(self._daemon.book.states().values())
         running = sum(s.goal.status == "in_progress" for s in states)
         blocked = sum(s.goal.status == "blocked" for s in states)
+        waiting = sum(s.waits_for_time for s in states)
         parts = [f"{running} goals running, {blocked} blocked"]
+        parts[0] += f", {waiting} waiting" if waiting else ""
         if self._supervisor.last_restart:
             parts.append(f"last restart: {self._supervisor.last_restart}")
         if self._verdict:

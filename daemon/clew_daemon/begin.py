@@ -49,7 +49,6 @@ EXIT_OK, EXIT_FAILED, EXIT_CONFIG = 0, 1, 78
 PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """What another start may not meet: the manager is to try again."""
 
-LOG_FILE = "clew.log"
 DESCRIPTORS = 65_536
 SWITCH_S = 0.0005
 """So long a thread that packs or publishes goes on while the one that judges waits: a tenth of Python's own."""
@@ -162,7 +161,7 @@ def _taken(places: Places, settings: Settings, keys: Keys) -> Iterator[Locks]:
 
 def _note_places(places: Places, settings: Settings, keys: Keys) -> None:
     """Let clients find this daemon even where its config is broken later; they do without where that fails."""
-    log_file = Path(settings.log.file or places.state / LOG_FILE).expanduser().absolute()
+    log_file = Path(settings.log.file or places.log_file).expanduser().absolute()
     with contextlib.suppress(OSError, RuntimeError):
         places_note.write(places, ledger_file(places, settings), log_file, keys.env)
 
@@ -171,7 +170,7 @@ def configure_log(places: Places, settings: Settings, keys: Keys) -> None:
     """Log as the config says; where it names no file, to one in the state folder, for `clew logs`."""
     table = settings.log
     if table.file is None:
-        table = table.model_copy(update={"file": str(places.state / LOG_FILE)})
+        table = table.model_copy(update={"file": str(places.log_file)})
     keys.hide(settings)
     logging.configure(table)
 

@@ -339,8 +339,8 @@ class Inbox:
             self._say_waiting(one.name)
             return _Again(WRITER_S) if known else _Unknown(WRITER_S)
         except PermissionError as error:
-            return Rejected(f"{one.name} cannot be read: {error.strerror}. Give the user that clew "
-                            "runs as the right to read it, and drop it again.")  # fmt: skip
+            return Rejected(f"{one.name} cannot be read: {error.strerror}. Let the user that clew "
+                            "runs as read it (chmod), and submit it again.")  # fmt: skip
         except OSError as error:
             self._say_deferred(one, f"cannot be read: {error.strerror}")
             return Later() if known else _Unknown()

@@ -287,7 +287,7 @@ def _free_name(folder: Path, name: str) -> Path:
         path = free.with_stem(f"{free.stem}-{count}") if count > 1 else free
         if not os.path.lexists(path):
             return path
-    raise OSError(errno.ENOSPC, "ten thousand files bear that name; empty the folder", str(folder))
+    raise OSError(errno.ENOSPC, "ten thousand files have that name; empty the folder", str(folder))
 
 
 def restore(folder: Path) -> list[str]:

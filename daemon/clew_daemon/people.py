@@ -57,7 +57,7 @@ class People:
                 f"{name!r} matches {len(found)} goals: {', '.join(found[:SHOWN_MAX])}{more}"
             )
         if name in self._d.book.gone:
-            raise ControlError(f"{name} was removed `[ledger] keep_days` after its end")
+            raise ControlError(f"{name} was deleted: it ended more than `[ledger] keep_days` ago")
         near = closest(name, {one for g, s in states.items() for one in (g, s.spec.name) if one})
         raise ControlError(f"no goal {name!r}" + (f"; did you mean {near}?" if near else ""))
 
@@ -84,7 +84,7 @@ class People:
             core = await self._d.book.whole(core.state.goal_id)
             if core.state.ended:  # it was cancelled while its worker stopped
                 raise ControlError(
-                    f"{core.state.goal_id} is {core.state.goal.status} by now; the feedback was not recorded"
+                    f"{core.state.goal_id} is {core.state.goal.status} now; the feedback was not recorded"
                 )
         at = time.time()
         with self._d.book.entering(core):
@@ -206,7 +206,7 @@ class People:
             stranger, make = await asyncio.to_thread(ground.accepted, place, core.state)
         if _standing(core) != asked:  # another request was recorded while the worker stopped
             raise ControlError(
-                f"{core.state.goal_id} is {_status(core.state)} by now; `{by}` changed nothing"
+                f"{core.state.goal_id} is {_status(core.state)} now; `{by}` changed nothing"
             )
         self._refuse_namesake(core.state)
         at, after = time.time(), core.state.rested_seq if core.state.ended else 0

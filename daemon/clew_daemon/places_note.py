@@ -35,7 +35,7 @@ def write(found: Places, ledger: Path, log_file: Path, env: Mapping[str, str]) -
     if (
         all(getattr(found, key) == getattr(usual, key) for key in KEYS)
         and ledger == usual.state / "ledger.db"
-        and log_file == usual.state / "clew.log"
+        and log_file == usual.log_file
     ):
         note.unlink(missing_ok=True)
         return

@@ -386,7 +386,7 @@ class Session:
         if isinstance(self.agent, RunbookAgent) and self._owed:
             self._hand_over("the runbook cannot replan")
         elif self._owed >= OWED_REPLAN_MAX:
-            self._hand_over(f"the agent went on for {self._owed} messages instead of replanning")
+            self._hand_over(f"the agent sent {self._owed} messages instead of replanning")
         if state.goal.status == "blocked":
             self.stop(f"the goal waits for a person: {state.reason}")
         elif state.ended and not self.stopping:

@@ -56,7 +56,7 @@ class Strategies:
     async def _import(self, params: dict[str, Any]) -> dict[str, Any]:
         entries = params.get("bullets")
         if not isinstance(entries, list) or len(entries) > IMPORTED_AT_ONCE_MAX:
-            raise ControlError(f"`bullets` must be a list of {IMPORTED_AT_ONCE_MAX} at most")
+            raise ControlError(f"`bullets` must be a list of at most {IMPORTED_AT_ONCE_MAX}")
         try:
             return dict(await self._d.playbook.take_in([from_entry(entry) for entry in entries]))
         except ValueError as error:

@@ -40,10 +40,9 @@ Description=clew, a supervisor for LLM agents
 StartLimitIntervalSec=0
 
 [Service]
-Type=notify
-NotifyAccess=main
+{kind}NotifyAccess=main
 ExecStart={exec_start}
-# Not Type=notify-reload: that sends a signal, and a reload of a config that is rejected would succeed.
+# A signal alone cannot fail; this does if the config is rejected.
 ExecReload={exec_reload}
 {environment}Restart=always
 RestartSec=1
@@ -78,6 +77,15 @@ LimitCORE=0
 [Install]
 WantedBy=default.target
 """
+
+
+_NOTIFY_RELOAD = """\
+# Managers before 253 do not know notify-reload, warn, and keep the line before it.
+Type=notify
+Type=notify-reload
+"""
+_NOTIFY = "Type=notify\n"
+NOTIFY_RELOAD_SINCE = 253
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +125,20 @@ def unit_text(
     env: Mapping[str, str] | None = None,
     *,
     stop_grace_s: float = STOP_GRACE_S,
+    version: int | None = None,
 ) -> str:
     """Return the unit that runs `exec_path` on the clew home `home` (default: the XDG places).
 
     `env` is set for the daemon; keys belong in `api_key_file`, since every process of the user
-    can read a unit. Source: systemd.service(5), systemd.exec(5).
+    can read a unit. `version` is the manager's; None gives a text that loads with any.
+    Source: systemd.service(5), systemd.exec(5).
     """
+    old = version is not None and version < NOTIFY_RELOAD_SINCE
     exec_word = exec_path if exec_path == DEFAULT_EXEC else _quoted(exec_path)
     given = (env or {}).items()
     settings = (f"Environment={_quoted(f'{name}={value}')}\n" for name, value in given)
     return _TEXT.format(
+        kind=_NOTIFY if old else _NOTIFY_RELOAD,
         exec_start=f"{exec_word}{_home_option(home)} run",
         exec_reload=f"{exec_word}{_home_option(home)} reload",
         environment="".join(settings),
@@ -163,7 +175,9 @@ def install(
     """
     env = os.environ if env is None else env
     path = unit_path(env)
-    _write(path, unit_text(exec_path, home, unit_env, stop_grace_s=stop_grace_s))
+    version = manager_version(env)
+    text = unit_text(exec_path, home, unit_env, stop_grace_s=stop_grace_s, version=version)
+    _write(path, text)
     messages = [f"wrote {path}"]
     fault = _systemctl(env, ("daemon-reload",), ("enable", UNIT))
     if fault:
@@ -240,6 +254,16 @@ def look(expected: str, *, env: Mapping[str, str] | None = None) -> Service:
         linger=is_lingering(env),
         error=error,
     )
+
+
+def manager_version(env: Mapping[str, str]) -> int | None:
+    """Return systemd's version, None if systemctl cannot say."""
+    try:
+        said = _run(env, "--version").stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.match(r"systemd (\d+)", said)
+    return int(found[1]) if found else None
 
 
 def is_lingering(env: Mapping[str, str]) -> bool:

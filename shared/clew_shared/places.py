@@ -32,6 +32,11 @@ class Places:
         """The control socket of a daemon with these places."""
         return self.run / "control.sock"
 
+    @property
+    def log_file(self) -> Path:
+        """The log's file, where `[log] file` names no other."""
+        return self.state / "clew.log"
+
 
 class PlacesError(ValueError):
     """Neither the environment nor a path itself says where it leads."""

@@ -22,6 +22,7 @@ from clew_daemon.cli.replay import checked
 from clew_daemon.store import load_state
 from clew_shared import events as ev
 from clew_shared.ledger import Reader, lock
+from clew_shared.standing import standing
 from clew_shared.state import State, dump
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def report_is_true(clew: Clew, told: Told) -> None:
     """The report tells the status, how often the worker was started again, and what was interrupted."""
     text = (clew.home / "outbox" / f"{told.id}.md").read_text()
     state = told.state
-    assert f"- status: **{state.goal.status}**" in text, text
+    assert f"- status: **{standing(str(state.goal.status), state.verified)}**" in text, text
     assert f"- restarts: {state.restarts}\n" in text, text
     for deed in list(told.deeds.values())[-10:]:
         assert re.search(rf"^- {deed.seq} .* → {deed.result}$", text, re.MULTILINE), (deed, text)

@@ -126,7 +126,8 @@ def test_submit_wait_of_a_goal_that_needs_a_person_exits_one_and_shows_the_quest
     out = clew("submit", "--wait", "-", stdin="Think of something.\n", code=1)
     assert "question: " in out
     assert "no model" in out
-    assert "clew resume" in out
+    assert "`clew resume " in out
+    assert "clew feedback" not in out  # of no use here: the config must be fixed
 
 
 def test_a_file_that_only_the_daemon_can_judge_is_refused_in_its_words(clew):

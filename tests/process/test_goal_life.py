@@ -37,7 +37,7 @@ def test_a_runbook_goal_goes_from_drop_to_report(clew):
     assert clew.lines(goal, "hello.txt") == ["hello"]
     assert list((clew.home / "inbox").glob("*.md")) == []
     report = clew.report(goal)
-    assert "status: **completed**" in report
+    assert "status: **completed, unverified**" in report
     assert "- [x] Do" in report
     assert "  - [x] Write it" in report
     assert "write_file(" in report

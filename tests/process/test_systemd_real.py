@@ -96,7 +96,7 @@ inside=$(CLEW status --json | PYTHON -c "$walls")
 outside=$(PYTHON -c "from clew_worker.sandbox import probe; print(probe().model_dump_json())" |
   PYTHON -c "$walls")
 test "$inside" = "$outside" || failed "the unit weakens the sandbox: $inside, not $outside"
-CLEW doctor | grep "one for each worker" || failed "the doctor sees no groups"
+CLEW doctor | grep "one per worker" || failed "the doctor sees no groups"
 
 printf '[loops]\\nrepeat_limit = 5\\n' >> ~/.config/clew/config.toml
 systemctl --user reload $unit

@@ -131,7 +131,7 @@ def test_ctrl_c_leaves_the_goal_running_and_says_how_to_see_it_again(clew, watch
     seen.until("echo begun")
     goal = seen.lines[0]
     assert seen.end(signal.SIGINT) == 130
-    assert f"{goal} goes on; see it again: clew --home {clew.home} watch {goal}" in seen.lines
+    assert f"{goal} continues; watch it again: clew --home {clew.home} watch {goal}" in seen.lines
     assert "Traceback" not in seen.text
     assert clew.goal(goal)["status"] == "in_progress"
     again = watching("watch", goal)
@@ -168,7 +168,7 @@ def test_a_daemon_that_stays_away_ends_the_watch_with_code_three(clew, watching)
     ended(clew)
     seen.until("clew: the daemon has ended")
     assert seen.end() == 3
-    assert f"{goal} goes on when one does: `clew run`" in seen.lines[-1]
+    assert f"{goal} continues when one does: `clew run`" in seen.lines[-1]
 
 
 @pytest.mark.parametrize(("check", "code"), [("true", 0), ("false", 1)])
@@ -195,7 +195,7 @@ def test_without_a_goal_those_that_come_later_are_shown_until_ctrl_c(clew, watch
     seen.until(f"{later}: completed")
     assert len([line for line in seen.lines if line.startswith(f"{later}: #")]) == 2 * MANY
     assert seen.end(signal.SIGINT) == 0
-    assert f"{first} goes on; see it again: clew --home {clew.home} watch {first}" in seen.lines
+    assert f"{first} continues; watch it again: clew --home {clew.home} watch {first}" in seen.lines
 
 
 def test_a_file_that_the_inbox_rejects_meanwhile_is_told_with_the_reason(clew, watching):
@@ -362,7 +362,7 @@ def test_a_window_shows_what_happens_now_and_leaves_the_final_state_standing(cle
     go = gate(clew, goal)
     window = terminal(60, 20, "watch", goal)
     window.until("tool running for ")
-    window.until("Ctrl-C stops watching; the goals keep running.")
+    window.until("Ctrl-C stops watching; the goals continue.")
     window.resize(100, 30)
     window.until("tool running for [1-9]")
     go.touch()

@@ -252,7 +252,7 @@ def no_two_goals_share_a_workspace(
 
 @invariant
 def a_suggested_check_runs_once(event: ev.CheckStarted, state: State) -> str:
-    """A check that an agent suggested is not run again, whatever died of it, until feedback or a new plan."""
+    """A suggested check is not run again, whatever died of it, until feedback or a new plan."""
     known = state.suggested.get(event.name)
     if known is None:
         return f"{event.name} is run in {state.goal_id}; nobody suggested it"

@@ -68,7 +68,7 @@ def test_a_backup_overwrites_nothing_unless_it_is_told_to(clew):
     clew.stop()
     (clew.folder / "copy.db").write_text("mine")
     said = clew.cli("backup", str(clew.folder / "copy.db"), code=1)
-    assert "is there already" in said
+    assert "exists; name another file" in said
     assert (clew.folder / "copy.db").read_text() == "mine"
     assert backed_up(clew, "copy.db", "--force")["goals"] == 0
     ledger = clew.home / "state" / "ledger.db"

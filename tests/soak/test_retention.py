@@ -55,7 +55,7 @@ def test_goals_are_let_go_when_their_time_is_over_and_all_says_so(clew):
     assert set(clew.goals()) == {second, waiting}  # the other is awaited
     clew.until(clew.answers)
     for command in ("status", "history", "retry"):
-        assert "was let go" in clew.cli(command, first, code=1)
+        assert "was deleted" in clew.cli(command, first, code=1)
     assert "Run the tests" in clew.cli("playbook", "list")
     assert clew.report(first)
     clew.until(lambda: first not in folders(clew), "the folder goes")

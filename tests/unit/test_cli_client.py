@@ -117,7 +117,10 @@ def test_reload_tells_old_and_new_and_what_waits(tmp_path, capsys):
     with daemon(tmp_path, {"reload": {"changes": changed}}):
         assert run(["--home", str(tmp_path), "reload"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines == ["loops.repeat_limit: 3 -> 4", "daemon.max_workers: 4 -> 2  (after a restart)"]
+    assert lines == [
+        "loops.repeat_limit: 3 -> 4",
+        "daemon.max_workers: 4 -> 2  (applies after a restart)",
+    ]
 
 
 def test_submit_tells_what_the_daemon_refused(tmp_path, capsys, monkeypatch):

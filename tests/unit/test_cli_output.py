@@ -1,7 +1,7 @@
 """Lines on a terminal: wrapped between words, never cut, in columns where there is room."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -14,6 +14,7 @@ def parts(line, width):
     return [part.plain for part in wrapped(line, width)]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(WORDS, st.just("")), min_size=1, max_size=4), st.integers(20, 90))
 def test_nothing_is_lost_and_no_part_of_several_words_is_too_wide(line, width):
     found = parts(line, width)
@@ -23,6 +24,7 @@ def test_nothing_is_lost_and_no_part_of_several_words_is_too_wide(line, width):
         assert cell_len(part) <= width or len(part.split()) == 1
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=4), st.integers(20, 90))
 def test_no_cell_of_a_table_is_lost(rows, width):
     for row, line in zip(

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from clew_daemon import units
-from clew_daemon.cli import run
+from clew_daemon.cli import run, submit
+from clew_shared.goalfile import parse
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -111,6 +112,180 @@ def test_submit_wait_without_a_daemon_drops_nothing(clew, tmp_path):
     goal.write_text("# x\n")
     assert clew("--home", tmp_path / "h", "submit", "--wait", goal)[0] == 3
     assert not (tmp_path / "h").exists()
+
+
+def dropped(home):
+    return sorted((home / "inbox").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+
+
+def test_submit_takes_a_text_as_the_goal(clew, tmp_path):
+    text = 'Say `hello` to $HOME; it\'s "me" & 100 % ünïcode'
+    code, out, _ = clew("--home", tmp_path, "submit", text)
+    (path,) = dropped(tmp_path)
+    assert (code, path.read_text()) == (0, text)
+    assert out.startswith(f"added to the inbox as {path}")
+
+
+@pytest.mark.parametrize("given", ["absent", "no file.md", "not here.txt", "folder/absent"])
+def test_what_looks_like_a_file_is_one_and_an_error_where_it_is_absent(
+    clew, tmp_path, monkeypatch, given
+):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = clew("--home", "h", "submit", given)
+    assert (code, err) == (1, f"clew: no such file: {given}\n")
+    assert not (tmp_path / "h").exists()
+
+
+def test_a_file_whose_name_has_white_space_is_that_file(clew, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("write a poem").write_text("About tea.\n")
+    assert clew("--home", tmp_path, "submit", "write a poem")[0] == 0
+    assert dropped(tmp_path)[0].read_text() == "About tea.\n"
+
+
+def test_words_without_quotes_are_told_to_be_quoted(clew, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = clew("--home", "h", "submit", "make", "tea")
+    assert code == 1
+    assert "no such file: make\nno such file: tea\nto submit a text, put it in quotes" in err
+
+
+def test_options_are_in_what_is_dropped_and_the_file_stays_as_it_is(clew, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = "---\nagent: default\nchecks: {tea: test -e tea}\n---\n# Make tea\n"
+    Path("tea.md").write_text(text)
+    options = (
+        "--name",
+        "tea",
+        "--agent",
+        "runbook",
+        "--workspace",
+        "work/x",
+        "--check",
+        'test "$A"',
+    )
+    assert clew("--home", tmp_path / "h", "submit", "tea.md", *options)[0] == 0
+    assert Path("tea.md").read_text() == text
+    goal = parse(dropped(tmp_path / "h")[0].read_bytes(), "tea.md", ["runbook"])
+    assert (goal.name, goal.agent, goal.workspace) == ("tea", "runbook", str(tmp_path / "work/x"))
+    assert goal.checks == {"tea": "test -e tea", "check_1": 'test "$A"'}
+
+
+def test_all_errors_of_several_goals_and_options_are_told_and_nothing_is_dropped(clew, tmp_path):
+    files = {"a.md": "---\npriority: much\n---\nx\n", "b.md": "", "c.md": "Fine\n"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    paths = [tmp_path / name for name in (*files, "absent.md")]
+    code, _, err = clew(
+        "--home", tmp_path / "h", "submit", *paths, "--agent", "nobody", "--check", ""
+    )
+    assert code == 1
+    for told in (
+        "a.md",
+        "line 2: `priority`",
+        "b.md",
+        "empty",
+        "absent.md",
+        "--agent: ",
+        "--check: ",
+    ):
+        assert told in err
+    assert not (tmp_path / "h").exists()
+
+
+def test_errors_are_told_with_the_lines_of_the_file_also_where_options_are_put_into_it(
+    clew, tmp_path
+):
+    (tmp_path / "a.md").write_text(
+        "---\nagent: nobody\npriority: much\n---\n# x\n## Done when\n- pytest\n##\n"
+    )
+    code, _, err = clew(
+        "--home", tmp_path, "submit", tmp_path / "a.md", "--agent", "runbook", "--name", "x"
+    )
+    assert code == 1
+    assert "line 3: `priority`" in err
+    assert "line 6: " in err
+    assert "line 8: " in err
+    assert "nobody" not in err
+
+
+def test_goals_that_depend_on_each_other_are_dropped_in_that_order_and_a_cycle_is_named(
+    clew, tmp_path
+):
+    for name, text in (
+        ("c", "depends_on: b"),
+        ("b", "depends_on: [a, other]"),
+        ("a", "priority: 1"),
+    ):
+        (tmp_path / f"{name}.md").write_text(f"---\nname: {name}\n{text}\n---\nx\n")
+    paths = [tmp_path / f"{name}.md" for name in "cab"]
+    assert clew("--home", tmp_path, "submit", *paths)[0] == 0
+    assert [path.name[0] for path in dropped(tmp_path)] == ["a", "b", "c"]
+    paths[1].write_text("---\nname: a\ndepends_on: c\n---\nx\n")
+    code, _, err = clew("--home", tmp_path / "h", "submit", *paths)
+    assert code == 1
+    assert re.search("makes a cycle: (a → c → b → a|c → b → a → c|b → a → c → b)", err)
+    assert not (tmp_path / "h").exists()
+
+
+def test_one_name_for_two_goals_is_an_error(clew, tmp_path):
+    (tmp_path / "a.md").write_text("---\nname: tea\n---\nx\n")
+    code, _, err = clew("--home", tmp_path / "h", "submit", tmp_path / "a.md", tmp_path / "a.md")
+    assert (code, "`name` tea is used by several" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "args", [["a b", "c d", "--name", "x"], ["-", "-"], ["a b", "--wait", "--json"], []]
+)
+def test_what_cannot_go_together_is_wrong_usage(clew, tmp_path, args):
+    assert clew("--home", tmp_path / "h", "submit", *args)[0] == 2
+    assert not (tmp_path / "h").exists()
+
+
+@pytest.mark.parametrize("workspace", ["/", "{home}/state", "{user}/.local/state/clew/x"])
+def test_a_workspace_that_is_refused_is_told_with_its_line_before_anything_is_dropped(
+    clew, tmp_path, monkeypatch, workspace
+):
+    """Without a daemon it was dropped, and rejected much later without a line number."""
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    workspace = workspace.format(home=tmp_path / "h", user=tmp_path / "user")
+    (tmp_path / "a.md").write_text(f"---\npriority: 1\nworkspace: {workspace}\n---\nx\n")
+    code, _, err = clew("--home", tmp_path / "h", "submit", tmp_path / "a.md")
+    assert (code, "line 3: `workspace`" in err) == (1, True)
+    code, _, err = clew("--home", tmp_path / "h", "submit", "do it", "--workspace", workspace)
+    assert (code, "--workspace: " in err) == (1, True)
+    assert not (tmp_path / "h").exists()
+
+
+def test_a_file_of_two_million_bytes_is_told_with_its_size(clew, tmp_path):
+    (tmp_path / "a.md").write_bytes(b"x" * 2_000_000)
+    code, _, err = clew("--home", tmp_path, "submit", tmp_path / "a.md")
+    assert (code, "2,000,000 bytes" in err) == (1, True)
+
+
+def test_submit_as_json_names_what_was_dropped(clew, tmp_path):
+    code, out, _ = clew("--home", tmp_path, "submit", "make tea", "drink it", "--json")
+    assert code == 0
+    assert json.loads(out)["goals"] == [
+        {"id": None, "file": str(path), "error": None} for path in dropped(tmp_path)
+    ]
+
+
+def test_of_several_files_none_is_dropped_where_one_cannot_be_written(tmp_path, monkeypatch):
+    """As on a full disk."""
+    written = []
+
+    def full(fd: int) -> None:
+        written.append(fd)
+        if len(written) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        submit.drop_all(tmp_path, [("a.md", b"a"), ("b.md", b"b"), ("c.md", b"c")])
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---- config, places, doctor

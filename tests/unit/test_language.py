@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
-from clew_daemon.cli.app import COMMANDS
+from clew_daemon.cli.app import COMMANDS, clew
 
 REPO = Path(__file__).resolve().parents[2]
 HISTORY = {"adr", "performance"}
@@ -72,10 +73,11 @@ def test_messages_are_in_plain_english(path):
     assert [found for text in constants(path) for found in odd(text)] == []
 
 
-def helps(command: click.Command, name: str) -> list[str]:
+def helps(command: click.Command, *names: str) -> list[str]:
+    shown = CliRunner().invoke(clew, [*names, "--help"], terminal_width=1000)
+    assert shown.exit_code == 0, shown.output
     inner = getattr(command, "commands", {})
-    own = command.get_help(click.Context(command, info_name=name, terminal_width=1000))
-    return [own, *(text for n, c in inner.items() for text in helps(c, f"{name} {n}"))]
+    return [shown.output, *(text for n, c in inner.items() for text in helps(c, *names, n))]
 
 
 @pytest.mark.parametrize("listed", COMMANDS, ids=lambda listed: listed.name)

@@ -87,7 +87,7 @@ def test_an_opposite_is_kept_and_a_conflict(kept):
     [
         ({"op": "add", "section": "s"}, "needs `section` and `content`"),
         ({"op": "add", "section": "s", "content": " "}, "needs a section and a content"),
-        ({"op": "add", "section": "s", "content": "x" * 1001}, "1000 at most"),
+        ({"op": "add", "section": "s", "content": "x" * 1001}, "at most 1000"),
         ({"op": "tag", "id": "tes-00001", "tag": "good"}, "'good'; use one of"),
         ({"op": "tag", "id": "tes-09999", "tag": "helpful"}, "no strategy 'tes-09999'"),
         ({"op": "remove", "id": ["tes-00001"]}, "no strategy"),

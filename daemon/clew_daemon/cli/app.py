@@ -23,7 +23,7 @@ COMMANDS = [
     Later("show", "show", "Show one action in full: arguments, verdict, output."),
     Later("loops", "goals", "Show the loops that were detected, with the evidence."),
     Later("context", "goals", "Show exactly what the agent's LLM would be shown now."),
-    Later("feedback", "steering", "Send the agent a message; a blocked goal goes on with it."),
+    Later("feedback", "steering", "Send the agent a message; this resumes a blocked goal."),
     Later("unblock", "steering", "Allow a blocked action again (see `clew status GOAL`)."),
     Later("pause", "steering", "Stop work on goals until `clew resume`."),
     Later("resume", "steering", "Resume paused, waiting or blocked goals."),

@@ -108,7 +108,6 @@ def doctor(where: Where, workspace: Path | None, as_json: bool) -> None:
 
 def effective(where: Where, loaded: Loaded) -> dict[str, Any]:
     """Return every key's value, with the path that is used where the config leaves it open."""
-    from clew_daemon.begin import LOG_FILE
     from clew_shared.settings import flatten, places
 
     values = flatten(loaded.settings)
@@ -118,7 +117,7 @@ def effective(where: Where, loaded: Loaded) -> dict[str, Any]:
         if value is None and table == "paths":
             values[key] = str(getattr(used, name))
     if values.get("log.file") is None:
-        values["log.file"] = str(used.state / LOG_FILE)
+        values["log.file"] = str(used.log_file)
     return values
 
 

@@ -62,7 +62,7 @@ def _install(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     path.write_text(script, encoding="utf-8")
     if start_up:
         _have(Path.home() / start_up, line.format(script=path))
-    print(f"completion for {shell} is in {path}; it begins with the next shell")
+    print(f"completion for {shell} is in {path}; it takes effect in new shells")
     context.exit()
 
 

@@ -73,7 +73,7 @@ def stop(where: Where) -> None:
 @click.command()
 @click.pass_obj
 def restart(where: Where) -> None:
-    """Restart the systemd user service; its goals go on where they were."""
+    """Restart the systemd user service; its goals continue where they were."""
     if running := _outside(where):
         raise CliError(f"{running}, not as the service: stop it first")
     _ = where.settings  # a daemon that works is not stopped for one that could not start
@@ -143,7 +143,9 @@ def status(where: Where, as_json: bool) -> None:
         grace_s = where.settings.restart.stop_grace_s
     except CliError:  # what the service does is worth knowing all the same
         grace_s = units.STOP_GRACE_S
-    found = units.look(units.unit_text(_program(), where.home, stop_grace_s=grace_s), env=where.env)
+    version = units.manager_version(where.env)
+    expected = units.unit_text(_program(), where.home, stop_grace_s=grace_s, version=version)
+    found = units.look(expected, env=where.env)
     if as_json:
         print_json(asdict(found))
     else:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("text", metavar="TEXT...", nargs=-1, required=True, help="Message for the agent.")
 @click.pass_obj
 def feedback(where: Where, goal: str, text: tuple[str, ...]) -> None:
-    """Send the agent a message; a blocked goal goes on with it, an ended one once it is retried."""
+    """Send the agent a message; this resumes a blocked goal. An ended goal needs `clew retry` as well."""
     from clew_daemon.cli.client import call
 
     _told(call(where.socket, "feedback", goal=goal, text=" ".join(text)))

@@ -41,7 +41,7 @@ MANAGED_S, ALONE_S = 30.0, 10.0
 
 UNREADABLE_S = 5.0
 RECENT = 5
-FOOT = "Ctrl-C stops watching; the goals keep running."
+FOOT = "Ctrl-C stops watching; the goals continue."
 STANDING_STILL = ("completed", "failed", "cancelled", "blocked")
 
 Detail = dict[str, Any]
@@ -56,8 +56,8 @@ Detail = dict[str, Any]
 def command(where: Where, goals: tuple[str, ...], as_json: bool) -> None:
     """Show what goals do as it happens, until they end or need you; without GOAL all goals, until Ctrl-C.
 
-    Ctrl-C stops watching; the goals go on, and can be watched again at any time. Exit code 0: all were completed;
-    1: one was not; 3: the daemon ended and did not start again; 130: Ctrl-C while a goal that was named went on.
+    Ctrl-C stops watching; the goals continue, and can be watched again at any time. Exit code 0: all were completed;
+    1: one was not; 3: the daemon ended and did not start again; 130: Ctrl-C while a given goal was still running.
     """
     from clew_daemon.cli.record import named
 
@@ -110,9 +110,9 @@ def _say_goodbye(where: Where, unfinished: Sequence[str]) -> None:
         case []:
             return
         case [goal]:
-            told = f"{goal} goes on; see it again: {clew} {goal}"
+            told = f"{goal} continues; watch it again: {clew} {goal}"
         case several:
-            told = f"{len(several)} goals go on; see them again: {clew}"
+            told = f"{len(several)} goals continue; watch them again: {clew}"
     print(told, file=sys.stderr, flush=True)
 
 
@@ -401,7 +401,7 @@ class Presence:
             return [_note("daemon.gone", self.note)]
         if now - self._gone_at > wait_s:
             raise CliError(
-                f"no daemon has started within {wait_s:.0f} s; {wanted} goes on when one does: "
+                f"no daemon has started within {wait_s:.0f} s; {wanted} continues when one does: "
                 "`clew run`, or `systemctl --user start clew`",
                 EXIT_NO_DAEMON,
             )

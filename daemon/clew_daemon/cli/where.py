@@ -88,10 +88,10 @@ class Where:
         """The log's file, which may be absent."""
         named = self._key("log", "file")
         try:
-            return Path(named).expanduser() if named else self.places.state / "clew.log"
+            return Path(named).expanduser() if named else self.places.log_file
         except RuntimeError as error:
             self._broken(f"{self.config}: `log.file` is {named!r}: {error}")
-            return Path(self._noted("log") or self.places.state / "clew.log")
+            return Path(self._noted("log") or self.places.log_file)
 
     @property
     def socket(self) -> Address:

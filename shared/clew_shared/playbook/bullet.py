@@ -88,14 +88,14 @@ class Bullet:
         """Make a bullet of its dict; unknown keys are ignored, ValueError names a missing one."""
         missing = [name for name in ("id", "section", "content") if not data.get(name)]
         if missing:
-            raise ValueError(f"bullet {data.get('id', '?')!r} lacks {', '.join(missing)}")
+            raise ValueError(f"strategy {data.get('id', '?')!r} lacks {', '.join(missing)}")
         wrong = [name for name in TAGS if not _is_count(data.get(name, 0))]
         if wrong:
-            raise ValueError(f"bullet {data['id']!r}: {', '.join(wrong)} must be an integer >= 0")
+            raise ValueError(f"strategy {data['id']!r}: {', '.join(wrong)} must be an integer >= 0")
         given = {one.name: data[one.name] for one in fields(cls) if data.get(one.name)}
         texts = {name: value for name, value in given.items() if name not in TAGS}
         if not all(isinstance(value, str) for value in texts.values()):
-            raise ValueError(f"bullet {data['id']!r}: {', '.join(texts)} must be strings")
+            raise ValueError(f"strategy {data['id']!r}: {', '.join(texts)} must be strings")
         return cls(**{**given, **{name: " ".join(value.split()) for name, value in texts.items()}})
 
 

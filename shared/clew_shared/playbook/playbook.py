@@ -223,10 +223,12 @@ def worded(section: str, content: str) -> tuple[str, str]:
     if not section or not content:
         raise ValueError("a strategy needs a section and a content")
     if len(section) > MAX_SECTION_CHARS:
-        raise ValueError(f"section of {len(section)} characters; {MAX_SECTION_CHARS} at most")
+        raise ValueError(
+            f"section of {len(section)} characters; at most {MAX_SECTION_CHARS} are allowed"
+        )
     if len(content) > MAX_CONTENT_CHARS:
         raise ValueError(
-            f"bullet of {len(content)} characters; a strategy has {MAX_CONTENT_CHARS} at most"
+            f"strategy of {len(content)} characters; at most {MAX_CONTENT_CHARS} are allowed"
         )
     return section, content
 

@@ -1,0 +1,206 @@
+"""What people ask of goals: by name, of several at once, and of a goal that has ended."""
+
+import json
+
+import pytest
+
+from clew_shared.ledger import Reader
+from clew_shared.state import STATE_VERSION
+
+PATIENT = """
+hello()
+say("here")
+notice("stop")
+"""
+
+WORKS = """
+found = hello()
+say({"feedback": found["feedback"], "open": [
+    s["description"] for t in found["state"]["goal"]["tasks"] for s in t["subtasks"]
+    if s["status"] != "completed"]})
+run(f"echo {found['epoch']} >> worked")
+call("complete_subtask", success=True)
+say(done())
+"""
+
+
+def outlines(clew):
+    with Reader.open(clew.home / "state" / "ledger.db") as reader:
+        return [goal for goal, _ in reader.outlines(STATE_VERSION)]
+
+
+def text(name, agent, front="", title="Work"):
+    return f"---\nname: {name}\nagent: {agent}\n{front}---\n# {title}\n\n## Do\n- [ ] It\n"
+
+
+@pytest.fixture
+def working(clew):
+    """Three goals named a, b and c whose agents wait to be stopped; their ids by name."""
+    clew.agent("patient", PATIENT)
+    clew.start()
+    goals = {name: clew.submit(text(name, "patient"), f"{name}.md") for name in "abc"}
+    for goal in goals.values():
+        clew.said(goal)
+    return goals
+
+
+def test_several_goals_are_paused_resumed_and_cancelled_by_name_each_with_a_line(clew, working):
+    a, b, c = working.values()
+    assert clew.cli("pause", "a", b).splitlines() == [f"{a}: paused", f"{b}: paused"]
+    said = clew.cli("pause", "a", "nobody", "c", code=1).splitlines()
+    assert f"{c}: paused" in said
+    assert any(f"{a} is paused; there is nothing to pause" in line for line in said)
+    assert any("no goal 'nobody'" in line for line in said)
+    assert clew.cli("pause", "--all") == "no goal to pause\n"
+    assert clew.cli("resume", "--all").splitlines() == [
+        *(f"{goal}: resumed" for goal in (a, b, c)),
+        "3 goals resumed",
+    ]
+    assert clew.cli("cancel", "--all").splitlines()[-1] == "3 goals cancelled"
+    assert {goal["status"] for goal in clew.goals().values()} == {"cancelled"}
+    assert clew.cli("cancel", "--all") == "no goal to cancel\n"
+    assert "already cancelled" in clew.cli("cancel", "a", code=1)
+    assert clew.cli("retry", "c", "b") == f"{c}: queued again\n{b}: queued again\n"
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "cancel", "retry"])
+def test_goals_are_named_or_all_are_meant_not_both_and_not_none(clew, verb):
+    clew.cli(verb, code=2)
+    clew.cli(verb, "a", "--all", code=2)
+
+
+def test_every_command_takes_a_name_an_id_or_a_beginning(clew, working):
+    a = working["a"]
+    for word in ("a", a, a[:-1]):
+        assert json.loads(clew.cli("status", word, "--json"))["goal"]["id"] == a
+    clew.cli("history", "a")
+    assert (
+        clew.cli("feedback", "a", "use", "less", "--force")
+        == f"{a}: recorded; the agent is shown it\n"
+    )
+    assert json.loads(clew.cli("status", "a", "--json"))["goal"]["name"] == "a"
+    clew.cli("cancel", "--all")
+    clew.stop()
+    assert json.loads(clew.cli("status", "a", "--json"))["goal"]["id"] == a
+
+
+def test_a_name_means_the_living_goal_or_the_newest_one_and_an_older_one_cannot_take_it_back(clew):
+    clew.agent("patient", PATIENT)
+    clew.start()
+    old = clew.submit(text("tea", "patient"), "a.md")
+    clew.said(old)
+    clew.drop(text("tea", "patient"), "b.md")
+    error = clew.home / "inbox" / "rejected" / "b.md.error.txt"
+    clew.until(error.exists, "the rejection")
+    assert f"line 2: `name` tea is in use by {old}" in error.read_text()
+    clew.cli("cancel", "tea")
+    new = clew.submit(text("tea", "patient"), "c.md")
+    assert clew.ask("status", goal="tea")["goal"]["id"] == new
+    assert f"its name tea is in use by {new}" in clew.cli("retry", old, code=1)
+    clew.cli("cancel", "tea")
+    assert json.loads(clew.cli("status", "tea", "--json"))["goal"]["id"] == new
+    clew.cli("retry", old)
+    clew.said(old, count=2)
+    assert clew.ask("status", goal="tea")["goal"]["id"] == old
+    assert json.loads(clew.cli("status", "tea", "--json"))["goal"]["id"] == old
+    clew.stop()
+    assert json.loads(clew.cli("status", "tea", "--json"))["goal"]["id"] == old
+    assert clew.verified()
+
+
+@pytest.mark.parametrize("outlined", [False, True], ids=["at once", "long after"])
+def test_a_completed_goal_goes_on_with_feedback(clew, outlined):
+    """`feedback` of a completed goal said to retry it, and `retry` that there was nothing to retry."""
+    clew.agent("worker", WORKS)
+    checks = "checks: {worked: test -e worked}\n"
+    goal = clew.start().submit(text("tea", "worker", checks))
+    clew.wait("goal.completed", goal=goal)
+    clew.report(goal)
+    refused = clew.cli("retry", "tea", code=1)
+    assert "is completed; say first what is missing (`clew feedback tea …`)" in refused
+    if outlined:  # in memory there is nothing but its outline
+        clew.until(lambda: goal in outlines(clew), "the outline")
+    said = clew.cli("feedback", "tea", "also with milk\nand sugar")
+    assert said == f"{goal}: recorded; `clew retry tea` goes on with it\n"
+    assert clew.goal(goal)["status"] == "completed"
+    if outlined:  # what was given in an earlier life counts as well
+        clew.kill()
+        clew.start()
+    since = clew.now()
+    assert clew.cli("retry", "tea") == f"{goal}: queued again\n"
+    clew.wait("goal.completed", goal=goal, since=since)
+    found = clew.said(goal, count=4)[2]
+    assert found == {"feedback": ["also with milk\nand sugar"], "open": ["also with milk"]}
+    assert len(clew.lines(goal, "worked")) == 2
+    shown = clew.ask("status", goal=goal)["goal"]
+    assert shown["verified"] is True
+    assert [task["description"] for task in shown["goal"]["tasks"]] == ["Do", "Feedback"]
+    assert "say first what is missing" in clew.cli("retry", "tea", code=1)
+    clew.stop()
+    assert clew.verified()
+
+
+def test_feedback_of_a_cancelled_goal_is_there_when_it_is_retried(clew, working):
+    a = working["a"]
+    clew.cli("cancel", "a")
+    assert "`clew retry a` goes on with it" in clew.cli("feedback", "a", "be", "quick")
+    assert clew.ask("status", goal="a")["goal"]["status"] == "cancelled"
+    clew.cli("retry", "a")
+    clew.said(a, count=2)
+    clew.cli("cancel", "--all")
+
+
+def test_a_completed_runbook_says_that_it_cannot_go_on(clew):
+    runbook = "---\nname: tea\n---\n# Tea\n- [ ] Pour\n  ```sh\n  true\n  ```\n"
+    goal = clew.start().submit(runbook)
+    clew.wait("goal.completed", goal=goal)
+    assert "submit another goal" in clew.cli("feedback", "tea", "more")
+    assert "submit another goal" in clew.cli("retry", "tea", code=1)
+    assert clew.goal(goal)["status"] == "completed"
+
+
+def test_goals_of_one_batch_depend_on_each_other_by_name(clew, tmp_path):
+    """Ids exist only after submission, so that no such batch could be written."""
+    for name, awaited in (("c", "b"), ("b", "a"), ("a", "")):
+        front = f"name: {name}\n" + (f"depends_on: [{awaited}]\n" if awaited else "")
+        body = f"# {name}\n- [ ] Do\n  ```sh\n  echo {name} >> {tmp_path}/order\n  ```\n"
+        (tmp_path / f"{name}.md").write_text(
+            f"---\n{front}workspace: {tmp_path}/{name}\n---\n{body}"
+        )
+    clew.configure({"sandbox.mode": "off"})
+    clew.start()
+    files = [str(tmp_path / f"{name}.md") for name in "cba"]
+    out = clew.clew("submit", "--wait", *files)
+    assert [line.split("-")[0] for line in out.splitlines()[:3]] == ["a", "b", "c"]
+    assert (tmp_path / "order").read_text().split() == ["a", "b", "c"]
+
+
+def test_what_a_goal_waits_for_is_in_status_and_log_and_a_cycle_is_rejected(clew):
+    clew.agent("worker", "hello()\nsay(done())\n")
+    clew.start()
+    b = clew.submit(text("b", "worker", "depends_on: [a]\n"), "b.md")
+    told = clew.wait("goal.waiting", goal=b)
+    assert told["reason"] == "waits for a, which is not known yet"
+    assert "a, which is not known yet" in clew.goal(b)["waiting"]["for"]
+    clew.drop(text("a", "worker", "depends_on: [b]\n"), "a.md")
+    rejected = clew.wait("goal.rejected", name="a.md")
+    assert "`depends_on` makes a cycle: a → b → a" in json.dumps(rejected, ensure_ascii=False)
+    clew.submit(text("a", "worker"), "a.md")
+    clew.wait("goal.completed", goal=b)
+
+
+def test_one_of_several_goals_that_the_daemon_rejects_is_told_and_the_others_are_done(
+    clew, tmp_path
+):
+    (tmp_path / "a.md").write_text("---\nname: a\ndepends_on: b\n---\nx\n")
+    (tmp_path / "b.md").write_text("---\nname: b\ndepends_on: a\n---\nx\n")
+    clew.start()
+    clew.cli("submit", str(tmp_path / "a.md"))
+    said = clew.clew(
+        "submit", "--json", "--agent", "runbook", "do it", str(tmp_path / "b.md"), code=1
+    )
+    first, second = json.loads(said)["goals"]
+    assert first["id"]
+    assert first["error"] is None
+    assert "makes a cycle: b → a → b" in second["error"]
+    assert "`name` a is in use" in clew.cli("submit", "do that", "--name", "a", code=1)
