@@ -144,10 +144,10 @@ def test_ctrl_c_leaves_the_goal_running_and_says_how_to_see_it_again(clew, watch
 
 def test_a_daemon_that_ends_is_told_at_once_and_the_watch_goes_on_when_it_is_back(clew, watching):
     clew.start()
-    goal = clew.submit(GATED)
+    seen = watching("submit", "--wait", "-", given=GATED)
+    seen.until("echo begun")
+    goal = seen.lines[0]
     go = gate(clew, goal)
-    seen = watching("watch", goal)
-    seen.until(f"{goal}: in_progress")
     ended(clew)
     said = seen.until("clew: the daemon has ended; waiting up to")
     assert "Ctrl-C" in said

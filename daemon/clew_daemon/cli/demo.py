@@ -32,6 +32,7 @@ DEMO_S = 180.0
 ACCEPT_S = 20.0
 KILLS_MIN = 3
 POLL_S = 0.05
+WATCH_S = 0.03
 LOG_LINES_SHOWN = 5
 NEXT = """
 What to try next:
@@ -126,7 +127,7 @@ def _watched(where: Where, goals: list[str], killer: Killer | None) -> bool:
         if killer is not None:
             killer(details)
 
-    return watch(where, goals, each, stays=False)
+    return watch(where, goals, each, stays=False, poll_s=WATCH_S)
 
 
 def _dropped(where: Where) -> list[str]:

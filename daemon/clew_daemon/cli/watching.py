@@ -74,6 +74,7 @@ def watch(
     attach: bool = False,
     as_json: bool = False,
     stays: bool = True,
+    poll_s: float = POLL_S,
 ) -> bool:
     """Show the goals until none goes on without a person; true if all were completed. No goals: all, without an end.
 
@@ -89,7 +90,7 @@ def watch(
         with watched.open(), shown(as_json=as_json, several=several, foot=foot) as view:
             watched.begin(view)
             while not watched.rests:
-                time.sleep(POLL_S)
+                time.sleep(poll_s)
                 watched.look(view, each)
     except KeyboardInterrupt:
         if not stays:
