@@ -167,7 +167,7 @@ async def test_a_daemon_that_is_told_to_stop_while_a_worker_crashes_waits_for_no
     """It waited out the back-off, a minute at the most, before it stopped."""
     daemon = parts()
     status = SimpleNamespace(status="in_progress")
-    state = SimpleNamespace(goal_id="a", epoch=1, goal=status, ended=False)
+    state = SimpleNamespace(goal_id="a", epoch=1, goal=status, ended=False, workable=True)
     daemon.book.cores["a"] = SimpleNamespace(state=state)
     daemon.book.go_by = lambda *_: None
     daemon.publisher = SimpleNamespace(open=lambda _: None)
