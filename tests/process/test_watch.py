@@ -409,7 +409,7 @@ def test_ctrl_c_in_a_window_gives_the_cursor_back_and_no_colour_has_no_colours(c
     window.until("tool running for ")
     os.write(window.fd, b"\x03")
     assert window.end() == 130
-    assert f"{goal} goes on" in window.text
+    assert f"{goal} continues" in window.text
     assert not re.search(rb"\x1b\[(\d;)*3\dm", window.raw)
     assert window.raw.rindex(b"\x1b[?25h") > window.raw.rindex(b"\x1b[?25l")
     go.touch()
