@@ -26,6 +26,7 @@ from clew_daemon.begin import (
     configure_log,
     failed,
     ledger_file,
+    note_places,
     preload,
 )
 from clew_daemon.book import Book
@@ -36,9 +37,10 @@ from clew_daemon.context import Daemon
 from clew_daemon.control import Control, ControlError
 from clew_daemon.doing import now_view
 from clew_daemon.folders import FolderError
+from clew_daemon.glance import Glance
 from clew_daemon.inbox import Dropped, Inbox
 from clew_daemon.inbox import Verdict as Dropping
-from clew_daemon.inbox_left import InboxLeft
+from clew_daemon.inbox_left import InboxLeft, Left
 from clew_daemon.inbox_owner import HeldElsewhereError, InboxOwner, NotOwnerError
 from clew_daemon.listing import listed
 from clew_daemon.lost_record import accept as accept_lacking
@@ -153,8 +155,9 @@ class App:
         self._trouble = ""
         self._verdict = ""
         self._settings = beginning.settings
-        self._config = ConfigWatch(self._places.config, self._keys.env)
-        self._inbox_left = InboxLeft(self._places.inbox)
+        config = ConfigWatch(self._places.config, self._keys.env)
+        self._config_error: Glance[str | None] = Glance(config.error, None)
+        self._inbox_left = Glance(InboxLeft(self._places.inbox).look, Left())
         self._ledger: Ledger | None = None
         self._inbox_owner = InboxOwner(self._places.inbox, self._places.socket)
         self._tasks: list[asyncio.Task[Any]] = []
@@ -366,6 +369,7 @@ class App:
             daemon.book.adopt(taken.settings, daemon.settings_of)
             daemon.nursery.preload(preload(taken.settings))
             self._supervisor.reloaded()
+            await asyncio.to_thread(note_places, self._places, taken.settings, self._keys)
             log.info(
                 "config.reloaded",
                 changed={c.key: {"old": c.old, "new": c.new} for c in taken.changes},
@@ -435,7 +439,7 @@ class App:
             }
             for state in shown
         ]
-        left = await asyncio.to_thread(self._inbox_left.look)
+        left = await self._inbox_left.now()
         return {"daemon": await self._view(), "goals": goals, "more": more, **left.view()}
 
     def _now(self, state: State) -> dict[str, Any] | None:
@@ -453,14 +457,13 @@ class App:
 
     async def _view(self) -> dict[str, Any]:
         report = self._daemon.nursery.report
-        config_error = await asyncio.to_thread(self._config.error)
         return {
             "pid": os.getpid(),
             "version": VERSION,
             "uptime_s": round(time.monotonic() - self._began, 3),
             "ready": self._ready,
             "status": self._status_text(),
-            "config_error": config_error,
+            "config_error": await self._config_error.now(),
             "managed": self._notifier.is_heard,
             "sandbox": {
                 "mode": self._daemon.settings.sandbox.mode,

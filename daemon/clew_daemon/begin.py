@@ -147,7 +147,7 @@ def _taken(places: Places, settings: Settings, keys: Keys) -> Iterator[Locks]:
             ledger = held.enter_context(ledger_lock(places, settings))
             run = held.enter_context(acquire_pid_file(places.run))
             configure_log(places, settings, keys)
-            _note_places(places, settings, keys)
+            note_places(places, settings, keys)
         except LockHeldError as error:
             raise CannotBegin(str(error), EXIT_FAILED) from None
         except (FolderError, LockError) as error:
@@ -159,7 +159,7 @@ def _taken(places: Places, settings: Settings, keys: Keys) -> Iterator[Locks]:
         yield Locks(ledger, run)
 
 
-def _note_places(places: Places, settings: Settings, keys: Keys) -> None:
+def note_places(places: Places, settings: Settings, keys: Keys) -> None:
     """Let clients find this daemon even where its config is broken later; they do without where that fails."""
     log_file = Path(settings.log.file or places.log_file).expanduser().absolute()
     with contextlib.suppress(OSError, RuntimeError):

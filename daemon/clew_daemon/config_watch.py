@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 from clew_shared import configfile
@@ -19,30 +18,26 @@ _Stamp = tuple[int, int, int, int, int, int]
 
 
 class ConfigWatch:
-    """Validates the config file again only when it has changed; `error` blocks, so call it in a thread."""
+    """Validates the config file again only when it has changed; `error` blocks: call it in one thread at a time."""
 
     def __init__(self, path: Path, env: Mapping[str, str]) -> None:
         self._path = path
         self._env = env
-        self._lock = threading.Lock()
         self._seen: _Stamp | None = None
         self._error: str | None = None
 
     def error(self) -> str | None:
         """Return why the file would be rejected, all errors of it; None if it would not be."""
-        with self._lock:
-            stamp = self._stamp()
-            if stamp is None or stamp != self._seen:
-                self._error = self._checked()
-                self._seen = stamp
-            return self._error
+        stamp = self._stamp()
+        if stamp is None or stamp != self._seen:
+            self._error = self._checked()
+            self._seen = stamp
+        return self._error
 
     def _stamp(self) -> _Stamp | None:
         try:
             s = self._path.stat()
-        except (
-            OSError
-        ):  # not there, or not to be reached: looked at each time, as there is nothing to parse
+        except OSError:  # looked at each time: there is nothing to parse
             return None
         return (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode)
 

@@ -163,7 +163,12 @@ class Hands:
     def hidden(self) -> tuple[str, ...]:
         """Name what no cell of this worker may see."""
         states = self._d.book.states().values()
-        keys = [p for s in (self._settings, self._d.settings) for p in self._d.keys.paths(s)]
+        used = (
+            self._settings,
+            self._d.settings,
+            *self._d.started.values(),
+        )  # also by running goals
+        keys = {path: None for one in used for path in self._d.keys.paths(one)}
         return cells.hidden(self._d.places, keys, self._state, states)
 
     def spec(self) -> Any:

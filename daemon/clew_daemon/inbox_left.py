@@ -27,6 +27,7 @@ REASON_BYTES = 4_096
 FRESH_S = 2.0
 """A folder changed within the last seconds may change again without a new time: it is looked at again."""
 
+DENIED = "permission denied"
 _ERROR = ".error.txt"
 _TEMPORARY = (".tmp", ".part", "~")
 _KINDS = (
@@ -40,10 +41,11 @@ _KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The newest entries, each {name, rejected, reason}, and how many there are in all."""
+    """The newest entries, each {name, rejected, reason}, how many there are in all, and whether one cannot be read."""
 
     shown: tuple[dict[str, Any], ...] = ()
     total: int = 0
+    denied: bool = False
 
     def view(self) -> dict[str, Any]:
         """Return it as `clew status --json` has it."""
@@ -51,7 +53,7 @@ class Left:
 
 
 class InboxLeft:
-    """Looks again only when the inbox or its folder of rejected files has changed."""
+    """Looks again only when the inbox or its folder of rejected files has changed; in one thread at a time."""
 
     def __init__(self, inbox: Path) -> None:
         self._inbox = inbox
@@ -62,6 +64,9 @@ class InboxLeft:
         """Return what is left there now; blocks, raises nothing."""
         now = (_changed_ns(self._inbox), _changed_ns(self._inbox / REJECTED))
         settled = max(now) < time.time_ns() - int(FRESH_S * 1e9)
+        settled = (
+            settled and not self._left.denied
+        )  # a change of mode leaves the folder's time as it is
         if not (settled and now == self._seen):
             self._left = left(self._inbox)
         self._seen = now if settled else None
@@ -75,7 +80,8 @@ def left(inbox: Path) -> Left:
         {"name": _shown(path.name), "rejected": rejected, "reason": why or _reason(path)}
         for _, path, rejected, why in found[:SHOWN_MAX]
     ]
-    return Left(tuple(shown), len(found))
+    denied = any(why.startswith(DENIED) for *_, why in found)
+    return Left(tuple(shown), len(found), denied)
 
 
 def _rejected(folder: Path) -> Iterator[tuple[int, Path, bool, str]]:
@@ -112,7 +118,7 @@ def _why_not(path: Path, info: os.stat_result) -> str:
     if not is_goal_name(path.name):
         return f"the name must end in {' or '.join(SUFFIXES)}: rename it"
     if not os.access(path, os.R_OK):
-        return f"permission denied: {_shown(str(path))}"
+        return f"{DENIED}: {_shown(str(path))}"
     return ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -145,8 +146,17 @@ class People:
         names = self._applicable(verb) if params.get("all") else params["goals"]
         if not isinstance(names, list) or (len(names) > GOALS_MAX and not params.get("all")):
             raise ControlError(f"`goals` must be a list of at most {GOALS_MAX:,} goals")
-        results = [self._result(verb, name, act) for name in dict.fromkeys(map(str, names))]
+        if not all(isinstance(name, str) for name in names):
+            raise ControlError("`goals` must be a list of names or ids")
+        meant = dict.fromkeys(self._meant(name) for name in names)
+        results = [self._result(verb, name, act) for name in meant]
         return {"results": await asyncio.gather(*results)}
+
+    def _meant(self, name: str) -> str:
+        """Return the id that a word means, so that nothing is done twice; the word itself where it means none."""
+        with contextlib.suppress(ControlError):
+            return self.find({"goal": name}).state.goal_id
+        return name
 
     def _applicable(self, verb: str) -> list[str]:
         states = self._d.book.states().items()
@@ -170,7 +180,7 @@ class People:
 
     async def _pause(self, core: Core) -> str:
         await self._rest(core, ev.GoalWaiting(at=time.time(), reason="paused", paused=True))
-        return _status(core.state)
+        return "paused"
 
     async def _resume(self, core: Core) -> str:
         asked = core.state.goal.status == GoalStatus.BLOCKED
