@@ -30,7 +30,7 @@ DAEMON = {
     "ledger.checkpoint": "clew_shared.ledger.writer:Writer._checkpoint",
     "ledger.snapshot": "clew_shared.ledger.sqlite:Ledger.snapshot",
     "ledger.close": "clew_shared.ledger.writer:Writer._close",
-    "book.accept": "clew_daemon.book:Book.accept",
+    "book.enter": "clew_daemon.book:Book.enter",
     "book.tell": "clew_daemon.book:Book._tell",
     "log.events": "clew_daemon.eventlog:log_events",
     # start and stop

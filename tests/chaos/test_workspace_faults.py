@@ -302,7 +302,7 @@ def test_a_read_only_workspace_is_told_to_the_agent_and_to_people(clew, place):
         assert harmless[0] == "success"
         clew.wait("goal.completed", goal=goal)
         unharmed(clew, other)
-        assert "Read-only" in clew.seen("context.unwritable", goal=goal)[0]["error"]
+        assert "read-only" in clew.seen("context.unwritable", goal=goal)[0]["error"]
         sound(clew)
     finally:
         subprocess.run(["umount", "--lazy", place], check=True)

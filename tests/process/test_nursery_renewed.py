@@ -198,7 +198,7 @@ def test_a_nursery_that_does_not_start_is_tried_again_later_and_not_for_each_wor
 
     async def what(one, start):
         for _ in range(3):
-            with pytest.raises(SpawnError, match="does not start") as caught:
+            with pytest.raises(SpawnError, match="did not start") as caught:
                 await start()
             assert caught.value.reason == "nursery"
         assert marks.read_text() == "x"

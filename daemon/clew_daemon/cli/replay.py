@@ -52,7 +52,7 @@ def _behind(path: Path, state: Path) -> Fault | None:
         return None  # the check of the record says what is wrong
     if missing is None or missing.is_copied:
         return None
-    return Fault(None, None, f"the ledger is not complete: {'; '.join(missing.faults)}")
+    return Fault(None, None, f"the ledger is incomplete: {'; '.join(missing.faults)}")
 
 
 def _fold_fault(path: Path) -> Fault | None:

@@ -100,4 +100,4 @@ async def test_an_entry_that_does_not_exist_is_a_matter_of_configuration(tmp_pat
     box = SandboxSpec(workspace=str(tmp_path))
     spec = CellSpec(kind="agent", agent="poet", cwd=str(tmp_path), sandbox=box)
     assert main("poet", -1, spec) == 78
-    assert "there are: runbook, llm" in capfd.readouterr().err
+    assert "available: runbook, llm" in capfd.readouterr().err
