@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clew_shared.model import Action, Cost, Subtask
-    from clew_shared.state import State, Suggested
+    from clew_shared.state import Check, State, Suggested
 
 TRIED_MAX = 40
 BLOCKED_SHOWN = 20
@@ -167,9 +167,11 @@ def _counted(count: int, what: str) -> str:
 
 
 def _checks(state: State) -> str:
-    lines = [_check(name, c.passed, c.output) for name, c in state.checks.items()]
-    not_run = [name for name in state.spec.checks if name not in state.checks]
-    lines += [f"- [ ] {inline(name)}: not run" for name in not_run]
+    cmds = state.spec.checks
+    lines = [_check(name, cmds.get(name, ""), c) for name, c in state.checks.items()]
+    lines += [
+        f"- [ ] {_check_name(n, c)}: not run" for n, c in cmds.items() if n not in state.checks
+    ]
     if lines or state.goal.status != GoalStatus.COMPLETED:
         return _section("Checks", lines)
     checks = {name: one.cmd for name, one in state.suggested.items()}
@@ -251,10 +253,15 @@ def _cost_row(name: str, cost: Cost) -> str:
     return f"| {name.replace('|', '/')} | " + " | ".join(map(str, numbers)) + " |"
 
 
-def _check(name: str, passed: bool, output: str) -> str:
-    ends = both_ends(" ".join(output.split()), CHECK_CHARS)
-    said = "" if passed or not ends else f": {inline(ends, 2 * CHECK_CHARS)}"
-    return f"- [{'x' if passed else ' '}] {inline(name)}: {'passed' if passed else 'failed'}{said}"
+def _check(name: str, cmd: str, check: Check) -> str:
+    ends = both_ends(" ".join(check.output.split()), CHECK_CHARS)
+    said = "" if check.passed or not ends else f": {inline(ends, 2 * CHECK_CHARS)}"
+    mark, how = ("x", "passed") if check.passed else (" ", "failed")
+    return f"- [{mark}] {_check_name(name, cmd)}: {how}{said}"
+
+
+def _check_name(name: str, cmd: str) -> str:
+    return f"{inline(name)} ({code(cmd, CHECK_CHARS)})" if cmd else inline(name)
 
 
 def _tried(state: State, actions: list[dict[str, Any]]) -> list[str]:

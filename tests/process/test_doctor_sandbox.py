@@ -108,7 +108,7 @@ def test_the_pytest_of_a_virtual_environment_that_leads_elsewhere_is_tried(clew,
     (venv / "bin").mkdir(parents=True)
     (venv / "bin" / "python").symlink_to(python)
     (venv / "lib" / "python3.11" / "site-packages" / "pytest").mkdir(parents=True)
-    found = checks(clew, "--workspace", workspace, code=1)[".venv pytest"]
+    found = checks(clew, "--workspace", workspace, code=1)[".venv/bin/python -m pytest"]
     assert found["level"] == "fail"
     assert '[sandbox] read = ["~/.pyenv"]' in found["mend"]
 

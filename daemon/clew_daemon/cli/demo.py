@@ -36,12 +36,17 @@ WATCH_S = 0.03
 LOG_LINES_SHOWN = 5
 NEXT = """
 What to try next:
-  clew doctor                 check the setup of this machine
-  clew run                    start the daemon in this terminal
-  clew submit FILE --wait     submit a goal, and watch it
-  clew watch                  watch all goals
-The README has two goal files to copy."""
+  {clew} doctor                 check the setup of this machine
+  {clew} run                    start the daemon in this terminal
+  {clew} submit FILE --wait     submit a goal, and watch it
+  {clew} watch                  watch all goals
+The README has a first goal file to copy."""
 EXIT_TERMINATED = 128 + signal.SIGTERM
+
+
+def _called() -> str:
+    """Return how to call clew in this shell: by its path where it is not on PATH."""
+    return "clew" if shutil.which("clew") else os.path.relpath(sys.argv[0])
 
 
 @click.command()
@@ -78,7 +83,7 @@ def _played(home: Path, *, chaos: bool) -> bool:
     well = completed and sound and resumed
     print("demo passed" if well else "demo failed")
     if well:
-        print(NEXT)
+        print(NEXT.format(clew=_called()))
     return well
 
 

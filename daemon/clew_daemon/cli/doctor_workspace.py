@@ -149,8 +149,8 @@ def _venv(workspace: Path, venv: str) -> Tool:
     program = f"{venv}/bin/python"
     has_pytest = any((workspace / venv).glob("lib/python*/site-packages/pytest"))
     if has_pytest:
-        return Tool(f"{venv} pytest", f"{program} -m pytest --version", program, wanted=True)
-    return Tool(f"{venv} python", f"{program} --version", program, wanted=True)
+        return Tool(f"{program} -m pytest", f"{program} -m pytest --version", program, wanted=True)
+    return Tool(program, f"{program} --version", program, wanted=True)
 
 
 async def _tool(bench: _Bench, tool: Tool) -> Finding | None:
