@@ -362,7 +362,8 @@ class App:
             log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
             raise ControlError(f"nothing was changed:\n{error}") from None
         else:
-            changed = len(taken.changes)
+            found = [*taken.changes, *git_identity.changes(self._daemon.git, git)]
+            changed = len(found)
             self._verdict = f"reloaded, {changed} key{'s' if changed != 1 else ''} changed"
             daemon = self._daemon
             daemon.settings, daemon.git = taken.settings, git
@@ -372,10 +373,10 @@ class App:
             await asyncio.to_thread(note_places, self._places, taken.settings, self._keys)
             log.info(
                 "config.reloaded",
-                changed={c.key: {"old": c.old, "new": c.new} for c in taken.changes},
-                restart_needed=[c.key for c in taken.changes if c.applies == "after a restart"],
+                changed={c.key: {"old": c.old, "new": c.new} for c in found},
+                restart_needed=[c.key for c in found if c.applies == "after a restart"],
             )
-            return taken.changes
+            return found
         finally:
             self._notifier.ready(self._status_text())
 

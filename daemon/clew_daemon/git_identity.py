@@ -11,6 +11,8 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
+from clew_shared.settings import Change
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -34,6 +36,15 @@ def read(env: Mapping[str, str]) -> dict[str, str]:
     if len(named) == len(NAMES):
         return named
     return _variables(_configured(env)) | named
+
+
+def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[Change]:
+    """Return which of the variables a reload changed; workers that are started from now on have the new ones."""
+    return [
+        Change(name, old.get(name), new.get(name), "now")
+        for name in NAMES
+        if old.get(name) != new.get(name)
+    ]
 
 
 def _variables(config: Mapping[str, str]) -> dict[str, str]:

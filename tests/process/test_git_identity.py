@@ -73,7 +73,7 @@ def test_a_commit_bears_the_users_name_and_the_repository_stays_clean(clew, home
 def test_a_reload_takes_over_a_new_identity(clew, home, repository):
     clew.start()
     identified(home, "Grace Example")
-    clew.ask("reload")
+    assert 'GIT_AUTHOR_NAME: not set -> "Grace Example"' in clew.clew("reload")
     goal = clew.submit(COMMIT.format(workspace=repository))
     clew.wait("goal.completed", goal=goal)
     assert git(repository, "log", "-1", "--format=%an") == "Grace Example\n"

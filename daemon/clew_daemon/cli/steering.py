@@ -5,6 +5,7 @@ Each command asks the control socket; the daemon decides, and finds the goals th
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -89,8 +90,12 @@ def reload(where: Where) -> None:
     for change in changes:
         applies = change.get("applies", "now" if change["live"] else "after a restart")
         when = "" if applies == "now" else f"  (applies {applies})"
-        old, new = short(repr(change["old"])), short(repr(change["new"]))
+        old, new = _value(change["old"]), _value(change["new"])
         print(f"{clean(change['key'])}: {old} -> {new}{when}")
+
+
+def _value(value: object) -> str:
+    return "not set" if value is None else short(json.dumps(value, ensure_ascii=False))
 
 
 def _ask(where: Where, verb: str, goals: tuple[str, ...], *, every: bool) -> None:
