@@ -30,6 +30,7 @@ from clew_daemon.vigil import Vigil
 from clew_shared import events as ev
 from clew_shared import protocol
 from clew_shared.core import WrongState
+from clew_shared.escalation import person_question
 from clew_shared.ledger import LedgerError
 from clew_shared.playbook.selection import CHARS_MAX
 from clew_shared.prompt import playbook_chars
@@ -394,15 +395,13 @@ class Session:
 
     def _hand_over(self, why: str) -> None:
         subtask = self.core.state.subtask
-        name = subtask.description if subtask else self.core.state.goal.description
         failure = subtask.last_failure if subtask else ""
         reason = f"{why}: {failure}" if failure else why
-        question = (
-            f'"{name}" is blocked: {reason}. What should be done? Answer with '
-            f'`clew feedback {self.goal_id} "..."`, or fix it and run `clew resume {self.goal_id}`.'
+        asked = person_question(
+            self.core.state, reason, hears=not isinstance(self.agent, RunbookAgent)
         )
         with self._d.book.entering(self.core):
-            self.core.block_goal(reason, time.time(), question=question)
+            self.core.block_goal(reason, time.time(), question=asked)
 
     async def _let_go(self) -> None:
         """Let the agent exit by itself for a little while: the goal is over."""
@@ -441,7 +440,7 @@ class Session:
         if code in (endings.EXIT_TEMPORARY, endings.EXIT_CONFIGURATION):
             return endings.left(code, self.leave, self._printed.tail)
         if code < vitals.SIGNAL_BASE and state.replan_required in ("task", "goal"):
-            self._hand_over("the agent left instead of replanning")
+            self._hand_over("the agent ended instead of replanning")
             return Ended("stopped", "left_instead_of_replanning", code=code)
         reason = vitals.exit_words(code) if code else "exited_unfinished"
         return Ended("crash", reason, self._printed.tail, code)

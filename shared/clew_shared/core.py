@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from clew_shared import events as ev
 from clew_shared.claims import question, unheeded
-from clew_shared.escalation import escalation
+from clew_shared.escalation import escalation, person_question
 from clew_shared.fold import apply
 from clew_shared.fold_deeds import CLAIMED, makes_progress, told_by, world_after, world_before
 from clew_shared.gate import (
@@ -430,7 +430,9 @@ class Core:
         word = Word(found.intervention, found.message)
         if self.state.ignored_interventions < self.ignored_limit or self.state.replan_required:
             return Heard(word)
-        last = found.message.partition("\n")[0]
+        last = found.message.partition("\n")[0].partition(". ")[
+            0
+        ]  # what follows is advice for the agent
         failure = f"{self.ignored_limit} interventions were ignored; the last: {last}"
         return Heard(word, self._fail(failure, at, "ignored_interventions"))
 
@@ -553,13 +555,7 @@ class Core:
             )
         )
         if event.to == "person":
-            subtask = self.state.subtask
-            name = subtask.description if subtask else self.state.goal.description
-            question = (
-                f'"{name}" is blocked ({reason}) and replanning did not help. What should be done differently? '
-                f'Answer with `clew feedback {self.state.goal_id} "..."`.'
-            )
-            self.block_goal(reason, at, question=question)
+            self.block_goal(reason, at, question=person_question(self.state, reason))
         return event.to
 
     def fail(self, failure: str, at: float) -> Level | None:
