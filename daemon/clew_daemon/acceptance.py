@@ -79,7 +79,7 @@ def _entered(
         ).model_copy(
             update={
                 "depends_on": schedule.bound(
-                    found.depends_on, daemon.book.states(), daemon.book.gone
+                    found.depends_on, schedule.Known(daemon.book.states(), daemon.book.gone)
                 )
             }
         ),
@@ -115,11 +115,11 @@ def _workspace(daemon: Daemon, dropped: Dropped, found: GoalFile, goal: str) -> 
 
 def _misplaced(daemon: Daemon, found: GoalFile, event: ev.GoalAccepted) -> list[Fault]:
     """Return why the goal cannot be taken beside the others: its name is in use, or it would wait for itself."""
-    states, gone = daemon.book.states(), daemon.book.gone
+    known = schedule.Known(daemon.book.states(), daemon.book.gone)
     faults = []
-    if other := schedule.holder(found.name, states):
+    if other := schedule.holder(found.name, known.states):
         faults.append(Fault(found.lines.get("name"), name_taken(found.name, other)))
-    if way := schedule.cycle(fold([(0, event)]), states, gone):
+    if way := schedule.cycle(fold([(0, event)]), known):
         faults.append(Fault(found.lines.get("depends_on"), circular(way)))
     return faults
 

@@ -419,11 +419,11 @@ class App:
 
     async def _status(self, params: dict[str, Any]) -> dict[str, Any]:
         states, running = self._daemon.book.states(), self._supervisor.running
-        gone = self._daemon.book.gone
         now = time.time()
         if params.get("goal"):
             state = (await self._people.whole(params)).state
-            waits = schedule.waits_for(state, states, running, now, gone)
+            known = schedule.Known(self._daemon.book.states(), self._daemon.book.gone)
+            waits = schedule.waits_for(state, known, running, now, hint=True)
             detail = {**goal_detail(state, now, waits), "now": self._now(state)}
             return {"daemon": await self._view(), "goal": detail}
         before, limit = params.get("before"), params.get("limit")
@@ -433,9 +433,10 @@ class App:
             )
         last = None if before is None else self._people.find({"goal": before}).state.accepted_seq
         shown, more = listed(states.values(), limit, last)
+        known = schedule.Known(states, self._daemon.book.gone)
         goals = [
             {
-                **status_view(state, now, schedule.waits_for(state, states, running, now, gone)),
+                **status_view(state, now, schedule.waits_for(state, known, running, now)),
                 "now": self._now(state),
             }
             for state in shown

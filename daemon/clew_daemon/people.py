@@ -49,7 +49,7 @@ class People:
         if name in cores:
             return cores[name]
         states = self._d.book.states()
-        found = schedule.named(name, states)
+        found = schedule.Known(states).named(name)
         if len(found) == 1:
             return cores[found[0]]
         if found:

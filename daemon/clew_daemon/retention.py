@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from clew_daemon import cells
-from clew_daemon.schedule import named
+from clew_daemon.schedule import Known
 from clew_shared.ledger import LedgerCorrupt
 from clew_shared.removal import remove_tree
 
@@ -40,9 +40,9 @@ PAUSE_S = 0.05  # between two pieces of work, so that judging has the ledger in 
 def over(states: Iterable[State], oldest: float) -> list[str]:
     """Name the goals to let go: settled, ended before `oldest`, and awaited by no other goal."""
     states = list(states)
-    known = {s.goal_id: s for s in states}
+    known = Known({s.goal_id: s for s in states})
     names = {name for s in states if not s.ended for name in s.spec.depends_on}
-    awaited = {goal for name in names for goal in named(name, known)}
+    awaited = {goal for name in names for goal in known.named(name)}
     return [
         s.goal_id
         for s in states

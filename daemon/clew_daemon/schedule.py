@@ -6,17 +6,18 @@ Knows priorities, `not_before`, dependencies and workspaces; nothing about proce
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from clew_shared.model import GoalStatus
 from clew_shared.moment import iso
-from clew_shared.naming import meant
+from clew_shared.naming import Names
 from clew_shared.spelling import closest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from clew_shared.state import State
 
@@ -39,63 +40,90 @@ class Dependency:
         return self.goals[0] if len(self.goals) == 1 else ""
 
 
-def dependencies(
-    state: State, states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE
-) -> list[Dependency]:
-    """Return what a goal's `depends_on` means; `gone` has the goals that retention removed, with their last status."""
-    return [dependency(name, state.goal_id, states, gone) for name in state.spec.depends_on]
+class Known:
+    """The goals of one moment and those that retention removed, indexed for many look-ups by name.
 
-
-def dependency(
-    name: str, owner: str, states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE
-) -> Dependency:
-    """Return what a name in the `depends_on` of the goal `owner` means: a name, an id, or the beginning of one.
-
-    A goal that is still on record goes before those that were removed, any other before the owner itself.
+    `gone` has the removed ones with their last status. Make one for each round, and none outlives an `await`:
+    what a name means changes with the goals.
     """
-    if name in states and name != owner:
-        return Dependency(name, (name,), str(states[name].goal.status))
-    goals = _meant(name, states, owner) or meant(name, dict.fromkeys(gone, ""), _ended)
-    goals = goals or named(name, {owner: states[owner]} if owner in states else {})
-    if len(goals) != 1:
-        return Dependency(name, tuple(goals))
-    state = states.get(goals[0])
-    return Dependency(name, tuple(goals), str(state.goal.status) if state else gone[goals[0]])
+
+    def __init__(self, states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE) -> None:
+        self.states, self.gone = states, gone
+        self._found: dict[tuple[str, str], Dependency] = {}
+
+    def dependency(self, name: str, owner: str) -> Dependency:
+        """Return what a name in the `depends_on` of the goal `owner` means: a name, an id, or a beginning of one.
+
+        A goal that is still on record goes before those that were removed, any other before the owner itself.
+        """
+        owned = self.states.get(owner)
+        words = (owner, owned.spec.name) if owned else ()
+        key = name, owner if any(word.startswith(name.lower()) for word in words) else ""
+        if key not in self._found:
+            self._found[key] = self._look_up(*key)
+        return self._found[key]
+
+    def named(self, name: str) -> list[str]:
+        """List the goals that a name may mean: an id, the name of a goal, or the beginning of either."""
+        return self._names.meant(name)
+
+    def _look_up(self, name: str, owner: str) -> Dependency:
+        goals = self._names.meant(name, besides=owner) or self._gone_names.meant(name)
+        goals = goals or ([owner] if owner else [])
+        if len(goals) != 1:
+            return Dependency(name, tuple(goals))
+        state = self.states.get(goals[0])
+        status = str(state.goal.status) if state else self.gone[goals[0]]
+        return Dependency(name, tuple(goals), status)
+
+    @cached_property
+    def in_turn(self) -> list[State]:
+        """The goals that have not ended, in the order in which they get a worker."""
+        return sorted((s for s in self.states.values() if not s.ended), key=_rank)
+
+    def sharing(self, workspace: str) -> Iterator[list[State]]:
+        """Yield the goals that have not ended and overlap a workspace: those in it or below, and in each above."""
+        at, *above = _upwards(workspace)
+        yield self._below.get(at, [])
+        for folder in above:
+            yield self._at.get(folder, [])
+
+    @cached_property
+    def _at(self) -> dict[str, list[State]]:
+        return _grouped((_upwards(s.spec.workspace)[0], s) for s in self.in_turn)
+
+    @cached_property
+    def _below(self) -> dict[str, list[State]]:
+        return _grouped((folder, s) for s in self.in_turn for folder in _upwards(s.spec.workspace))
+
+    @cached_property
+    def _names(self) -> Names:
+        names = {goal: state.spec.name for goal, state in self.states.items()}
+        return Names(names, lambda goal: self.states[goal].ended)
+
+    @cached_property
+    def _gone_names(self) -> Names:
+        return Names(dict.fromkeys(self.gone, ""), lambda _: True)
 
 
-def named(name: str, states: Mapping[str, State]) -> list[str]:
-    """List the goals that a name may mean: an id, the name of a goal, or the beginning of either."""
-    return _meant(name, states)
+def dependencies(state: State, known: Known) -> list[Dependency]:
+    """Return what a goal's `depends_on` means."""
+    return [known.dependency(name, state.goal_id) for name in state.spec.depends_on]
 
 
-def _meant(name: str, states: Mapping[str, State], owner: str = "") -> list[str]:
-    names = {goal: state.spec.name for goal, state in states.items() if goal != owner}
-    return meant(name, names, lambda goal: states[goal].ended)
+def bound(names: Iterable[str], known: Known) -> tuple[str, ...]:
+    """Replace each unique beginning in `depends_on` by the name that it begins, or else the id.
 
-
-def _ended(_: str) -> bool:
-    """Tell of goals that were removed: all of them had ended."""
-    return True
-
-
-def bound(
-    names: Iterable[str], states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE
-) -> tuple[str, ...]:
-    """Replace names of `depends_on` by the ids that they mean now, so that no later goal makes one ambiguous.
-
-    The name of a goal that has ended stays a name: a goal that takes it next is the one that is meant then.
+    So no later goal makes it ambiguous. A name stays a name: a goal that takes it next is the one meant then.
     """
-    found = [dependency(name, "", states, gone) for name in names]
-    return tuple(
-        dict.fromkeys(one.name if _may_pass_on(one, states) else one.goal for one in found)
-    )
+    return tuple(dict.fromkeys(_bound(known.dependency(name, ""), known) for name in names))
 
 
-def _may_pass_on(one: Dependency, states: Mapping[str, State]) -> bool:
-    state = states.get(one.goal)
-    if state is None:
-        return not one.goal
-    return state.ended and bool(state.spec.name) and state.spec.name.startswith(one.name.lower())
+def _bound(one: Dependency, known: Known) -> str:
+    state, word = known.states.get(one.goal), one.name.lower()
+    if state and word != one.goal and state.spec.name.startswith(word):
+        return state.spec.name
+    return one.goal or one.name
 
 
 def holder(name: str, states: Mapping[str, State], besides: str = "") -> str:
@@ -109,16 +137,14 @@ def holder(name: str, states: Mapping[str, State], besides: str = "") -> str:
     return next((goal for goal in living if goal != besides), "")
 
 
-def cycle(
-    new: State, states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE
-) -> list[str]:
+def cycle(new: State, known: Known) -> list[str]:
     """Return the goals, by name or id, through which a new goal would wait for itself; [] where it would not."""
-    known = {**states, new.goal_id: new}
-    for one in dependencies(new, known, gone):
+    known = Known({**known.states, new.goal_id: new}, known.gone)
+    for one in dependencies(new, known):
         if one.goal == new.goal_id:
             return [called(new)] * 2
-        if one.goal in known and (way := _circle(one.goal, new.goal_id, known, gone)):
-            return [called(known[goal]) for goal in way]
+        if one.goal in known.states and (way := _circle(one.goal, new.goal_id, known)):
+            return [called(known.states[goal]) for goal in way]
     return []
 
 
@@ -128,25 +154,25 @@ def called(state: State) -> str:
 
 
 def due(
-    states: Mapping[str, State],
+    known: Known,
     running: Collection[str],
     now: float,
     max_workers: int,
     waited: Collection[str] = (),
-    gone: Mapping[str, str] = NONE_GONE,
 ) -> list[str]:
     """Return the goals to start, best first; `now` in seconds since 1970, `waited` have waited long enough.
 
-    Larger priority first, then the earlier accepted. Two goals never work in the same or a nested
-    workspace at once: the later one waits its turn, also behind one that itself waits for a workspace.
+    Larger priority first, then those that did not wait for a retry, then the earlier accepted. Two goals never work
+    in the same or a nested workspace at once: the later one waits its turn, also behind one that itself waits for a
+    workspace.
     """
     free = max_workers - len(running)
-    taken = [states[goal].spec.workspace for goal in running]
+    taken = [known.states[goal].spec.workspace for goal in running]
     chosen: list[str] = []
-    for state in sorted(states.values(), key=_rank):
+    for state in known.in_turn:
         if len(chosen) >= free:
             break
-        if state.goal_id in running or not ready(state, states, now, waited, gone):
+        if state.goal_id in running or not ready(state, known, now, waited):
             continue
         workspace = state.spec.workspace
         if not any(overlap(workspace, other) for other in taken):
@@ -156,32 +182,57 @@ def due(
 
 
 def waits_for(
-    state: State,
-    states: Mapping[str, State],
-    running: Collection[str],
-    now: float,
-    gone: Mapping[str, str] = NONE_GONE,
+    state: State, known: Known, running: Collection[str], now: float, *, hint: bool = False
 ) -> str:
-    """Return what a queued goal waits for, "" where the goal is not queued."""
+    """Return what a queued goal waits for, "" where the goal is not queued.
+
+    `hint` adds what an unknown name was probably meant to be; that compares it with every goal, so ask it of one.
+    """
     if state.goal.status != GoalStatus.QUEUED:
         return ""
-    if told := _awaits(state, states, gone):
+    if told := _awaits(state, known, hint=hint):
         return told
     not_before = state.spec.not_before
     if not_before is not None and now < not_before:
         return f"waits until {iso(not_before)}"
+    workspace = state.spec.workspace
     for goal in running:
-        if goal != state.goal_id and overlap(state.spec.workspace, states[goal].spec.workspace):
+        if goal != state.goal_id and overlap(workspace, known.states[goal].spec.workspace):
             return f"waits for the workspace, where {goal} works"
+    if ahead := _ahead(state, known, now):
+        return f"waits for the workspace, where {ahead} goes first"
     return "waits for a worker"
+
+
+def _ahead(state: State, known: Known, now: float) -> str:
+    """Return the goal that is ready, too, and gets the workspace of this one before it; "" where there is none."""
+    for line in known.sharing(state.spec.workspace):
+        for other in line:
+            if _rank(other) >= _rank(state):
+                break
+            if ready(other, known, now):
+                return other.goal_id
+    return ""
+
+
+def _grouped(pairs: Iterable[tuple[str, State]]) -> dict[str, list[State]]:
+    groups: dict[str, list[State]] = {}
+    for key, state in pairs:
+        groups.setdefault(key, []).append(state)
+    return groups
+
+
+def _upwards(folder: str) -> list[str]:
+    """Return a folder and all those that it lies in."""
+    path = PurePosixPath(folder)
+    return [str(one) for one in (path, *path.parents)]
 
 
 def ready(
     state: State,
-    states: Mapping[str, State],
+    known: Known,
     now: float,
     waited: Collection[str] = (),
-    gone: Mapping[str, str] = NONE_GONE,
 ) -> bool:
     """Tell whether a goal could work now if there were room."""
     match state.goal.status:
@@ -194,8 +245,9 @@ def ready(
         case GoalStatus.QUEUED:
             not_before = state.spec.not_before
             early = not_before is not None and now < not_before
-            awaited = dependencies(state, states, gone)
-            return not early and all(one.status == GoalStatus.COMPLETED for one in awaited)
+            if early:
+                return False
+            return all(one.status == GoalStatus.COMPLETED for one in dependencies(state, known))
         case _:
             return False
 
@@ -214,14 +266,11 @@ def next_moment(states: Iterable[State], now: float) -> float | None:
     return min(moments, default=None)
 
 
-def lost_dependency(
-    state: State, states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE
-) -> Dependency | None:
+def lost_dependency(state: State, known: Known) -> Dependency | None:
     """Return a dependency that ended without being completed, None where there is none."""
     if state.goal.status != GoalStatus.QUEUED:
         return None
-    awaited = dependencies(state, states, gone)
-    return next((one for one in awaited if one.status in ENDED_BADLY), None)
+    return next((one for one in dependencies(state, known) if one.status in ENDED_BADLY), None)
 
 
 def overlap(a: str, b: str) -> bool:
@@ -230,50 +279,53 @@ def overlap(a: str, b: str) -> bool:
     return one == other or one in other.parents or other in one.parents
 
 
-def awaited(states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE) -> dict[str, str]:
+def awaited(known: Known) -> dict[str, str]:
     """Return for each queued goal with a dependency that is not completed what it waits for."""
     return {
         goal: told
-        for goal, state in states.items()
-        if state.spec.depends_on and (told := _awaits(state, states, gone))
+        for goal, state in known.states.items()
+        if state.spec.depends_on and (told := _awaits(state, known))
     }
 
 
-def _awaits(state: State, states: Mapping[str, State], gone: Mapping[str, str]) -> str:
+def _awaits(state: State, known: Known, *, hint: bool = False) -> str:
     if state.goal.status != GoalStatus.QUEUED:
         return ""
-    for one in dependencies(state, states, gone):
+    for one in dependencies(state, known):
         if one.status != GoalStatus.COMPLETED:
-            return f"waits for {_told(one, state, states, gone)}"
+            return f"waits for {_told(one, state, known)}{_near(one, state, known) if hint else ''}"
     return ""
 
 
-def _told(
-    one: Dependency, state: State, states: Mapping[str, State], gone: Mapping[str, str]
-) -> str:
+def _near(one: Dependency, state: State, known: Known) -> str:
+    """Return what a name that means no goal was probably meant to be, "" where it means one or nothing is near."""
+    if one.goals:
+        return ""
+    others = {n for g, s in known.states.items() if s is not state for n in (g, s.spec.name)}
+    candidates = (name for name in {*others, *known.gone} if len(name) > len(one.name) // 2)
+    near = closest(one.name, candidates)
+    return f"; did you mean {near}?" if near else ""
+
+
+def _told(one: Dependency, state: State, known: Known) -> str:
     """Return what a dependency is that is not completed, and what to do where it never will be."""
     again = f"`clew cancel {state.goal_id}` and submit its file again"
     if len(one.goals) > 1:
         shown = ", ".join(one.goals[:SHOWN_MAX]) + (", …" if len(one.goals) > SHOWN_MAX else "")
         return f"{one.name}, which matches {len(one.goals)} goals ({shown}): {again} with the id of one"
     if not one.goals:
-        others = {name for g, s in states.items() if s is not state for name in (g, s.spec.name)}
-        candidates = (name for name in {*others, *gone} if len(name) > len(one.name) // 2)
-        near = closest(one.name, candidates)
-        return f"{one.name}, which is not known yet" + (f"; did you mean {near}?" if near else "")
+        return f"{one.name}, which is not known yet"
     if one.goal == state.goal_id:
         return f"{one.name}, which is this goal itself: {again} without it"
-    if one.goal not in states:
+    if one.goal not in known.states:
         how = one.status or "ended and was removed; whether it was completed is not on record"
         return f"{one.goal}, which {how}: {again} without it"
-    if circle := _circle(one.goal, state.goal_id, states, gone):
+    if circle := _circle(one.goal, state.goal_id, known):
         return f"{one.goal}, which waits for this goal ({' → '.join(circle)}): cancel one of them"
     return f"{one.goal}, which is {one.status}"
 
 
-def _circle(
-    start: str, end: str, states: Mapping[str, State], gone: Mapping[str, str]
-) -> list[str]:
+def _circle(start: str, end: str, known: Known) -> list[str]:
     """Return the way by which a goal waits for another one, or will; [] where it doesn't."""
     came_from = {start: ""}
     left = [start]
@@ -284,15 +336,16 @@ def _circle(
             while way[-1] != start:
                 way.append(came_from[way[-1]])
             return [end, *reversed(way)]
-        state = states[goal]
+        state = known.states[goal]
         if state.ended or (state.started_at and state.goal.status != GoalStatus.QUEUED):
             continue  # it waits for none of them any more
-        for one in dependencies(state, states, gone):
-            if one.goal in states and one.goal not in came_from:
+        for one in dependencies(state, known):
+            if one.goal in known.states and one.goal not in came_from:
                 came_from[one.goal] = goal
                 left.append(one.goal)
     return []
 
 
-def _rank(state: State) -> tuple[int, int]:
-    return -state.spec.priority, state.accepted_seq
+def _rank(state: State) -> tuple[int, bool, int]:
+    """Return a goal's place in turn: one that retries (a dead endpoint, say) goes behind those that did not wait."""
+    return -state.spec.priority, state.waits_for_time, state.accepted_seq

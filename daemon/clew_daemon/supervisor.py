@@ -149,42 +149,46 @@ class Supervisor:
     async def _schedule(self) -> None:
         while self._d.book.ledger.failure is None:  # else the daemon is about to stop
             self._wake.clear()
-            states = self._d.book.states()
+            known = self._known()
             now = time.time()
             places, over = self._d.settings.daemon.max_workers, self._waits.over()
-            for goal in schedule.due(states, self._runs, now, places, over, self._d.book.gone):
+            for goal in schedule.due(known, self._runs, now, places, over):
                 task = asyncio.ensure_future(self._run(goal))
                 self._runs[goal] = task
                 task.add_done_callback(partial(self._ran, goal))
-            self._tell_awaited(states)
-            await self._give_up_lost(states)
-            moment = schedule.next_moment(states.values(), now)
+            self._tell_awaited(known)
+            await self._give_up_lost(known)
+            moment = schedule.next_moment(known.states.values(), now)
             until = [IDLE_S, *(s for s in (moment and moment - now, self._waits.next_s()) if s)]
             timeout_s = max(0.0, min(until))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
                     await self._wake.wait()
 
-    def _tell_awaited(self, states: dict[str, Any]) -> None:
+    def _known(self) -> schedule.Known:
+        return schedule.Known(self._d.book.states(), self._d.book.gone)
+
+    def _tell_awaited(self, known: schedule.Known) -> None:
         """Log what queued goals wait for among other goals, whenever that changes."""
-        before, self._awaited = self._awaited, schedule.awaited(states, self._d.book.gone)
+        before, self._awaited = self._awaited, schedule.awaited(known)
         for goal, told in self._awaited.items():
             if before.get(goal) != told:
                 log.info("goal.waiting", goal=goal, reason=told)
 
-    async def _give_up_lost(self, states: dict[str, Any]) -> None:
+    async def _give_up_lost(self, known: schedule.Known) -> None:
         """Hand goals to a person that wait for one that ended otherwise than completed."""
-        for goal, state in states.items():
+        for goal, state in known.states.items():
             if goal not in self._d.book.cores:
                 continue  # removed while another one was handed over
-            if lost := schedule.lost_dependency(state, states, self._d.book.gone):
+            if lost := schedule.lost_dependency(state, known):
                 question = (
                     f"Retry {lost.goal} (`clew retry {lost.goal}`) and then `clew resume {goal}`, or cancel this goal?"
-                    if lost.goal in states
+                    if lost.goal in known.states
                     else f"That goal was removed long ago: submit this goal again without it, and `clew cancel {goal}`?"
                 )
                 reason = f"it depends on {lost.goal}, which is {lost.status}"
                 await self._block(self._d.book.cores[goal], reason, question)
+                known = self._known()  # goals may have come and gone meanwhile
 
     def _ran(self, goal: str, task: asyncio.Task[None]) -> None:
         self._runs.pop(goal, None)
@@ -238,9 +242,7 @@ class Supervisor:
 
     async def _go_on(self, core: Core) -> None:
         goal, now = core.state.goal_id, time.time()
-        if not schedule.ready(
-            core.state, self._d.book.states(), now, self._waits.over(), self._d.book.gone
-        ):
+        if not schedule.ready(core.state, self._known(), now, self._waits.over()):
             return  # a person was quicker: paused or cancelled since it was due
         if core.state.goal.status == GoalStatus.QUEUED:
             if goal not in self._failed_runs:

@@ -83,7 +83,7 @@ def _goal_started(state: State, e: ev.GoalStarted, _seq: int) -> None:
 
 
 def _goal_waiting(state: State, e: ev.GoalWaiting, _seq: int) -> None:
-    if state.goal.status != GoalStatus.WAITING:
+    if state.goal.status != GoalStatus.WAITING or e.paused != state.paused:
         state.waiting_since = e.at
     state.goal.status = GoalStatus.WAITING
     state.reason, state.wait_until, state.paused = e.reason, e.until, e.paused

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 NAME_CHARS_MAX = 64
+AFTER_ALL = "\U0010ffff"
+"""It sorts after every character of a name."""
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
@@ -23,23 +28,60 @@ def name_fault(name: str) -> str:
     return ""
 
 
-def meant(word: str, names: Mapping[str, str], ended: Callable[[str], bool]) -> list[str]:
-    """List the goals that a word may mean, in any case: an id goes before a name, both before a beginning.
+class Names:
+    """The goals that words may mean, indexed for many look-ups.
 
-    `names` has each goal's name by its id, "" for none, in the order of acceptance. Of several goals with one
-    name the living one is meant, else the newest.
+    `names` has each goal's name by its id, "" for none, in the order of acceptance. The index is built by the
+    first look-ups that need it; what goals were called must not change after that.
     """
-    word = word.lower()
-    if word in names:
-        return [word]
-    bearers = [goal for goal, name in names.items() if word and name == word]
-    if bearers:
-        return [_bearer(bearers, ended)]
-    found = [goal for goal, name in names.items() if goal.startswith(word) or name.startswith(word)]
-    shared = {names[goal] for goal in found}
-    if word and len(shared) == 1 and shared.pop().startswith(word):
-        return [_bearer(found, ended)]
-    return sorted(found)
+
+    def __init__(self, names: Mapping[str, str], ended: Callable[[str], bool]) -> None:
+        self._names, self._ended = names, ended
+
+    def meant(self, word: str, besides: str = "") -> list[str]:
+        """List the goals that a word may mean, in any case: an id goes before a name, both before a beginning.
+
+        Of several goals with one name the living one is meant, else the newest. `besides` does not count.
+        """
+        word = word.lower()
+        if word in self._names and word != besides:
+            return [word]
+        if bearers := [goal for goal in self._bearers.get(word, ()) if goal != besides]:
+            return [_bearer(bearers, self._ended)]
+        found = self._beginning_with(word, besides)
+        shared = {self._names[goal] for goal in found}
+        if word and len(shared) == 1 and shared.pop().startswith(word):
+            return [_bearer(sorted(found, key=self._order.__getitem__), self._ended)]
+        return sorted(found)
+
+    def _beginning_with(self, word: str, besides: str) -> set[str]:
+        first = bisect_left(self._words, word)
+        last = bisect_left(self._words, word + AFTER_ALL)
+        found = set(self._words[first:last])
+        goals = {goal for one in found for goal in self._bearers.get(one, ())}
+        return (goals | (found & self._names.keys())) - {besides}
+
+    @cached_property
+    def _bearers(self) -> dict[str, list[str]]:
+        bearers: dict[str, list[str]] = {}
+        for goal, name in self._names.items():
+            if name:
+                bearers.setdefault(name, []).append(goal)
+        return bearers
+
+    @cached_property
+    def _words(self) -> list[str]:
+        """The ids and names, sorted: those with one beginning are neighbours."""
+        return sorted(self._names.keys() | self._bearers.keys())
+
+    @cached_property
+    def _order(self) -> dict[str, int]:
+        return {goal: n for n, goal in enumerate(self._names)}
+
+
+def meant(word: str, names: Mapping[str, str], ended: Callable[[str], bool]) -> list[str]:
+    """List the goals that one word may mean; see `Names`, which is for many words."""
+    return Names(names, ended).meant(word)
 
 
 def _bearer(goals: Sequence[str], ended: Callable[[str], bool]) -> str:

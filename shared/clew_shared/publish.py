@@ -136,20 +136,31 @@ def status_view(state: State, now: float = 0.0, waits: str = "") -> dict[str, An
         "verified": state.verified,
         "tokens": state.cost.tokens,
         "age_s": round(max(0.0, now - state.accepted_at), 3),
-        "waiting": _waiting(state, waits),
+        "paused": state.paused,
+        "waiting": _waiting(state, now, waits),
     }
 
 
-def _waiting(state: State, waits: str) -> dict[str, Any] | None:
+def _waiting(state: State, now: float, waits: str) -> dict[str, Any] | None:
     """Say what a goal waits for, since when, and when it goes on by itself; None where it does not wait."""
     if state.goal.status not in (GoalStatus.QUEUED, GoalStatus.WAITING):
         return None
-    until = state.wait_until or state.spec.not_before
     return {
         "for": waits or state.reason or "a worker",
         "since": iso(state.waiting_since or state.accepted_at),
-        "until": iso(until) if until and not state.paused else None,
+        "until": _until(state, now, waits),
     }
+
+
+def _until(state: State, now: float, waits: str) -> str | None:
+    """Say when a goal goes on by itself, None where it is not the time that it waits for."""
+    if state.goal.status == GoalStatus.WAITING:
+        return iso(state.wait_until) if state.wait_until and not state.paused else None
+    not_before = state.spec.not_before
+    if not_before is None or not_before <= now:
+        return None
+    until = iso(not_before)
+    return until if waits in ("", f"waits until {until}") else None
 
 
 def goal_detail(state: State, now: float = 0.0, waits: str = "") -> dict[str, Any]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PAUSED = "paused"
-"""The reason for which a goal waits that a person has paused."""
+"""What a goal that waits is called where a person has paused it."""
 
 MARKS = {
     "pending": " ",
@@ -31,7 +31,6 @@ def standing(goal: Mapping[str, Any] | str, verified: bool | None = None) -> str
     """
     if isinstance(goal, str):
         return "completed, unverified" if goal == "completed" and verified is False else goal
-    waiting = goal.get("waiting") or {}
-    if goal["status"] == "waiting" and waiting.get("for") == PAUSED:
+    if goal["status"] == "waiting" and goal.get("paused"):
         return PAUSED
     return standing(str(goal["status"]), goal.get("verified"))

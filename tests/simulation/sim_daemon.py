@@ -353,12 +353,12 @@ class SimDaemon:
         states, running = self.daemon.book.states(), self.supervisor.running
         if running or not self.ledger.idle or any(s.working for s in states.values()):
             return False
-        now = self.world.clock.time()
+        known, now = schedule.Known(states), self.world.clock.time()
         return all(
             s.ended
             or s.goal.status == "blocked"
             or s.paused
-            or schedule.waits_for(s, states, running, now) not in ("", "waits for a worker")
+            or schedule.waits_for(s, known, running, now) not in ("", "waits for a worker")
             for s in states.values()
         )
 

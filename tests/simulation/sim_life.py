@@ -141,9 +141,10 @@ def _afterwards(world: World) -> list[str]:
             apply(whole, ev.decode(row.body), row.seq)
         hold.a_snapshot_and_its_tail_are_the_whole_fold(goal, dump(state), dump(whole))
         states[goal] = whole
+    known = schedule.Known(states)
     for goal, state in states.items():
-        why = schedule.waits_for(state, states, [], world.clock.time())
-        if why == "waits for a worker":
+        why = schedule.waits_for(state, known, [], world.clock.time())
+        if why == "waits for a worker" or why.endswith("goes first"):
             why = ""  # all of them are free
         hold.every_goal_ends_or_waits_for_a_named_reason(goal, state, why)
         hold.every_rest_is_reported_and_learned_from(goal, state)

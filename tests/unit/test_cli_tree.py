@@ -89,6 +89,12 @@ def test_a_paused_goal_is_called_paused_everywhere(agent):
     assert not [line for line in (*lines, *listed(agent)) if "waiting" in line]
 
 
+def test_a_goal_whose_agent_exited_with_the_word_paused_is_not_called_paused(agent):
+    agent.core.emit(ev.GoalWaiting(at=AT, reason="paused", until=AT + 60))
+    assert " waiting " in listed(agent)[1]
+    assert not [line for line in (*drawn(agent), *listed(agent)) if "paused since" in line]
+
+
 NOW = {"doing": "thinking", "since": iso(AT - 12.4), "what": ""}
 
 

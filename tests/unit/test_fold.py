@@ -142,6 +142,13 @@ def test_restarts_count_the_deaths_of_the_worker_and_nothing_else(agent):
     assert (agent.state.epoch, agent.state.restarts) == (len(ends) + 1, 2)
 
 
+def test_a_goal_waits_since_it_was_paused_and_not_since_it_waited_for_an_endpoint(agent):
+    for at, paused in ((1.0, False), (2.0, False), (5.0, True), (6.0, True), (8.0, False)):
+        agent.core.emit(ev.GoalWaiting(at=at, reason="x", paused=paused))
+        since = {1.0: 1.0, 2.0: 1.0, 5.0: 5.0, 6.0: 5.0, 8.0: 8.0}[at]
+        assert agent.state.waiting_since == since
+
+
 def suggest(agent, *checks):
     plan = (ev.PlannedTask(description="t", subtasks=(ev.PlannedSubtask(description="s"),)),)
     agent.core.plan(plan, None, 1.0, checks)

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from clew_shared import events as ev
+from clew_shared.fold import fold
+from clew_shared.moment import iso
 from clew_shared.publish import (
     HistoryFold,
     goal_detail,
@@ -25,7 +27,7 @@ ACTION_KEYS = {
 STATUS_KEYS = {
     "id", "description", "status", "progress", "task", "subtask", "epoch", "pid", "restarts",
     "blocked_actions", "iteration", "reason", "updated_at",
-    "name", "agent", "attempt", "verified", "tokens", "age_s", "waiting",
+    "name", "agent", "attempt", "verified", "tokens", "age_s", "paused", "waiting",
 }  # fmt: skip
 LOOP_KEYS = {
     "timestamp", "kind", "action_signature", "attempt_count", "task_idx", "subtask_idx", "evidence",
@@ -175,3 +177,34 @@ def test_a_goal_that_a_person_paused_is_called_paused(agent):
     assert standing(status_view(agent.state)) == "paused"
     agent.core.emit(ev.GoalWaiting(reason="the endpoint is down", until=5.0))
     assert standing(status_view(agent.state)) == "waiting"
+
+
+def test_an_agent_that_waits_for_the_reason_paused_is_not_called_paused(agent):
+    agent.core.emit(ev.GoalWaiting(reason="paused", until=5.0))
+    view = status_view(agent.state)
+    assert (standing(view), view["paused"], view["waiting"]["for"]) == ("waiting", False, "paused")
+
+
+@pytest.mark.parametrize(
+    ("now", "waits", "shown"),
+    [
+        (5.0, f"waits until {iso(9.0)}", True),
+        (5.0, "", True),
+        (5.0, "waits for tea-1111, which is queued", False),
+        (9.0, "waits for a worker", False),
+        (9.0, "", False),
+    ],
+)
+def test_until_is_a_time_to_come_that_alone_holds_the_goal_up(now, waits, shown):
+    spec = ev.Spec(description="x", workspace="/w", not_before=9.0)
+    state = fold([(1, ev.GoalAccepted(goal_id="x-1111", spec=spec))])
+    assert status_view(state, now, waits)["waiting"]["until"] == (iso(9.0) if shown else None)
+
+
+def test_a_goal_that_retried_does_not_tell_when_it_was_to_begin():
+    spec = ev.Spec(description="x", workspace="/w", not_before=1e12)
+    waiting = ev.GoalWaiting(at=2.0, reason="busy", until=4.0)
+    state = fold([(1, ev.GoalAccepted(goal_id="x-1111", spec=spec)), (2, waiting)])
+    assert status_view(state, 3.0)["waiting"]["until"] == iso(4.0)
+    fold([(3, ev.GoalWaiting(at=3.0, reason="paused", paused=True))], state)
+    assert status_view(state, 3.0)["waiting"]["until"] is None

@@ -248,7 +248,7 @@ def _waiting(seen: Seen, at: float) -> str:
     state = seen.state
     told = (seen.told or {}).get("waiting") if seen.asked_at >= state.updated_at else None
     waiting = told or status_view(state)["waiting"] or {}
-    if standing({**status_view(state), "waiting": waiting}) == "paused":
+    if state.paused:
         return f"paused; to resume: clew resume {state.goal_id}"
     what = short(str(waiting.get("for") or "a worker"), 300).removeprefix("waits for ")
     until = waiting.get("until")

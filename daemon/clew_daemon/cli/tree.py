@@ -16,7 +16,7 @@ from clew_daemon.cli.output import STATUS_STYLE, Line, Span, columns, duration, 
 from clew_daemon.cli.printable import clean, short
 from clew_shared.moment import local
 from clew_shared.standing import MARKS as SIGNS
-from clew_shared.standing import standing
+from clew_shared.standing import PAUSED, standing
 
 if TYPE_CHECKING:
     from clew_shared.ledger.lock import Holder
@@ -71,7 +71,7 @@ _COUNTS: dict[str, Callable[[Detail], int]] = {
 def _at(goal: Detail, at: float) -> str:
     """Say in a line what a goal does, what it waits for, or why it stands where it is."""
     if waiting := goal.get("waiting"):
-        return _waits_for(waiting)
+        return _waits_for(goal, waiting)
     if goal["status"] in ("blocked", "failed"):
         return str(goal["reason"] or goal["description"])
     if now := goal.get("now"):
@@ -235,7 +235,7 @@ def closing_lines(detail: Detail) -> list[Line]:
 
 def _waiting_lines(detail: Detail, waiting: Mapping[str, Any]) -> list[Line]:
     said = f"since {local(waiting['since'])}" if waiting.get("since") else ""
-    if standing(detail) == "paused":
+    if standing(detail) == PAUSED:
         return [
             [
                 ("paused ", "bold"),
@@ -254,8 +254,8 @@ def _waiting_lines(detail: Detail, waiting: Mapping[str, Any]) -> list[Line]:
     return lines
 
 
-def _waits_for(waiting: Mapping[str, Any]) -> str:
-    if waiting["for"] == "paused":
+def _waits_for(goal: Detail, waiting: Mapping[str, Any]) -> str:
+    if standing(goal) == PAUSED:
         return "until `clew resume`"
     until = f" (until {local(waiting['until'])})" if waiting.get("until") else ""
     return f"waits for {_waited_for(waiting)}{until}"
