@@ -43,7 +43,7 @@ UNSTEADY = (
     "The checks changed the workspace, ran a second time, and this one changed it again; what it leaves behind is not "
     "what was checked. Let it write to $TMPDIR, or name the files that it writes in `[loops] ignore`."
 )
-FEEDBACK_CAME = "Feedback from a person came while the checks ran. Consider it, then finish again."
+FEEDBACK_CAME = "Feedback from a person arrived that you may not have considered yet. Consider it, then finish again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,15 @@ class _Refused:
     actions: int = -1
 
 
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """How one run of a check ended; `exit_code` is None where it did not run to its end."""
+
+    passed: bool
+    output: str
+    exit_code: int | None = None
+
+
 class Methods:
     """The agent's methods, bound to one session."""
 
@@ -62,6 +71,7 @@ class Methods:
         self._refused_finishes = (_Refused(), 0)
         self._slot: Any = None
         self._remembered = Remembered()
+        self._shown_feedback = self._heard_feedback = 0
         self.work = Work()
 
     async def call(self, name: str, params: Any) -> dict[str, Any]:
@@ -93,6 +103,7 @@ class Methods:
         self._s.greeted(redact(p.agent))
         self.work.greeted = True
         view = hello_view(self._s, self._remembered)  # made while that is written
+        self._shown_feedback = self._s.core.state.feedback_seq
         await self._s.commit()
         return view
 
@@ -106,6 +117,8 @@ class Methods:
     async def _llm_slot(self, p: protocol.LlmSlot) -> dict[str, Any]:
         self.release()
         if p.open:
+            if self._s.own_prompt:  # which is built by now, of what the last `hello` told
+                self._hear_feedback(self._shown_feedback)
             semaphore = self._s.slots.of(p.base_url)
             self.work.llm_since, self.work.llm_queued = time.time(), semaphore.locked()
             await semaphore.acquire()
@@ -314,7 +327,9 @@ class Methods:
             )
             for t in p.tasks
         )
-        checks = [(redact(one.name), redact(one.cmd)) for one in p.checks or ()]
+        checks = [  # a command that holds something like a key would be recorded, and run, without it
+            (redact(one.name), one.cmd) for one in p.checks or () if redact(one.cmd) == one.cmd
+        ]
         with self._s.entering() as core:
             core.plan(tasks, p.replan, time.time(), checks)
         await self._s.commit()
@@ -360,22 +375,27 @@ class Methods:
                 core.finish_failed(summary, time.time())
             await self._s.commit()
             return {"accepted": True, "failing_checks": [], "open_subtasks": state.open_subtasks()}
-        told = state.feedback_seq
+        if not self._s.own_prompt:
+            self._hear_feedback(max(self._shown_feedback, self._s.notified_feedback))
         self._s.core.need_no_replan()
         await self._stand_on_firm_ground()
         failing = await self._run_checks()
         await self._stand_on_firm_ground()
         open_subtasks = state.open_subtasks() if not state.spec.checks else []
-        message = "" if failing or len(open_subtasks) > 1 else await self._question()
+        message = self._unheard_feedback()
+        if not (failing or message or len(open_subtasks) > 1):
+            message = await self._question()
         if not (failing or open_subtasks or message):
             await self._run_suggested()
-        if state.feedback_seq > told and self._s.reads_feedback:
-            message = FEEDBACK_CAME
+            await self._stand_on_firm_ground()
+            message = self._unheard_feedback()
         if not (failing or open_subtasks or message):
             with self._s.entering() as core:
                 core.emit(_completed(state.checked, summary))
             await self._s.commit()
             return {"accepted": True, "failing_checks": [], "open_subtasks": []}
+        await self._s.look()  # else the next action would be taken for what a check did
+        await self._s.commit()
         refused = bool(failing or (open_subtasks and not message))
         answer = {
             "accepted": False,
@@ -384,6 +404,22 @@ class Methods:
             "escalated_to": await self._refuse_finish() if refused else None,
         }
         return answer | ({"message": message} if message else {})
+
+    def _hear_feedback(self, seq: int) -> None:
+        """Note that the agent has had feedback up to event `seq` before it."""
+        self._heard_feedback = max(self._heard_feedback, seq)
+
+    def _unheard_feedback(self) -> str:
+        """Say that there is feedback that the agent cannot have considered, "" where there is none.
+
+        An agent whose prompts clew builds considers what stood in the last one; any other what it was sent before it
+        called `finish`. The same feedback is said once, so that no agent is refused for ever.
+        """
+        seq = self._s.core.state.feedback_seq
+        if seq <= self._heard_feedback or not self._s.reads_feedback:
+            return ""
+        self._heard_feedback = seq
+        return FEEDBACK_CAME
 
     async def _question(self) -> str:
         """Question the claim of success once where the goal's last action failed; "" for no question."""
@@ -421,8 +457,8 @@ class Methods:
             },
         }
 
-    async def _run_checks(self) -> list[dict[str, str]]:
-        """Run the goal's checks; returns those that fail, with their output.
+    async def _run_checks(self) -> list[dict[str, Any]]:
+        """Run the goal's checks; returns those that fail, as `finish` answers them (contract, section 7).
 
         A check may undo what an earlier one has seen. Where they changed the workspace they run once more, and one
         that changes it again fails: what it leaves behind is not what was checked.
@@ -431,7 +467,7 @@ class Methods:
         if changing and not failing:
             failing, changing = await self._run_each_check()
         if changing and not failing:
-            failing = [await self._fail_check(name, UNSTEADY) for name in changing]
+            failing = [await self._fail_check(name, _Ran(False, UNSTEADY)) for name in changing]
         return failing
 
     async def _run_suggested(self) -> None:
@@ -448,13 +484,13 @@ class Methods:
                 core.emit(ev.CheckStarted(at=time.time(), name=name))
             await self._s.commit()
             with self._checking(name):
-                passed, output = await self._suggested(name, cmd, left_s)
+                ran = await self._suggested(name, cmd, left_s)
             with self._s.entering() as core:
-                core.emit(_check_finished(name, output, passed=passed, suggested=True))
+                core.emit(_check_finished(name, ran, suggested=True))
             await self._s.commit()
 
-    async def _suggested(self, name: str, cmd: str, left_s: float) -> tuple[bool, str]:
-        """Run a suggested check once, in at most `left_s` seconds."""
+    async def _suggested(self, name: str, cmd: str, left_s: float) -> _Ran:
+        """Run a suggested check once, in at most `left_s` seconds; raises WrongState, WorkspaceLostError."""
         limits = self._s.settings.limits
         timeout_s = min(limits.check_timeout_s, left_s)
         try:
@@ -462,37 +498,41 @@ class Methods:
             done = await executor.check(
                 name, cmd, timeout_s=timeout_s, output_bytes=limits.output_bytes
             )
+        except WorkspaceLostError:
+            await self._stand_on_firm_ground()
+            raise
         except ExecutorDied as error:
             await self._s.hands.died(str(error))
-            return False, redact(f"the check did not run to its end: {error}")
-        return done.result == "success", _said(done, timeout_s)
+            return _Ran(False, redact(f"the check did not run to its end: {error}"))
+        return _ran(done, timeout_s)
 
-    async def _run_each_check(self) -> tuple[list[dict[str, str]], list[str]]:
+    async def _run_each_check(self) -> tuple[list[dict[str, Any]], list[str]]:
         """Run each check once; returns those that fail, and the names of those that changed the workspace."""
-        failing: list[dict[str, str]] = []
+        failing: list[dict[str, Any]] = []
         changing: list[str] = []
         checks = self._s.core.state.spec.checks
         world = await self._s.hands.digest(anew=False) if checks else ""
         for name, cmd in checks.items():
             with self._checking(name):
-                passed, output = await self._check(name, cmd)
+                ran = await self._check(name, cmd)
             before, world = world, await self._s.hands.digest(anew=False)
             if before and world and before != world:
                 changing.append(name)
-            if not passed:
-                failing.append(await self._fail_check(name, output))
+            if not ran.passed:
+                failing.append(await self._fail_check(name, ran))
                 continue
             with self._s.entering() as core:
-                core.emit(_check_finished(name, output, passed=True))
+                core.emit(_check_finished(name, ran))
         await self._s.commit()
         return failing, changing
 
-    async def _fail_check(self, name: str, output: str) -> dict[str, str]:
-        event = _check_finished(name, output, passed=False)
+    async def _fail_check(self, name: str, ran: _Ran) -> dict[str, Any]:
+        event = _check_finished(name, ran)
         with self._s.entering() as core:
             core.emit(event)
         await self._s.commit()
-        return {"name": name, "output": event.output}
+        cmd = self._s.core.state.spec.checks[name]
+        return {"name": name, "cmd": cmd, "exit_code": ran.exit_code, "output": event.output}
 
     @contextmanager
     def _checking(self, name: str) -> Iterator[None]:
@@ -503,7 +543,7 @@ class Methods:
         finally:
             self.work.check = ""
 
-    async def _check(self, name: str, cmd: str) -> tuple[bool, str]:
+    async def _check(self, name: str, cmd: str) -> _Ran:
         """Run a check; once more where the executor died of something else, or of it."""
         limits = self._s.settings.limits
         said = ""
@@ -519,12 +559,11 @@ class Methods:
                 await self._s.hands.died(str(error))
                 said = redact(f"the check did not run to its end: {error}")
                 continue
-            return done.result == "success", _said(done, limits.check_timeout_s)
-        return False, said
+            return _ran(done, limits.check_timeout_s)
+        return _Ran(False, said)
 
     async def _refuse_finish(self) -> Any:
         """Count refused finishes between which the agent changed nothing: asking again is no way forward."""
-        await self._s.look()
         state = self._s.core.state
         seen, count = self._refused_finishes
         same = seen.world == state.world
@@ -593,18 +632,16 @@ def _completed(verified: bool, summary: str) -> ev.GoalEnded:
     return ev.GoalEnded(at=time.time(), status="completed", summary=summary, verified=verified)
 
 
-def _said(done: Checked, timeout_s: float) -> str:
-    """Return what a check printed, redacted, and that it was ended where it took too long."""
+def _ran(done: Checked, timeout_s: float) -> _Ran:
+    """Return how a check ended, with what it printed, redacted, and that it was ended where it took too long."""
     late = f"\n(not finished within {timeout_s:.0f} s)" if done.result == "timeout" else ""
-    return redact(done.output) + late
+    return _Ran(done.result == "success", redact(done.output) + late, done.exit_code)
 
 
-def _check_finished(
-    name: str, output: str, *, passed: bool, suggested: bool = False
-) -> ev.CheckFinished:
-    text = _cut(output, CHECK_OUTPUT_CHARS)
+def _check_finished(name: str, ran: _Ran, *, suggested: bool = False) -> ev.CheckFinished:
+    text = _cut(ran.output, CHECK_OUTPUT_CHARS)
     return ev.CheckFinished(
-        at=time.time(), name=name, passed=passed, output=text, suggested=suggested
+        at=time.time(), name=name, passed=ran.passed, output=text, suggested=suggested
     )
 
 

@@ -89,12 +89,12 @@ class People:
                 )
         at = time.time()
         with self._d.book.entering(core):
-            core.emit(ev.FeedbackGiven(at=at, text=text))
+            seq = core.emit(ev.FeedbackGiven(at=at, text=text))
             if core.state.goal.status == GoalStatus.BLOCKED:
                 core.emit(ev.GoalRequeued(at=at, by="feedback", reopen=True))
         await self._d.book.commit(core)
         if session := self._supervisor.session(core.state.goal_id):
-            session.notify("feedback", {"text": text})
+            session.tell_feedback(seq, text)
         return _answer(core, self._heard(core.state, before))
 
     def _heard(self, state: State, before: str) -> str:

@@ -79,6 +79,7 @@ class Session:
         self._silence = asyncio.Event()
         self.busy = False
         self._greeted = False
+        self.notified_feedback = 0
         self._owed = 0
         self._shown: list[dict[str, Any]] = []
         self._end: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
@@ -161,9 +162,14 @@ class Session:
         return not isinstance(self.agent, RunbookAgent)
 
     @property
+    def own_prompt(self) -> bool:
+        """The agent's prompts are built by clew, of what `hello` tells."""
+        return isinstance(self.agent, LlmAgent)
+
+    @property
     def is_questioned(self) -> bool:
         """A `finish` of the agent is questioned after a failed action; agents of others know what they do."""
-        return isinstance(self.agent, LlmAgent)
+        return self.own_prompt
 
     @property
     def own_tools(self) -> bool:
@@ -201,8 +207,7 @@ class Session:
         """Choose strategies for an agent that can read; a runbook cannot."""
         if isinstance(self.agent, RunbookAgent):
             return []
-        own_prompt = isinstance(self.agent, LlmAgent)
-        room = playbook_chars(self.settings.context.max_tokens) if own_prompt else CHARS_MAX
+        room = playbook_chars(self.settings.context.max_tokens) if self.own_prompt else CHARS_MAX
         return self._d.playbook.chosen(self.core.state, self.settings.playbook, room)
 
     def greeted(self, agent: str) -> None:
@@ -251,6 +256,12 @@ class Session:
         """Send the agent a notification, if it is there."""
         if self.channel:
             self._spawn(self.channel.send(protocol.notification(method, params)))
+
+    def tell_feedback(self, seq: int, text: str) -> None:
+        """Send the agent the feedback of event `seq`, if it is there."""
+        if self.channel:
+            self.notified_feedback = max(self.notified_feedback, seq)
+        self.notify("feedback", {"text": text})
 
     def thresholds_changed(self) -> None:
         """Tell the agent the new numbers."""

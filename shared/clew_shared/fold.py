@@ -133,6 +133,7 @@ def _add_subtask(state: State, description: str) -> None:
     if not tasks or tasks[-1].description != FOLLOW_UP:
         tasks.append(Task(FOLLOW_UP))
     tasks[-1].subtasks.append(Subtask(description))
+    state.planned = True  # a first plan would replace it
     _settle_task(tasks[-1])
 
 

@@ -27,6 +27,7 @@ KINDS = frozenset(
         "action_interrupted",
         "thought",
         "intervened",
+        "finish_questioned",
         "reflected",
     }
 )
@@ -85,7 +86,7 @@ class Transcript:
                 self._pending.append(replace(call, result="interrupted"))
             case ev.Thought():
                 self._pending.append(Said("assistant", event.text))
-            case ev.Intervened():
+            case ev.Intervened() | ev.FinishQuestioned():
                 self._pending.append(warning(event.message))
             case ev.Reflected():
                 self._reflected(event)

@@ -321,9 +321,9 @@ class GoalDaemon:
             return {"accepted": True, "failing_checks": [], "open_subtasks": []}
         failing = []
         for name, command in self.checks.items():
-            result, output, _ = await asyncio.to_thread(_shell, command, self.folder)
+            result, output, code = await asyncio.to_thread(_shell, command, self.folder)
             if result != "success":
-                failing.append({"name": name, "output": output})
+                failing.append({"name": name, "cmd": command, "exit_code": code, "output": output})
         still_open = not self.checks and self.state.open_subtasks()
         asked = (
             "" if failing or len(still_open or ()) > 1 else self.core.question_finish(time.time())

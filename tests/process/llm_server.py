@@ -13,12 +13,13 @@ HANG_MAX_S = 60
 
 @dataclass(frozen=True)
 class Reply:
-    """One HTTP answer; `hang` waits (until the server is closed), `cut` drops the line midway."""
+    """One HTTP answer; `hang` waits (until the server is closed), `after` for an event, `cut` drops the line midway."""
 
     body: bytes = b"{}"
     status: int = 200
     headers: dict = field(default_factory=dict)
     hang: bool = False
+    after: threading.Event | None = None
     cut: bool = False
 
 
@@ -105,6 +106,8 @@ class ScriptedLlm:
         self.asked.set()
         if reply.hang:
             self._closing.wait(HANG_MAX_S)
+        if reply.after:
+            reply.after.wait(HANG_MAX_S)
         return reply
 
     def prompt(self, number=-1):

@@ -116,6 +116,42 @@ def test_feedback_that_comes_while_the_checks_run_is_heard_before_the_goal_ends(
     clew.wait("goal.completed", goal=goal)
 
 
+def test_feedback_refuses_one_finish_and_what_checks_changed_is_not_the_next_actions_doing(clew):
+    clew.agent(
+        "worker",
+        """
+        hello()
+        say(done()["accepted"])
+        say(run("true")["outcome"]["changed"])
+        say(done()["accepted"])
+        """,
+    )
+    goal = clew.start().submit(goal_text(f"checks:\n  slow: {WAIT_FOR_GO}\n"))
+    folder = clew.workspace(goal)
+    clew.until((folder / "checking").exists, "the check")
+    clew.ask("feedback", goal=goal, text="also in German")
+    (folder / "go").touch()
+    assert clew.said(goal, count=3) == [False, False, True]
+    clew.wait("goal.completed", goal=goal)
+
+
+def test_feedback_that_the_agent_was_sent_before_it_called_finish_refuses_nothing(clew):
+    clew.agent("worker", 'hello()\nsay(notice("feedback")["text"])\nsay(done()["accepted"])')
+    goal = clew.start().submit(goal_text())
+    clew.wait("worker.ready", goal=goal)
+    clew.ask("feedback", goal=goal, text="also in German")
+    assert clew.said(goal, count=2)[0] == "also in German"
+
+
+def test_a_failing_check_is_told_with_its_command_and_exit_code(clew):
+    clew.agent("worker", 'hello()\nsay(done())\ncall("finish", success=False)')
+    goal = clew.start().submit(goal_text("checks:\n  broken: echo no; exit 3\n"))
+    assert clew.said(goal)[0]["failing_checks"] == [
+        {"name": "broken", "cmd": "echo no; exit 3", "exit_code": 3, "output": "no\n"}
+    ]
+    clew.wait("goal.failed", goal=goal)
+
+
 def test_a_check_that_undoes_another_does_not_complete_a_goal(clew):
     clew.agent("worker", 'hello()\nrun("touch a")\nsay(done())\ncall("finish", success=False)')
     checks = "checks:\n  there: test -f a\n  tidy: rm -f a\n"
@@ -139,6 +175,7 @@ def test_a_check_that_changes_the_workspace_each_time_is_named(clew):
     goal = clew.start().submit(goal_text("checks:\n  fine: 'true'\n  logs: echo x >> log\n"))
     failing = clew.said(goal)[0]["failing_checks"]
     assert [check["name"] for check in failing] == ["logs"]
+    assert (failing[0]["cmd"], failing[0]["exit_code"]) == ("echo x >> log", None)
     assert "changed it again" in failing[0]["output"]
     clew.wait("goal.failed", goal=goal)
     assert "TMPDIR" in clew.report(goal)

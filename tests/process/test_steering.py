@@ -121,7 +121,7 @@ def test_a_completed_goal_goes_on_with_feedback(clew, outlined):
     if outlined:  # in memory there is nothing but its outline
         clew.until(lambda: goal in outlines(clew), "the outline")
     said = clew.cli("feedback", "tea", "also with milk\nand sugar")
-    assert said == f"{goal}: recorded; `clew retry tea` goes on with it\n"
+    assert said == f"{goal}: recorded; `clew retry tea` continues with it\n"
     assert clew.goal(goal)["status"] == "completed"
     if outlined:  # what was given in an earlier life counts as well
         clew.kill()
@@ -143,7 +143,7 @@ def test_a_completed_goal_goes_on_with_feedback(clew, outlined):
 def test_feedback_of_a_cancelled_goal_is_there_when_it_is_retried(clew, working):
     a = working["a"]
     clew.cli("cancel", "a")
-    assert "`clew retry a` goes on with it" in clew.cli("feedback", "a", "be", "quick")
+    assert "`clew retry a` continues with it" in clew.cli("feedback", "a", "be", "quick")
     assert clew.ask("status", goal="a")["goal"]["status"] == "cancelled"
     clew.cli("retry", "a")
     clew.said(a, count=2)

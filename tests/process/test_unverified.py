@@ -4,6 +4,8 @@ import json
 import os
 import signal
 import sqlite3
+import threading
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -163,13 +165,43 @@ def test_a_suggested_check_is_not_run_again_after_a_crash_and_the_goal_still_end
     assert clew.verified()
 
 
-def test_keys_in_a_suggested_check_are_never_recorded(clew):
+def test_a_suggested_check_that_moves_the_workspace_does_not_complete_the_goal(clew):
+    clew.configure({"sandbox.mode": "off"})
+    place = clew.folder / "ws"
+    moves = f"mv {place} {place}-moved && mkdir {place}"
+    with ScriptedLlm(plan(("moves", moves)), WRITE, DONE, then=FINISH) as llm:
+        thinker(clew, llm)
+        goal = clew.start().submit(goal_file(LONG, workspace=str(place)))
+        line = clew.wait("goal.blocked", goal=goal)
+    assert "the workspace was replaced" in line["reason"]
+    assert not clew.seen("goal.completed", goal=goal)
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("front", [{}, {"checks": {"there": "test -f hello.txt"}}])
+def test_feedback_given_while_the_model_thinks_of_its_last_answer_is_in_its_next_prompt(
+    clew, front
+):
+    given = threading.Event()
+    with ScriptedLlm(WRITE, replace(FINISH, after=given), then=FINISH) as llm:
+        thinker(clew, llm)
+        goal = clew.start().submit(goal_file(**front))
+        clew.until(lambda: len(llm.requests) == 2, "the second question")
+        clew.ask("feedback", goal=goal, text="also in German")
+        given.set()
+        clew.wait("goal.completed", goal=goal)
+        asked = ["also in German" in llm.prompt(n) for n in range(len(llm.requests))]
+        assert asked == [False, False, True]
+        assert "Feedback from a person arrived" in llm.prompt(2)
+
+
+def test_suggested_checks_with_keys_are_left_out_and_never_recorded(clew):
     key = "sk-abcdefghijklmnop1234567890"
-    with ScriptedLlm(plan(("k", f"test {key} = x")), WRITE, DONE) as llm:
+    with ScriptedLlm(plan(("k", f"test {key} = x"), ("fine", "true")), WRITE, DONE) as llm:
         thinker(clew, llm)
         goal = clew.start().submit(goal_file(LONG))
         clew.wait("goal.completed", goal=goal)
-    assert clew.seen("check.proposed", goal=goal)
+    assert [one["name"] for one in clew.seen("check.proposed", goal=goal)] == ["fine"]
     assert key not in clew.log.read_text()
     assert key not in clew.report(goal)
 

@@ -96,3 +96,18 @@ def test_feedback_after_the_end_makes_a_subtask_of_its_first_line_and_each_later
     first, second = state.goal.tasks[1].subtasks
     assert first.description == "also in German"
     assert len(second.description) == 200
+
+
+def test_what_feedback_after_the_end_adds_is_not_replaced_by_a_first_plan():
+    events = [
+        ev.GoalAccepted(goal_id="g", spec=ev.Spec(description="Greet", checks={})),
+        ev.GoalStarted(),
+        ev.GoalEnded(status="completed"),
+        ev.FeedbackGiven(text="also in German"),
+        ev.GoalRequeued(by="retry", reopen=True, after=3, subtask="also in German"),
+        ev.GoalStarted(),
+    ]
+    core = Core(fold(enumerate(events, start=1)), Settings().loops, lambda: 9)
+    task = ev.PlannedTask(description="t", subtasks=(ev.PlannedSubtask(description="s"),))
+    with pytest.raises(WrongState, match="the goal has a plan"):
+        core.plan((task,), None, 0.0)

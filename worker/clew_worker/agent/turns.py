@@ -240,14 +240,17 @@ class Turns:
         if answer.get("accepted"):
             raise Over
         await self.refresh()
-        if not answer.get("message"):
+        if answer.get("failing_checks") or not answer.get("message"):
             self._checked_at, self.finishes_in_vain = self._memory.changes, 0
         self._memory.answer("finish", {"summary": summary}, self._not_accepted(answer))
 
     def _not_accepted(self, answer: Mapping[str, Any]) -> str:
         """Show what fails; the same failure again is named and not shown once more."""
         failing = answer.get("failing_checks") or ()
-        if message := answer.get("message"):
+        message = answer.get("message")
+        if failing and message:
+            return f"{self._not_accepted({**answer, 'message': ''})}\n{message}"
+        if message:
             return f"Not finished: {message}"
         if not failing:
             left = "\n".join(f"- {name}" for name in (answer.get("open_subtasks") or ())[:10])
