@@ -385,9 +385,10 @@ def test_service_install_writes_a_unit_for_this_home_and_says_what_is_left(
     monkeypatch.setenv("PATH", str(tmp_path))  # no systemctl: nothing of this machine is touched
     monkeypatch.setattr(units, "LINGER", tmp_path)
     unit = tmp_path / "config" / "systemd" / "user" / "clew.service"
-    code, out, _ = clew("--home", tmp_path / "my home", "service", "install")
+    code, out, err = clew("--home", tmp_path / "my home", "service", "install")
     assert code == 1
-    assert "systemctl is not installed" in out
+    assert "systemctl is not installed" in err
+    assert "not enabled" not in out
     assert "enable-linger" in out
     assert f'--home "{tmp_path}/my home" run' in unit.read_text()
     code, out, _ = clew("--home", tmp_path / "my home", "service", "status", "--json")
@@ -397,7 +398,15 @@ def test_service_install_writes_a_unit_for_this_home_and_says_what_is_left(
     assert "cannot be asked" in clew("--home", tmp_path / "my home", "service", "status")[1]
     code, _, err = clew("start")
     assert (code, "for another home" in err) == (1, True)
-    clew("service", "uninstall")
+    code, out, err = clew("service", "uninstall")
+    assert (code, out) == (1, "")
+    assert f"clew --home '{tmp_path}/my home' service uninstall" in err
+    assert unit.exists()
+    code, out, _ = clew("service", "status")
+    assert f"installed for another home: {tmp_path}/my home" in out
+    assert "run that again" not in out
+    code, out, err = clew("--home", tmp_path / "my home", "service", "uninstall")
+    assert (code, "not stopped" in out, "not stopped" in err) == (1, False, True)
     assert not unit.exists()
     assert "not installed: clew service install" in clew("service", "status")[1]
 
