@@ -226,7 +226,9 @@ def test_the_service_of_another_home_is_neither_replaced_nor_removed(env, theirs
         assert told in str(refused.value)
     assert unit_path(env).read_text() == text
     assert len(calls(env)) == asked
-    assert look(text, home=ours, env=env).other_home == (str(theirs) if theirs else "the default one")
+    assert look(text, home=ours, env=env).other_home == (
+        str(theirs) if theirs else "the default one"
+    )
     assert look(text, home=theirs, env=env).other_home is None
     assert uninstall(theirs, env=env).ok
 
