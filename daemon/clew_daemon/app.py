@@ -97,6 +97,8 @@ MORE_ROOM = (
 LEDGER_CLOSE_S = 10.0
 RESCUE_TOLD_S = 5.0
 STATUS_EVERY_S = 1.0
+VERDICT_S = 60.0
+"""How long STATUS= says what became of a reload."""
 SLOW_EVERY_S = 60.0
 
 
@@ -154,6 +156,7 @@ class App:
         self._slow_again = 0.0
         self._trouble = ""
         self._verdict = ""
+        self._verdict_ends: asyncio.TimerHandle | None = None
         self._settings = beginning.settings
         config = ConfigWatch(self._places.config, self._keys.env)
         self._config_error: Glance[str | None] = Glance(config.error, None)
@@ -358,13 +361,15 @@ class App:
             taken = reload(self._places.config, self._keys.env, self._daemon.settings)
             configure_log(self._places, taken.settings, self._keys)
         except (SettingsError, ConfigFileError, OSError) as error:
-            self._verdict = f"reload refused: {str(error).splitlines()[0]}"
+            self._judge(f"reload refused: {str(error).splitlines()[0]}")
             log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
             raise ControlError(f"nothing was changed:\n{error}") from None
         else:
             found = [*taken.changes, *git_identity.changes(self._daemon.git, git)]
             changed = len(found)
-            self._verdict = f"reloaded, {changed} key{'s' if changed != 1 else ''} changed"
+            self._judge(
+                f"reloaded, {changed} key{'s' if changed != 1 else ''} changed" if changed else ""
+            )
             daemon = self._daemon
             daemon.settings, daemon.git = taken.settings, git
             daemon.book.adopt(taken.settings, daemon.settings_of)
@@ -379,6 +384,18 @@ class App:
             return found
         finally:
             self._notifier.ready(self._status_text())
+
+    def _judge(self, verdict: str) -> None:
+        """Show what became of a reload in STATUS=, for a while."""
+        self._verdict = verdict
+        if self._verdict_ends:
+            self._verdict_ends.cancel()
+        loop = asyncio.get_running_loop()
+        self._verdict_ends = loop.call_later(VERDICT_S, self._judged) if verdict else None
+
+    def _judged(self) -> None:
+        self._verdict, self._verdict_ends = "", None
+        self._news.set()
 
     async def _identity(self) -> dict[str, str]:
         """Read who commits; meanwhile no child of the daemon is taken for an orphan."""
@@ -500,7 +517,7 @@ class App:
         running = sum(s.goal.status == "in_progress" for s in states)
         blocked = sum(s.goal.status == "blocked" for s in states)
         waiting = sum(s.waits_for_time for s in states)
-        parts = [f"{running} goals running, {blocked} blocked"]
+        parts = [f"{running} goal{'s' if running != 1 else ''} running, {blocked} blocked"]
         parts[0] += f", {waiting} waiting" if waiting else ""
         if self._supervisor.last_restart:
             parts.append(f"last restart: {self._supervisor.last_restart}")

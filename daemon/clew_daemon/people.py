@@ -160,7 +160,7 @@ class People:
 
     def _applicable(self, verb: str) -> list[str]:
         states = self._d.book.states().items()
-        return [goal for goal, state in states if not objection(verb, state)]
+        return [goal for goal, state in states if not self._objection(verb, state)]
 
     async def _result(
         self, verb: str, name: str, act: Callable[[Core], Awaitable[str]]
@@ -174,9 +174,16 @@ class People:
         self, verb: str, params: dict[str, Any], act: Callable[[Core], Awaitable[str]]
     ) -> dict[str, Any]:
         core = await self.whole(params)
-        if why := objection(verb, core.state):
+        if why := self._objection(verb, core.state):
             raise ControlError(f"{core.state.goal_id} is {why}")
         return _answer(core, await act(core))
+
+    def _objection(self, verb: str, state: State) -> str:
+        """Return why a request does not apply to a goal, "" where it does; no feedback reopens a completed runbook."""
+        done = state.goal.status == GoalStatus.COMPLETED
+        if verb == "retry" and done and self._is_runbook(state):
+            return f"completed. {RUNBOOK_DONE}"
+        return objection(verb, state)
 
     async def _pause(self, core: Core) -> str:
         await self._rest(core, ev.GoalWaiting(at=time.time(), reason="paused", paused=True))
@@ -194,9 +201,6 @@ class People:
         return "cancelled"
 
     async def _retry(self, core: Core) -> str:
-        state = core.state
-        if state.goal.status == GoalStatus.COMPLETED and self._is_runbook(state):
-            raise ControlError(f"{state.goal_id} is completed. {RUNBOOK_DONE}")
         await self._requeue(core, "retry", reopen=True)
         return "queued again"
 

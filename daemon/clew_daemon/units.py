@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import shlex
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 UNIT = "clew.service"
+DEFAULT_HOME = "the default one"
+"""What messages call the home where no `--home` is given."""
 DEFAULT_EXEC = "%h/.local/bin/clew"
 STOP_GRACE_S = 10.0
 STOP_MARGIN_S = 20.0
@@ -31,6 +34,8 @@ JOB_DEADLINE_S = 900.0
 LINGER = Path("/var/lib/systemd/linger")
 _SHOWN = ("UnitFileState", "ActiveState", "MainPID", "ActiveEnterTimestamp", "StatusText")
 _WHY = "`systemctl --user status clew`, `clew logs` and `clew doctor` say more"
+_ELSEWHERE = "run this in a login session of this user; without systemd, use `clew run`"
+_HOME_OPTION = re.compile(r""" --home ("(?:[^"\\]|\\.)*"|\S+) run$""")
 
 _TEXT = """\
 # clew as a systemd user service. Written by `clew service install`.
@@ -90,21 +95,28 @@ NOTIFY_RELOAD_SINCE = 253
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What was done, in words for a person; `ok` is False when something is left to do."""
+    """What was done, in words for a person; `faults` say what could not be done, and what is left to do."""
 
     messages: tuple[str, ...]
-    ok: bool = True
+    faults: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether everything was done."""
+        return not self.faults
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
     """How the service is; what only the user's manager knows is None where it cannot be reached, and `error` says why.
 
-    `up_to_date` tells whether the unit file is what `install` would write now, `home` the `--home` that it is for.
+    `up_to_date` tells whether the unit file is what `install` would write now; `other_home` names the home that
+    it is for where that is another one.
     """
 
     unit: str
     installed: bool
+    other_home: str | None
     up_to_date: bool | None
     enabled: bool | None
     active: str | None
@@ -170,67 +182,69 @@ def install(
 ) -> Installed:
     """Write the unit, enable it where a manager can be reached, and start it if `now`.
 
-    `env` is the caller's environment, by default this process's. Raises OSError when the unit
-    cannot be written.
+    `env` is the caller's environment, by default this process's. Raises ServiceError where the unit
+    is there for another home, OSError when it cannot be written.
     """
     env = os.environ if env is None else env
     path = unit_path(env)
+    before = _own(path, home, env)
     version = manager_version(env)
     text = unit_text(exec_path, home, unit_env, stop_grace_s=stop_grace_s, version=version)
+    active = look(text, env=env).active == "active"
     _write(path, text)
-    messages = [f"wrote {path}"]
-    fault = _systemctl(env, ("daemon-reload",), ("enable", UNIT))
-    if fault:
-        messages.append(f"not enabled: {fault}")
-        messages.append(f"from a login session, run: systemctl --user enable --now {UNIT}")
+    messages, faults = [f"wrote {path}"], list[str]()
+    if fault := _systemctl(env, ("daemon-reload",), ("enable", UNIT)):
+        faults.append(f"not enabled: {fault}")
+        faults.append(f"from a login session, run: systemctl --user enable --now {UNIT}")
+    elif active and (before == text or not now):
+        applies = "" if before == text else "; the new unit applies after `clew restart`"
+        messages.append(f"enabled; it is running{applies}")
     elif not now:
         messages.append("enabled; start it with: clew start")
-    elif fault := _systemctl(env, ("start", UNIT), deadline_s=JOB_DEADLINE_S):
-        messages.append(f"enabled, but not started: {fault}; {_WHY}")
     else:
-        messages.append("enabled and started")
+        verb = "restart" if active else "start"
+        if fault := _systemctl(env, (verb, UNIT), deadline_s=JOB_DEADLINE_S):
+            faults.append(f"enabled, but not {verb}ed: {fault}; {_WHY}")
+        else:
+            messages.append(f"enabled and {verb}ed")
     if not is_lingering(env):
         messages.append("to keep it running after logout: loginctl enable-linger")
-    return Installed(tuple(messages), ok=not fault)
+    return Installed(tuple(messages), tuple(faults))
 
 
-def uninstall(*, env: Mapping[str, str] | None = None) -> Installed:
-    """Stop and disable the unit where a manager can be reached, and remove it."""
+def uninstall(home: Path | None = None, *, env: Mapping[str, str] | None = None) -> Installed:
+    """Stop and disable the unit of this home where a manager can be reached, and remove it; raises ServiceError."""
     env = os.environ if env is None else env
     path = unit_path(env)
-    if not path.exists():
+    if _own(path, home, env) is None:
         return Installed((f"{path} does not exist: nothing to uninstall",))
     fault = _systemctl(env, ("disable", "--now", UNIT), deadline_s=JOB_DEADLINE_S)
     path.unlink()
     wanted = path.parent / "default.target.wants" / UNIT
     wanted.unlink(missing_ok=True)  # where there was no manager to disable it
-    messages = [f"removed {path}"]
-    if fault:
-        messages.append(f"not stopped: {fault}")
-    else:
+    if not fault:
         _systemctl(env, ("daemon-reload",))
-    return Installed(tuple(messages), ok=not fault)
+    return Installed((f"removed {path}",), (f"not stopped: {fault}",) if fault else ())
 
 
 def control(verb: str, home: Path | None, *, env: Mapping[str, str] | None = None) -> None:
     """Start, stop or restart the service of this home, and wait until that is done; raises ServiceError."""
     env = os.environ if env is None else env
     path = unit_path(env)
-    text = _read(path)
-    if text is None:
+    if _own(path, home, env) is None:
         raise ServiceError(
             f"the service is not installed ({path} does not exist): {_install(home)}"
         )
-    if not _is_of(text, home):
-        raise ServiceError(
-            f"the installed service is for another home (see ExecStart= in {path}): {_install(home)} changes that"
-        )
     if fault := _systemctl(env, (verb, UNIT), deadline_s=JOB_DEADLINE_S):
+        if error := look("", home=home, env=env).error:
+            raise ServiceError(f"systemd cannot be asked ({error}): {_ELSEWHERE}")
         raise ServiceError(f"{fault}; {_WHY}")
 
 
-def look(expected: str, *, env: Mapping[str, str] | None = None) -> Service:
-    """Look at the service; `expected` is the unit that `install` would write."""
+def look(
+    expected: str, *, home: Path | None = None, env: Mapping[str, str] | None = None
+) -> Service:
+    """Look at the service; `expected` is the unit that `install` would write for `home`."""
     env = os.environ if env is None else env
     path = unit_path(env)
     text, found, error = _read(path), dict[str, str](), None
@@ -245,6 +259,7 @@ def look(expected: str, *, env: Mapping[str, str] | None = None) -> Service:
     return Service(
         unit=str(path),
         installed=text is not None,
+        other_home=None if text is None or _is_of(text, home) else _home_of(text),
         up_to_date=None if text is None else text == expected,
         enabled=found.get("UnitFileState") == "enabled" if found else None,
         active=found.get("ActiveState"),
@@ -277,9 +292,44 @@ def is_lingering(env: Mapping[str, str]) -> bool:
 
 def _is_of(unit: str, home: Path | None) -> bool:
     """Tell whether a unit runs clew on this home."""
-    started = next((line for line in unit.splitlines() if line.startswith("ExecStart=")), "")
-    option = _home_option(home)
+    started, option = _started(unit), _home_option(home)
     return started.endswith(f"{option} run") and bool(option or " --home " not in started)
+
+
+def _own(path: Path, home: Path | None, env: Mapping[str, str]) -> str | None:
+    """Return the text of this home's unit, None where there is none; ServiceError where it is for another home."""
+    text = _read(path)
+    if text is None or _is_of(text, home):
+        return text
+    if home is None and _home_of(text) == DEFAULT_HOME:
+        raise ServiceError(
+            f"{path} is not one that `clew service install` wrote (see its ExecStart=): remove it first"
+        )
+    raise ServiceError(
+        f"the installed service is for another home: {_home_of(text)} (see ExecStart= in {path}); "
+        f"to remove it: {removal(_home_of(text), env)}"
+    )
+
+
+def removal(other_home: str, env: Mapping[str, str]) -> str:
+    """Return the command that uninstalls the service of another home."""
+    if other_home != DEFAULT_HOME:
+        return f"clew --home {shlex.quote(other_home)} service uninstall"
+    unset = "env -u CLEW_HOME " if env.get("CLEW_HOME") else ""
+    return f"{unset}clew service uninstall"
+
+
+def _home_of(unit: str) -> str:
+    """Return the home that a unit runs clew on."""
+    found = _HOME_OPTION.search(_started(unit))
+    if found is None:
+        return DEFAULT_HOME
+    word = found[1][1:-1] if found[1].startswith('"') else found[1]
+    return re.sub(r"\\(.)|%(%)|\$(\$)", lambda one: one[one.lastindex or 0], word)
+
+
+def _started(unit: str) -> str:
+    return next((line for line in unit.splitlines() if line.startswith("ExecStart=")), "")
 
 
 def _install(home: Path | None) -> str:

@@ -133,7 +133,13 @@ def workspace_fault(workspace: Path, places: Places, other: Places | None = None
 
 
 def _near_own(wanted: Path, places: Places) -> str:
-    own = [places.inbox, places.outbox, places.state, places.run, places.workspaces]
+    named = {
+        name: getattr(places, name) for name in ("inbox", "outbox", "state", "run", "workspaces")
+    }
+    for name, folder in named.items():
+        if wanted == _normal(folder):
+            return f"is clew's own {name} folder: choose another folder"
+    own = [*named.values()]
     for folder in map(_normal, [*own, places.config]):
         if folder.is_relative_to(wanted):
             return f"contains clew's own {folder}: choose another folder"

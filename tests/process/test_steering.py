@@ -154,6 +154,8 @@ def test_a_completed_runbook_says_that_it_cannot_go_on(clew):
     runbook = "---\nname: tea\n---\n# Tea\n- [ ] Pour\n  ```sh\n  true\n  ```\n"
     goal = clew.start().submit(runbook)
     clew.wait("goal.completed", goal=goal)
+    first = clew.cli("retry", "tea", code=1)  # it said: give feedback, and retry
+    assert ("submit another goal" in first, "clew feedback" in first) == (True, False)
     assert "submit another goal" in clew.cli("feedback", "tea", "more")
     assert "submit another goal" in clew.cli("retry", "tea", code=1)
     assert clew.goal(goal)["status"] == "completed"

@@ -85,7 +85,7 @@ CLEW service status | grep "state     active since .*, process $(show MainPID)"
 goal=$(CLEW submit GOAL)
 places $goal
 until_there $ws/begun
-until_is StatusText "1 goals running*"
+until_is StatusText "1 goal running*"
 
 case "$group" in *$(show ControlGroup)/clew-*) ;; *) failed "no groups: $group";; esac
 grep -qx "$(show MainPID)" $group/daemon/cgroup.procs

@@ -345,7 +345,28 @@ def test_numbers_beyond_all_bounds_are_refused_and_the_largest_are_not(clew, hom
     assert clew("--home", home, *command, *largest)[0] == 0
     for args in refused:
         code, _, err = clew("--home", home, *command, *args)
-        assert (code, "is not in the range" in err) == (2, True)
+        assert (code, "is too" in err) == (2, True)
+        assert "4611686018427387904" not in err
+
+
+def test_home_after_the_command_says_where_it_goes(clew, home):
+    code, _, err = clew("status", "--home", home)
+    assert (code, err.splitlines()[-1]) == (
+        2,
+        "--home goes before the command: clew --home DIR status",
+    )
+
+
+@pytest.mark.parametrize("options", [["--json"], ["--archived"], ["--archived", "--json"]])
+def test_the_playbook_is_listed_with_the_options_of_list(clew, home, options):
+    code, out, _ = clew("--home", home, "playbook", *options)
+    assert (code, out) == clew("--home", home, "playbook", "list", *options)[:2]
+    assert clew("--home", home, "playbook", options[0], "list")[0] == 2
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "cancel", "retry"])
+def test_the_usage_of_steering_says_that_goals_may_be_left_out(clew, verb):
+    assert f"clew {verb} [OPTIONS] [GOAL]..." in clew(verb, "--help")[1]
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,23 @@
 """Dropping goal files, the config, the doctor and the service, where no daemon runs."""
 
+import contextlib
 import errno
 import io
 import json
 import os
 import re
+import socket
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clew_daemon import units
 from clew_daemon.cli import run, submit
+from clew_daemon.cli.client import Address, NoDaemon
 from clew_shared.goalfile import parse
+from clew_shared.ledger.lock import DAEMON, acquire, beside
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -50,6 +56,90 @@ def test_a_file_submitted_twice_is_there_twice(clew, tmp_path):
     for _ in range(2):
         assert clew("--home", tmp_path / "h", "submit", goal)[0] == 0
     assert len(list((tmp_path / "h" / "inbox").glob("g-*.txt"))) == 2
+
+
+def _gone(*_: object, **__: object) -> None:
+    raise NoDaemon(Address(Path("/nowhere")))
+
+
+def _interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def leaving(monkeypatch):
+    """A daemon that answers until the files are dropped."""
+
+    def call(_: object, method: str, **__: object) -> dict:
+        if method == "status" and dropped:
+            dropped[0]()
+        return {"goals": []}
+
+    def drop_all(*args: Any) -> list[Path]:
+        paths = original(*args)
+        dropped.append(then[-1])
+        return paths
+
+    dropped: list[Any] = []
+    then: list[Any] = [_gone]
+    original = submit.drop_all
+    monkeypatch.setattr("clew_daemon.cli.client.call", call)
+    monkeypatch.setattr(submit, "drop_all", drop_all)
+    return then
+
+
+@pytest.mark.parametrize(
+    ("then", "options", "expected", "told"),
+    [
+        (_gone, [], 0, "no daemon is running: it starts once one runs"),
+        (_gone, ["--wait"], 3, "no daemon is running: it starts once one runs"),
+        (_interrupted, [], 130, "not accepted yet"),
+    ],
+)
+def test_a_goal_is_not_lost_sight_of_when_the_daemon_leaves_after_the_drop(
+    clew, tmp_path, leaving, then, options, expected, told
+):
+    leaving.append(then)
+    code, out, _ = clew("--home", tmp_path / "h", "submit", *options, "Make tea")
+    (path,) = (tmp_path / "h" / "inbox").iterdir()
+    assert (code, f"added to the inbox as {path}" in out) == (expected, True)
+    assert told in out
+
+
+@pytest.mark.parametrize(("then", "expected"), [(_gone, 0), (_interrupted, 130)])
+def test_the_json_of_submit_is_printed_whatever_becomes_of_the_daemon(
+    clew, tmp_path, leaving, then, expected
+):
+    leaving.append(then)
+    code, out, _ = clew("--home", tmp_path / "h", "submit", "--json", "Make tea")
+    (path,) = (tmp_path / "h" / "inbox").iterdir()
+    assert json.loads(out) == {"goals": [{"id": None, "file": str(path), "error": None}]}
+    assert code == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--check", ""], "--check: is empty"),
+        (["--workspace", ""], "--workspace: is empty"),
+        (["--agent", "nobody"], "--agent: unknown agent `nobody`"),
+    ],
+)
+def test_a_wrong_option_of_submit_is_told_by_its_name(clew, tmp_path, options, told):
+    code, _, err = clew("--home", tmp_path, "submit", *options, "Make tea")
+    assert (code, told in err) == (1, True)
+
+
+def test_checks_behind_an_anchor_are_left_to_the_author(clew, tmp_path):
+    goal = tmp_path / "g.md"
+    goal.write_text("---\nchecks: &c\n  a: ls\n---\nMake tea\n")
+    code, _, err = clew("--home", tmp_path / "h", "submit", "--check", "make test", goal)
+    assert (code, "cannot be added to its front matter; write them there" in err) == (1, True)
+
+
+def test_a_workspace_that_is_a_folder_of_clew_says_which(clew, tmp_path):
+    code, _, err = clew("--home", tmp_path, "submit", "--workspace", tmp_path / "state", "Make tea")
+    assert (code, f"{tmp_path}/state is clew's own state folder" in err) == (1, True)
 
 
 @pytest.mark.parametrize("command", [["submit"], ["playbook", "import"]])
@@ -385,9 +475,10 @@ def test_service_install_writes_a_unit_for_this_home_and_says_what_is_left(
     monkeypatch.setenv("PATH", str(tmp_path))  # no systemctl: nothing of this machine is touched
     monkeypatch.setattr(units, "LINGER", tmp_path)
     unit = tmp_path / "config" / "systemd" / "user" / "clew.service"
-    code, out, _ = clew("--home", tmp_path / "my home", "service", "install")
+    code, out, err = clew("--home", tmp_path / "my home", "service", "install")
     assert code == 1
-    assert "systemctl is not installed" in out
+    assert "systemctl is not installed" in err
+    assert "not enabled" not in out
     assert "enable-linger" in out
     assert f'--home "{tmp_path}/my home" run' in unit.read_text()
     code, out, _ = clew("--home", tmp_path / "my home", "service", "status", "--json")
@@ -397,9 +488,66 @@ def test_service_install_writes_a_unit_for_this_home_and_says_what_is_left(
     assert "cannot be asked" in clew("--home", tmp_path / "my home", "service", "status")[1]
     code, _, err = clew("start")
     assert (code, "for another home" in err) == (1, True)
-    clew("service", "uninstall")
+    code, out, err = clew("service", "uninstall")
+    assert (code, out) == (1, "")
+    assert f"clew --home '{tmp_path}/my home' service uninstall" in err
+    assert unit.exists()
+    code, out, _ = clew("service", "status")
+    assert f"installed for another home: {tmp_path}/my home" in out
+    assert "run that again" not in out
+    code, out, err = clew("--home", tmp_path / "my home", "service", "uninstall")
+    assert (code, "not stopped" in out, "not stopped" in err) == (1, False, True)
     assert not unit.exists()
     assert "not installed: clew service install" in clew("service", "status")[1]
+
+
+@pytest.fixture
+def outside(tmp_path, monkeypatch):
+    """Hold the ledger of a home as a daemon does, and answer `ping` with what is put into `answer`."""
+    home = tmp_path / "h"
+    (home / "state").mkdir(parents=True)
+    (home / "run").mkdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("PATH", str(tmp_path))  # no systemctl
+    place, answer = home / "run" / "control.sock", {"managed": False}
+    held = acquire(beside(home / "state" / "ledger.db"), role=DAEMON, socket=place)
+    with held, socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place))
+        listening.listen()
+        answering = threading.Thread(target=_answer, args=(listening, answer), daemon=True)
+        answering.start()
+        yield home, answer
+        listening.shutdown(socket.SHUT_RDWR)
+        answering.join(10)
+
+
+def _answer(listening: socket.socket, answer: dict) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            asking, _ = listening.accept()
+            with asking:
+                asking.recv(1 << 16)
+                asking.sendall(json.dumps({"id": 1, "result": answer}).encode() + b"\n")
+
+
+@pytest.mark.parametrize("command", ["start", "stop", "restart"])
+def test_a_daemon_that_is_not_the_service_is_ended_where_it_was_started(clew, outside, command):
+    """`start` said "stop it first", and `stop` that the service is not installed."""
+    home, _ = outside
+    code, _, err = clew("--home", home, command)
+    assert (code, "not as the service: end it where it was started" in err) == (1, True)
+    assert "service install" not in err
+
+
+@pytest.mark.parametrize("command", ["start", "stop", "restart"])
+def test_the_services_own_daemon_is_known_where_systemd_cannot_be_asked(clew, outside, command):
+    home, answer = outside
+    answer["managed"] = True
+    units.install("/usr/bin/clew", home=home)
+    code, _, err = clew("--home", home, command)
+    assert (code, "not as the service" in err) == (1, False)
+    assert "systemd cannot be asked" in err
+    assert "login session" in err
 
 
 @pytest.mark.parametrize("command", ["start", "restart"])

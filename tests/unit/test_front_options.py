@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from clew_daemon.cli.front_options import Options, merge
 from clew_shared.goalfile import GoalFileError, parse
+from clew_shared.goalfile_front import composed, split
 
 AGENTS = ["default", "runbook", "mine"]
 ALL = Options("tea", "mine", "/work here/x", ("make test", 'it\'s: "done" # & {[\\'))
@@ -69,6 +70,14 @@ def test_front_matter_that_cannot_be_read_is_left_alone_and_told_with_its_own_li
         parse(merged.text.encode(), "g.md", AGENTS)
 
 
+@pytest.mark.parametrize("checks", ["checks: &c\n  a: ls", "checks: &c\n- ls"])
+def test_front_matter_that_options_would_make_invalid_is_left_alone(checks):
+    text = f"---\n{checks}\n---\nMake tea\n"
+    merged = merge(text, Options(checks=("make test",)))
+    front, _, _ = split(merged.text)
+    assert composed(front) is not None
+
+
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_any_text_of_an_option_is_read_back_as_it_was_or_refused_by_its_option(check, agent):
     options = Options(agent=agent, checks=(check,))
@@ -82,10 +91,11 @@ def test_any_text_of_an_option_is_read_back_as_it_was_or_refused_by_its_option(c
     ("options", "told"),
     [
         (Options(name="Tea Time"), "--name: must be lower-case"),
-        (Options(agent="nobody"), "--agent: names an unknown agent"),
-        (Options(agent=""), "--agent: must be text"),
+        (Options(agent="nobody"), "--agent: unknown agent `nobody`"),
+        (Options(agent=""), "--agent: is empty"),
+        (Options(workspace=""), "--workspace: is empty"),
         (Options(workspace="here"), "--workspace: must be an absolute path"),
-        (Options(checks=("ls", " ")), "--check: "),
+        (Options(checks=("ls", " ")), "--check: is empty"),
         (Options(checks=("echo \udcff",)), "--check: "),
     ],
 )

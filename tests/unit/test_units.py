@@ -28,7 +28,7 @@ SYSTEMCTL = """#!/bin/sh
 echo "$@" >> "$CALLS"
 if [ -n "$NO_MANAGER" ]; then echo "Failed to connect to bus: No medium found" >&2; exit 1; fi
 if [ "$FAILS" = "$3" ]; then echo "Job for clew.service failed." >&2; exit 1; fi
-if [ "$2" = show ]; then echo "UnitFileState=enabled"; echo "ActiveState=active"; echo "MainPID=41"; fi
+if [ "$2" = show ]; then echo "UnitFileState=enabled"; echo "ActiveState=${ACTIVE:-active}"; echo "MainPID=41"; fi
 """
 
 
@@ -154,10 +154,10 @@ def test_a_new_line_cannot_smuggle_a_setting_in():
 
 
 def test_installing_writes_the_unit_and_enables_it(env):
-    done = install("/usr/bin/clew", env=env)
+    done = install("/usr/bin/clew", env={**env, "ACTIVE": "inactive"})
     path = Path(env["HOME"]) / ".config/systemd/user/clew.service"
     assert path.read_text() == unit_text("/usr/bin/clew")
-    assert calls(env) == [
+    assert [call for call in calls(env) if " show " not in call] == [
         "--version",
         "--user --no-pager daemon-reload",
         "--user --no-pager enable clew.service",
@@ -172,16 +172,74 @@ def test_installing_without_a_manager_says_what_is_left_to_do(env):
     done = install("/usr/bin/clew", env={**env, "NO_MANAGER": "1"})
     assert not done.ok
     assert unit_path(env).exists()
-    assert "Failed to connect to bus" in done.messages[1]
-    assert "systemctl --user enable --now clew.service" in done.messages[2]
+    assert "Failed to connect to bus" in done.faults[0]
+    assert "systemctl --user enable --now clew.service" in done.faults[1]
 
 
 def test_installing_can_start_it_at_once_and_says_when_that_fails(env):
-    assert install("/usr/bin/clew", env=env, now=True).ok
+    env["ACTIVE"] = "inactive"
+    assert "enabled and started" in install("/usr/bin/clew", env=env, now=True).messages
     assert calls(env)[-1] == "--user --no-pager start clew.service"
     failed = install("/usr/bin/clew", env={**env, "FAILS": "start"}, now=True)
     assert not failed.ok
-    assert "not started: systemctl --user start: Job for clew.service failed" in failed.messages[1]
+    assert "not started: systemctl --user start: Job for clew.service failed" in failed.faults[0]
+
+
+def test_a_running_service_is_restarted_for_a_changed_unit_and_for_no_other(env):
+    """`start` of an active unit does nothing, and was called "enabled and started"."""
+    install("/usr/bin/clew", env=env)
+    same = install("/usr/bin/clew", env=env, now=True)
+    assert "enabled; it is running" in same.messages
+    assert not any(call.endswith("start clew.service") for call in calls(env))
+    later = install("/opt/clew", env=env)
+    assert "enabled; it is running; the new unit applies after `clew restart`" in later.messages
+    assert not any(call.endswith("start clew.service") for call in calls(env))
+    changed = install("/usr/bin/clew", env=env, now=True)
+    assert "enabled and restarted" in changed.messages
+    assert calls(env)[-1] == "--user --no-pager restart clew.service"
+    failed = install("/opt/clew", env={**env, "FAILS": "restart"}, now=True)
+    assert "not restarted: systemctl --user restart: Job for" in failed.faults[0]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "told"),
+    [
+        (
+            Path('/data/100% "my" $x\\'),
+            None,
+            """clew --home '/data/100% "my" $x\\' service uninstall""",
+        ),
+        (Path("/data/mine"), Path("/data"), "clew --home /data/mine service uninstall"),
+        (None, Path("/data"), "to remove it: env -u CLEW_HOME clew service uninstall"),
+    ],
+)
+def test_the_service_of_another_home_is_neither_replaced_nor_removed(env, theirs, ours, told):
+    env["CLEW_HOME"] = "/data"
+    install("/usr/bin/clew", home=theirs, env=env)
+    text, asked = unit_path(env).read_text(), len(calls(env))
+    for act in (
+        lambda: install("/usr/bin/clew", home=ours, env=env),
+        lambda: uninstall(ours, env=env),
+    ):
+        with pytest.raises(ServiceError, match="for another home") as refused:
+            act()
+        assert told in str(refused.value)
+    assert unit_path(env).read_text() == text
+    assert len(calls(env)) == asked
+    assert look(text, home=ours, env=env).other_home == (
+        str(theirs) if theirs else "the default one"
+    )
+    assert look(text, home=theirs, env=env).other_home is None
+    assert uninstall(theirs, env=env).ok
+
+
+def test_a_unit_that_clew_did_not_write_is_left_to_its_owner(env):
+    path = unit_path(env)
+    path.parent.mkdir(parents=True)
+    path.write_text("[Service]\nExecStart=/usr/bin/true\n")
+    with pytest.raises(ServiceError, match="not one that `clew service install` wrote"):
+        uninstall(env=env)
+    assert path.exists()
 
 
 @pytest.mark.parametrize("verb", ["start", "stop", "restart"])
@@ -198,7 +256,7 @@ def test_the_service_of_this_home_is_started_stopped_and_restarted_by_systemd(en
         (None, Path("/data/mine"), {}, "clew --home /data/mine service install"),
         (Path("/data/mine"), None, {}, "for another home"),
         (Path("/data/mine"), Path("/data"), {}, "for another home"),
-        (Path("/"), Path("/"), {"NO_MANAGER": "1"}, "Failed to connect to bus"),
+        (Path("/"), Path("/"), {"NO_MANAGER": "1"}, "cannot be asked .*bus.*login session"),
         (Path("/"), Path("/"), {"FAILS": "start"}, "Job for clew.service failed.*clew doctor"),
         (Path("/"), Path("/"), {"PATH": "/nowhere"}, "systemctl is not installed"),
     ],
@@ -226,7 +284,7 @@ def test_the_service_is_looked_at_with_and_without_a_manager(env):
 
 def test_installing_without_systemd_says_so(env, tmp_path):
     done = install("/usr/bin/clew", env={**env, "PATH": str(tmp_path / "empty")})
-    assert "systemctl is not installed" in done.messages[1]
+    assert "systemctl is not installed" in done.faults[0]
 
 
 def test_uninstalling_takes_everything_away_also_without_a_manager(env):

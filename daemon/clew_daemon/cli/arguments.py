@@ -44,7 +44,7 @@ some_goals = click.argument(
 )
 goals = click.argument(
     "goals",
-    metavar="GOAL...",
+    metavar="[GOAL]...",
     nargs=-1,
     help="Names or ids of goals, or their beginnings.",
     shell_complete=complete_goal,
@@ -70,8 +70,10 @@ class Number(click.ParamType[int]):
             number = int(str(value).removeprefix("#"))
         except ValueError:
             self.fail(f"{value!r} is not a number", param, ctx)
-        if not self._least <= number <= self._most:
-            self.fail(f"{value} is not in the range {self._least} to {self._most}", param, ctx)
+        if number < self._least:
+            self.fail(f"{value} is too small: it must be at least {self._least}", param, ctx)
+        if number > self._most:
+            self.fail(f"{value} is too large", param, ctx)
         return number
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clew_daemon.cli import arguments
-from clew_daemon.cli.errors import EXIT_CONFIG, EXIT_FAILED, CliError
+from clew_daemon.cli.errors import EXIT_CONFIG, EXIT_FAILED, CliError, tell
 from clew_daemon.cli.later import Commands
 from clew_daemon.cli.printable import clean
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from clew_shared.settings import Loaded, Places
 
 GC_USUAL = (700, 10, 10)
+_NOT_OURS = "not as the service: end it where it was started"
 
 
 @click.command()
@@ -56,7 +57,7 @@ def _run(places: Places, loaded: Loaded) -> int:
 def start(where: Where) -> None:
     """Start the systemd user service, and wait until the daemon is ready."""
     if running := _outside(where):
-        raise CliError(f"{running}, not as the service: stop it first")
+        raise CliError(f"{running}, {_NOT_OURS}")
     _ = where.settings  # with one that cannot be used it would only fail, with less to say
     _control(where, "start")
 
@@ -65,9 +66,15 @@ def start(where: Where) -> None:
 @click.pass_obj
 def stop(where: Where) -> None:
     """Stop the systemd user service, and wait until its agents have ended."""
+    from clew_daemon import units
+
+    found = units.look("", home=where.home, env=where.env)
+    is_ours = found.installed and not found.other_home and not found.error
+    if not is_ours and (running := _outside(where)):
+        raise CliError(f"{running}, {_NOT_OURS}")
     _control(where, "stop")
     if running := _outside(where):
-        raise CliError(f"{running}, not as the service: end it where it was started")
+        raise CliError(f"{running}, {_NOT_OURS}")
 
 
 @click.command()
@@ -75,7 +82,7 @@ def stop(where: Where) -> None:
 def restart(where: Where) -> None:
     """Restart the systemd user service; its goals continue where they were."""
     if running := _outside(where):
-        raise CliError(f"{running}, not as the service: stop it first")
+        raise CliError(f"{running}, {_NOT_OURS}")
     _ = where.settings  # a daemon that works is not stopped for one that could not start
     _control(where, "restart")
 
@@ -95,9 +102,21 @@ def _outside(where: Where) -> str:
     from clew_daemon import units
 
     found = where.holder
-    if found is None or found.pid == units.look("", env=where.env).pid:
+    if found is None:
         return ""
-    return found.running
+    service = units.look("", home=where.home, env=where.env)
+    is_service = _is_managed(where) if service.error else found.pid == service.pid
+    return "" if is_service else found.running
+
+
+def _is_managed(where: Where) -> bool:
+    """Tell whether the running daemon says that systemd started it."""
+    from clew_daemon.cli.client import ask
+
+    try:
+        return bool((ask(where.socket, "ping") or {}).get("managed"))
+    except CliError:  # it does not answer: what it is cannot be known
+        return False
 
 
 @click.group(cls=Commands, no_args_is_help=False)
@@ -113,11 +132,15 @@ def install(where: Where, now: bool) -> None:
     from clew_daemon import units
 
     if now and (running := _outside(where)):
-        raise CliError(f"{running}, not as the service: stop it first")
+        raise CliError(f"{running}, {_NOT_OURS}")
     grace_s = where.settings.restart.stop_grace_s
-    _report(
-        units.install(_program(), home=where.home, stop_grace_s=grace_s, env=where.env, now=now)
-    )
+    try:
+        done = units.install(
+            _program(), home=where.home, stop_grace_s=grace_s, env=where.env, now=now
+        )
+    except units.ServiceError as error:
+        raise CliError(str(error)) from None
+    _report(done)
 
 
 @service.command()
@@ -126,7 +149,11 @@ def uninstall(where: Where) -> None:
     """Stop, disable and remove the systemd user unit."""
     from clew_daemon import units
 
-    _report(units.uninstall(env=where.env))
+    try:
+        done = units.uninstall(where.home, env=where.env)
+    except units.ServiceError as error:
+        raise CliError(str(error)) from None
+    _report(done)
 
 
 @service.command()
@@ -145,17 +172,26 @@ def status(where: Where, as_json: bool) -> None:
         grace_s = units.STOP_GRACE_S
     version = units.manager_version(where.env)
     expected = units.unit_text(_program(), where.home, stop_grace_s=grace_s, version=version)
-    found = units.look(expected, env=where.env)
+    found = units.look(expected, home=where.home, env=where.env)
     if as_json:
         print_json(asdict(found))
     else:
-        print_lines([(line, "")] for line in _service_lines(found))
+        print_lines([(line, "")] for line in _service_lines(where, found))
 
 
-def _service_lines(found: Service) -> list[str]:
+def _service_lines(where: Where, found: Service) -> list[str]:
+    from clew_daemon.units import removal
+
     if not found.installed:
         return ["not installed: clew service install"]
     lines = [f"unit      {found.unit}"]
+    if found.other_home:
+        remove = removal(found.other_home, where.env)
+        return [
+            *lines,
+            f"          installed for another home: {clean(found.other_home)}",
+            f"          to remove it: {clean(remove)}",
+        ]
     if not found.up_to_date:
         lines.append(
             "          it is not what `clew service install` would write now: run that again"
@@ -175,8 +211,9 @@ def _service_lines(found: Service) -> list[str]:
 
 
 def _report(done: Installed) -> None:
-    print("\n".join(done.messages))
+    print("\n".join(done.messages), flush=True)
     if not done.ok:
+        tell("\n".join(done.faults))
         raise click.exceptions.Exit(EXIT_FAILED)
 
 

@@ -47,4 +47,7 @@ def told(error: Exception) -> str | None:
         return None
     context = getattr(error, "ctx", None)
     path = getattr(context, "command_path", "clew")
+    if getattr(error, "option_name", None) == "--home" and " " in path:
+        usage = path.replace(" ", " --home DIR ", 1)
+        return f"{getattr(error, 'message', words())}\n--home goes before the command: {usage}"
     return f"{words()}\nSee `{path} --help`."

@@ -42,15 +42,12 @@ class Options:
 
     def faults(self, agents: Collection[str]) -> list[str]:
         """Return what is wrong with the options themselves, each by its option."""
-        found = [
-            f"--{key}: {_without_key(str(fault), key)}"
-            for key, value in self.single.items()
-            for fault in goalfile_front.read(f"{key}: {_quoted(value)}\n", agents).faults
-        ]
-        return found + [
-            f"--check: {_without_key(str(fault), 'checks')}"
-            for check in self.checks
-            for fault in goalfile_front.read(f"checks: {_quoted(check)}\n", agents).faults
+        given = [(key, key, value) for key, value in self.single.items()]
+        given += [("check", "checks", check) for check in self.checks]
+        return [
+            f"--{option}: {fault}"
+            for option, key, value in given
+            for fault in _faults(key, value, agents)
         ]
 
 
@@ -75,7 +72,18 @@ def merge(text: str, options: Options) -> Merged:
         edits = _edits(text, options)
     except (ValueError, FrontError):
         edits = []
-    return _edited(text, edits)
+    merged = _edited(text, edits)
+    # what an anchor or a tag stands before cannot be edited so
+    return merged if _is_readable(merged.text) else _edited(text, [])
+
+
+def _is_readable(text: str) -> bool:
+    try:
+        front, _, _ = goalfile_front.split(text)
+        goalfile_front.composed(front or "")
+    except (ValueError, FrontError):
+        return False
+    return True
 
 
 def _edits(text: str, options: Options) -> list[Edit]:
@@ -188,5 +196,15 @@ def _escaped(char: str) -> str:
     return f"\\U{ord(char):08x}" if ord(char) > 0xFFFF else f"\\u{ord(char):04x}"
 
 
-def _without_key(fault: str, key: str) -> str:
-    return fault.removeprefix("line 2: ").removeprefix(f"`{key}` ")
+def _faults(key: str, value: str, agents: Collection[str]) -> list[str]:
+    """Return what is wrong with the value of one key, in words that follow its option."""
+    if not value.strip():
+        return ["is empty"]
+    found = goalfile_front.read(f"{key}: {_quoted(value)}\n", agents).faults
+    return [
+        str(fault)
+        .removeprefix("line 2: ")
+        .removeprefix(f"`{key}` ")
+        .replace("names an unknown", "unknown", 1)
+        for fault in found
+    ]

@@ -31,16 +31,24 @@ SENT_AT_ONCE = 100
 _bullet_id = click.argument("bullet_id", metavar="ID", help="A strategy's id, such as fil-00042.")
 
 
+_archived = click.option("--archived", is_flag=True, help="List removed and pruned strategies too.")
+
+
 @click.group(cls=Commands, invoke_without_command=True)
+@_archived
+@arguments.as_json
 @click.pass_context
-def playbook(context: click.Context) -> None:
+def playbook(context: click.Context, archived: bool, as_json: bool) -> None:
     """Manage the strategies learned across goals; without a command, list them."""
     if context.invoked_subcommand is None:
-        context.invoke(list_)
+        context.invoke(list_, archived=archived, as_json=as_json)
+    elif archived or as_json:
+        option = "--json" if as_json else "--archived"
+        raise click.UsageError(f"{option} goes after `{context.invoked_subcommand}`")
 
 
 @playbook.command("list")
-@click.option("--archived", is_flag=True, help="List removed and pruned strategies too.")
+@_archived
 @arguments.as_json
 @click.pass_obj
 def list_(where: Where, archived: bool, as_json: bool) -> None:

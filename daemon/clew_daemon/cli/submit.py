@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import arguments
-from clew_daemon.cli.errors import EXIT_FAILED, CliError, tell
+from clew_daemon.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_DAEMON, CliError, tell
 from clew_daemon.cli.printable import clean, short
 from clew_shared.durable import sync
 
@@ -70,7 +70,7 @@ def submit(
     """Add goals to the inbox: files, or the text of a goal.
 
     An argument with white space that names no file and does not end in .md or .txt is text.
-    Options go before the front matter of each file, and checks are added to its own.
+    Options take precedence over the front matter of each file, and checks are added to its own.
     """
     from clew_daemon.cli.client import ask, call
     from clew_daemon.cli.front_options import Options
@@ -89,20 +89,38 @@ def submit(
     known = _ids(where) if running else set[str]()
     paths = drop_all(where.places.inbox, [(each.source.name, each.raw) for each in drops])
     within_s = (WAITED_FOR_S if wait else ACCEPTED_WITHIN_S) if running else None
-    taken = _taken(where, paths, known, within_s)
+    taken = [_Taken(path) for path in paths]
+    ended = _waited(where, taken, known, within_s) if within_s is not None else 0
     if as_json:
-        _print_ids(paths, taken)
+        _print_ids(taken)
     else:
-        _print_taken(where, taken, running=running)
-    found = [one.goal for one in taken if one.goal]
-    done = not any(one.error for one in taken)
-    if wait:
-        done = len(found) == len(taken)
-        if found:
-            from clew_daemon.cli.watching import watch
+        _print_taken(where, taken, running=running and ended != EXIT_NO_DAEMON)
+    if ended == EXIT_INTERRUPTED or (wait and ended):
+        raise click.exceptions.Exit(ended)
+    raise click.exceptions.Exit(0 if _done(where, taken, wait=wait) else EXIT_FAILED)
 
-            done = watch(where, found) and done
-    raise click.exceptions.Exit(0 if done else EXIT_FAILED)
+
+def _waited(where: Where, taken: Sequence[_Taken], known: set[str], within_s: float) -> int:
+    """Wait as `_decide` does; 0, or the exit code of what ended it early: the dropped files are there all the same."""
+    try:
+        _decide(where, taken, known, within_s)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except CliError:
+        return EXIT_NO_DAEMON
+    return 0
+
+
+def _done(where: Where, taken: Sequence[_Taken], *, wait: bool) -> bool:
+    """Tell whether nothing was rejected; with `wait` whether all goals were completed, which is watched."""
+    if not wait:
+        return not any(one.error for one in taken)
+    found = [one.goal for one in taken if one.goal]
+    if not found:
+        return False
+    from clew_daemon.cli.watching import watch
+
+    return watch(where, found) and len(found) == len(taken)
 
 
 def drop(inbox: Path, name: str, raw: bytes) -> Path:
@@ -145,7 +163,8 @@ def accepted(
 
     `known` are the goals that were there before. CliError with the daemon's words if it rejects it.
     """
-    (taken,) = _taken(where, [dropped], known, within_s)
+    taken = _Taken(dropped)
+    _decide(where, [taken], known, within_s)
     if taken.error:
         raise CliError(taken.error)
     return taken.goal
@@ -356,13 +375,12 @@ def _note(text: str) -> None:
 # -- what becomes of them
 
 
-def _taken(
-    where: Where, paths: Sequence[Path], known: set[str], within_s: float | None
-) -> list[_Taken]:
-    """Wait until the daemon has decided on all dropped files, at most that long; None: no daemon does."""
-    taken = {path.name: _Taken(path) for path in paths}
-    if within_s is None:
-        return list(taken.values())
+def _decide(where: Where, dropped: Sequence[_Taken], known: set[str], within_s: float) -> None:
+    """Wait until the daemon has decided on all dropped files, at most that long; what it decided is put into them.
+
+    Raises CliError where the daemon does not answer any more; what was decided until then is kept.
+    """
+    taken = {one.path.name: one for one in dropped}
     looked_at, deadline = set(known), time.monotonic() + within_s
     while True:
         last = time.monotonic() > deadline
@@ -371,7 +389,7 @@ def _taken(
         if any(not (one.goal or one.error) for one in taken.values()):
             _find_goals(where, taken, looked_at)
         if last or all(one.goal or one.error for one in taken.values()):
-            return list(taken.values())
+            return
         time.sleep(POLL_S)
 
 
@@ -406,9 +424,10 @@ def _print_taken(where: Where, taken: Sequence[_Taken], *, running: bool) -> Non
         elif not one.error:
             print(f"added to the inbox as {clean(str(one.path))}")
     _tell_errors(taken)
-    if not running:
-        print(_later(where, len(taken)))
-    elif any(not (one.goal or one.error) for one in taken):
+    undecided = sum(not (one.goal or one.error) for one in taken)
+    if undecided and not running:
+        print(_later(where, undecided))
+    elif undecided:
         print("not accepted yet: see `clew status` and `clew logs`")
 
 
@@ -418,12 +437,11 @@ def _tell_errors(taken: Sequence[_Taken]) -> None:
             tell(one.error)
 
 
-def _print_ids(paths: Sequence[Path], taken: Sequence[_Taken]) -> None:
+def _print_ids(taken: Sequence[_Taken]) -> None:
     from clew_daemon.cli.output import print_json
 
     goals: list[dict[str, Any]] = [
-        {"id": one.goal, "file": str(path), "error": one.error or None}
-        for path, one in zip(paths, taken, strict=True)
+        {"id": one.goal, "file": str(one.path), "error": one.error or None} for one in taken
     ]
     print_json({"goals": goals})
 
