@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ENDED_BADLY = (GoalStatus.FAILED, GoalStatus.CANCELLED)
 NONE_GONE: Mapping[str, str] = MappingProxyType({})
+FOR_A_WORKER = "waits for a worker"
 SHOWN_MAX = 5
 """How many goals are named that one name in `depends_on` may mean."""
 
@@ -173,7 +174,7 @@ def waits_for(
     for goal in running:
         if goal != state.goal_id and overlap(state.spec.workspace, states[goal].spec.workspace):
             return f"waits for the workspace, where {goal} works"
-    return "waits for a worker"
+    return FOR_A_WORKER
 
 
 def ready(

@@ -153,7 +153,7 @@ def test_a_reason_a_question_and_a_failure_that_say_the_same_are_shown_once(agen
     shown = "\n".join(drawn(agent))
     assert shown.count(LONG.strip()) == 1
     assert shown.count("It is blocked") == 1
-    assert "failed 1x" in shown
+    assert "failed 1 time" in shown
 
 
 def test_a_reason_that_the_question_does_not_say_is_shown_whole(agent):
