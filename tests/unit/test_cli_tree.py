@@ -216,3 +216,10 @@ def test_in_a_pipe_no_line_is_wrapped(agent, capsys):
     agent.core.block_goal(LONG, AT, question="Which disk?")
     print_lines(goal_lines(goal_detail(agent.state)))
     assert f"reason: {LONG.strip()}\n" in capsys.readouterr().out
+
+
+def test_the_end_is_told_with_its_own_time_and_not_that_of_later_feedback(agent):
+    agent.core.emit(ev.GoalEnded(at=AT, status="failed", reason="no disk"))
+    agent.core.emit(ev.FeedbackGiven(at=AT + 600, text="later"))
+    assert f"ended: {local(iso(AT))}" in drawn(agent)
+    assert goal_detail(agent.state, AT)["ended_at"] == iso(AT)
