@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ENDED_BADLY = (GoalStatus.FAILED, GoalStatus.CANCELLED)
 NONE_GONE: Mapping[str, str] = MappingProxyType({})
+FOR_A_WORKER = "waits for a worker"
 SHOWN_MAX = 5
 """How many goals are named that one name in `depends_on` may mean."""
 
@@ -201,7 +202,7 @@ def waits_for(
             return f"waits for the workspace, where {goal} works"
     if ahead := _ahead(state, known, now):
         return f"waits for the workspace, where {ahead} goes first"
-    return "waits for a worker"
+    return FOR_A_WORKER
 
 
 def _ahead(state: State, known: Known, now: float) -> str:

@@ -140,6 +140,7 @@ def _add_subtask(state: State, description: str) -> None:
 def _goal_ended(state: State, e: ev.GoalEnded, seq: int) -> None:
     state.rested_seq = seq
     status = state.goal.status = GoalStatus(e.status)
+    state.ended_at = e.at
     state.reason, state.summary, state.question, state.wait_until = e.reason, e.summary, "", None
     state.paused, state.stranger, state.gone = False, None, False
     current = state.subtask

@@ -188,6 +188,7 @@ def goal_detail(state: State, now: float = 0.0, waits: str = "") -> dict[str, An
             for name, one in state.suggested.items()
         ],
         "workspace": state.spec.workspace,
+        "ended_at": iso(state.ended_at) if state.ended and state.ended_at else None,
         "actions_total": state.actions_total,
         "blocked_total": state.blocked_total,
         "loops_total": state.loops_total,

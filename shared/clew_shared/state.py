@@ -253,6 +253,7 @@ class State:
     accepted_at: float = 0.0
     started_at: float = 0.0
     updated_at: float = 0.0
+    ended_at: float = 0.0
 
     @property
     def loop_counts(self) -> dict[str, int]:

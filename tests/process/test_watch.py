@@ -168,7 +168,10 @@ def test_a_daemon_that_stays_away_ends_the_watch_with_code_three(clew, watching)
     ended(clew)
     seen.until("clew: the daemon has ended")
     assert seen.end() == 3
-    assert f"{goal} continues when one does: `clew run`" in seen.lines[-1]
+    assert (
+        f"{goal} continues when one does: start it with `clew start` or `clew run`"
+        in seen.lines[-1]
+    )
 
 
 @pytest.mark.parametrize(("check", "code"), [("true", 0), ("false", 1)])
@@ -188,6 +191,7 @@ def test_a_goal_that_has_ended_shows_its_final_state(clew, check, code):
 def test_without_a_goal_those_that_come_later_are_shown_until_ctrl_c(clew, watching):
     clew.start()
     first = clew.submit(GATED, "first.md")
+    gate(clew, first)
     seen = watching("watch")
     seen.until(f"{first}: in_progress 0%")
     later = clew.submit(QUICK, "later.md")
@@ -229,7 +233,10 @@ def test_json_lines_tell_the_same_in_one_object_a_line(clew, watching):
     ended = [one for one in entries if one["event"] == "action.finished"]
     assert [one["output"] for one in ended] == ["went on", "the end"]
     assert entries[-1]["event"] == "goal.completed"
-    assert [one["seq"] for one in entries] == sorted(one["seq"] for one in entries)
+    standing = [one for one in entries if one["event"] == "goal.in_progress"]
+    assert [one["seq"] for one in standing] == [None]
+    found = [one["seq"] for one in entries if one["seq"] is not None]
+    assert found == sorted(found)
 
 
 def test_a_restored_ledger_is_told_and_goals_that_are_not_in_it_too(clew, watching):
@@ -286,6 +293,100 @@ def test_an_llm_call_is_seen_as_thinking_since_it_began(clew):
     assert (now["doing"], now["what"]) == ("thinking", "LLM call")
     before = now["since"]
     assert clew.goal(goal)["now"]["since"] == before
+
+
+ASKER = """
+    hello()
+    call("leave", kind="configuration", reason={!r})
+    os._exit(78)
+"""
+ASKED = " ".join(f"word{n}" for n in range(100))
+
+
+def test_a_pipe_has_the_whole_question_of_a_goal_also_when_one_comes_later(clew, watching):
+    agent = clew.agent("asker", ASKER.format(ASKED))
+    clew.start()
+    seen = watching("submit", "--wait", "-", given=f"---\nagent: {agent}\n---\nAsk.\n")
+    assert seen.end() == 1
+    goal = seen.lines[0]
+    asked = [line for line in seen.lines if line.startswith(f"{goal}: question: ")]
+    assert len(asked) == 1
+    assert "word99" in asked[0]
+    later = watching("watch", goal)
+    assert later.end() == 1
+    assert asked[0] in later.lines
+    every = watching("watch")
+    every.until(f"{goal}: question: ")
+    assert every.end(signal.SIGINT) == 0
+    assert f"{goal} needs you: clew --home {clew.home} status {goal}" in every.lines
+    assert not [line for line in every.lines if "continue" in line]
+
+
+def test_goals_that_rest_need_no_daemon_to_be_watched(clew):
+    clew.start()
+    goal = clew.submit(QUICK)
+    clew.wait("goal.completed", goal=goal)
+    clew.stop()
+    out = clew.clew("watch", goal)
+    assert "daemon" not in out
+    assert f"report: {clew.home}" in out
+
+
+def test_past_actions_are_told_as_they_were_when_they_happened(clew, watching):
+    clew.start()
+    seen = watching("submit", "--wait", "-", given=QUICK)
+    assert seen.end() == 0
+    goal = seen.lines[0]
+    live = [json.loads(line) for line in clew.clew("watch", "--json", goal).splitlines()]
+    actions = json.loads(clew.clew("history", goal, "--json"))["actions"]
+    ended = [one for one in live if one["event"] == "action.finished"]
+    assert [one["of"] for one in ended] == [action["seq"] for action in actions[-5:]]
+    assert all(one["seq"] > one["of"] for one in ended)
+    assert all(f"{goal}: {one['text']}: {one['output'].strip()}" in seen.lines for one in ended)
+
+
+def test_what_a_queued_goal_waits_for_is_told_in_a_pipe_and_without_a_daemon(clew, watching):
+    clew.start()
+    first = clew.submit(GATED, "first.md")
+    go = gate(clew, first)
+    second = clew.submit(f"---\ndepends_on: [{first}]\n---\n{QUICK}", "second.md")
+    seen = watching("watch", second)
+    assert seen.until(f"{second}: queued 0%: ").endswith(f"{first}, which is in_progress")
+    third = watching("submit", "--wait", "-", given=f"---\ndepends_on: [{second}]\n---\n{QUICK}")
+    third.until(f": waiting: {second}, which is queued")
+    ended(clew)
+    status = json.loads(clew.clew("status", second, "--json"))
+    assert status["daemon"] is None
+    assert status["goal"]["waiting"]["for"] == f"waits for {first}, which is in_progress"
+    listed = {g["id"]: g for g in json.loads(clew.clew("status", "--json"))["goals"]}
+    assert listed[second]["waiting"]["for"] == f"waits for {first}, which is in_progress"
+    said = clew.clew("history", first)
+    assert "no finished actions yet; begun before the daemon ended: #" in said
+    go.touch()
+    clew.start()
+    assert seen.end() == 0
+    assert third.end() == 0
+
+
+def test_status_reads_the_ledger_where_the_daemon_hangs(clew):
+    clew.start()
+    goal = clew.submit(GATED)
+    go = gate(clew, goal)
+    assert "running: #" in clew.clew("history", goal)
+    clew.daemon.send_signal(signal.SIGSTOP)
+    try:
+        one = json.loads(clew.clew("status", goal, "--json"))
+        every = json.loads(clew.clew("status", "--json"))
+        said = clew.clew("status")
+    finally:
+        clew.daemon.send_signal(signal.SIGCONT)
+    assert one["daemon"] is None
+    assert one["goal"]["status"] == "in_progress"
+    assert every["daemon"] is None
+    assert [each["id"] for each in every["goals"]] == [goal]
+    assert "does not answer; showing the last recorded state" in said
+    go.touch()
+    clew.wait("goal.completed", goal=goal)
 
 
 # ---- on a terminal

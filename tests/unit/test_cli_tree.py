@@ -159,7 +159,7 @@ def test_a_reason_a_question_and_a_failure_that_say_the_same_are_shown_once(agen
     shown = "\n".join(drawn(agent))
     assert shown.count(LONG.strip()) == 1
     assert shown.count("It is blocked") == 1
-    assert "failed 1x" in shown
+    assert "failed 1 time" in shown
 
 
 def test_a_reason_that_the_question_does_not_say_is_shown_whole(agent):
@@ -222,3 +222,10 @@ def test_in_a_pipe_no_line_is_wrapped(agent, capsys):
     agent.core.block_goal(LONG, AT, question="Which disk?")
     print_lines(goal_lines(goal_detail(agent.state)))
     assert f"reason: {LONG.strip()}\n" in capsys.readouterr().out
+
+
+def test_the_end_is_told_with_its_own_time_and_not_that_of_later_feedback(agent):
+    agent.core.emit(ev.GoalEnded(at=AT, status="failed", reason="no disk"))
+    agent.core.emit(ev.FeedbackGiven(at=AT + 600, text="later"))
+    assert f"ended: {local(iso(AT))}" in drawn(agent)
+    assert goal_detail(agent.state, AT)["ended_at"] == iso(AT)

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from clew_daemon.cli import liveview
-from clew_daemon.cli.happenings import Entry, of_action, take
+from clew_daemon.cli.happenings import Entry, of_past, standing_of, take
 from clew_daemon.cli.liveview import Plain, Seen, entry_lines, goal_lines, line
 from clew_shared import events as ev
 from clew_shared.state import State
@@ -29,7 +29,7 @@ def lines(agent):
 def test_the_beginning_of_a_goal_is_told_step_by_step(agent):
     assert lines(agent) == [
         "accepted: goal",
-        "in_progress 0%",
+        "started",
         "worker started",
         "[>] 1.1 goal",
     ]
@@ -115,20 +115,70 @@ def test_a_json_line_has_the_name_that_the_event_has_in_the_log(agent):
     }
 
 
-def test_who_comes_later_is_told_of_the_last_actions_in_the_same_words():
-    action = {
-        "seq": 6,
-        "timestamp": "2026-09-21T14:13:20+00:00",
-        "name": "run_cmd",
-        "args": {"cmd": "ls"},
-        "result": "failure",
-        "duration_s": 2.5,
-        "output": "no such file",
+def test_who_comes_later_is_told_of_past_actions_in_the_very_same_entries(agent):
+    state, live, past, began = State(goal_id="goal-1"), [], [], {}
+    agent.run("ls", output="a.txt")
+    for _ in range(3):
+        agent.fail("make")
+    agent.core.propose("run_cmd", {"cmd": "sleep 9"}, AT)
+    agent.core.interrupt("daemon_died", AT + 5, counts=False)
+    for seq, event in agent.take():
+        entry = take(state, event, seq)
+        if isinstance(event, ev.ActionAllowed | ev.ActionBlocked):
+            began[seq] = event.signature
+        if event.kind.startswith("action_"):
+            live.append(entry)
+            past.append(of_past("goal-1", seq, event, began.get(getattr(event, "of", 0), "")))
+    assert past == live
+    assert {one.event for one in live} == {
+        "action.allowed",
+        "action.finished",
+        "action.blocked",
+        "action.interrupted",
     }
-    assert (
-        line(of_action("goal-1", action))
-        == '#6 failure, 2.5 s: run_cmd {"cmd": "ls"}: no such file'
+    assert live[-1].text.endswith("interrupted: the daemon died")
+
+
+def test_where_a_goal_stands_is_told_with_its_reason_its_question_and_what_it_waits_for(played):
+    asked = played()
+    asked.core.emit(ev.GoalBlocked(reason="stuck", question="Which way?\nLeft or right?"))
+    entry = standing_of(asked.state)
+    assert (line(entry), entry.output) == (
+        "blocked 0%: stuck",
+        "Which way?\nLeft or right?",
     )
+    assert entry.as_json()["seq"] is None
+    waiting = played()
+    waiting.core.emit(ev.GoalWaiting(reason="the endpoint http://llm", until=AT))
+    assert line(standing_of(waiting.state)).startswith(
+        "waiting 0%: the endpoint http://llm, until 2026-"
+    )
+    waiting.core.emit(ev.GoalRequeued(by="resume", reopen=True))
+    told = line(standing_of(waiting.state, "waits for other-1, which is queued"))
+    assert told == "queued 0%: other-1, which is queued"
+
+
+def test_the_end_of_a_goal_keeps_its_time_when_feedback_comes_later(agent):
+    agent.core.emit(ev.GoalEnded(at=AT, status="failed", reason="no disk"))
+    agent.core.emit(ev.FeedbackGiven(at=AT + 60, text="there is one now"))
+    assert standing_of(agent.state).at == AT
+    assert line(standing_of(agent.state)) == "failed 0%: no disk"
+
+
+def test_a_pipe_has_the_whole_question_on_lines_of_its_own_and_the_whole_advice(agent, capsys):
+    asked = "The endpoint refused. " * 30 + "Then `clew resume goal-1`.\nOr cancel it."
+    state = State(goal_id="goal-1")
+    entry = take(state, ev.GoalBlocked(reason="stuck", question=asked), 1)
+    Plain().tell([entry])
+    first, second = asked.splitlines()
+    assert capsys.readouterr().out.splitlines() == [
+        "goal-1: blocked 0%: stuck",
+        f"goal-1: question: {first}",
+        f"goal-1: question: {second}",
+    ]
+    refused = Entry(AT, "g", "action.blocked", "#1 refused", output="Try " * 100 + "this.")
+    assert line(refused).endswith("this.")
+    assert any("this." in text for each in entry_lines(refused, several=False) for text, _ in each)
 
 
 def test_what_a_goal_wrote_cannot_move_the_cursor():
@@ -184,6 +234,24 @@ def test_a_paused_goal_says_how_it_goes_on(agent):
     assert drawn(Seen(agent.state), AT)[-1] == "paused; to resume: clew resume goal-1"
 
 
+def test_without_a_daemon_nothing_is_said_to_be_at_work_and_no_time_is_counted(agent, played):
+    agent.core.emit(ev.WorkerStarted(at=AT, epoch=1))
+    agent.core.propose("run_cmd", {"cmd": "make"}, AT + 2)
+    seen = Seen(agent.state, away=True)
+    assert drawn(seen, AT + 72)[-1] == "stopped; continues when the daemon runs"
+    assert drawn(seen, AT + 72) == drawn(seen, AT + 900)
+    waiting = played()
+    waiting.core.emit(ev.GoalWaiting(at=AT, reason="the endpoint http://llm"))
+    seen = Seen(waiting.state, away=True)
+    assert drawn(seen, AT + 20)[-1] == "waiting for the endpoint http://llm"
+
+
+def test_a_reason_that_the_question_has_is_not_said_beside_it(agent):
+    agent.core.emit(ev.GoalBlocked(reason="no disk", question="There is no disk. Which one?"))
+    assert drawn(Seen(agent.state), AT)[-1] == "question: There is no disk. Which one?"
+    assert not [said for said in drawn(Seen(agent.state), AT) if said == "no disk"]
+
+
 # ---- in a window
 
 
@@ -228,3 +296,19 @@ def test_with_room_a_goal_is_shown_in_full(played, monkeypatch):
     said, _ = fitted(view, [Seen(played(["first", "second"]).state)])
     assert "1.1 first" in said
     assert any(one.startswith("[....................] 0%  in_progress") for one in said)
+
+
+@pytest.mark.parametrize("count", [1, 3, 5, 12])
+def test_questions_never_hide_the_goal_that_is_at_work(played, monkeypatch, count):
+    view = window(monkeypatch, 60, 20)
+    agents = [played() for _ in range(count + 1)]
+    for number, one in enumerate(agents):
+        one.state.goal_id = f"goal-with-a-rather-long-name-{number:04}"
+    for one in agents[1:]:
+        one.core.emit(ev.GoalBlocked(reason="stuck " * 50, question="Which way? " * 50))
+    said, height = fitted(view, [Seen(one.state) for one in agents])
+    assert height <= 20
+    text = "\n".join(said)
+    assert "name-0000" in text
+    assert "in_progress" in text
+    assert text.count("question: ") >= min(count, 2)

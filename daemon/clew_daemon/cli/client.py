@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 QUEUE_FULL_S = 0.01
 CONNECT_S = 2.0
 ANSWER_S = 30.0
+LOOK_S = 3.0
+"""How long a command that only reads waits for an answer, before it reads the ledger instead."""
+
+TO_START = "`clew start` or `clew run`"
 ANSWER_BYTES_MAX = 64 << 20
 ADDRESS_BYTES_MAX = 107
 _READ_BYTES = 1 << 16
@@ -39,9 +43,7 @@ class Address:
     def silence(self) -> str:
         """Say why no daemon answers there, and what to do."""
         if self.holder is None:
-            return (
-                "no daemon is running: start it with `clew run`, or `systemctl --user start clew`"
-            )
+            return f"no daemon is running: start it with {TO_START}"
         if self.holder.role == "restore":
             return f"{self.holder.running} and holds the ledger: wait until it has ended"
         return (
@@ -57,6 +59,10 @@ class NoDaemon(CliError):  # noqa: N818 - says what is so
         super().__init__(address.silence, EXIT_NO_DAEMON)
 
 
+class Silent(CliError):  # noqa: N818 - says what is so
+    """A daemon is there but did not answer in time."""
+
+
 class Refused(CliError):  # noqa: N818 - says what is so
     """The daemon answered with an error; the message is its own, `data` what came with it."""
 
@@ -65,23 +71,23 @@ class Refused(CliError):  # noqa: N818 - says what is so
         self.data = data
 
 
-def call(at: Address | Path, method: str, **params: Any) -> Any:
+def call(at: Address | Path, method: str, *, within_s: float = ANSWER_S, **params: Any) -> Any:
     """Ask the daemon at that control socket; its result.
 
-    Raises NoDaemon where none listens, Refused for its errors, CliError where it does not answer.
+    Raises NoDaemon where none listens, Refused for its errors, Silent where it does not answer in time.
     """
     request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    deadline = time.monotonic() + ANSWER_S
+    deadline = time.monotonic() + within_s
     address = at if isinstance(at, Address) else Address(at)
     with _connected(address) as channel:
         try:
-            channel.settimeout(ANSWER_S)
+            channel.settimeout(within_s)
             with suppress(BrokenPipeError):  # one that refuses us says why before it hangs up
                 channel.sendall(json.dumps(request).encode() + b"\n")
             answer = json.loads(_line(channel, deadline))
         except TimeoutError:
-            message = f"the daemon did not answer `{method}` within {ANSWER_S:g} s; see `clew logs`"
-            raise CliError(message) from None
+            message = f"the daemon did not answer `{method}` within {within_s:g} s; see `clew logs`"
+            raise Silent(message) from None
         except (OSError, EOFError):  # it went while we asked
             raise NoDaemon(address) from None
         except ValueError as error:
@@ -100,6 +106,14 @@ def ask(at: Address | Path, method: str, **params: Any) -> Any:
         return None
 
 
+def look(at: Address | Path, method: str, **params: Any) -> Any:
+    """Ask as `call` does, for a command that can also read the ledger; None if no daemon answers soon."""
+    try:
+        return call(at, method, within_s=LOOK_S, **params)
+    except (NoDaemon, Silent):
+        return None
+
+
 def _connected(address: Address) -> socket.socket:
     path = address.socket
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -111,7 +125,7 @@ def _connected(address: Address) -> socket.socket:
         raise NoDaemon(address) from None
     except TimeoutError:
         channel.close()
-        raise CliError(f"the daemon does not listen at {path} ({CONNECT_S:g} s waited)") from None
+        raise Silent(f"the daemon does not listen at {path} ({CONNECT_S:g} s waited)") from None
     except OSError as error:
         channel.close()
         raise CliError(f"the control socket {path} cannot be used: {error.strerror}") from None

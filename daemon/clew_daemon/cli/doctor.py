@@ -194,7 +194,7 @@ def _daemon(where: Where) -> Iterator[Finding]:
         if address.holder:
             yield Finding("daemon", "fail", error.message)
         else:
-            start = "clew run, or systemctl --user start clew"
+            start = "`clew start` or `clew run`"
             first = f"fix the config, then start it: {start}"
             yield Finding("daemon", "warn", "not running", start if _is_sound(where) else first)
     except CliError as error:

@@ -47,9 +47,8 @@ def status(
 
     lines = tree.daemon_lines(daemon, where.holder if daemon is None else None)
     if goal is not None:
-        report = where.places.outbox / f"{view['goal']['id']}.md"
-        shown = str(report) if report.exists() else ""
-        print_lines([*lines, *tree.goal_lines(view["goal"], report=shown)])
+        shown = tree.goal_lines(view["goal"], report=report_of(where, view["goal"]["id"]))
+        print_lines([*lines, *shown])
         return
     goals = view["goals"]
     first = next((one["id"] for one in goals if one["status"] in tree.OVER), "")
@@ -107,7 +106,7 @@ def history(
         return
     what = "iterations" if iterations else "actions"
     command = f"clew history {name} {'--iterations ' * iterations}--before {first}"
-    print_lines([*_left_out(more, what, command), *(lines or [[(f"no {what} yet", "dim")]])])
+    print_lines([*_left_out(more, what, command), *(lines or [_none_yet(where, name, what)])])
 
 
 @click.command()
@@ -168,17 +167,38 @@ def context(where: Where, goal: str, compact: bool, max_chars: int | None, as_js
         print_lines(_prompt_lines(shown))
 
 
+def report_of(where: Where, goal: str) -> str:
+    """Return the path of a goal's report, "" where there is none yet."""
+    report = where.places.outbox / f"{goal}.md"
+    return str(report) if report.exists() else ""
+
+
+def _none_yet(where: Where, goal: str, what: str) -> Line:
+    """Say that there are no actions or iterations yet, and which action runs."""
+    from clew_daemon.cli.printable import clean, short
+    from clew_daemon.cli.record import state
+
+    flights = list(state(where, goal).in_flight.values()) if what == "actions" else []
+    if not flights:
+        return [(f"no {what} yet", "dim")]
+    running = "running" if where.holder is not None else "begun before the daemon ended"
+    first = flights[-1]
+    doing = short(first.signature.replace("::", " ", 1), ARGS_CHARS)
+    show = f"clew show {clean(goal)} {first.seq}"
+    return [(f"no finished actions yet; {running}: #{first.seq} {doing} ({show})", "dim")]
+
+
 def _left_out(more: object, what: str, command: str) -> list[Line]:
     """Say that there are earlier ones, and how to see them."""
     return [[(f"… earlier {what}: {command}, or -n 0 for all", "dim")]] if more else []
 
 
 def _all(where: Where, limit: int | None, before: str | None) -> dict[str, Any]:
-    from clew_daemon.cli.client import ask
-    from clew_daemon.cli.record import named, states
+    from clew_daemon.cli.client import look
+    from clew_daemon.cli.record import named, states, waits
 
     last = None if before is None else named(where, before)
-    answer = ask(where.socket, "status", limit=limit, before=last)
+    answer = look(where.socket, "status", limit=limit, before=last)
     if answer is not None:
         return dict(answer)
     from clew_daemon.inbox_left import left
@@ -186,21 +206,24 @@ def _all(where: Where, limit: int | None, before: str | None) -> dict[str, Any]:
 
     found, more = states(where, limit, last)
     now = time.time()
-    goals = [status_view(one, now) for one in found]
+    waiting = waits(where, found, now)
+    goals = [status_view(one, now, waiting.get(one.goal_id, "")) for one in found]
     return {"daemon": None, "goals": goals, "more": more, **left(where.places.inbox).view()}
 
 
 def _one(where: Where, goal: str) -> dict[str, Any]:
-    from clew_daemon.cli.client import ask
-    from clew_daemon.cli.record import named, state
+    from clew_daemon.cli.client import look
+    from clew_daemon.cli.record import named, state, waits
 
     name = named(where, goal)
-    answer = ask(where.socket, "status", goal=name)
+    answer = look(where.socket, "status", goal=name)
     if answer is not None:
         return dict(answer)
     from clew_shared.publish import goal_detail
 
-    return {"daemon": None, "goal": goal_detail(state(where, name), time.time())}
+    found, now = state(where, name), time.time()
+    waiting = waits(where, [found], now).get(name, "")
+    return {"daemon": None, "goal": goal_detail(found, now, waiting)}
 
 
 def _recorded(

@@ -6,21 +6,20 @@ Pure: events and state in, words out. How an entry is shown is `liveview.py`'s.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.output import RESULT_STYLE, STATUS_STYLE, duration, percent
 from clew_daemon.cli.printable import short
-from clew_daemon.cli.tree import action_text
+from clew_daemon.cli.tree import why
 from clew_shared import events as ev
 from clew_shared.fold import apply
 from clew_shared.moment import iso, local
+from clew_shared.publish import status_view
 from clew_shared.standing import MARKS, standing
+from clew_shared.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from clew_shared.state import State
 
 ACTION_CHARS = 160
 SAID_CHARS = 300
@@ -58,6 +57,10 @@ def take(state: State, event: ev.Event, seq: int) -> Entry | None:
     """Fold the next event into its goal's state, and return what people are told of it."""
     before = _Before.of(state, event)
     apply(state, event, seq)
+    return _entry(state, event, seq, before)
+
+
+def _entry(state: State, event: ev.Event, seq: int, before: _Before) -> Entry | None:
     describe = _WORDS.get(type(event))
     told = describe(event, state, before) if describe else None
     return Entry(event.at, state.goal_id, seq=seq, **told) if told else None
@@ -68,9 +71,9 @@ class _Before:
     """What an event is about that the state no longer tells after it."""
 
     action: str
-    place: str
-    subtask: str
-    epoch: int
+    place: str = ""
+    subtask: str = ""
+    epoch: int = 0
 
     @classmethod
     def of(cls, state: State, event: ev.Event) -> _Before:
@@ -105,6 +108,12 @@ def _accepted(_e: ev.GoalAccepted, s: State, _: _Before) -> Told:
     return _told("goal.accepted", f"accepted: {short(s.goal.description)}", "bold")
 
 
+def _started(_e: ev.GoalStarted, s: State, _: _Before) -> Told:
+    done = s.goal.progress()
+    text = f"started again, {percent(done)}" if done else "started"
+    return _told("goal.started", text, STATUS_STYLE["in_progress"])
+
+
 def _waiting(e: ev.GoalWaiting, _s: State, _: _Before) -> Told:
     if e.paused:
         return _told("goal.waiting", "paused", "yellow")
@@ -132,7 +141,9 @@ def _worker_started(e: ev.WorkerStarted, _s: State, before: _Before) -> Told:
 def _worker_exited(e: ev.WorkerExited, _s: State, _: _Before) -> Told | None:
     if not e.crash:
         return None
-    return _told("worker.exited", f"worker died: {short(e.reason)} (epoch {e.epoch})", "bold red")
+    return _told(
+        "worker.exited", f"worker died: {short(why(e.reason))} (epoch {e.epoch})", "bold red"
+    )
 
 
 def _planned(e: ev.Planned, _s: State, _: _Before) -> Told:
@@ -183,7 +194,7 @@ def _action_blocked(e: ev.ActionBlocked, s: State, _: _Before) -> Told:
 
 
 def _interrupted(e: ev.ActionInterrupted, _s: State, before: _Before) -> Told:
-    text = f"#{e.of} interrupted: {short(e.reason)}"
+    text = f"#{e.of} interrupted: {short(why(e.reason))}"
     return _told("action.interrupted", text, "yellow", action=before.action, of=e.of)
 
 
@@ -215,9 +226,7 @@ def _check(e: ev.CheckFinished, _s: State, _: _Before) -> Told:
 
 _WORDS: dict[type[ev.Event], Callable[[Any, State, _Before], Told | None]] = {
     ev.GoalAccepted: _accepted,
-    ev.GoalStarted: lambda _e, s, _b: _told(
-        "goal.started", f"in_progress {percent(s.goal.progress())}", STATUS_STYLE["in_progress"]
-    ),
+    ev.GoalStarted: _started,
     ev.GoalWaiting: _waiting,
     ev.GoalBlocked: _blocked,
     ev.GoalRequeued: lambda _e, _s, _b: _told("goal.requeued", "queued again", "cyan"),
@@ -256,36 +265,41 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-# -- for who comes later ---------------------------------------------------------------------------------
+# -- for a watch that begins later -----------------------------------------------------------------------
 
 
-def of_action(goal: str, action: dict[str, Any]) -> Entry:
-    """Return the entry of an action that has ended, from its line of history.jsonl."""
-    at = datetime.fromisoformat(action["timestamp"]).timestamp()
-    result = action["result"]
-    text = f"#{action['seq']} {result}, {duration(action['duration_s'])}"
-    return Entry(
-        at,
-        goal,
-        "action.finished",
-        text,
-        seq=action["seq"],
-        style=RESULT_STYLE.get(result, ""),
-        action=short(action_text(action), ACTION_CHARS),
-        output=action["output"],
-        of=action["seq"],
+def of_past(goal: str, seq: int, event: ev.Event, began: str) -> Entry | None:
+    """Return the entry of an action's event that is past; `began` is the signature that the action began with."""
+    return _entry(State(goal_id=goal, seq=seq), event, seq, _Before(signature(began)))
+
+
+def standing_of(state: State, waits: str = "") -> Entry:
+    """Return an entry that says where a goal stands, and why; `waits` is what a queued goal waits for."""
+    view = status_view(state, waits=waits)
+    status = str(view["status"])
+    text = f"{standing(view)} {percent(view['progress'])}"
+    said = "" if state.paused or status in ("in_progress", "completed") else view["reason"] or ""
+    if view["waiting"]:
+        said = _awaited(said, view["waiting"]["until"])
+    style = STATUS_STYLE.get(status, "")
+    at = (state.ended and state.ended_at) or state.updated_at
+    question = state.question if status == "blocked" else ""
+    text += f": {short(said, 2 * SAID_CHARS)}" if said else ""
+    return Entry(at, state.goal_id, f"goal.{status}", text, style=style, output=question)
+
+
+def waiting_of(state: State, waits: str, until: str | None, at: float) -> Entry:
+    """Return an entry that says what a goal waits for now, as the daemon tells."""
+    text = f"waiting: {_awaited(waits, until)}"
+    return Entry(at, state.goal_id, "goal.waiting", text, style=STATUS_STYLE["waiting"])
+
+
+def _awaited(waits: str, until: str | None) -> str:
+    said = (
+        [short(waits.removeprefix("waits for ").removeprefix("waits "), SAID_CHARS)]
+        if waits
+        else []
     )
-
-
-def standing_of(state: State) -> Entry:
-    """Return an entry that says where a goal stands."""
-    status = str(state.goal.status)
-    text = f"{standing(status, state.verified)} {percent(state.goal.progress())}"
-    return Entry(
-        state.updated_at,
-        state.goal_id,
-        f"goal.{status}",
-        text,
-        state.seq,
-        STATUS_STYLE.get(status, ""),
+    return ", ".join(
+        [*said, *([f"until {local(until)}"] if until and "until" not in waits else [])]
     )

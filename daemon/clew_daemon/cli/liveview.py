@@ -15,12 +15,13 @@ from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from clew_daemon.cli.happenings import counted, place, signature
 from clew_daemon.cli.output import STATUS_STYLE, duration, on_terminal, percent, wrapped
 from clew_daemon.cli.printable import clean, short
-from clew_daemon.cli.tree import BAR_CHARS, thousands
+from clew_daemon.cli.tree import BAR_CHARS, is_in, thousands
 from clew_shared.moment import local
 from clew_shared.publish import status_view
 from clew_shared.standing import standing
@@ -37,11 +38,20 @@ if TYPE_CHECKING:
 OUTPUT_LINES = 3
 OUTPUT_CHARS = 200
 QUESTION_CHARS = 2_000
+TOLD_WHOLE = ("goal.blocked", "action.blocked")
+"""Events whose output is a question or advice, which is of no use when it is cut."""
+
 REDRAW_S = 0.5
 KEPT = 200
 FULL_GOALS = 2
 BRIEF_LINES = 5
 """Rows that a goal in short takes beside its question, in a window of 60 columns."""
+
+WRAP_CHARS = 8
+"""Columns of a row that wrapping between words and its indentation may leave empty."""
+
+SHORTEST = 40
+"""Characters of a reason or a question that are shown, however small the window is."""
 
 EXIT_TERMINATED = 128 + signal.SIGTERM
 
@@ -50,11 +60,15 @@ _RANK = {"blocked": 0, "in_progress": 1, "waiting": 2, "queued": 3}
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A goal at one moment: its state, and its entry of `status` from the running daemon, as of `asked_at`."""
+    """A goal at one moment: its state, and its entry of `status` from the running daemon, as of `asked_at`.
+
+    `away` says that no daemon runs: then nothing happens, whatever the record says last.
+    """
 
     state: State
     told: Mapping[str, Any] | None = None
     asked_at: float = 0.0
+    away: bool = False
 
 
 class View(Protocol):
@@ -97,7 +111,8 @@ class Plain:
             if entry.begins:
                 self._running.add(entry.of)
             text = line(replace(entry, action="") if known else entry)
-            print(f"{clean(entry.goal or 'clew')}: {text}", flush=True)
+            for each in [text, *question_lines(entry)]:
+                print(f"{clean(entry.goal or 'clew')}: {each}", flush=True)
 
     def draw(self, seen: Sequence[Seen], note: str) -> None:
         pass
@@ -118,14 +133,29 @@ def line(entry: Entry) -> str:
     """Return an entry in one line: what it is about, what came of it, and the first line of the output."""
     parts = [entry.text, *([entry.action] if entry.action else [])]
     text = (" " if entry.begins else ": ").join(parts)
-    first = output_lines(entry.output, 1)
+    if entry.event == "goal.blocked":
+        return text  # its question has lines of its own
+    first = output_lines(entry.output, 1, chars_of(entry))
     return f"{text}: {first[0]}" if first and not entry.begins else text
 
 
-def output_lines(output: str, most: int = OUTPUT_LINES) -> list[str]:
+def question_lines(entry: Entry) -> list[str]:
+    """Return the question of a goal that is blocked, one line for each of its lines; [] for other entries."""
+    if entry.event != "goal.blocked":
+        return []
+    lines = output_lines(entry.output, QUESTION_CHARS, QUESTION_CHARS)
+    return [f"question: {each}" for each in lines]
+
+
+def chars_of(entry: Entry) -> int:
+    """Return how much of a line of an entry's output is shown."""
+    return QUESTION_CHARS if entry.event in TOLD_WHOLE else OUTPUT_CHARS
+
+
+def output_lines(output: str, most: int = OUTPUT_LINES, chars: int = OUTPUT_CHARS) -> list[str]:
     """Return the first lines of an output that are not blank, made harmless."""
-    found = [short(each, OUTPUT_CHARS) for each in output.splitlines() if each.strip()]
-    return found[:most]
+    found = (short(each, chars) for each in output.splitlines() if each.strip())
+    return list(islice(found, most))
 
 
 def entry_lines(entry: Entry, *, several: bool) -> list[Line]:
@@ -138,8 +168,9 @@ def entry_lines(entry: Entry, *, several: bool) -> list[Line]:
     lines: list[Line] = [
         [(f"{when} ", "dim"), (who, "bold"), (entry.text, entry.style), (about, "")]
     ]
-    most = QUESTION_CHARS if entry.event == "goal.blocked" else OUTPUT_LINES
-    return lines + [[(f"         {text}", "dim")] for text in output_lines(entry.output, most)]
+    most = QUESTION_CHARS if entry.event in TOLD_WHOLE else OUTPUT_LINES
+    shown = output_lines(entry.output, most, chars_of(entry))
+    return lines + [[(f"         {text}", "dim")] for text in shown]
 
 
 # -- where a goal stands ---------------------------------------------------------------------------------
@@ -169,7 +200,7 @@ def standing_line(seen: Seen, at: float, *, bar: bool = True) -> Line:
     entry = status_view(state)
     full = round(entry["progress"] * BAR_CHARS)
     drawn = f"[{'#' * full}{'.' * (BAR_CHARS - full)}] " if bar else ""
-    facts = [elapsed(state, at)] if state.started_at else []
+    facts = [elapsed(seen, at)] if state.started_at else []
     facts += [f"{thousands(state.cost.tokens)} tokens"] if state.cost.tokens else []
     facts += [counted(state.actions_total, "action")] if state.actions_total else []
     facts += [counted(state.restarts, "restart")] if state.restarts else []
@@ -181,10 +212,11 @@ def standing_line(seen: Seen, at: float, *, bar: bool = True) -> Line:
     ]
 
 
-def elapsed(state: State, at: float) -> str:
+def elapsed(seen: Seen, at: float) -> str:
     """Return how long the goal has been worked on, from its start until now or until it came to rest."""
-    resting = state.ended or state.goal.status == "blocked"
-    until = state.updated_at if resting else at
+    state = seen.state
+    resting = state.ended or state.goal.status == "blocked" or seen.away
+    until = ((state.ended and state.ended_at) or state.updated_at) if resting else at
     return span(until - state.started_at)
 
 
@@ -197,9 +229,14 @@ def span(seconds: float) -> str:
 def doing_lines(seen: Seen, at: float, question_chars: int = QUESTION_CHARS) -> list[Line]:
     """Return what happens with a goal now, what it waits for, or the question that it asks."""
     text, style = _doing(seen, at)
-    lines: list[Line] = [[(text, style)]] if text else []
-    if seen.state.goal.status == "blocked" and seen.state.question:
-        asked = clean(seen.state.question.strip(), lines=True)
+    question = seen.state.question.strip() if seen.state.goal.status == "blocked" else ""
+    is_said = bool(question) and is_in(seen.state.reason, question)
+    lines: list[Line] = [
+        [(short(text, max(question_chars, SHORTEST)) if question else text, style)]
+    ]
+    lines = [] if is_said or not text else lines
+    if question:
+        asked = clean(question, lines=True)
         if len(asked) > question_chars:
             asked = f"{asked[:question_chars]}… (all of it: clew status {seen.state.goal_id})"
         lines.append([("question: ", "bold magenta"), (asked, "")])
@@ -209,6 +246,8 @@ def doing_lines(seen: Seen, at: float, question_chars: int = QUESTION_CHARS) -> 
 def _doing(seen: Seen, at: float) -> tuple[str, str]:
     state = seen.state
     match str(state.goal.status):
+        case "in_progress" if seen.away:
+            return "stopped; continues when the daemon runs", "yellow"
         case "in_progress":
             return _working(seen, at), "cyan"
         case "waiting" | "queued":
@@ -251,8 +290,12 @@ def _waiting(seen: Seen, at: float) -> str:
     if state.paused:
         return f"paused; to resume: clew resume {state.goal_id}"
     what = short(str(waiting.get("for") or "a worker"), 300).removeprefix("waits for ")
+    if seen.away and what == "a worker":
+        what = "the daemon"
     until = waiting.get("until")
     left = _seconds(until, at) - at if until else 0.0
+    if seen.away:
+        return f"waiting for {what}" + (f" until {local(until)}" if until and left > 0 else "")
     when = f" until {local(until)} (in {span(left)})" if until and left > 0 else ""
     since = span(at - _seconds(waiting.get("since"), at))
     return f"waiting for {what}{when}; for {since} now"
@@ -343,18 +386,38 @@ class _Terminal:
         full = [_BLANK, *(each for one in ordered for each in [*goal_lines(one, at), _BLANK])]
         if len(ordered) <= FULL_GOALS and self._height(full) <= room:
             return [*full, *foot]
+        return [*self._in_short(ordered, room, at), *foot]
+
+    def _in_short(self, ordered: Sequence[Seen], room: int, at: float) -> list[Line]:
+        """Return the goals in short, as many as there is room for; one that is at work always has its place."""
+        working = (n for n, one in enumerate(ordered) if one.state.goal.status == "in_progress")
+        kept = next(working, None)
+        chars = self._size.width * max(1, room - BRIEF_LINES)
+        briefs = [
+            brief_lines(one, at, chars if kept is None else self._two_rows(one.state.goal_id))
+            for one in ordered
+        ]
+        heights = [self._height(brief) for brief in briefs]
         lines: list[Line] = []
-        for number, one in enumerate(ordered):
-            brief = brief_lines(one, at, self._size.width * max(1, room - BRIEF_LINES))
-            room -= self._height(brief)
-            if room < (number + 1 < len(ordered)) and lines:
-                return [
-                    *lines,
-                    [(f"… and {len(ordered) - number} more: clew status", "dim")],
-                    *foot,
-                ]
+        for number, brief in enumerate(briefs):
+            is_kept_later = kept is not None and kept > number
+            needed = heights[kept] if kept is not None and is_kept_later else 0
+            needed += len(briefs) - number - 1 - is_kept_later > 0
+            if lines and heights[number] + needed > room:
+                more = len(briefs) - number
+                if kept is not None and kept >= number:
+                    lines += briefs[kept]
+                    more -= 1
+                said = f"… and {more} more: clew status"
+                return [*lines, *([[(said, "dim")]] if more else [])]
             lines += brief
-        return [*lines, *foot]
+            room -= heights[number]
+        return lines
+
+    def _two_rows(self, goal: str) -> int:
+        """Return how much of a question fits into two rows, with the words that say where all of it is."""
+        told = len(f"question: … (all of it: clew status {goal})")
+        return max(SHORTEST, 2 * (self._size.width - WRAP_CHARS) - told)
 
     def _height(self, lines: Sequence[Line]) -> int:
         """Return how many rows of the window lines take when they are wrapped."""

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from clew_daemon.cli.where import Where
     from clew_shared.ledger import Reader
     from clew_shared.state import State
 
 CANDIDATES_SHOWN = 8
+FOR_THE_DAEMON = "waits for the daemon"
 DELETED = (
     "was deleted: it ended more than `[ledger] keep_days` ago; "
     "its report in the outbox and its workspace are still there"
@@ -130,6 +131,30 @@ def state(where: Where, goal: str) -> State:
         from clew_daemon.store import load_state
 
         return _at_rest(load_state(reader, goal))
+
+
+def waits(where: Where, shown: Iterable[State], now: float) -> dict[str, str]:
+    """Say what each of these goals that is queued waits for while no daemon runs, by the daemon's own rule."""
+    with opened(where) as reader:
+        return {} if reader is None else waits_in(reader, shown, now)
+
+
+def waits_in(reader: Reader, shown: Iterable[State], now: float) -> dict[str, str]:
+    """Say what each of these goals that is queued waits for while no worker runs; `now` in seconds since 1970."""
+    from clew_daemon.schedule import FOR_A_WORKER, Known, waits_for
+    from clew_daemon.store import load_listed
+    from clew_shared.model import GoalStatus
+
+    queued = [state for state in shown if state.goal.status == GoalStatus.QUEUED]
+    if not queued:
+        return {}
+    known = {state.goal_id: state for state in queued}
+    if any(state.spec.depends_on for state in queued):
+        known = {**load_listed(reader, None, None), **known}
+    gone = dict.fromkeys(reader.purged(), "")
+    among = Known(known, gone)
+    found = {state.goal_id: waits_for(state, among, (), now) for state in queued}
+    return {goal: FOR_THE_DAEMON if told == FOR_A_WORKER else told for goal, told in found.items()}
 
 
 def file_name(where: Where, goal: str) -> str:

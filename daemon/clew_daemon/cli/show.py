@@ -66,6 +66,7 @@ def action_lines(goal: str, action: dict[str, Any]) -> list[Line]:
     """Return an action as a person reads it; its output stands last, whole."""
     from clew_daemon.cli.output import RESULT_STYLE
     from clew_daemon.cli.printable import clean
+    from clew_daemon.cli.tree import why
     from clew_shared.moment import local
 
     result = action["result"] or "running"
@@ -89,7 +90,7 @@ def action_lines(goal: str, action: dict[str, Any]) -> list[Line]:
         facts["verdict"] = f"blocked: {action['reason']}"
         facts["signature"] = action["signature"]
     if result == "interrupted":
-        facts["interrupted"] = f"{action['reason']}; its effect is unknown"
+        facts["interrupted"] = f"{why(action['reason'])}; its effect is unknown"
     lines: list[Line] = [head]
     for name, value in facts.items():
         lines += _text(f"{name}: ", value) if value else []

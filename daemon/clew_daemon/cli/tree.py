@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.output import STATUS_STYLE, Line, Span, columns, duration, percent
+from clew_daemon.cli.output import STATUS_STYLE, Line, Span, columns, counted_as, duration, percent
 from clew_daemon.cli.printable import clean, short
 from clew_shared.moment import local
 from clew_shared.standing import MARKS as SIGNS
@@ -29,6 +29,9 @@ LISTED_CHARS = 160
 """How much of a reason stands in the list of all goals; `clew status GOAL` has it whole."""
 
 INDENT = "    "
+REASONS = {"daemon_died": "the daemon died"}
+"""Reasons on record that are names, in words."""
+
 DOING = {"thinking": "thinking", "tool": "running a tool", "checks": "running the checks"}
 HOW_TO_CHECK = (
     "it has no checks; `checks:` in the front matter, or `clew submit --check CMD`, adds some"
@@ -78,6 +81,11 @@ def _at(goal: Detail, at: float) -> str:
         step = goal["subtask"] or goal["description"]
         return f"{step}: {doing(now, at)}"
     return str((goal["status"] == "in_progress" and goal["subtask"]) or goal["description"])
+
+
+def why(reason: str) -> str:
+    """Return in words why a worker or an action was stopped."""
+    return REASONS.get(reason, reason)
 
 
 def doing(now: Mapping[str, Any], at: float) -> str:
@@ -173,12 +181,13 @@ def _fact_lines(detail: Detail, report: str, at: float | None) -> list[Line]:
     accepted = (time.time() if at is None else at) - (detail.get("age_s") or 0.0)
     worked = (detail.get("cost") or {}).get("active_s") or 0.0
     age = duration(detail.get("age_s") or 0.0, whole=True)
+    ended = detail.get("ended_at") or detail["updated_at"]
     facts = {
         "name": detail.get("name"),
         "workspace": detail.get("workspace"),
         "agent": detail.get("agent"),
         "accepted": f"{local(accepted)}, {age} ago" if detail.get("age_s") else "",
-        "ended": local(detail["updated_at"]) if detail["status"] in OVER else "",
+        "ended": local(ended) if detail["status"] in OVER else "",
         "working time": duration(worked) if worked else "",
         "report": report,
     }
@@ -220,17 +229,23 @@ def closing_lines(detail: Detail) -> list[Line]:
     question = (detail.get("question") or "") if status == "blocked" else ""
     if waiting := detail.get("waiting"):
         lines += _waiting_lines(detail, waiting)
-    elif reason and status not in ("completed", "in_progress") and not _is_in(reason, question):
+    elif reason and status not in ("completed", "in_progress") and not is_in(reason, question):
         lines += _paragraph("reason: ", reason)
     summary = detail.get("summary") or ""
-    if summary and not _is_in(summary, reason):
+    if summary and not is_in(summary, reason):
         lines += _paragraph("summary: ", summary)
     if question:
         lines += _paragraph("question: ", question, "bold magenta")
-        if "`clew " not in question:
-            answer = f'clew feedback {detail["id"]} "your answer"'
-            lines.append([("answer with: ", "dim"), (clean(answer), "dim")])
-    return lines
+    return [*lines, *answer_lines(detail)]
+
+
+def answer_lines(detail: Detail) -> list[Line]:
+    """Say how a blocked goal's question is answered, where the question does not say it itself."""
+    question = (detail.get("question") or "") if detail["status"] == "blocked" else ""
+    if not question or "`clew " in question:
+        return []
+    answer = f'clew feedback {detail["id"]} "your answer"'
+    return [[("answer with: ", "dim"), (clean(answer), "dim")]]
 
 
 def _waiting_lines(detail: Detail, waiting: Mapping[str, Any]) -> list[Line]:
@@ -270,13 +285,14 @@ def _failures(subtask: Mapping[str, Any], said: Iterable[str | None]) -> list[Li
     times = subtask.get("attempts") or 0
     if not times or subtask["status"] == "completed":
         return []
-    why = subtask.get("last_failure") or ""
-    if not why or any(_is_in(why, text or "") for text in said):
-        return [[(f"{INDENT * 2}failed {times}x", "red")]]
-    return _paragraph(f"{INDENT * 2}failed {times}x: ", why, "red")
+    failure = subtask.get("last_failure") or ""
+    failed = f"{INDENT * 2}failed {counted_as(times, 'time')}"
+    if not failure or any(is_in(failure, text or "") for text in said):
+        return [[(failed, "red")]]
+    return _paragraph(f"{failed}: ", failure, "red")
 
 
-def _is_in(text: str, other: str) -> bool:
+def is_in(text: str, other: str) -> bool:
     """Tell whether all that a text says, part by part, stands in another one."""
     whole = " ".join(other.split())
     parts = (" ".join(part.split()).rstrip(".") for part in text.split(": "))

@@ -20,7 +20,7 @@ from clew_daemon.cli import arguments
 from clew_daemon.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_DAEMON, CliError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from clew_daemon.cli.happenings import Entry
     from clew_daemon.cli.liveview import Seen, View
@@ -40,6 +40,7 @@ MANAGED_S, ALONE_S = 30.0, 10.0
 """How long an ended daemon is waited for: one that a service manager starts again, and any other."""
 
 UNREADABLE_S = 5.0
+REPORT_S = 2.0
 RECENT = 5
 FOOT = "Ctrl-C stops watching; the goals continue."
 STANDING_STILL = ("completed", "failed", "cancelled", "blocked")
@@ -92,28 +93,36 @@ def watch(
             while not watched.rests:
                 time.sleep(poll_s)
                 watched.look(view, each)
+            if stays and not as_json:
+                watched.await_reports(view)
     except KeyboardInterrupt:
         if not stays:
             raise
         unfinished = watched.unfinished
         _say_goodbye(where, unfinished)
         raise click.exceptions.Exit(EXIT_INTERRUPTED if goals and unfinished else 0) from None
-    watched.show_end(as_json=as_json)
+    if not as_json:
+        watched.show_end(with_reports=stays)
     return watched.completed
 
 
-def _say_goodbye(where: Where, unfinished: Sequence[str]) -> None:
-    """Say that the goals go on, and how to see them again."""
+def _say_goodbye(where: Where, unfinished: Mapping[str, bool]) -> None:
+    """Say which goals go on, how to see them again, and how many need a person; see `Watched.unfinished`."""
     own = where.home is not None and where.env.get("CLEW_HOME") is None
-    clew = f"clew --home {shlex.quote(str(where.home))} watch" if own else "clew watch"
-    match list(unfinished):
-        case []:
-            return
-        case [goal]:
-            told = f"{goal} continues; watch it again: {clew} {goal}"
-        case several:
-            told = f"{len(several)} goals continue; watch them again: {clew}"
-    print(told, file=sys.stderr, flush=True)
+    clew = f"clew --home {shlex.quote(str(where.home))}" if own else "clew"
+    going = [goal for goal, goes_on in unfinished.items() if goes_on]
+    needing = [goal for goal, goes_on in unfinished.items() if not goes_on]
+    told = []
+    if len(going) == 1:
+        told.append(f"{going[0]} continues; watch it again: {clew} watch {going[0]}")
+    elif going:
+        told.append(f"{len(going)} goals continue; watch them again: {clew} watch")
+    if len(needing) == 1:
+        told.append(f"{needing[0]} needs you: {clew} status {needing[0]}")
+    elif needing:
+        told.append(f"{len(needing)} need you: {clew} status")
+    for line in told:
+        print(line, file=sys.stderr, flush=True)
 
 
 class Watched:
@@ -132,6 +141,7 @@ class Watched:
         self._read_at = time.monotonic()
         self._has_begun = False
         self._was_at_rest = False
+        self._waited: dict[str, str] = {}
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -155,40 +165,59 @@ class Watched:
         return all(self._states[goal].goal.status == "completed" for goal in self._named)
 
     @property
-    def unfinished(self) -> list[str]:
-        """List the goals that are not over."""
-        return [goal for goal, state in self._states.items() if not state.ended]
+    def unfinished(self) -> dict[str, bool]:
+        """Return the goals that are not over, and of each whether it goes on without a person."""
+        left = {goal: state for goal, state in self._states.items() if not state.ended}
+        return {
+            goal: state.goal.status != "blocked" and not state.paused
+            for goal, state in left.items()
+        }
 
     def begin(self, view: View) -> None:
         """Show where the goals stand at first: what they did so far, or the last of it."""
-        away = self._presence.look(self._wanted())
-        view.tell([*self._read(view), *away])
+        view.tell(self._read(view))
+        view.tell(self._present())
         view.draw(self._seen(), self._presence.note)
         self._was_at_rest = self.rests
 
     def look(self, view: View, each: Callable[[Sequence[Detail]], None] | None) -> None:
         """Show what is new, and where the goals stand."""
-        view.tell(
-            [*self._read(view), *self._presence.look(self._wanted()), *self._asked.rejected()]
-        )
+        told = self._read(view)
+        view.tell([*told, *self._present(), *self._asked.rejected(), *self._waits()])
         if self._named and each is not None:
             each([self._detail(goal) for goal in self._named])
         view.draw(self._seen(), self._presence.note)
 
-    def show_end(self, *, as_json: bool) -> None:
+    def await_reports(self, view: View) -> None:
+        """Wait until the reports of goals that ended here are written, but not long: the daemon may have ended."""
+        deadline = time.monotonic() + REPORT_S
+        while not all(self._is_reported(goal) for goal in self._named):
+            if time.monotonic() > deadline or self._where.holder is None:
+                return
+            time.sleep(POLL_S)
+            self.look(view, None)
+
+    def _is_reported(self, goal: str) -> bool:
+        state = self._states[goal]
+        return not state.ended or state.reported_seq > state.rested_seq
+
+    def show_end(self, *, with_reports: bool) -> None:
         """Print how the goals ended, and leave that standing."""
+        from clew_daemon.cli.goals import report_of
         from clew_daemon.cli.output import on_terminal, print_lines
         from clew_daemon.cli.printable import clean
-        from clew_daemon.cli.tree import closing_lines, goal_lines
+        from clew_daemon.cli.tree import answer_lines, closing_lines, goal_lines
 
-        if as_json:
-            return
         for goal in self._named:
             detail = self._detail(goal)
+            report = report_of(self._where, goal) if with_reports else ""
             if on_terminal() or self._was_at_rest:
-                print_lines(goal_lines(detail))
-            else:
-                print_lines([(f"{clean(goal)}: ", ""), *one] for one in closing_lines(detail))
+                print_lines(goal_lines(detail, report=report))
+                continue
+            is_asking = detail["status"] == "blocked"  # and its question was told
+            lines = [*(answer_lines(detail) if is_asking else closing_lines(detail))]
+            lines += [[("report: ", ""), (report, "")]] if report else []
+            print_lines([(f"{clean(goal)}: ", ""), *one] for one in lines)
 
     # -- the record ------------------------------------------------------------------------------------
 
@@ -227,26 +256,63 @@ class Watched:
         self._has_begun = True
         if not self._named:
             self._states = {g: s for g, s in load_listed(reader, 0, None).items() if not s.ended}
-            return [standing_of(state) for state in self._states.values()]
+            waits = self._waits_in(reader)
+            return [standing_of(s, waits.get(g, "")) for g, s in self._states.items()]
         told: list[Entry] = []
         for goal in self._named:
-            state, entries = _from_now(reader, goal) if self._attach else _from_start(reader, goal)
+            state, entries = _past(reader, goal) if self._attach else _from_start(reader, goal)
             if not state.seq:
                 raise CliError(f"{goal} is not in the ledger any more")
             self._states[goal] = state
             told += entries
-        return sorted(told, key=lambda entry: entry.seq)
+        told.sort(key=lambda entry: entry.seq)
+        waits = self._waits_in(reader) if self._attach else {}
+        now = [standing_of(self._states[g], waits.get(g, "")) for g in self._named if self._attach]
+        return [*told, *now]
+
+    def _waits_in(self, reader: Reader) -> dict[str, str]:
+        """Say what the queued goals wait for, as far as the ledger tells; a running daemon knows better."""
+        from clew_daemon.cli.record import FOR_THE_DAEMON, waits_in
+
+        found = waits_in(reader, self._states.values(), time.time())
+        if self._where.holder is not None:
+            found = {goal: told for goal, told in found.items() if told != FOR_THE_DAEMON}
+        self._waited.update(found)
+        return found
+
+    def _waits(self) -> list[Entry]:
+        """Return entries for goals that wait for something else than was last told of them."""
+        from clew_daemon.cli.happenings import waiting_of
+
+        at, found = self._asked.at, []
+        for goal, view in self._asked.goals.items():
+            state = self._states.get(goal)
+            if state is None or at < state.updated_at:  # older than the record
+                continue
+            waiting = view.get("waiting") or {}
+            waits = str(waiting.get("for") or "")
+            if waits == self._waited.get(goal, ""):
+                continue
+            self._waited[goal] = waits
+            if waits and waits != state.reason and not state.paused:
+                found.append(waiting_of(state, waits, waiting.get("until"), at))
+        return found
+
+    def _present(self) -> list[Entry]:
+        """Return what is to be said of the daemon, unless no goal needs one any more."""
+        return [] if self.rests else self._presence.look(self._wanted())
 
     def _told(self, reader: Reader, row: Row) -> list[Entry]:
-        from clew_daemon.cli.happenings import take
+        from clew_daemon.cli.happenings import standing_of, take
+        from clew_daemon.store import load_state
         from clew_shared import events as ev
         from clew_shared.state import State
 
         state = self._states.get(row.goal)
         if state is None:
             if row.kind != "goal_accepted":  # one that was over goes on
-                self._states[row.goal], told = _from_now(reader, row.goal)
-                return told[-1:]
+                state = self._states[row.goal] = load_state(reader, row.goal)
+                return [standing_of(state)]
             state = self._states[row.goal] = State(goal_id=row.goal)
         if row.seq <= state.seq:
             return []
@@ -270,7 +336,8 @@ class Watched:
         goals = self._named or [goal for goal, state in self._states.items() if not state.ended]
         told, at = self._asked.goals, self._asked.at
         found = [(self._states[goal], told.get(goal)) for goal in goals if goal in self._states]
-        return [Seen(state, entry, at) for state, entry in found]
+        away = bool(self._presence.note)
+        return [Seen(state, None if away else entry, at, away) for state, entry in found]
 
     def _detail(self, goal: str) -> Detail:
         from clew_shared.publish import goal_detail
@@ -289,15 +356,24 @@ def _from_start(reader: Reader, goal: str) -> tuple[State, list[Entry]]:
     return state, [entry for entry in told if entry]
 
 
-def _from_now(reader: Reader, goal: str) -> tuple[State, list[Entry]]:
-    """Give a goal's state, its last actions and where it stands."""
-    from clew_daemon import pages
-    from clew_daemon.cli.happenings import of_action, standing_of
+def _past(reader: Reader, goal: str) -> tuple[State, list[Entry]]:
+    """Give a goal's state, how its last actions ended, and those that run."""
+    from clew_daemon.cli.happenings import of_past
+    from clew_daemon.pages import event_at
     from clew_daemon.store import load_state
+    from clew_shared import events as ev
 
     state = load_state(reader, goal)
-    actions, _ = pages.actions(reader, goal, RECENT)
-    return state, [*(of_action(goal, action) for action in actions), standing_of(state)]
+    found: list[Entry | None] = []
+    for seq in sorted([*reader.ends(goal, state.seq + 1, RECENT), *state.in_flight]):
+        event = event_at(reader, goal, seq)
+        if event is None:
+            continue
+        of = getattr(event, "of", 0)
+        began = event_at(reader, goal, of) if of else None
+        name = began.signature if isinstance(began, ev.ActionAllowed | ev.ActionBlocked) else ""
+        found.append(of_past(goal, seq, event, name))
+    return state, [entry for entry in found if entry]
 
 
 def _note(event: str, text: str) -> Entry:
@@ -385,6 +461,8 @@ class Presence:
 
     def look(self, wanted: str) -> list[Entry]:
         """Return what is to be said of the daemon; raises CliError where it stays away."""
+        from clew_daemon.cli.client import TO_START
+
         now = time.monotonic()
         if now < self._look_at:
             return []
@@ -402,7 +480,7 @@ class Presence:
         if now - self._gone_at > wait_s:
             raise CliError(
                 f"no daemon has started within {wait_s:.0f} s; {wanted} continues when one does: "
-                "`clew run`, or `systemctl --user start clew`",
+                f"start it with {TO_START}",
                 EXIT_NO_DAEMON,
             )
         return []

@@ -135,11 +135,11 @@ class Where:
     @cached_property
     def in_force(self) -> Settings:
         """The settings of the running daemon; without one, those of the file, or CliError."""
-        from clew_daemon.cli.client import ask
+        from clew_daemon.cli.client import look
         from clew_shared.settings import Settings
 
         with suppress(CliError, ValueError):  # an older daemon, which does not tell
-            if (told := ask(self.socket, "settings")) is not None:
+            if (told := look(self.socket, "settings")) is not None:
                 return Settings.model_validate_json(json.dumps(told))
         return self.settings
 

@@ -168,7 +168,8 @@ def _failure(step: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
         return ""
     code = outcome.get("exit_code")
     how = f"{outcome['result']} (exit code {code})" if code else outcome["result"]
-    return f"{_named(step)}: {how}: {(outcome.get('output') or '')[-_HEAD_CHARS:].strip()}"
+    said = (outcome.get("output") or "")[-_HEAD_CHARS:].strip()
+    return f"{_named(step)}: {how}" + (f": {said}" if said else "")
 
 
 def _record(step: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,20 @@
+"""What a runbook says of a step that failed."""
+
+import pytest
+
+from clew_worker.agent.runbook import _failure
+
+STEP = {"tool": "run_cmd", "args": {"cmd": "false"}}
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        ("", "run_cmd `false`: failure (exit code 1)"),
+        (" \n", "run_cmd `false`: failure (exit code 1)"),
+        ("no disk\n", "run_cmd `false`: failure (exit code 1): no disk"),
+    ],
+)
+def test_a_failure_ends_with_the_output_and_without_a_colon_where_there_is_none(output, text):
+    outcome = {"result": "failure", "exit_code": 1, "output": output}
+    assert _failure(STEP, {"verdict": "allowed", "outcome": outcome}) == text
