@@ -40,11 +40,11 @@ def test_each_process_says_what_it_is_and_the_next_worker_its_epoch(clew, tmp_pa
     workspace = tmp_path / "work"
     goal = clew.submit(GOAL.format(workspace=workspace))
     begun(workspace / "begun")
+    clew.until(lambda: "sleep 600" in titles(clew.daemon.pid), "the command")
     found = titles(clew.daemon.pid)
     first = {"clew: daemon", "clew: nursery", "clew: guard"}
     first |= {f"clew: agent {goal} epoch 1", f"clew: executor {goal} epoch 1"}
     assert first <= set(found)
-    assert "sleep 600" in found
     (workspace / "begun").unlink()
     os.kill(found[f"clew: agent {goal} epoch 1"], 9)
     clew.wait("worker.ready", epoch=2)

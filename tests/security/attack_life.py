@@ -18,7 +18,7 @@ from pathlib import Path
 
 import attack
 import psutil
-from harness import DEADLINE_S, Clew, become_subreaper, running
+from harness import DEADLINE_S, Clew, become_subreaper, nursery, running
 
 HERE = Path(__file__).parent
 ORDINARY_UID = 4242
@@ -208,9 +208,6 @@ class Life:
 
     def targets(self, role):
         home, ledger = self.clew.home, self.clew.home / "state" / "ledger.db"
-        children = psutil.Process(self.clew.daemon.pid).children()
-        alive = [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
-        nursery = next(child.pid for child in alive if child.cmdline() == ["clew: nursery"])
         return {
             **self.found,
             "control": self.how.mode == "off",
@@ -219,7 +216,7 @@ class Life:
             "role": role,
             "workspace": str(self.workspace(role)),
             "daemon": self.clew.daemon.pid,
-            "nursery": nursery,
+            "nursery": nursery(self.clew.daemon.pid),
             "ledger": str(ledger),
             "ledger_handle": handle(ledger).hex() if os.geteuid() == 0 else "",
             "config": str(home / "config.toml"),

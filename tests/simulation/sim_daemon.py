@@ -303,7 +303,7 @@ class SimDaemon:
                 continue
             self.world.note(taken.settings)
             self.world.settings = self.daemon.settings = taken.settings
-            self.daemon.book.adopt(taken.settings)
+            self.daemon.book.adopt(taken.settings, self.daemon.settings_of)
             self.supervisor.reloaded()
             self.world.trace("daemon", "reloaded")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from invariants import ViolationError
     from sim_cells import Child, Files
-    from sim_world import World
+    from sim_world import Limits, World
 
     from clew_daemon.book import Book
     from clew_shared.core import Recorded
@@ -36,7 +36,7 @@ class Goal:
     """What the watch knows of one goal: its own fold of the record, and its own account of blocks."""
 
     state: State
-    max_actions: int
+    limits: Limits
     blocks: dict[str, set[str]] = field(default_factory=dict)
     blocked_at: dict[str, set[str]] = field(default_factory=dict)
     held: dict[str, set[str]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Goal:
                 hold.only_a_goal_at_work_acts(event, self.state)
                 hold.a_blocked_action_is_not_allowed(event, self.state.world, self.blocks)
                 hold.a_block_holds_in_the_world_on_the_disk(event, disk, self.blocked_at)
-                hold.budgets_hold(self.state, self.max_actions)
+                hold.budgets_hold(self.state, self.limits.actions)
                 self.began.add(seq)
             case ev.ActionBlocked():
                 self._blocked(seq, event, disk)
@@ -195,7 +195,7 @@ class Watch:
             )
 
     def _replayed(self, goal: str, rows: Iterable[Row]) -> Goal:
-        known = Goal(State(goal_id=goal), self._world.settings.limits.max_actions)
+        known = Goal(State(goal_id=goal), self._world.limits)
         for row in rows:
             self._hold(known.take, row.seq, ev.decode(row.body), self._disks.get(row.seq, ""))
         return known
@@ -342,7 +342,7 @@ class Watch:
             for g, ones in self._living.items()
             if any(c.alive for _, c in ones)
         }
-        rule, places = hold.no_two_goals_share_a_workspace, self._world.settings.daemon.max_workers
+        rule, places = hold.no_two_goals_share_a_workspace, self._world.limits.workers
         self._hold(rule, goal, self._world.workspace(goal), workers, places)
 
     def _starts(self, goal: str, event: ev.Event, state: State) -> None:

@@ -54,8 +54,10 @@ class Chaos:
 
 @dataclass(slots=True)
 class Limits:
-    """The loosest restart limits of a life, over all its reloads."""
+    """The loosest limits of a life, over all its reloads."""
 
+    workers: int = 0
+    actions: int = 0
     restarts: int = 0
     window_s: float = 1e9
     healthy_s: float = 1e9
@@ -124,6 +126,8 @@ class World:
     def note(self, settings: Settings) -> None:
         """Remember the loosest limits that were ever in force."""
         limits, now = self.limits, settings.restart
+        limits.workers = max(limits.workers, settings.daemon.max_workers)
+        limits.actions = max(limits.actions, settings.limits.max_actions)
         limits.restarts = max(limits.restarts, now.max_restarts)
         limits.window_s = min(limits.window_s, now.window_s)
         limits.healthy_s = min(limits.healthy_s, now.healthy_after_s)
