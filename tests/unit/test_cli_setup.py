@@ -222,7 +222,8 @@ def test_what_looks_like_a_file_is_one_and_an_error_where_it_is_absent(
 ):
     monkeypatch.chdir(tmp_path)
     code, _, err = clew("--home", "h", "submit", given)
-    assert (code, err) == (1, f"clew: no such file: {given}\n")
+    hint = "; if this is the text of a goal, end it with a full stop" if " " in given else ""
+    assert (code, err) == (1, f"clew: no such file: {given}{hint}\n")
     assert not (tmp_path / "h").exists()
 
 

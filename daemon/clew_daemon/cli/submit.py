@@ -234,7 +234,9 @@ def _sources(given: Sequence[str]) -> tuple[list[_Source], list[str]]:
         except CliError as error:
             errors.append(error.message)
         except FileNotFoundError:
-            errors.append(f"no such file: {short(one)}")
+            is_text = " " in one.strip()  # a goal that happens to end in the name of a file
+            hint = "; if this is the text of a goal, end it with a full stop" if is_text else ""
+            errors.append(f"no such file: {short(one)}{hint}")
         except OSError as error:
             errors.append(f"{short(one)}: {error.strerror}")
     if len(given) > 1 and not sources and not any(re.search(r"\s|/", one) for one in given):

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.output import STATUS_STYLE, Line, Span, columns, counted_as, duration, percent
+from clew_daemon.cli.output import (
+    STATUS_STYLE,
+    Line,
+    Span,
+    columns,
+    counted_as,
+    duration,
+    percent,
+    roughly,
+)
 from clew_daemon.cli.printable import clean, short
 from clew_shared.moment import local
 from clew_shared.standing import MARKS as SIGNS
@@ -43,32 +52,35 @@ Detail = Mapping[str, Any]
 def overview(goals: list[dict[str, Any]], at: float | None = None) -> list[Line]:
     """Return a list of goals: id, status, progress, age, agent, and what each does, waits for or ended with.
 
-    Tokens, restarts and refused actions have a column where any goal has some. `at` is now, in seconds since 1970.
+    With its tokens, restarts and blocked actions, where it has any. `at` is now, in seconds since 1970.
     """
     at = time.time() if at is None else at
     if not goals:
         return []
-    head = ["GOAL", "STATUS", "DONE", "AGE", "AGENT"]
-    head += [word for word, count in _COUNTS.items() if any(map(count, goals))]
-    rows: list[Line] = [[(word, "bold") for word in (*head, "NOW")]]
-    for goal in goals:
-        cells = [
-            (clean(goal["id"]), ""),
-            (clean(standing(goal)), _style(goal)),
-            (percent(goal["progress"]), ""),
-            (duration(goal.get("age_s") or 0.0, whole=True), "dim"),
-            (clean(goal.get("agent") or "-"), ""),
-        ]
-        cells += [(thousands(_COUNTS[word](goal)), "") for word in head[5:]]
-        rows.append([*cells, (short(_at(goal, at), LISTED_CHARS), "")])
+    head = ("GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW")
+    rows: list[Line] = [[(word, "bold") for word in head]]
+    rows += [_cells(goal, at) for goal in goals]
     return columns(rows)
 
 
-_COUNTS: dict[str, Callable[[Detail], int]] = {
-    "TOKENS": lambda goal: goal.get("tokens") or 0,
-    "RESTARTS": lambda goal: goal["restarts"],
-    "REFUSED": lambda goal: len(goal["blocked_actions"]),
-}
+def _cells(goal: Detail, at: float) -> Line:
+    return [
+        (clean(goal["id"]), ""),
+        (clean(standing(goal)), _style(goal)),
+        (percent(goal["progress"]), ""),
+        (roughly(goal.get("age_s") or 0.0), "dim"),
+        (clean(goal.get("agent") or "-"), ""),
+        (short(_at(goal, at), LISTED_CHARS) + _counts(goal), ""),
+    ]
+
+
+def _counts(goal: Detail) -> str:
+    """Return in brackets how many tokens, restarts and blocked actions a goal has, "" where there are none."""
+    tokens, restarts, blocked = goal["tokens"], goal["restarts"], len(goal["blocked_actions"])
+    told = [f"{thousands(tokens)} tokens"] if tokens else []
+    told += [counted_as(restarts, "restart")] if restarts else []
+    told += [counted_as(blocked, "blocked action")] if blocked else []
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _at(goal: Detail, at: float) -> str:
