@@ -168,19 +168,18 @@ def head_lines(detail: Detail, at: float | None = None) -> list[Line]:
     progress = detail["progress"]
     full = round(progress * BAR_CHARS)
     bar = "#" * full + "." * (BAR_CHARS - full)
-    facts = [f"epoch {detail['epoch']}", f"restarts {detail['restarts']}"]
+    told = ("epoch", "pid")
+    facts = [f"{word} {detail[word]}" for word in told if detail.get(word)]
     facts += [f"attempt {detail['attempt']}"] if detail.get("attempt", 1) > 1 else []
-    facts += [
-        f"actions {detail.get('actions_total', 0)}",
-        f"refused {detail.get('blocked_total', 0)}",
-    ]
-    facts += [f"pid {detail['pid']}"] if detail.get("pid") else []
+    counts = (("action", "actions_total"), ("restart", "restarts"))
+    facts += [counted_as(detail[key], word) for word, key in counts if detail.get(key)]
+    facts += [f"{detail['blocked_total']} refused"] if detail.get("blocked_total") else []
     lines: list[Line] = [
         [(clean(detail["id"]), "bold"), (f"  {clean(detail['description'])}", "")],
         [
             (f"[{bar}] {percent(progress):>4}  ", "cyan"),
             (clean(standing(detail)), _style(detail)),
-            (f"  {', '.join(facts)}", "dim"),
+            (f"  {', '.join(facts)}" if facts else "", "dim"),
         ],
     ]
     if now := detail.get("now"):
