@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import invariants as hold
 from harness import DEADLINE_S
 from sim_watch import Goal
+from sim_world import Limits
 
 from clew_daemon.cli.replay import checked
 from clew_daemon.store import load_state
@@ -89,7 +90,7 @@ def record(clew: Clew) -> dict[str, Told]:
 
 
 def _told(reader: Reader, goal: str) -> Told:
-    watch = Goal(State(goal_id=goal), MAX_ACTIONS)
+    watch = Goal(State(goal_id=goal), Limits(actions=MAX_ACTIONS))
     told = Told(watch.state)
     for row in reader.read(goal):
         event = ev.decode(row.body)

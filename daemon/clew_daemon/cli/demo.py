@@ -46,7 +46,10 @@ EXIT_TERMINATED = 128 + signal.SIGTERM
 
 def _called() -> str:
     """Return how to call clew in this shell: by its path where it is not on PATH."""
-    return "clew" if shutil.which("clew") else os.path.relpath(sys.argv[0])
+    program = Path(sys.argv[0])
+    if shutil.which("clew") or program.name != "clew":
+        return "clew"
+    return os.path.relpath(program)
 
 
 @click.command()
