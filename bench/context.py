@@ -28,13 +28,13 @@ import threading
 import time
 from pathlib import Path
 
-from clew_daemon.hello import told
-from clew_shared import events as ev
-from clew_shared.compact import compact_context
-from clew_shared.fold import apply
+from clew_daemon.record.hello import told
+from clew_shared.config.settings import LlmAgent, Settings
 from clew_shared.ledger import Reader
-from clew_shared.settings import LlmAgent, Settings
-from clew_shared.state import State
+from clew_shared.prompt.compact import compact_context
+from clew_shared.record import events as ev
+from clew_shared.record.fold import apply
+from clew_shared.record.state import State
 from clew_worker.agent.memory import Memory
 
 SEED = 7

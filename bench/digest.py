@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from bench import figures, home, page, plots
 from bench.figures import Series
 
-from clew_shared.settings_tables import IGNORED
-from clew_worker.executor.world import WorldWatch
+from clew_shared.config.tables import IGNORED
+from clew_worker.executor.world.world import WorldWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

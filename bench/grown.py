@@ -10,12 +10,12 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.book import Book
-from clew_shared import events as ev
-from clew_shared.core import Core, Report
+from clew_daemon.record.goals import Book
+from clew_shared.config.settings import load
+from clew_shared.core.core import Core, Report
 from clew_shared.ledger import Ledger
-from clew_shared.settings import load
-from clew_shared.state import STATE_VERSION
+from clew_shared.record import events as ev
+from clew_shared.record.state import STATE_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -24,12 +24,12 @@ from bench import figures, grown, page, plots
 from bench.figures import Series
 from bench.home import Home, command_agent, wait_for
 
-from clew_daemon.store import load_state
-from clew_shared.contextdir import FOLDER, ContextDir
+from clew_daemon.record.store import load_state
 from clew_shared.ledger import Reader
-from clew_shared.publish import state_view
-from clew_shared.redact import redacted
-from clew_shared.state import STATE_VERSION, dump, packed, unpack
+from clew_shared.record.state import STATE_VERSION, dump, packed, unpack
+from clew_shared.text.redact import redacted
+from clew_shared.views.contextdir import FOLDER, ContextDir
+from clew_shared.views.publish import state_view
 
 AGENT = Path(__file__).with_name("stepping_agent.py")
 COMMANDS = ("status", "history", "loops")

@@ -60,7 +60,7 @@ PARTS = (
 )
 COLD = """
 import signal, sys
-from clew_worker import nursery
+from clew_worker.cell import nursery
 nursery.preload(sys.argv[1:])
 if len(sys.argv) > 1:
     from clew_worker.agent.llm_client import LlmClient

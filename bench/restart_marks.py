@@ -22,30 +22,30 @@ from typing import Any
 
 GUARD = "CLEW_BENCH_WITHOUT_NAMESPACES"
 DAEMON = {
-    "noticed": "clew_daemon.session:Session._exit",
-    "torn down": "clew_daemon.session:Session._tear_down",
-    "agent ended": "clew_daemon.nursery:Cell.kill",
-    "hands ended": "clew_daemon.hands:Hands.end",
-    "end recorded": "clew_daemon.session:Session._close",
-    "decided": "clew_daemon.supervisor:Supervisor._decide",
-    "connected": "clew_daemon.session:Session._connect",
-    "asked for a cell": "clew_daemon.template:_send",
-    "start recorded": "clew_daemon.session:Session._record_start",
-    "executor started": "clew_daemon.executor:Executor.start",
-    "world seen": "clew_daemon.session:Session.look",
-    "ready": "clew_daemon.session:Session._start",
-    "hello answered": "clew_daemon.methods:Methods._hello",
-    "first action": "clew_daemon.methods:Methods._carry_out",
+    "noticed": "clew_daemon.session.session:Session._exit",
+    "torn down": "clew_daemon.session.session:Session._tear_down",
+    "agent ended": "clew_daemon.processes.nursery:Cell.kill",
+    "hands ended": "clew_daemon.session.executors:Hands.end",
+    "end recorded": "clew_daemon.session.session:Session._close",
+    "decided": "clew_daemon.supervision.supervisor:Supervisor._decide",
+    "connected": "clew_daemon.session.session:Session._connect",
+    "asked for a cell": "clew_daemon.processes.zygote:_send",
+    "start recorded": "clew_daemon.session.session:Session._record_start",
+    "executor started": "clew_daemon.processes.executor:Executor.start",
+    "world seen": "clew_daemon.session.session:Session.look",
+    "ready": "clew_daemon.session.session:Session._start",
+    "hello answered": "clew_daemon.session.methods:Methods._hello",
+    "first action": "clew_daemon.session.methods:Methods._carry_out",
 }
 WORKER = {
-    "nursery asked": "clew_worker.nursery:Nursery.serve_one",
-    "nursery spawn": "clew_worker.nursery:Nursery._begin",
-    "guard": "clew_worker.cell:_guard",
+    "nursery asked": "clew_worker.cell.nursery:Nursery.serve_one",
+    "nursery spawn": "clew_worker.cell.nursery:Nursery._begin",
+    "guard": "clew_worker.cell.cell:_guard",
     "furnished": "clew_worker.sandbox.namespaces:furnish",
     "closed off": "clew_worker.sandbox.namespaces:close_off",
-    "payload": "clew_worker.cell:_payload",
+    "payload": "clew_worker.cell.cell:_payload",
     "confined": "clew_worker.sandbox:confine",
-    "builtin": "clew_worker.cell:_builtin",
+    "builtin": "clew_worker.cell.cell:_builtin",
     "says hello": "clew_worker.agent.client:AgentClient.hello",
     "asks the LLM": "clew_worker.agent.llm_client:LlmClient._post",
     "hears a request": "clew_worker.executor.wire:Wire.next_request",
@@ -116,13 +116,13 @@ def _around(function: Any, label: str, marks: Marks) -> Any:
 
 def daemon(file: str, argv: list[str]) -> None:
     """Be `python -m clew_daemon`, whose nursery is started by this script, too."""
-    from clew_daemon import template as asking
     from clew_daemon.cli import main
+    from clew_daemon.processes import zygote as asking
 
     start = asking.subprocess.Popen
 
     def popen(command: list[str], **named: Any) -> Any:
-        arguments = command[command.index("clew_worker.nursery") + 1 :]
+        arguments = command[command.index("clew_worker.cell.nursery") + 1 :]
         named["env"] |= {GUARD: os.environ.get(GUARD, "")}
         return start([sys.executable, __file__, file, "nursery", *arguments], **named)
 
@@ -134,8 +134,8 @@ def daemon(file: str, argv: list[str]) -> None:
 
 
 def nursery(file: str, argv: list[str]) -> int:
-    """Be `python -m clew_worker.nursery`; without namespaces where that is wanted."""
-    from clew_worker import nursery as real
+    """Be `python -m clew_worker.cell.nursery`; without namespaces where that is wanted."""
+    from clew_worker.cell import nursery as real
 
     if file != "-":
         _arm(Marks(Path(file)), WORKER)

@@ -14,8 +14,8 @@ import socket
 import sys
 from dataclasses import replace
 
-from clew_shared.prompt import Laid, lay_out
-from clew_shared.prompt_view import Call
+from clew_shared.prompt.layout import Laid, lay_out
+from clew_shared.prompt.view import Call
 from clew_worker.agent.life import live
 from clew_worker.agent.llm import LlmAgent
 from clew_worker.agent.memory import Memory

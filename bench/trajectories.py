@@ -14,10 +14,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from clew_shared import events as ev
-from clew_shared.core import Core, Report
-from clew_shared.settings import Loops
-from clew_shared.state import State
+from clew_shared.config.settings import Loops
+from clew_shared.core.core import Core, Report
+from clew_shared.record import events as ev
+from clew_shared.record.state import State
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data" / "trajectories.jsonl"
 

@@ -37,16 +37,18 @@ def around(owner, name, before, after=None):
 
 def watch_parts():
     """Mark the parts of a step in the order in which they come."""
-    from clew_daemon import book, channel
-    from clew_shared import core, protocol
+    from clew_daemon.record import goals
+    from clew_daemon.session import channel
+    from clew_shared.core import core
     from clew_shared.ledger import writer
+    from clew_shared.wire import protocol
 
     around(channel.Channel, "data_received", "came")
     around(protocol, "parse", "parse", "parsed")
     around(protocol, "params", "check", "checked")
     around(core.Core, "propose", "judge", "judged")
     around(core.Core, "outcome", "judge", "judged")
-    around(book.Book, "_flush", "record", None)
+    around(goals.Book, "_flush", "record", None)
     around(writer.Writer, "put", "put", None)
     around(writer.Writer, "_transact", "commit", "committed")
     around(writer.Writer, "_deliver", "woke", None)

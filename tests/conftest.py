@@ -11,10 +11,10 @@ from itertools import count
 import hypothesis
 import pytest
 
-from clew_shared import events as ev
-from clew_shared.core import Core, Report
-from clew_shared.settings import Loops
-from clew_shared.state import State, dump, load
+from clew_shared.config.settings import Loops
+from clew_shared.core.core import Core, Report
+from clew_shared.record import events as ev
+from clew_shared.record.state import State, dump, load
 
 hypothesis.settings.register_profile("long", max_examples=2_000, deadline=None)
 """`pytest --hypothesis-profile=long`: twenty times as deep, for tests that set no number of their own."""

@@ -16,9 +16,8 @@ import psutil
 import structlog
 import uvloop
 
-from clew_daemon import VERSION, background, git_identity, home, schedule, vigil, vitals
-from clew_daemon.acceptance import accept
-from clew_daemon.begin import (
+from clew_daemon import VERSION
+from clew_daemon.bootstrap import (
     EXIT_CONFIG,
     EXIT_FAILED,
     EXIT_OK,
@@ -29,40 +28,47 @@ from clew_daemon.begin import (
     note_places,
     preload,
 )
-from clew_daemon.book import Book
-from clew_daemon.cells import executor_env
-from clew_daemon.children import Children
 from clew_daemon.config_watch import ConfigWatch
-from clew_daemon.context import Daemon
-from clew_daemon.control import Control, ControlError
-from clew_daemon.doing import now_view
-from clew_daemon.folders import FolderError
-from clew_daemon.glance import Glance
-from clew_daemon.inbox import Dropped, Inbox
-from clew_daemon.inbox import Verdict as Dropping
-from clew_daemon.inbox_left import InboxLeft, Left
-from clew_daemon.inbox_owner import HeldElsewhereError, InboxOwner, NotOwnerError
-from clew_daemon.listing import listed
-from clew_daemon.lost_record import accept as accept_lacking
-from clew_daemon.lost_record import lacking, lost
-from clew_daemon.nursery import Nursery, SpawnError
-from clew_daemon.people import People
-from clew_daemon.playbook import Playbook
+from clew_daemon.control.goal_requests import People
+from clew_daemon.control.playbook_requests import Strategies
+from clew_daemon.control.server import Control, ControlError
+from clew_daemon.host import background, git_identity
+from clew_daemon.host.folders import FolderError
+from clew_daemon.host.glance import Glance
+from clew_daemon.host.service import Notifier
+from clew_daemon.host.threads import THREADS, ThreadsError, pool
+from clew_daemon.inbox.acceptance import accept
+from clew_daemon.inbox.inbox import Dropped, Inbox
+from clew_daemon.inbox.inbox import Verdict as Dropping
+from clew_daemon.inbox.leftovers import InboxLeft, Left
+from clew_daemon.inbox.owner import HeldElsewhereError, InboxOwner, NotOwnerError
+from clew_daemon.learning.deltas import VERDICTS_MIN
+from clew_daemon.learning.playbook import Playbook
+from clew_daemon.learning.reviewer import PRUNE_EVERY_S, Reviewer
+from clew_daemon.parts import Daemon
 from clew_daemon.presence import Presence
-from clew_daemon.publisher import Publisher
-from clew_daemon.record_watch import EVERY_S as RECORD_EVERY_S
-from clew_daemon.record_watch import RecordWatch
+from clew_daemon.processes import vitals
+from clew_daemon.processes.cells import executor_env
+from clew_daemon.processes.children import Children
+from clew_daemon.processes.llm_slots import Slots
+from clew_daemon.processes.nursery import Nursery, SpawnError
+from clew_daemon.publish.publisher import Publisher
+from clew_daemon.record import home
+from clew_daemon.record.doing import now_view
+from clew_daemon.record.goals import Book
+from clew_daemon.record.listing import listed
+from clew_daemon.record.lost_record import accept as accept_lacking
+from clew_daemon.record.lost_record import lacking, lost
+from clew_daemon.record.watch import EVERY_S as RECORD_EVERY_S
+from clew_daemon.record.watch import RecordWatch
 from clew_daemon.reload import reload
-from clew_daemon.retention import EVERY_S as RETENTION_EVERY_S
-from clew_daemon.retention import Retention
-from clew_daemon.reviewer import PRUNE_EVERY_S, Reviewer
-from clew_daemon.service import Notifier
-from clew_daemon.slots import Slots
-from clew_daemon.strategies import Strategies
-from clew_daemon.supervisor import Supervisor
-from clew_daemon.threads import THREADS, ThreadsError, pool
-from clew_shared import events as ev
-from clew_shared.configfile import ConfigFileError
+from clew_daemon.session import liveness
+from clew_daemon.supervision import schedule
+from clew_daemon.supervision.retention import EVERY_S as RETENTION_EVERY_S
+from clew_daemon.supervision.retention import Retention
+from clew_daemon.supervision.supervisor import Supervisor
+from clew_shared.config.configfile import ConfigFileError
+from clew_shared.config.settings import SettingsError
 from clew_shared.ledger import (
     Ledger,
     LedgerError,
@@ -72,18 +78,17 @@ from clew_shared.ledger import (
     LedgerUnwell,
 )
 from clew_shared.ledger.writer import SLOW_S
-from clew_shared.plain import plain
-from clew_shared.playbook.deltas import VERDICTS_MIN
-from clew_shared.publish import goal_detail, status_view
-from clew_shared.settings import SettingsError
+from clew_shared.record import events as ev
+from clew_shared.text.plain import plain
+from clew_shared.views.publish import goal_detail, status_view
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
-    from clew_daemon.begin import Beginning
-    from clew_shared.settings import Change
-    from clew_shared.state import State
+    from clew_daemon.bootstrap import Beginning
+    from clew_shared.config.settings import Change
+    from clew_shared.record.state import State
 
 log = structlog.get_logger()
 
@@ -665,5 +670,5 @@ def _start_threads(ledger: Ledger) -> None:
         ledger.begin()
     except RuntimeError:
         raise ThreadsError from None
-    vigil.begin()
+    liveness.begin()
     asyncio.get_running_loop().set_default_executor(pool(THREADS, "clew"))

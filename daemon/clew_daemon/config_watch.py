@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew_shared import configfile
-from clew_shared.configfile import ConfigFileError
-from clew_shared.settings import SettingsError, load
+from clew_shared.config import configfile
+from clew_shared.config.configfile import ConfigFileError
+from clew_shared.config.settings import SettingsError, load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.begin import EXIT_FAILED, failed, ledger_lock
-from clew_daemon.folders import FolderError, make_private
+from clew_daemon.bootstrap import EXIT_FAILED, failed, ledger_lock
+from clew_daemon.host.folders import FolderError, make_private
 from clew_shared.ledger.lock import LockError, LockHeldError, acquire_pid_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clew_daemon.begin import Beginning
-    from clew_daemon.control import Control
+    from clew_daemon.bootstrap import Beginning
+    from clew_daemon.control.server import Control
 
 log = structlog.get_logger()
 

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from clew_shared import configfile
-from clew_shared.settings import LATER_TABLES, LIVE_TABLES, Change, Settings, changes, load
+from clew_shared.config import configfile
+from clew_shared.config.settings import LATER_TABLES, LIVE_TABLES, Change, Settings, changes, load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,11 +20,11 @@ from sim_watch import Goal
 from sim_world import Limits
 
 from clew_daemon.cli.replay import checked
-from clew_daemon.store import load_state
-from clew_shared import events as ev
+from clew_daemon.publish.standing import standing
+from clew_daemon.record.store import load_state
 from clew_shared.ledger import Reader, lock
-from clew_shared.standing import standing
-from clew_shared.state import State, dump
+from clew_shared.record import events as ev
+from clew_shared.record.state import State, dump
 
 if TYPE_CHECKING:
     from harness import Clew

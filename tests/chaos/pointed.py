@@ -30,24 +30,24 @@ def decoded(text: str) -> points.Order:
 
 def daemon(order: str, argv: list[str]) -> None:
     """Be `python -m clew_daemon`, whose nursery is started by this script."""
-    from clew_daemon import template
     from clew_daemon.cli import main
+    from clew_daemon.processes import zygote
 
-    start = template.subprocess.Popen
+    start = zygote.subprocess.Popen
 
     def popen(command: list[str], **named: Any) -> Any:
-        arguments = command[command.index("clew_worker.nursery") + 1 :]
+        arguments = command[command.index("clew_worker.cell.nursery") + 1 :]
         return start([sys.executable, __file__, "nursery", order, *arguments], **named)
 
-    template.subprocess = SimpleNamespace(**vars(template.subprocess) | {"Popen": popen})
+    zygote.subprocess = SimpleNamespace(**vars(zygote.subprocess) | {"Popen": popen})
     points.arm(decoded(order), points.DAEMON | points.RETENTION)
     sys.argv = ["clew", *argv]
     main()
 
 
 def nursery(order: str, argv: list[str]) -> int:
-    """Be `python -m clew_worker.nursery`."""
-    from clew_worker import nursery as real
+    """Be `python -m clew_worker.cell.nursery`."""
+    from clew_worker.cell import nursery as real
 
     found = decoded(order)
     points.arm(found, points.WORKER)

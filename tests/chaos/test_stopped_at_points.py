@@ -10,9 +10,9 @@ from chaos_life import Life
 from harness import alive, children
 
 SHORT = {
-    "clew_daemon.executor:ANSWER_MARGIN_S": 1.0,
-    "clew_daemon.executor:DIGEST_TIMEOUT_S": 2.0,
-    "clew_daemon.template:SPAWN_TIMEOUT_S": 2.0,
+    "clew_daemon.processes.executor:ANSWER_MARGIN_S": 1.0,
+    "clew_daemon.processes.executor:DIGEST_TIMEOUT_S": 2.0,
+    "clew_daemon.processes.zygote:SPAWN_TIMEOUT_S": 2.0,
 }
 CONFIG = {
     "heartbeat.interval_s": 0.2,

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared import events as ev
-from clew_shared.fold import fold
 from clew_shared.ledger import verify
-from clew_shared.state import dump
+from clew_shared.record import events as ev
+from clew_shared.record.fold import fold
+from clew_shared.record.state import dump
 from clew_worker import Action, ContextManager, LedgerError, Subtask, Task, WrongState
 
 GOAL = "Create mathx package with tests"

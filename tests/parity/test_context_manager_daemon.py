@@ -10,14 +10,14 @@ from itertools import count
 
 import pytest
 
-from clew_shared import events as ev
-from clew_shared import protocol
-from clew_shared.core import Core, Report, WrongState
-from clew_shared.publish import state_view
-from clew_shared.settings import Loops
-from clew_shared.state import State
+from clew_shared.config.settings import Loops
+from clew_shared.core.core import Core, Report, WrongState
+from clew_shared.record import events as ev
+from clew_shared.record.state import State
+from clew_shared.views.publish import state_view
+from clew_shared.wire import protocol
 from clew_worker import ContextManager, Subtask, SyncClient, Task
-from clew_worker.agent import Disconnected, RpcError
+from clew_worker.agent.main import Disconnected, RpcError
 
 GOAL = "Create mathx package"
 PYTEST = ("run_cmd", {"cmd": ["pytest", "-q"]}, "error")

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew_shared.compact import compact_context
-from clew_shared.model import Action, Goal, Subtask, Task
-from clew_shared.state import Raised, State, Tally
+from clew_shared.prompt.compact import compact_context
+from clew_shared.record.model import Action, Goal, Subtask, Task
+from clew_shared.record.state import Raised, State, Tally
 from clew_worker import (
     ContextManager,
     DualTrackContext,
@@ -336,7 +336,7 @@ def calls_made(ctx, steps):
 
 def test_the_work_of_a_step_does_not_grow_with_the_history(opened, monkeypatch):
     standing = SimpleNamespace(monotonic=lambda: 0.0)
-    monkeypatch.setattr("clew_worker.local_published.time", standing)
+    monkeypatch.setattr("clew_worker.library.published.time", standing)
     ctx = opened(GOAL, "Long")
     calls_made(ctx, range(300))
     published = Path(".agent_context/state.json").stat()

@@ -4,8 +4,8 @@ from clew_shared.playbook.curator import opposite, same
 from clew_shared.playbook.faults import FAULTS
 from clew_shared.playbook.patterns import PATTERNS
 from clew_shared.playbook.recoveries import RECOVERIES
+from clew_shared.playbook.steps import Kind, steps
 from clew_worker import ExecutionReflector, Playbook, ToolCall
-from clew_worker.playbook.steps import Kind, steps
 
 LIST = ToolCall("list_files", {"path": "."})
 READ = ToolCall("read_file", {"file_path": "test.py"})

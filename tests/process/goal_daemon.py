@@ -14,17 +14,18 @@ import traceback
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from clew_shared import events as ev
-from clew_shared import protocol, transcript
-from clew_shared.core import Core, Report, WrongState
-from clew_shared.publish import state_view
-from clew_shared.settings_tables import IGNORED, Context, LlmAgent, Loops, PlaybookSettings
-from clew_shared.state import State
-from clew_shared.tools import TOOLS
-from clew_worker.executor.tools import carry_out
+from clew_shared.config.tables import IGNORED, Context, LlmAgent, Loops, PlaybookSettings
+from clew_shared.core.core import Core, Report, WrongState
+from clew_shared.prompt import transcript
+from clew_shared.record import events as ev
+from clew_shared.record.state import State
+from clew_shared.views.publish import state_view
+from clew_shared.wire import protocol
+from clew_shared.wire.tools import TOOLS
 from clew_worker.executor.tools.outcome import Context as ToolContext
+from clew_worker.executor.tools.registry import carry_out
 from clew_worker.executor.workspace import Workspace
-from clew_worker.executor.world import WorldWatch
+from clew_worker.executor.world.world import WorldWatch
 
 ACTION_TIMEOUT_S = 60
 INTERNAL_ERROR = -32603

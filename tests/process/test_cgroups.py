@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 from harness import children
 
-from clew_daemon import cgroup_tree as tree
+from clew_daemon.processes import cgroup_tree as tree
 
 DEADLINE_S = 60
 ENTER = 'echo $$ > "$0"/cgroup.procs && exec "$@"'
 STARTER = """
 import sys
 from functools import partial
-from clew_daemon import cells, cgroup_tree, cli
+from clew_daemon import cli
+from clew_daemon.processes import cells, cgroup_tree
 {patch}
 sys.argv[1:4] = []  # the interpreter's own, of the command that this one is put before
 cli.main()

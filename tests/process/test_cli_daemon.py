@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from clew_daemon.cli.client import Refused, call
-from clew_daemon.store import load_state
+from clew_daemon.record.store import load_state
 from clew_shared.ledger import Reader
 
 CONFIG = """\

@@ -3,8 +3,8 @@
 import json
 import sqlite3
 
-from clew_daemon import git_identity
 from clew_daemon.cli.errors import EXIT_CONFIG
+from clew_daemon.host import git_identity
 
 GOAL = """\
 # Say hello

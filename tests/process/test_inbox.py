@@ -16,9 +16,9 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from clew_daemon import inbox_files
-from clew_daemon.inbox import Accepted, Already, Dropped, Inbox, Later, Rejected, Verdict
-from clew_daemon.inbox_owner import LOCK_NAME, HeldElsewhereError, InboxOwner
+from clew_daemon.inbox import files
+from clew_daemon.inbox.inbox import Accepted, Already, Dropped, Inbox, Later, Rejected, Verdict
+from clew_daemon.inbox.owner import LOCK_NAME, HeldElsewhereError, InboxOwner
 
 DEADLINE_S = 20
 
@@ -262,18 +262,18 @@ async def test_while_nothing_can_be_decided_only_the_first_files_are_tried(daemo
 async def test_a_file_that_cannot_be_claimed_keeps_its_name_and_is_tried_again(
     daemon, folder, monkeypatch, code
 ):
-    rename = inbox_files.rename_new
+    rename = files.rename_new
 
     def refuse(source, target):
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(inbox_files, "rename_new", refuse)
+    monkeypatch.setattr(files, "rename_new", refuse)
     async with running(daemon):
         (folder / "goal.md").write_text("no room")
         await daemon.until(lambda: "inbox.deferred" in daemon.events())
         assert names(folder) == ["goal.md"]
         assert daemon.drops == []
-        monkeypatch.setattr(inbox_files, "rename_new", rename)
+        monkeypatch.setattr(files, "rename_new", rename)
         await daemon.until(lambda: not names(folder))
     assert daemon.names == ["goal.md"]
     assert os.strerror(code) in daemon.logged.entries[0]["error"]
@@ -344,7 +344,7 @@ async def test_a_writer_that_ends_the_lease_sends_no_signal_that_ends_the_daemon
     path.write_text("x")
     code = (
         "import fcntl, os, sys\n"
-        "from clew_daemon import inbox_files\n"
+        "from clew_daemon.inbox import files\n"
         "real = fcntl.fcntl\n"
         "def opened_meanwhile(fd, command, value=0):\n"
         "    if command == fcntl.F_SETLEASE and value == fcntl.F_UNLCK:\n"
@@ -354,7 +354,7 @@ async def test_a_writer_that_ends_the_lease_sends_no_signal_that_ends_the_daemon
         "            print('broken')\n"
         "    return real(fd, command, value)\n"
         "fcntl.fcntl = opened_meanwhile\n"
-        "print(inbox_files._has_writer(os.open(sys.argv[1], os.O_RDONLY)))\n"
+        "print(files._has_writer(os.open(sys.argv[1], os.O_RDONLY)))\n"
     )
     command = [sys.executable, "-c", code, str(path)]
     done = await asyncio.to_thread(
@@ -545,7 +545,7 @@ async def test_a_file_that_cannot_be_removed_is_recorded_once(daemon, folder, mo
 
     async with running(daemon) as inbox:
         with monkeypatch.context() as patched:
-            patched.setattr(inbox_files, "remove", refuse)
+            patched.setattr(files, "remove", refuse)
             (folder / "goal.md").write_text("stays")
             await daemon.until_drops(1)
             await daemon.until(lambda: "inbox.deferred" in daemon.events())
@@ -558,7 +558,7 @@ async def test_a_file_that_may_not_be_read_is_rejected(daemon, folder, monkeypat
     def refuse(claim):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(inbox_files, "read", refuse)
+    monkeypatch.setattr(files, "read", refuse)
     async with running(daemon):
         (folder / "goal.md").write_text("secret")
         await daemon.until(lambda: "goal.rejected" in daemon.events())
@@ -570,7 +570,7 @@ async def test_without_inotify_files_are_taken_by_the_sweep(daemon, folder, monk
     def refuse(self, path):
         raise OSError(24, "inotify instance limit reached")
 
-    monkeypatch.setattr("clew_daemon.inbox_watch.FolderWatch.renew", refuse)
+    monkeypatch.setattr("clew_daemon.inbox.notify.FolderWatch.renew", refuse)
     inbox = daemon.inbox(sweep_s=0.1)
     await inbox.start()
     await daemon.until(lambda: "inbox.unwatched" in daemon.events())

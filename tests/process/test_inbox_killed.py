@@ -10,16 +10,16 @@ from collections import Counter
 
 import pytest
 
-from clew_daemon.inbox_owner import LOCK_NAME
+from clew_daemon.inbox.owner import LOCK_NAME
 
 DAEMON = textwrap.dedent(
     """
     import asyncio, json, os, signal, sys
     from pathlib import Path
     import structlog
-    from clew_daemon import inbox_files
-    from clew_daemon.inbox import Accepted, Already, Inbox, Rejected
-    from clew_daemon.inbox_owner import InboxOwner
+    from clew_daemon.inbox import files
+    from clew_daemon.inbox.inbox import Accepted, Already, Inbox, Rejected
+    from clew_daemon.inbox.owner import InboxOwner
 
     folder, record, kill_at = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     known = [json.loads(line) for line in record.read_text().splitlines()]
@@ -45,11 +45,11 @@ DAEMON = textwrap.dedent(
             if steps == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    def renameat2(*args, real=inbox_files._renameat2):
+    def renameat2(*args, real=files._renameat2):
         kill("os.rename", args)
         return real(*args)
 
-    inbox_files._renameat2 = renameat2
+    files._renameat2 = renameat2
 
     async def main():
         log = structlog.wrap_logger(structlog.ReturnLogger(), processors=[])

@@ -12,10 +12,10 @@ import apsw
 import pytest
 from harness import DEADLINE_S, alive
 
-from clew_daemon.book import Book
-from clew_shared import events as ev
+from clew_daemon.record.goals import Book
+from clew_shared.config.settings import Settings
 from clew_shared.ledger import Ledger, Reader, note, verify
-from clew_shared.settings import Settings
+from clew_shared.record import events as ev
 
 DONE = """
 # Say a word

@@ -10,10 +10,10 @@ import psutil
 import pytest
 from harness import alive, become_subreaper
 
-from clew_daemon import nursery, template
-from clew_daemon.children import Children
-from clew_daemon.nursery import Nursery, SpawnError, Turns
-from clew_shared.cellwire import CellSpec, SandboxSpec
+from clew_daemon.processes import nursery, zygote
+from clew_daemon.processes.children import Children
+from clew_daemon.processes.nursery import Nursery, SpawnError, Turns
+from clew_shared.wire.cells import CellSpec, SandboxSpec
 
 DEADLINE_S = 60.0
 
@@ -113,7 +113,7 @@ def test_a_start_under_way_at_an_outdated_nursery_is_not_cut_off(live, folder):
 
 
 def test_files_that_a_clock_set_back_has_left_in_the_future_renew_nothing(live, monkeypatch):
-    monkeypatch.setattr(template, "_changed_ns", lambda _path: 2**62)
+    monkeypatch.setattr(zygote, "_changed_ns", lambda _path: 2**62)
 
     async def what(one, start):
         await one.start()
@@ -129,7 +129,7 @@ def test_clews_own_files_and_the_python_tell_that_a_nursery_is_out_of_date(live)
         await one.start()
         made_of = one._template.hello.made_of
         names = {Path(path).name for path in made_of}
-        assert {"cell.py", "cellwire.py", "llm_client.py", "site-packages"} - names <= {
+        assert {"cell.py", "cells.py", "llm_client.py", "site-packages"} - names <= {
             "llm_client.py"  # only where it was asked for
         }
         assert not one._template.outdated
@@ -172,7 +172,7 @@ def test_a_nursery_that_hangs_is_ended_by_a_deadline_and_renewed(live, monkeypat
         await one.start()
         first = pid(one)
         os.kill(first, signal.SIGSTOP)
-        monkeypatch.setattr(template, "SPAWN_TIMEOUT_S", 0.5)
+        monkeypatch.setattr(zygote, "SPAWN_TIMEOUT_S", 0.5)
         with pytest.raises(SpawnError, match="no answer"):
             await start()
         monkeypatch.undo()
@@ -226,7 +226,7 @@ def test_after_an_upgrade_of_clew_the_nursery_stays_as_old_as_its_daemon(live, f
     async def what(one, start):
         await one.start()
         first = pid(one)
-        monkeypatch.setattr(template, "VERSION", "0.0.1")  # what is installed is another one now
+        monkeypatch.setattr(zygote, "VERSION", "0.0.1")  # what is installed is another one now
         (folder / "whatever-9.dist-info").mkdir()
         assert await ended(*await start()) == 0
         assert pid(one) == first

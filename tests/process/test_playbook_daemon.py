@@ -3,9 +3,9 @@
 import json
 import os
 
-from clew_daemon.playbook import recorded
-from clew_shared import events as ev
+from clew_daemon.learning.playbook import recorded
 from clew_shared.ledger import Reader
+from clew_shared.record import events as ev
 
 TEACHER = """
 hello()

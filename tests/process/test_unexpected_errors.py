@@ -7,25 +7,25 @@ import pytest
 GOAL = "# Work\n\n## S\n- [ ] one\n  ```sh\n  true\n  ```\n"
 FAULTS = {
     "a spec that cannot be built": """
-from clew_daemon import cells
+from clew_daemon.processes import cells
 def absolute(paths):
     raise RuntimeError("Could not determine home directory.")
 cells._absolute = absolute
 """,
     "a module that is missing since an upgrade": """
-from clew_daemon.session import Session
+from clew_daemon.session.session import Session
 def choose(self):
     import clew_daemon.no_longer_there
 Session._choose = choose
 """,
     "an error before the first worker": """
-from clew_daemon.supervisor import Supervisor
+from clew_daemon.supervision.supervisor import Supervisor
 def unfit(self, core):
     raise KeyError("agents")
 Supervisor._unfit = unfit
 """,
     "an error while the goal is queued": """
-from clew_daemon.book import Book
+from clew_daemon.record.goals import Book
 emit = Book.emit
 async def failing(self, core, event, *rest, **named):
     if event.kind == "goal_started":
@@ -34,7 +34,7 @@ async def failing(self, core, event, *rest, **named):
 Book.emit = failing
 """,
     "an error when the worker's process is there already": """
-from clew_daemon.session import Session
+from clew_daemon.session.session import Session
 async def record_start(self, cell):
     raise AttributeError("pid")
 Session._record_start = record_start

@@ -3,7 +3,7 @@ import re
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clew_shared.goalfile import GoalFile, GoalFileError, goal_id, parse
+from clew_daemon.inbox.goalfile.parse import GoalFile, GoalFileError, goal_id, parse
 
 PIECES = st.sampled_from(
     [

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew_daemon.inbox_settle import (
+from clew_daemon.inbox.settle import (
     EMPTY_SETTLE_S,
     Ignore,
     Look,

@@ -10,14 +10,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from clew_daemon.acceptance import key_fault
 from clew_daemon.cli import run
-from clew_daemon.printed import LINE_CHARS, LINES_MAX, Printed
-from clew_shared import cellwire, protocol
-from clew_shared import events as ev
-from clew_shared.hidden import hide
-from clew_shared.playbook.exchange import imported
-from clew_shared.settings import Settings, SettingsError, load
+from clew_daemon.inbox.acceptance import key_fault
+from clew_daemon.learning.exchange import imported
+from clew_daemon.session.worker_output import LINE_CHARS, LINES_MAX, Printed
+from clew_shared.config.settings import Settings, SettingsError, load
+from clew_shared.record import events as ev
+from clew_shared.text.hidden import hide
+from clew_shared.wire import cells as cellwire
+from clew_shared.wire import protocol
 
 TEXT = st.text(max_size=20)
 ODD = st.one_of(

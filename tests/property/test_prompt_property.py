@@ -5,13 +5,13 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew_shared.compact import compact_context
-from clew_shared.model import Goal, Subtask, Task
-from clew_shared.prompt import folded_count, lay_out
-from clew_shared.prompt_transcript import shortened
-from clew_shared.prompt_view import Call, Finished, Said, View
-from clew_shared.state import State
-from clew_shared.tools import TOOLS
+from clew_shared.prompt.compact import compact_context
+from clew_shared.prompt.layout import folded_count, lay_out
+from clew_shared.prompt.messages import shortened
+from clew_shared.prompt.view import Call, Finished, Said, View
+from clew_shared.record.model import Goal, Subtask, Task
+from clew_shared.record.state import State
+from clew_shared.wire.tools import TOOLS
 from clew_worker.agent import json_mode
 from clew_worker.agent.plans import read_plan
 

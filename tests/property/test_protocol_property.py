@@ -5,9 +5,9 @@ import json
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clew_shared import events as ev
-from clew_shared import protocol
-from clew_shared.signature import signature
+from clew_shared.record import events as ev
+from clew_shared.record.signature import signature
+from clew_shared.wire import protocol
 
 NUMBERS = st.one_of(st.integers(), st.floats(), st.booleans(), st.none())
 TEXT = st.text(st.characters(), max_size=20)

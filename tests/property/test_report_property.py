@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from clew_daemon.markdown import code, inline, quoted, visible
-from clew_daemon.report import render
-from clew_shared import events as ev
-from clew_shared.publish import HistoryFold, action_view
+from clew_daemon.publish.markdown import code, inline, quoted, visible
+from clew_daemon.publish.report import render
+from clew_shared.record import events as ev
+from clew_shared.views.publish import HistoryFold, action_view
 
 PIECES = st.lists(
     st.sampled_from(
@@ -98,6 +98,7 @@ def test_nothing_invisible_is_left(text):
 @given(evil=EVIL, other=EVIL)
 @example(evil="x\n\n# Forged\n\n| a |\n| - |\n| b |\n<!--", other="`\n## Tree\n```")
 @example(evil="", other="[x][y]")
+@example(evil="``", other="<!--")
 def test_a_report_has_its_own_headings_and_none_of_others(played, evil, other):
     agent = played([evil or "one", other or "two"], spec={"unknown_keys": (evil, other)})
     agent.state.goal.description = evil
@@ -123,7 +124,7 @@ def test_a_report_has_its_own_headings_and_none_of_others(played, evil, other):
         "table_open",
         "fence",
     }
-    assert "<!--" not in re.sub(r"\\<|`[^`]+`", "", text)
+    assert "<!--" not in re.sub(r"\\[<`]|`[^`\n]+`", "", text)
 
 
 @settings(deadline=None, max_examples=40)

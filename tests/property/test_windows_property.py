@@ -4,8 +4,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew_shared.windows import Window, Windows, is_marker
-from clew_worker.context.dual_track import DualTrackContext
+from clew_shared.prompt.windows import Window, Windows, is_marker
+from clew_worker.library.dual_track import DualTrackContext
 
 IDS = st.sampled_from([f"c{n}" for n in range(6)])
 TEXT = st.one_of(

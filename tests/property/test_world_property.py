@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from clew_worker.executor import tree, watches
-from clew_worker.executor.world import WorldWatch
+from clew_worker.executor.world import tree, watches
+from clew_worker.executor.world.world import WorldWatch
 
 IGNORE = ("skipped", "*.pyc", "a/b/c")
 NAMES = st.sampled_from(["a", "b", "c", "d.pyc", "skipped", "\udcff"])

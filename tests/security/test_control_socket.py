@@ -15,7 +15,7 @@ import pytest
 from harness import DEADLINE_S, children
 
 from clew_daemon.cli.client import ask
-from clew_daemon.folders import FolderError, make_private
+from clew_daemon.host.folders import FolderError, make_private
 
 OTHER_UID = 12345
 LINE_BYTES_MAX = 1 << 20
@@ -34,7 +34,13 @@ print(sock.makefile().readline())
 
 
 AS_OTHER = ["setpriv", f"--reuid={OTHER_UID}", f"--regid={OTHER_UID}", "--clear-groups"]
-READABLE = [*AS_OTHER, sys.executable, "-P", "-c", "import clew_daemon.app, clew_worker.nursery"]
+READABLE = [
+    *AS_OTHER,
+    sys.executable,
+    "-P",
+    "-c",
+    "import clew_daemon.app, clew_worker.cell.nursery",
+]
 
 
 def socket_of(clew):

@@ -8,17 +8,23 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from clew_shared import events as ev
-from clew_shared import protocol
-from clew_shared.core import IN_FLIGHT_MAX
-from clew_shared.fold import FEEDBACK_KEPT, SET_ASIDE_KEPT
-from clew_shared.model import ACTIONS_KEPT, Result
-from clew_shared.state import CALLS_KEPT, EVERYWHERE, INSIGHTS_KEPT, STEPS_KEPT, THOUGHTS_KEPT
+from clew_shared.core.core import IN_FLIGHT_MAX
+from clew_shared.record import events as ev
+from clew_shared.record.fold import FEEDBACK_KEPT, SET_ASIDE_KEPT
+from clew_shared.record.model import ACTIONS_KEPT, Result
+from clew_shared.record.state import (
+    CALLS_KEPT,
+    EVERYWHERE,
+    INSIGHTS_KEPT,
+    STEPS_KEPT,
+    THOUGHTS_KEPT,
+)
+from clew_shared.wire import protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from clew_shared.state import State
+    from clew_shared.record.state import State
 
 INVARIANTS: dict[str, str] = {}
 """Every invariant by its name, with its sentence."""

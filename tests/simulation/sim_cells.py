@@ -12,11 +12,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.executor import ExecutorDied
-from clew_daemon.nursery import Cell, SpawnError
-from clew_shared import protocol
-from clew_shared.cellwire import Checked, Done
-from clew_shared.cellwire import World as Digest
+from clew_daemon.processes.executor import ExecutorDied
+from clew_daemon.processes.nursery import Cell, SpawnError
+from clew_shared.wire import protocol
+from clew_shared.wire.cells import Checked, Done
+from clew_shared.wire.cells import World as Digest
 
 if TYPE_CHECKING:
     from sim_world import World
@@ -113,7 +113,7 @@ def cell(world: World, goal: str, role: str) -> Cell:
 
 
 def stood_on(world: World, goal: str, place: tuple[int, int]) -> Files:
-    """Enter the folder of a cell, as `clew_worker.cell` does: no other one that took its place."""
+    """Enter the folder of a cell, as `clew_worker.cell.cell` does: no other one that took its place."""
     folder = world.there(world.workspace(goal))
     if folder is None:
         raise SpawnError("spawn", "cannot enter the workspace")

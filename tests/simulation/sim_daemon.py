@@ -19,37 +19,31 @@ from sim_agent import SimAgent
 from sim_cells import Children, SimChannel, SimExecutor, cell, stood_on
 from sim_ledger import SimLedger
 
-from clew_daemon import book as book_module
-from clew_daemon import (
-    cells,
-    eventlog,
-    ground,
-    hands,
-    report,
-    reviewer,
-    schedule,
-    session,
-    supervisor,
-    vitals,
-)
-from clew_daemon.book import Book
-from clew_daemon.cgroups import Cgroups
-from clew_daemon.context import Daemon
-from clew_daemon.control import ControlError
-from clew_daemon.endings import Ended
-from clew_daemon.hands import Hands
-from clew_daemon.keys import Keys
-from clew_daemon.nursery import SpawnError
-from clew_daemon.people import People
-from clew_daemon.playbook import Playbook
+from clew_daemon.control.goal_requests import People
+from clew_daemon.control.server import ControlError
+from clew_daemon.host.keys import Keys
+from clew_daemon.learning import reviewer
+from clew_daemon.learning.playbook import Playbook
+from clew_daemon.learning.reviewer import Reviewer
+from clew_daemon.parts import Daemon
+from clew_daemon.processes import cells, vitals, workspace_guard
+from clew_daemon.processes.cgroups import Cgroups
+from clew_daemon.processes.endings import Ended
+from clew_daemon.processes.llm_slots import Slots
+from clew_daemon.processes.nursery import SpawnError
+from clew_daemon.publish import report
+from clew_daemon.record import eventlog
+from clew_daemon.record import goals as book_module
+from clew_daemon.record.goals import Book
 from clew_daemon.reload import reload
-from clew_daemon.reviewer import Reviewer
-from clew_daemon.session import Session
-from clew_daemon.slots import Slots
-from clew_daemon.supervisor import Supervisor
-from clew_daemon.vigil import Vigil
+from clew_daemon.session import executors, session
+from clew_daemon.session.executors import Hands
+from clew_daemon.session.liveness import Vigil
+from clew_daemon.session.session import Session
+from clew_daemon.supervision import schedule, supervisor
+from clew_daemon.supervision.supervisor import Supervisor
+from clew_shared.config.settings import SettingsError
 from clew_shared.ledger import LedgerError, LedgerState, lock
-from clew_shared.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -388,17 +382,17 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
                 replace(module, "time", world.clock)
             if getattr(module, "random", None) is random:
                 replace(module, "random", SimpleNamespace(random=world.rng.random))
-    for module in (supervisor, session, hands, reviewer, eventlog):
+    for module in (supervisor, session, executors, reviewer, eventlog):
         replace(module, "log", log)
     replace(supervisor, "Session", type("LifeSession", (SimSession,), {"world": world}))
     replace(cells, "make_private", lambda *_: {})
     replace(supervisor, "clear", _nothing)
     replace(report, "write", lambda *_: None)
     replace(session, "Hands", type("LifeHands", (SimHands,), {"world": world}))
-    replace(hands, "Executor", SimExecutor)
+    replace(executors, "Executor", SimExecutor)
     replace(Vigil, "over_memory", weigher(world))
     for name, played in sim_ground.in_place_of(world).items():
-        replace(ground, name, played)
+        replace(workspace_guard, name, played)
     replace(vitals, "created", lambda _: 0.0)
     replace(book_module, "SNAPSHOT_EVERY", world.snapshot_every)
     try:

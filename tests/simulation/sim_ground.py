@@ -1,4 +1,4 @@
-"""What `clew_daemon.ground` asks of the machine, played: folders of the simulated world, by path and by descriptor."""
+"""What `workspace_guard` asks of the machine, played: folders of the simulated world, by path and by descriptor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stat
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from clew_shared.identity import Identity
+from clew_shared.record.identity import Identity
 
 if TYPE_CHECKING:
     from sim_cells import Files
@@ -59,7 +59,7 @@ class SimOs:
 
 
 def in_place_of(world: World) -> dict[str, Any]:
-    """Give what takes the place of the names in the module `clew_daemon.ground`."""
+    """Give what takes the place of the names in the module `clew_daemon.processes.workspace_guard`."""
     played = SimOs(world)
 
     def identity(folder: Files) -> Identity:

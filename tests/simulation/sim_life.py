@@ -12,12 +12,12 @@ from sim_daemon import SimDaemon, in_place_of_the_machine
 from sim_loop import Loop, StuckError
 from sim_world import World
 
-from clew_daemon import schedule
-from clew_daemon.store import history_lines
-from clew_shared import events as ev
-from clew_shared.fold import apply
-from clew_shared.publish import HistoryFold
-from clew_shared.state import State, dump, load
+from clew_daemon.record.store import history_lines
+from clew_daemon.supervision import schedule
+from clew_shared.record import events as ev
+from clew_shared.record.fold import apply
+from clew_shared.record.state import State, dump, load
+from clew_shared.views.publish import HistoryFold
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import invariants as hold
 
-from clew_shared import events as ev
-from clew_shared.fold import apply
-from clew_shared.state import EVERYWHERE, State, dump, outline
+from clew_shared.record import events as ev
+from clew_shared.record.fold import apply
+from clew_shared.record.state import EVERYWHERE, State, dump, outline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sim_cells import Child, Files
     from sim_world import Limits, World
 
-    from clew_daemon.book import Book
-    from clew_shared.core import Recorded
+    from clew_daemon.record.goals import Book
+    from clew_shared.core.core import Recorded
     from clew_shared.ledger import Row
 
 REFUSALS_MAX = 2_500

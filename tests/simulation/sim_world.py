@@ -15,8 +15,8 @@ from sim_ledger import Disk
 from sim_loop import Clock
 from sim_watch import Watch
 
-from clew_shared import events as ev
-from clew_shared.settings import Settings, load
+from clew_shared.config.settings import Settings, load
+from clew_shared.record import events as ev
 
 if TYPE_CHECKING:
     from pathlib import Path

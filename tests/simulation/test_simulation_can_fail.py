@@ -5,21 +5,17 @@ import sim_daemon
 from sim_life import LifeError, live
 from sim_world import World
 
-from clew_daemon import (
-    book,
-    ground,
-    methods,
-    people,
-    restart,
-    reviewer,
-    schedule,
-    session,
-    supervisor,
-    vigil,
-)
-from clew_shared import core, fold_deeds, suggestions, transcript
-from clew_shared.identity import Identity
+from clew_daemon.control import goal_requests
+from clew_daemon.learning import reviewer
+from clew_daemon.processes import workspace_guard
+from clew_daemon.record import goals
+from clew_daemon.session import liveness, methods, session
+from clew_daemon.supervision import restart, schedule, supervisor
+from clew_shared.core import core, suggestions
 from clew_shared.ledger import lock
+from clew_shared.prompt import transcript
+from clew_shared.record import fold_actions
+from clew_shared.record.identity import Identity
 
 SEEDS = 200
 
@@ -29,14 +25,14 @@ async def _heard_at_once(_book, _core):
 
 
 def _forgets_blocks_at_restart(monkeypatch):
-    replayed = book.replayed
+    replayed = goals.replayed
 
     def load(ledger, goal):
         state, events = replayed(ledger, goal)
         state.scope.blocks.clear()
         return state, events
 
-    monkeypatch.setattr(book, "replayed", load)
+    monkeypatch.setattr(goals, "replayed", load)
 
 
 def _allows_what_is_blocked(monkeypatch):
@@ -70,7 +66,7 @@ def _believes_every_claim(monkeypatch):
 
 
 def _answers_before_the_commit(monkeypatch):
-    monkeypatch.setattr(book.Book, "commit", _heard_at_once)
+    monkeypatch.setattr(goals.Book, "commit", _heard_at_once)
 
 
 def _carries_out_twice(monkeypatch):
@@ -122,8 +118,8 @@ def _leaves_the_worker_alive(monkeypatch):
 
 
 def _notices_no_silence(monkeypatch):
-    monkeypatch.setattr(vigil.Vigil, "silent", lambda _: None)
-    monkeypatch.setattr(vigil.Vigil, "stalled", lambda _: None)
+    monkeypatch.setattr(liveness.Vigil, "silent", lambda _: None)
+    monkeypatch.setattr(liveness.Vigil, "stalled", lambda _: None)
 
 
 def _waits_for_replans_for_ever(monkeypatch):
@@ -131,7 +127,7 @@ def _waits_for_replans_for_ever(monkeypatch):
 
 
 def _keeps_every_step(monkeypatch):
-    monkeypatch.setattr(fold_deeds, "STEPS_KEPT", 10**9)
+    monkeypatch.setattr(fold_actions, "STEPS_KEPT", 10**9)
 
 
 def _folds_more_than_there_is(monkeypatch):
@@ -189,7 +185,7 @@ def _much_asked(monkeypatch, *requests):
 
 def _goes_on_whatever_was_asked_meanwhile(monkeypatch):
     monkeypatch.setattr(core, "refusal", lambda *_: "")
-    monkeypatch.setattr(people, "_standing", lambda _: None)
+    monkeypatch.setattr(goal_requests, "_standing", lambda _: None)
     _much_asked(monkeypatch, "pause", "resume", "cancel")
 
 
@@ -227,21 +223,21 @@ def _takes_any_folder_for_its_own(monkeypatch):
 
 def _goes_by_the_path_of_a_workspace(monkeypatch):
     def place(self):
-        now = ground.os.stat(self._workspace, follow_symlinks=False)
+        now = workspace_guard.os.stat(self._workspace, follow_symlinks=False)
         return now.st_dev, now.st_ino
 
-    monkeypatch.setattr(ground.Ground, "lost", lambda _: None)
-    monkeypatch.setattr(ground.Ground, "place", property(place))
+    monkeypatch.setattr(workspace_guard.Ground, "lost", lambda _: None)
+    monkeypatch.setattr(workspace_guard.Ground, "place", property(place))
     _swaps(monkeypatch)
 
 
 def _makes_a_lost_workspace_again(monkeypatch):
-    entered = ground.enter
+    entered = workspace_guard.enter
 
     def enter(workspace, known, *, make):
         return entered(workspace, known, make=True)
 
-    monkeypatch.setattr(ground, "enter", enter)
+    monkeypatch.setattr(workspace_guard, "enter", enter)
     _swaps(monkeypatch)
 
 

@@ -8,16 +8,16 @@ from types import SimpleNamespace
 import apsw
 import pytest
 
-from clew_daemon import acceptance
-from clew_daemon.acceptance import accept
-from clew_daemon.book import Book
-from clew_daemon.in_turn import InTurn
-from clew_daemon.inbox import Accepted, Already, Dropped, Rejected
-from clew_daemon.keys import Keys
-from clew_shared import events as ev
+from clew_daemon.host.keys import Keys
+from clew_daemon.inbox import acceptance
+from clew_daemon.inbox.acceptance import accept
+from clew_daemon.inbox.inbox import Accepted, Already, Dropped, Rejected
+from clew_daemon.record.goals import Book
+from clew_daemon.record.in_turn import InTurn
+from clew_shared.config.places import places
+from clew_shared.config.settings import Settings
 from clew_shared.ledger import Ledger, LedgerFailed
-from clew_shared.places import places
-from clew_shared.settings import Settings
+from clew_shared.record import events as ev
 
 DROP = Dropped("do.md", b"# Do\n## It\n- [ ] That\n  ```sh\n  true\n  ```\n", ("1", "2", "3"))
 

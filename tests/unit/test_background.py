@@ -8,13 +8,15 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
-from clew_daemon import background, reviewer, supervisor
-from clew_daemon.control import Control
-from clew_daemon.endings import Ended
-from clew_daemon.publisher import Publisher
-from clew_daemon.retention import Retention, clear
+from clew_daemon.control.server import Control
+from clew_daemon.host import background
+from clew_daemon.learning import reviewer
+from clew_daemon.processes.endings import Ended
+from clew_daemon.publish.publisher import Publisher
+from clew_daemon.supervision import supervisor
+from clew_daemon.supervision.retention import Retention, clear
+from clew_shared.config.settings import Settings
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed, LedgerUnwell
-from clew_shared.settings import Settings
 
 LEDGER = Path("/ledger.db")
 PASSING = (

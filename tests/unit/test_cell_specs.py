@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon import cells
-from clew_shared import events as ev
-from clew_shared.places import places
-from clew_shared.settings import CommandAgent, LlmAgent, RunbookAgent, Settings
-from clew_shared.settings_tables import Sandbox
-from clew_shared.state import State
+from clew_daemon.processes import cells
+from clew_shared.config.places import places
+from clew_shared.config.settings import CommandAgent, LlmAgent, RunbookAgent, Settings
+from clew_shared.config.tables import Sandbox
+from clew_shared.record import events as ev
+from clew_shared.record.state import State
 
 PLACES = places({}, Path("/srv/clew"), None)
 OFFLINE = Settings(sandbox=Sandbox(network=False))

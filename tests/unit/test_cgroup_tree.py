@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from clew_daemon import cgroup_tree as tree
+from clew_daemon.processes import cgroup_tree as tree
 
 UNIFIED = "31 23 0:28 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
 HYBRID = "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n" + UNIFIED.replace(

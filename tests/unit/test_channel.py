@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from clew_daemon import channel
-from clew_daemon.channel import Channel
-from clew_shared.protocol import ProtocolError
+from clew_daemon.session import channel
+from clew_daemon.session.channel import Channel
+from clew_shared.wire.protocol import ProtocolError
 
 LINE = b"x" * 65_536 + b"\n"
 

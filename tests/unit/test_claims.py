@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew_shared.claims import described, finished_anyway, unheeded
+from clew_shared.core.claims import described, finished_anyway, unheeded
 
 RESULTS = ("success", "failure", "error", "timeout")
 

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.book import Book
 from clew_daemon.cli import run
 from clew_daemon.cli.app import COMMANDS
 from clew_daemon.cli.tree import OVER
-from clew_shared import events as ev
-from clew_shared.core import Report
+from clew_daemon.record.goals import Book
+from clew_shared.config.settings import Settings
+from clew_shared.core.core import Report
 from clew_shared.ledger import Ledger
-from clew_shared.model import GoalStatus
-from clew_shared.settings import Settings
+from clew_shared.record import events as ev
+from clew_shared.record.model import GoalStatus
 
 AT = 1_790_000_000.0
 MATHX, OTHER = "create-mathx-package-7f3a", "create-other-1234"

@@ -11,7 +11,7 @@ import pytest
 
 from clew_daemon.cli import client, run
 from clew_daemon.cli.client import NoDaemon, Refused, call
-from clew_daemon.cli.demo import Killer
+from clew_daemon.cli.demo.command import Killer
 from clew_daemon.cli.errors import CliError
 
 PING = {"pid": 1, "version": "0.1.0", "uptime_s": 5.0, "ready": True, "status": "idle"}

@@ -13,10 +13,10 @@ import threading
 
 import pytest
 
-from clew_daemon.book import Book
-from clew_shared import events as ev
+from clew_daemon.record.goals import Book
+from clew_shared.config.settings import Settings
 from clew_shared.ledger import Ledger
-from clew_shared.settings import Settings
+from clew_shared.record import events as ev
 
 GOAL = "say-hello-1a2b"
 FILE = "# Say hello\n- [ ] Say it\n  ```sh\n  echo hello\n  ```\n"
@@ -126,8 +126,13 @@ def test_asking_a_daemon_needs_neither_models_nor_the_ledger(tmp_path, args):
     assert "clew_daemon.cli.client" in seen
     assert not {name.partition(".")[0] for name in seen} & ALL
     shared = {name for name in seen if name.startswith("clew_shared.")}
-    expected = {"clew_shared.configfile", "clew_shared.places", "clew_shared.ledger"}
-    words = set() if "--json" in args else {"clew_shared.moment", "clew_shared.standing"}
+    expected = {
+        "clew_shared.config",
+        "clew_shared.config.configfile",
+        "clew_shared.config.places",
+        "clew_shared.ledger",
+    }
+    words = set() if "--json" in args else {"clew_shared.record", "clew_shared.record.moment"}
     assert shared == {*expected, "clew_shared.ledger.lock", *words}
 
 
@@ -144,17 +149,17 @@ def answer(listening):
 def test_the_daemon_is_without_what_only_workers_and_terminals_need():
     script = "import sys, clew_daemon.app; print(*sys.modules, file=sys.stderr)"
     seen = loaded(script)
-    assert "clew_daemon.supervisor" in seen
+    assert "clew_daemon.supervision.supervisor" in seen
     assert not seen & {"openai", "httpx", "typer", "click", "rapidfuzz", "clew_worker"}
     assert not {name for name in seen if name.startswith("clew_daemon.cli")}
 
 
 def test_the_nursery_is_without_what_only_the_daemon_needs():
     script = (
-        "import sys\nfrom clew_worker import nursery\nnursery.preload([])\n"
+        "import sys\nfrom clew_worker.cell import nursery\nnursery.preload([])\n"
         "print(*sys.modules, file=sys.stderr)"
     )
     seen = loaded(script)
-    assert "clew_worker.executor" in seen
+    assert "clew_worker.executor.server" in seen
     kept_out = {"openai", "httpx", "apsw", "psutil", "structlog", "watchdog", "markdown_it", "yaml"}
     assert not seen & (kept_out | {"rapidfuzz", "rich", "click", "clew_daemon"})

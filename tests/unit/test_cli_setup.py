@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from clew_daemon import units
 from clew_daemon.cli import run, submit
 from clew_daemon.cli.client import Address, NoDaemon
-from clew_shared.goalfile import parse
+from clew_daemon.host import units
+from clew_daemon.inbox.goalfile.parse import parse
 from clew_shared.ledger.lock import DAEMON, acquire, beside
 
 REPO = Path(__file__).resolve().parents[2]
@@ -427,7 +427,7 @@ def test_config_check_of_the_example_finds_nothing(clew, tmp_path):
 
 def test_the_places_are_those_that_the_whole_config_gives(tmp_path, monkeypatch):
     from clew_daemon.cli.where import Where
-    from clew_shared.settings import load, places
+    from clew_shared.config.settings import load, places
 
     text = '[paths]\nstate = "elsewhere"\n[ledger]\nurl = "sqlite:///<state>/x.db"\n'
     (tmp_path / "config.toml").write_text(text)

@@ -5,13 +5,13 @@ import json
 
 import pytest
 
-from clew_daemon.book import Book
 from clew_daemon.cli import run
-from clew_shared import events as ev
-from clew_shared.core import Report
+from clew_daemon.record.goals import Book
+from clew_shared.config.settings import Settings
+from clew_shared.core.core import Report
 from clew_shared.ledger import Ledger
-from clew_shared.moment import local
-from clew_shared.settings import Settings
+from clew_shared.record import events as ev
+from clew_shared.record.moment import local
 
 AT = 1_790_000_000.0
 GOAL, EMPTY = "write-it-1a2b", "empty-0000"

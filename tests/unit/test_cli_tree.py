@@ -4,9 +4,9 @@ import pytest
 
 from clew_daemon.cli.output import print_lines
 from clew_daemon.cli.tree import daemon_lines, doing, goal_lines, inbox_lines, overview, thousands
-from clew_shared import events as ev
-from clew_shared.moment import iso, local
-from clew_shared.publish import goal_detail, status_view
+from clew_shared.record import events as ev
+from clew_shared.record.moment import iso, local
+from clew_shared.views.publish import goal_detail, status_view
 
 AT = 1_790_000_000.0
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_shared.contextdir import ContextDir
+from clew_shared.views.contextdir import ContextDir
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from clew_shared.settings import load
-from clew_shared.settings_faults import SettingsError
+from clew_shared.config.faults import SettingsError
+from clew_shared.config.settings import load
 
 TEXT = """
 [daemon]

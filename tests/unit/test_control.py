@@ -7,8 +7,8 @@ from contextlib import ExitStack, asynccontextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from clew_daemon import control as control_module
-from clew_daemon.control import CLIENTS_MAX, Control
+from clew_daemon.control import server as control_module
+from clew_daemon.control.server import CLIENTS_MAX, Control
 
 
 class Served:

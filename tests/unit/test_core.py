@@ -2,10 +2,10 @@
 
 import pytest
 
-from clew_shared import events as ev
-from clew_shared.core import IN_FLIGHT_MAX, Report, WrongState
-from clew_shared.fold import fold
-from clew_shared.state import dump
+from clew_shared.core.core import IN_FLIGHT_MAX, Report, WrongState
+from clew_shared.record import events as ev
+from clew_shared.record.fold import fold
+from clew_shared.record.state import dump
 
 
 def test_the_first_pending_subtask_is_in_progress_at_once(played):

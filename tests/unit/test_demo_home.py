@@ -5,8 +5,8 @@ import tomllib
 
 import pytest
 
-from clew_daemon.cli.demo_home import furnish, goal_files
-from clew_shared.goalfile import parse
+from clew_daemon.cli.demo.home import furnish, goal_files
+from clew_daemon.inbox.goalfile.parse import parse
 
 PLACES = ["/usr/bin", "/a folder/of mine", '/it\'s "mine"', "/a: b #c", "/Zoë 測試 🧵", "/100%{}"]
 

@@ -11,9 +11,10 @@ import pytest
 from clew_daemon import VERSION
 from clew_daemon.cli.app import COMMANDS as LISTED
 from clew_daemon.cli.app import clew
-from clew_shared import goalfile, protocol, tools
-from clew_shared.settings import Settings, flatten, load
-from clew_shared.settings_tables import CommandAgent, LlmAgent, ToolLoops
+from clew_daemon.inbox.goalfile import parse as goalfile
+from clew_shared.config.settings import Settings, flatten, load
+from clew_shared.config.tables import CommandAgent, LlmAgent, ToolLoops
+from clew_shared.wire import protocol, tools
 
 REPO = Path(__file__).resolve().parents[2]
 DOCS = [REPO / "README.md", REPO / "CONTRIBUTING.md", REPO / "CHANGELOG.md"]
@@ -150,7 +151,7 @@ def test_goal_files_in_the_docs_can_be_used(path):
 
 
 def test_the_goal_file_page_has_every_key_of_the_front_matter():
-    from clew_shared.goalfile_front import READERS
+    from clew_daemon.inbox.goalfile.front import READERS
 
     text = (REPO / "docs" / "goal-files.md").read_text()
     assert [key for key in READERS if f"| `{key}` |" not in text] == []

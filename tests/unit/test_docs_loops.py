@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared import events as ev
-from clew_shared.core import Core, Report
-from clew_shared.settings import Loops
-from clew_shared.state import State
+from clew_shared.config.settings import Loops
+from clew_shared.core.core import Core, Report
+from clew_shared.record import events as ev
+from clew_shared.record.state import State
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "loops.md").read_text()
 ROWS = re.findall(r"^\| (.+?) \| `([·✗! …]+)` \|", PAGE, re.MULTILINE)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from clew_daemon.doing import Work, now_view
-from clew_shared import events as ev
+from clew_daemon.record.doing import Work, now_view
+from clew_shared.record import events as ev
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_shared.core import WrongState
+from clew_shared.core.core import WrongState
 
 
 def block(agent):

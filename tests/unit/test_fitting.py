@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from clew_daemon.fitting import fitted, fitted_state
-from clew_shared.protocol import LINE_BYTES_MAX
+from clew_daemon.record.shrink import fitted, fitted_state
+from clew_shared.wire.protocol import LINE_BYTES_MAX
 
 
 def action(n, size):

@@ -5,12 +5,12 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from clew_shared import events as ev
-from clew_shared import fold as folding
-from clew_shared import suggestions
-from clew_shared.fold import apply, fold
-from clew_shared.identity import Identity
-from clew_shared.state import STEPS_KEPT, THOUGHTS_KEPT, State, dump, load
+from clew_shared.core import suggestions
+from clew_shared.record import events as ev
+from clew_shared.record import fold as folding
+from clew_shared.record.fold import apply, fold
+from clew_shared.record.identity import Identity
+from clew_shared.record.state import STEPS_KEPT, THOUGHTS_KEPT, State, dump, load
 
 KINDS = {
     get_args(model.model_fields["kind"].annotation)[0]: model

@@ -2,13 +2,13 @@
 
 import pytest
 
-from clew_shared import events as ev
-from clew_shared.core import Core, Report
-from clew_shared.fold import apply, fold
-from clew_shared.forgetting import EVERY, KEPT
-from clew_shared.model import ACTIONS_KEPT
-from clew_shared.settings import Settings
-from clew_shared.state import State, dump, load
+from clew_shared.config.settings import Settings
+from clew_shared.core.core import Core, Report
+from clew_shared.record import events as ev
+from clew_shared.record.fold import apply, fold
+from clew_shared.record.forgetting import EVERY, KEPT
+from clew_shared.record.model import ACTIONS_KEPT
+from clew_shared.record.state import State, dump, load
 
 AT = 1_790_000_000.0
 

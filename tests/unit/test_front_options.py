@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew_daemon.cli.front_options import Options, merge
-from clew_shared.goalfile import GoalFileError, parse
-from clew_shared.goalfile_front import composed, split
+from clew_daemon.inbox.goalfile.front import composed, split
+from clew_daemon.inbox.goalfile.parse import GoalFileError, parse
 
 AGENTS = ["default", "runbook", "mine"]
 ALL = Options("tea", "mine", "/work here/x", ("make test", 'it\'s: "done" # & {[\\'))

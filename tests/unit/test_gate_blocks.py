@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_shared import events as ev
+from clew_shared.record import events as ev
 
 MAKE = 'run_cmd::{"cmd":"make"}'
 

@@ -60,7 +60,7 @@ def test_the_block_outlives_a_persons_feedback(agent):
 
 
 def test_a_person_can_lift_it(agent):
-    from clew_shared import events as ev
+    from clew_shared.record import events as ev
 
     for _ in range(3):
         agent.die(*BUILD)

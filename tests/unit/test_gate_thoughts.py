@@ -2,8 +2,8 @@
 
 import pytest
 
-from clew_shared.settings import Loops
-from clew_shared.state import THOUGHTS_KEPT
+from clew_shared.config.settings import Loops
+from clew_shared.record.state import THOUGHTS_KEPT
 
 PLAN = (
     "The import is missing, so the build breaks. I will add the import to the module.",

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from clew_daemon import git_identity
+from clew_daemon.host import git_identity
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared.goalfile import GoalFileError, goal_id, parse, workspace_fault
-from clew_shared.goalfile_front import READERS
-from clew_shared.places import places
+from clew_daemon.inbox.goalfile.front import READERS
+from clew_daemon.inbox.goalfile.parse import GoalFileError, goal_id, parse, workspace_fault
+from clew_shared.config.places import places
 
 AGENTS = ["default", "runbook"]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon import ground, occupied
-from clew_shared.contextdir import ContextDir
-from clew_shared.identity import Identity, of_path
-from clew_shared.state import State
+from clew_daemon.processes import occupied, workspace_guard
+from clew_shared.record.identity import Identity, of_path
+from clew_shared.record.state import State
+from clew_shared.views.contextdir import ContextDir
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def place(tmp_path):
 
 
 def entered(place, known=None, *, make=False):
-    found = ground.enter(str(place), known, make=make)
-    assert isinstance(found, ground.Ground), found
+    found = workspace_guard.enter(str(place), known, make=make)
+    assert isinstance(found, workspace_guard.Ground), found
     return found
 
 
@@ -46,8 +46,8 @@ def test_the_folder_that_is_known_is_entered(place):
 def test_another_folder_is_not_entered_and_both_are_described(place):
     known = of_path(place)
     swap(place)
-    found = ground.enter(str(place), known, make=True)
-    assert isinstance(found, ground.Lost)
+    found = workspace_guard.enter(str(place), known, make=True)
+    assert isinstance(found, workspace_guard.Lost)
     assert found.stranger == of_path(place)
     assert f"inode {known.ino}" in found.detail
     assert f"inode {place.stat().st_ino}" in found.detail
@@ -67,8 +67,8 @@ def test_a_folder_that_is_held_is_told_from_another_of_its_name(place):
 
 
 def test_nothing_is_made_where_that_is_not_asked_for(tmp_path):
-    found = ground.enter(str(tmp_path / "a" / "ws"), None, make=False)
-    assert isinstance(found, ground.Lost)
+    found = workspace_guard.enter(str(tmp_path / "a" / "ws"), None, make=False)
+    assert isinstance(found, workspace_guard.Lost)
     assert found.gone
     assert list(tmp_path.iterdir()) == []
 
@@ -82,7 +82,7 @@ def test_a_folder_that_was_asked_for_is_made_with_those_above_it(tmp_path):
 
 def test_a_folder_that_cannot_be_made_says_why(tmp_path):
     (tmp_path / "file").touch()
-    found = ground.enter(str(tmp_path / "file" / "ws"), None, make=True)
+    found = workspace_guard.enter(str(tmp_path / "file" / "ws"), None, make=True)
     assert "not a directory" in found.reason
     assert not found.gone
 
@@ -106,27 +106,27 @@ def test_what_is_no_folder_there_is_not_entered(tmp_path, place, what):
                 place.symlink_to(tmp_path / "aside")
             case _:
                 place.symlink_to(tmp_path / "nowhere")
-    found = ground.enter(str(place), known, make=True)
-    assert isinstance(found, ground.Lost)
+    found = workspace_guard.enter(str(place), known, make=True)
+    assert isinstance(found, workspace_guard.Lost)
     assert found.stranger is None
     assert ("folder" if what == "file" else "link") in found.reason
     assert not (tmp_path / "nowhere").exists()
 
 
 def test_a_folder_that_may_not_be_read_is_not_entered(place, monkeypatch):
-    monkeypatch.setattr(ground.os, "access", lambda *_: False)  # root may read any
-    found = ground.enter(str(place), of_path(place), make=False)
+    monkeypatch.setattr(workspace_guard.os, "access", lambda *_: False)  # root may read any
+    found = workspace_guard.enter(str(place), of_path(place), make=False)
     assert found.reason == "the workspace cannot be reached"
     assert "mode 0755" in found.detail
 
 
 def test_a_file_system_without_times_of_birth_is_worked_in(place, monkeypatch):
-    monkeypatch.setattr("clew_shared.identity._birth_ns", lambda _: None)
+    monkeypatch.setattr("clew_shared.record.identity._birth_ns", lambda _: None)
     known = of_path(place)
     assert known.birth_ns is None
     assert entered(place, known).stands()
     swap(place)
-    found = ground.enter(str(place), known, make=False)
+    found = workspace_guard.enter(str(place), known, make=False)
     assert found.stranger is not None
     assert "made" not in found.detail
 
@@ -143,8 +143,8 @@ def test_want_of_descriptors_is_no_loss_of_the_workspace(place, monkeypatch):
     def short(_):
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(ground.identity, "of_path", short)
-    assert ground.lost(str(place), known) is None
+    monkeypatch.setattr(workspace_guard.identity, "of_path", short)
+    assert workspace_guard.lost(str(place), known) is None
 
 
 def open_ones():
@@ -160,7 +160,7 @@ def test_a_folder_that_nobody_refers_to_any_more_is_closed(place):
 
 ELSEWHERE = """
 import os, sys
-from clew_daemon import occupied
+from clew_daemon.processes import occupied
 fd = os.open(sys.argv[1], os.O_RDONLY)
 print(occupied.occupy(fd), flush=True)
 sys.stdin.read()
@@ -237,9 +237,15 @@ def test_a_person_accepts_what_they_were_told_of_and_nothing_else(place):
     swap(place)
     stranger = of_path(place)
     path = str(place)
-    assert ground.accepted(path, told_of(workspace=known, stranger=stranger)) == (stranger, False)
-    assert ground.accepted(path, told_of(workspace=known, stranger=known)) == (None, False)
-    assert ground.accepted(path, told_of(workspace=known, gone=True)) == (None, False)
+    assert workspace_guard.accepted(path, told_of(workspace=known, stranger=stranger)) == (
+        stranger,
+        False,
+    )
+    assert workspace_guard.accepted(path, told_of(workspace=known, stranger=known)) == (None, False)
+    assert workspace_guard.accepted(path, told_of(workspace=known, gone=True)) == (None, False)
     place.rmdir()
-    assert ground.accepted(path, told_of(workspace=known, stranger=stranger)) == (None, False)
-    assert ground.accepted(path, told_of(workspace=known, gone=True)) == (None, True)
+    assert workspace_guard.accepted(path, told_of(workspace=known, stranger=stranger)) == (
+        None,
+        False,
+    )
+    assert workspace_guard.accepted(path, told_of(workspace=known, gone=True)) == (None, True)

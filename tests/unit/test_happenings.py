@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from clew_daemon.cli import liveview
-from clew_daemon.cli.happenings import Entry, of_past, standing_of, take
-from clew_daemon.cli.liveview import Plain, Seen, entry_lines, goal_lines, line
-from clew_shared import events as ev
-from clew_shared.state import State
+from clew_daemon.cli.watch import view as liveview
+from clew_daemon.cli.watch.happenings import Entry, of_past, standing_of, take
+from clew_daemon.cli.watch.view import Plain, Seen, entry_lines, goal_lines, line
+from clew_shared.record import events as ev
+from clew_shared.record.state import State
 
 AT = 1_790_000_000.0
 

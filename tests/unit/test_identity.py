@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from clew_shared.identity import Identity, of_descriptor, of_path
+from clew_shared.record.identity import Identity, of_descriptor, of_path
 
 DISK, OTHER_DISK = os.makedev(8, 1), os.makedev(8, 2)
 MOUNT, OTHER_MOUNT = os.makedev(0, 40), os.makedev(0, 41)  # of overlay, NFS and the like

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon import inbox_files
-from clew_daemon.inbox_files import (
+from clew_daemon.inbox import files
+from clew_daemon.inbox.files import (
     BeingWritten,
     Changed,
     Claim,
@@ -29,15 +29,15 @@ KILLED_AT = textwrap.dedent(
     """
     import os, signal, sys
     from pathlib import Path
-    from clew_daemon import inbox_files
+    from clew_daemon.inbox import files
     verb, folder, point, whole = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    real = None if whole == "plain" else inbox_files._renameat2
+    real = None if whole == "plain" else files._renameat2
     def renameat2(*args):
         hook("os.rename", args)
         return real(*args)
-    inbox_files._renameat2 = real and renameat2
+    files._renameat2 = real and renameat2
     path = folder / "goal.md"
-    look = inbox_files.look_at(path)
+    look = files.look_at(path)
     steps = 0
     def hook(event, args):
         global steps
@@ -46,15 +46,15 @@ KILLED_AT = textwrap.dedent(
             if steps == point:
                 os.kill(os.getpid(), signal.SIGKILL)
     sys.addaudithook(hook)
-    claim = inbox_files.claim(path, look)
-    drop = inbox_files.read(claim)
+    claim = files.claim(path, look)
+    drop = files.read(claim)
     print(*drop.identity, flush=True)
     if verb == "remove":
-        inbox_files.remove(claim)
+        files.remove(claim)
     elif verb == "reject":
-        inbox_files.reject(claim, folder / "rejected", "no good")
+        files.reject(claim, folder / "rejected", "no good")
     else:
-        inbox_files.put_back(claim.hidden, path)
+        files.put_back(claim.hidden, path)
     """
 )
 
@@ -143,15 +143,15 @@ def test_a_file_that_took_the_name_is_not_claimed_in_its_place(goal):
 
 
 def test_a_file_that_takes_the_name_while_it_is_claimed_gets_it_back(goal, monkeypatch):
-    look, rename = look_at(goal), inbox_files.rename_new
+    look, rename = look_at(goal), files.rename_new
 
     def just_before(source, target):
-        monkeypatch.setattr(inbox_files, "rename_new", rename)
+        monkeypatch.setattr(files, "rename_new", rename)
         goal.unlink()
         goal.write_text("another")
         rename(source, target)
 
-    monkeypatch.setattr(inbox_files, "rename_new", just_before)
+    monkeypatch.setattr(files, "rename_new", just_before)
     assert look is not None
     with pytest.raises(Changed):
         claim(goal, look)
@@ -164,7 +164,7 @@ def test_a_claimed_file_that_was_written_to_is_not_removed_nor_rejected(goal):
     (goal.parent / "rejected").mkdir()
     for put_away in (remove, lambda one: reject(one, goal.parent / "rejected", "no good")):
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(inbox_files, "_has_writer", lambda _: False)
+            patched.setattr(files, "_has_writer", lambda _: False)
             one = claimed(goal)
         late.write(" and more")
         late.flush()
@@ -194,20 +194,20 @@ def test_where_a_file_system_cannot_tell_about_writers_the_file_is_taken(goal, m
     def refuse(fd, command, value=0):
         raise OSError(getattr(errno, code), "no lease here")
 
-    monkeypatch.setattr(inbox_files.fcntl, "fcntl", refuse)
+    monkeypatch.setattr(files.fcntl, "fcntl", refuse)
     with goal.open("a"):
         assert read(claimed(goal)).raw == b"# Goal"
 
 
 def test_a_network_file_system_that_refuses_every_lease_holds_nothing_up(goal, monkeypatch):
-    monkeypatch.setattr(inbox_files, "_on_network", lambda _: True)
+    monkeypatch.setattr(files, "_on_network", lambda _: True)
     with goal.open("a"):
         assert read(claimed(goal)).raw == b"# Goal"
 
 
 def test_a_local_file_system_is_none_of_the_network(goal):
     with goal.open() as file:
-        assert not inbox_files._on_network(file.fileno())
+        assert not files._on_network(file.fileno())
 
 
 def test_two_names_of_one_file_are_two_drops(goal):
@@ -284,7 +284,7 @@ def test_a_claim_that_cannot_be_rejected_for_want_of_room_is_still_claimed(goal,
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(inbox_files, "rename_new", fail)
+        patched.setattr(files, "rename_new", fail)
         with pytest.raises(OSError, match="No space"):
             reject(one, goal.parent / "rejected", "no good")
     assert claims(goal.parent) == [one]

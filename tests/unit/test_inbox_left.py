@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from clew_daemon import inbox_left
-from clew_daemon.inbox_left import InboxLeft, left
+from clew_daemon.inbox import leftovers
+from clew_daemon.inbox.leftovers import InboxLeft, left
 
 
 @pytest.fixture
@@ -76,14 +76,14 @@ def test_a_rejected_file_is_named_with_the_first_words_of_its_error(inbox):
 
 
 def test_only_the_newest_are_named_and_all_are_counted(inbox):
-    for number in range(inbox_left.SHOWN_MAX + 3):
+    for number in range(leftovers.SHOWN_MAX + 3):
         name = f"{number}.md"
         reject(inbox, name, "no")
         os.utime(inbox / "rejected" / name, (number, number))
     found = left(inbox)
-    assert found.total == inbox_left.SHOWN_MAX + 3
-    assert len(found.shown) == inbox_left.SHOWN_MAX
-    assert found.shown[0]["name"] == f"{inbox_left.SHOWN_MAX + 2}.md"
+    assert found.total == leftovers.SHOWN_MAX + 3
+    assert len(found.shown) == leftovers.SHOWN_MAX
+    assert found.shown[0]["name"] == f"{leftovers.SHOWN_MAX + 2}.md"
 
 
 def test_a_name_that_is_not_utf8_can_be_shown(inbox):
@@ -93,8 +93,8 @@ def test_a_name_that_is_not_utf8_can_be_shown(inbox):
 
 def test_an_old_folder_is_read_once_and_again_when_it_changes(inbox, monkeypatch):
     looked = []
-    inside = inbox_left.left
-    monkeypatch.setattr(inbox_left, "left", lambda folder: looked.append(1) or inside(folder))
+    inside = leftovers.left
+    monkeypatch.setattr(leftovers, "left", lambda folder: looked.append(1) or inside(folder))
     watch = InboxLeft(inbox)
     for folder in (inbox / "rejected", inbox):
         os.utime(folder, (1, 1))

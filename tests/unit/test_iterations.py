@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from clew_shared import events as ev
-from clew_shared.iterations import records_of
+from clew_daemon.record.iterations import records_of
+from clew_shared.record import events as ev
 from clew_worker import IterationLog
 
 RECORD_KEYS = {

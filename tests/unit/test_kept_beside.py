@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
-from clew_daemon import playbook as playbook_module
-from clew_daemon.book import Book
 from clew_daemon.cli import replay
 from clew_daemon.cli.replay import checked
-from clew_daemon.playbook import Playbook
-from clew_daemon.store import SNAPSHOT_EVERY, load_listed, load_state
-from clew_shared import events as ev
+from clew_daemon.learning import playbook as playbook_module
+from clew_daemon.learning.playbook import Playbook
+from clew_daemon.record.goals import Book
+from clew_daemon.record.store import SNAPSHOT_EVERY, load_listed, load_state
+from clew_shared.config.settings import Settings
 from clew_shared.ledger import Ledger, verify
-from clew_shared.settings import Settings
-from clew_shared.state import STATE_VERSION, dump, load, outline, packed, unpack
+from clew_shared.record import events as ev
+from clew_shared.record.state import STATE_VERSION, dump, load, outline, packed, unpack
 
 AT = 1_790_000_000.0
 

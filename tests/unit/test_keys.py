@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon import keys as keys_module
-from clew_daemon.keys import KEY_BYTES_MAX, KeyFileError, Keys, read_key, scrubbed
-from clew_shared.redact import redact
-from clew_shared.settings import LlmAgent, RunbookAgent, Settings
+from clew_daemon.host import keys as keys_module
+from clew_daemon.host.keys import KEY_BYTES_MAX, KeyFileError, Keys, read_key, scrubbed
+from clew_shared.config.settings import LlmAgent, RunbookAgent, Settings
+from clew_shared.text.redact import redact
 
 
 def settings(agent):

@@ -6,7 +6,7 @@ import shutil
 import apsw
 import pytest
 
-from clew_daemon import lost_record
+from clew_daemon.record import lost_record
 from clew_shared.ledger import (
     Entry,
     Ledger,

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 import structlog
 
-from clew_daemon import log, log_sinks
-from clew_shared.redact import hide
+from clew_daemon.logs import setup
+from clew_daemon.logs import sinks as log_sinks
+from clew_shared.text.redact import hide
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Settings:
 def _as_it_was():
     handlers = logging.getLogger().handlers[:]
     yield
-    log.close()
+    setup.close()
     structlog.reset_defaults()
     logging.getLogger().handlers[:] = handlers
 
@@ -66,7 +67,7 @@ def read_lines(fd: int, count: int) -> list[bytes]:
 
 def test_a_line_begins_with_the_keys_of_the_contract_in_their_order(out):
     fd, lines = out
-    log.configure(Settings(), stdout_fd=fd)
+    setup.configure(Settings(), stdout_fd=fd)
     logger = structlog.get_logger().bind(seq=7, tool="run_cmd")
     logger.info("action.allowed", epoch=2, goal="mathx-7f3a", args={"b": 1, "a": [Path("x")]})
     (line,) = lines()
@@ -81,17 +82,17 @@ def test_a_line_begins_with_the_keys_of_the_contract_in_their_order(out):
 
 def test_lines_below_the_level_are_dropped_and_a_reload_reaches_bound_loggers(out):
     fd, lines = out
-    log.configure(Settings(level="warning"), stdout_fd=fd)
+    setup.configure(Settings(level="warning"), stdout_fd=fd)
     logger = structlog.get_logger().bind(goal="g")
     logger.info("goal.started")
-    log.configure(Settings(level="debug"), stdout_fd=fd)
+    setup.configure(Settings(level="debug"), stdout_fd=fd)
     logger.debug("goal.started")
     assert [line["level"] for line in lines()] == ["debug"]
 
 
 def test_no_value_holds_a_key(out):
     fd, lines = out
-    log.configure(Settings(), stdout_fd=fd)
+    setup.configure(Settings(), stdout_fd=fd)
     hide(["open-Sesame-1"])
     structlog.get_logger().error(
         "worker.exited",
@@ -116,7 +117,7 @@ def test_whatever_is_logged_makes_one_line_of_json(out):
             raise RuntimeError("no")
 
     fd, lines = out
-    log.configure(Settings(), stdout_fd=fd)
+    setup.configure(Settings(), stdout_fd=fd)
     ring: list[object] = []
     ring.append(ring)
     structlog.get_logger().info(
@@ -134,13 +135,13 @@ def test_whatever_is_logged_makes_one_line_of_json(out):
     assert line["broken"] == "<Broken: RuntimeError>"
     assert line["infinite"] == "inf"
     assert line["control"] == "a\nb\x1b[2J\x9b\u2028"
-    assert len(line["long"]) == log.MAX_CHARS
+    assert len(line["long"]) == setup.MAX_CHARS
     assert line["keys"] == {"(1, 2)": 3}
 
 
 def test_a_raw_line_never_holds_a_control_character(pipe):
     reader, writer, _ = pipe
-    log.configure(Settings(), stdout_fd=writer)
+    setup.configure(Settings(), stdout_fd=writer)
     structlog.get_logger().info("action.finished", output="ü\x1b[2J\x9b31m\u202e")
     (line,) = read_lines(reader, 1)
     assert line.decode("ascii").isprintable()
@@ -149,7 +150,7 @@ def test_a_raw_line_never_holds_a_control_character(pipe):
 def test_a_terminal_gets_no_escape_from_a_value():
     primary, secondary = pty.openpty()
     try:
-        log.configure(Settings(format="auto"), stdout_fd=secondary)
+        setup.configure(Settings(format="auto"), stdout_fd=secondary)
         evil = "\x1b]0;owned\x07\x1b[2J\x9b2J\r\nfake.event"
         structlog.get_logger().info("action.finished", output=evil, evil={"\x1b[2J": evil})
         (line,) = read_lines(primary, 1)
@@ -163,7 +164,7 @@ def test_a_terminal_gets_no_escape_from_a_value():
 
 def test_an_exception_is_logged_with_its_traceback_and_without_its_key(out):
     fd, lines = out
-    log.configure(Settings(), stdout_fd=fd)
+    setup.configure(Settings(), stdout_fd=fd)
     try:
         int("api_key=abc12345")
     except ValueError:
@@ -176,7 +177,7 @@ def test_an_exception_is_logged_with_its_traceback_and_without_its_key(out):
 def test_what_libraries_log_is_in_the_log(out):
     fd, lines = out
     for _ in range(2):
-        log.configure(Settings(), stdout_fd=fd)
+        setup.configure(Settings(), stdout_fd=fd)
     logging.getLogger("asyncio").error("task %s was lost", "t1")
     (line,) = lines()
     assert (line["event"], line["logger"]) == ("python.logged", "asyncio")
@@ -188,7 +189,7 @@ def test_a_file_that_is_moved_away_is_begun_anew_and_no_line_is_lost(out, tmp_pa
     monkeypatch.setattr(log_sinks, "LOOK_EVERY_S", 0.0)
     fd, _ = out
     path = tmp_path / "clew.log"
-    log.configure(Settings(file=str(path)), stdout_fd=fd)
+    setup.configure(Settings(file=str(path)), stdout_fd=fd)
     logger = structlog.get_logger()
     logger.info("first.line")
     path.rename(tmp_path / "clew.log-20260101")
@@ -209,7 +210,7 @@ def test_a_file_that_is_cut_by_another_program_is_rotated_by_its_real_size(
     monkeypatch.setattr(log_sinks, "LOOK_EVERY_S", 0.0)
     fd, _ = out
     path = tmp_path / "clew.log"
-    log.configure(Settings(file=str(path), max_bytes=4096), stdout_fd=fd)
+    setup.configure(Settings(file=str(path), max_bytes=4096), stdout_fd=fd)
     for _ in range(10):
         structlog.get_logger().info("a.line", text="x" * 3000)
         os.truncate(path, 0)
@@ -219,7 +220,7 @@ def test_a_file_that_is_cut_by_another_program_is_rotated_by_its_real_size(
 def test_the_file_has_the_same_lines_and_is_rotated(out, tmp_path):
     fd, lines = out
     path = tmp_path / "logs" / "clew.log"
-    log.configure(Settings(file=str(path), max_bytes=4096, backups=2), stdout_fd=fd)
+    setup.configure(Settings(file=str(path), max_bytes=4096, backups=2), stdout_fd=fd)
     for count in range(100):
         structlog.get_logger().info("goal.started", count=count, pad="x" * 100)
     files = [path.with_name("clew.log.2"), path.with_name("clew.log.1"), path]
@@ -232,7 +233,7 @@ def test_the_file_has_the_same_lines_and_is_rotated(out, tmp_path):
 
 def test_a_file_without_backups_starts_anew_when_it_is_full(out, tmp_path):
     path = tmp_path / "clew.log"
-    log.configure(Settings(file=str(path), max_bytes=4096, backups=0), stdout_fd=out[0])
+    setup.configure(Settings(file=str(path), max_bytes=4096, backups=0), stdout_fd=out[0])
     for _ in range(100):
         structlog.get_logger().info("goal.started", pad="x" * 100)
     assert 0 < path.stat().st_size <= 4096
@@ -240,10 +241,10 @@ def test_a_file_without_backups_starts_anew_when_it_is_full(out, tmp_path):
 
 def test_a_file_that_cannot_be_opened_is_said_and_nothing_changes(out, tmp_path):
     fd, lines = out
-    log.configure(Settings(), stdout_fd=fd)
+    setup.configure(Settings(), stdout_fd=fd)
     (tmp_path / "blocked").write_text("a file, no folder")
     with pytest.raises(OSError, match="blocked"):
-        log.configure(Settings(level="error", file=str(tmp_path / "blocked" / "x.log")))
+        setup.configure(Settings(level="error", file=str(tmp_path / "blocked" / "x.log")))
     structlog.get_logger().info("daemon.ready")
     assert len(lines()) == 1
 
@@ -251,10 +252,10 @@ def test_a_file_that_cannot_be_opened_is_said_and_nothing_changes(out, tmp_path)
 def test_a_full_disk_costs_lines_that_are_counted_and_said(out, tmp_path, monkeypatch):
     fd, _ = out
     path = tmp_path / "clew.log"
-    log.configure(Settings(file=str(path)), stdout_fd=fd)
+    setup.configure(Settings(file=str(path)), stdout_fd=fd)
     logger = structlog.get_logger()
     logger.info("goal.started")
-    before = log.lost_lines()
+    before = setup.lost_lines()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, hard))
     try:
@@ -262,7 +263,7 @@ def test_a_full_disk_costs_lines_that_are_counted_and_said(out, tmp_path, monkey
             logger.info("goal.completed")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert log.lost_lines() > before
+    assert setup.lost_lines() > before
     logger.info("goal.started")
     ends = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
     assert [line["event"] for line in ends] == ["goal.started", "log.dropped", "goal.started"]
@@ -271,18 +272,18 @@ def test_a_full_disk_costs_lines_that_are_counted_and_said(out, tmp_path, monkey
 
 def test_a_reader_that_has_gone_is_no_fault(pipe):
     reader, writer, ends = pipe
-    log.configure(Settings(), stdout_fd=writer)
+    setup.configure(Settings(), stdout_fd=writer)
     os.close(reader)
     ends.remove(reader)
-    before = log.lost_lines()
+    before = setup.lost_lines()
     structlog.get_logger().info("daemon.ready")
-    assert log.lost_lines() == before + 1
+    assert setup.lost_lines() == before + 1
 
 
 def test_a_closed_stdout_is_never_written_to_even_when_its_number_is_used_again(tmp_path):
     fd = os.open(tmp_path / "ledger.db", os.O_RDWR | os.O_CREAT)
     os.close(fd)
-    log.configure(Settings(), stdout_fd=fd)
+    setup.configure(Settings(), stdout_fd=fd)
     assert os.open(tmp_path / "ledger.db", os.O_RDWR) == fd
     structlog.get_logger().info("daemon.ready")
     os.close(fd)
@@ -292,11 +293,11 @@ def test_a_closed_stdout_is_never_written_to_even_when_its_number_is_used_again(
 def test_a_reader_that_has_stopped_drops_lines_and_is_told_how_many(pipe):
     reader, writer, _ = pipe
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
-    log.configure(Settings(), stdout_fd=writer)
-    before = log.lost_lines()
+    setup.configure(Settings(), stdout_fd=writer)
+    before = setup.lost_lines()
     for count in range(1000):
         structlog.get_logger().info("action.allowed", count=count, pad="x" * 1000)
-    kept = 1000 - (log.lost_lines() - before)
+    kept = 1000 - (setup.lost_lines() - before)
     assert 0 < kept < 100
     lines: list[bytes] = []
     reading = threading.Thread(target=lambda: lines.extend(read_lines(reader, kept + 1)))
@@ -314,17 +315,17 @@ def test_a_reader_that_has_stopped_drops_lines_and_is_told_how_many(pipe):
 def test_a_stalled_journal_socket_blocks_nobody():
     ours, journal = socket.socketpair()
     with ours, journal:
-        log.configure(Settings(), stdout_fd=ours.fileno())
-        before = log.lost_lines()
+        setup.configure(Settings(), stdout_fd=ours.fileno())
+        before = setup.lost_lines()
         for _ in range(2000):
             structlog.get_logger().info("action.allowed", pad="x" * 1000)
-        assert log.lost_lines() > before
-        log.close()
+        assert setup.lost_lines() > before
+        setup.close()
 
 
 def test_lines_of_many_threads_do_not_mix(out):
     fd, lines = out
-    log.configure(Settings(), stdout_fd=fd)
+    setup.configure(Settings(), stdout_fd=fd)
 
     def write(name: int) -> None:
         for count in range(200):
@@ -346,8 +347,8 @@ def test_the_descriptors_of_an_earlier_configuration_are_closed(out, tmp_path):
     def count() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))
 
-    log.configure(Settings(file=str(tmp_path / "a.log")), stdout_fd=fd)
+    setup.configure(Settings(file=str(tmp_path / "a.log")), stdout_fd=fd)
     before = count()
     for _ in range(5):
-        log.configure(Settings(file=str(tmp_path / "a.log")), stdout_fd=fd)
+        setup.configure(Settings(file=str(tmp_path / "a.log")), stdout_fd=fd)
     assert count() == before

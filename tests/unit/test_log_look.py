@@ -2,8 +2,8 @@
 
 import re
 
-from clew_daemon.log_look import coloured, plain
-from clew_shared.moment import local
+from clew_daemon.logs.look import coloured, plain
+from clew_shared.record.moment import local
 
 ENTRY = {
     "timestamp": "2026-01-02T03:04:05.678901Z",

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from clew_shared.moment import iso, local
+from clew_shared.record.moment import iso, local
 
 AT = 1_790_000_000.123456
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared import cellwire
-from clew_shared.cellwire import CellSpec, SandboxReport, SandboxSpec, Spawn, SpawnFailed
-from clew_worker.nursery import Nursery
+from clew_shared.wire import cells as cellwire
+from clew_shared.wire.cells import CellSpec, SandboxReport, SandboxSpec, Spawn, SpawnFailed
+from clew_worker.cell.nursery import Nursery
 
 
 @pytest.fixture

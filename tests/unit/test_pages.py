@@ -4,16 +4,16 @@ import random
 
 import pytest
 
-from clew_daemon import pages
-from clew_daemon.book import Book
-from clew_daemon.listing import listed
-from clew_daemon.store import history_lines
-from clew_shared import events as ev
-from clew_shared.core import Report
+from clew_daemon.record import pages
+from clew_daemon.record.goals import Book
+from clew_daemon.record.listing import listed
+from clew_daemon.record.store import history_lines
+from clew_shared.config.settings import Settings
+from clew_shared.core.core import Report
 from clew_shared.ledger import Ledger
-from clew_shared.publish import HistoryFold
-from clew_shared.settings import Settings
-from clew_shared.state import Goal, State
+from clew_shared.record import events as ev
+from clew_shared.record.state import Goal, State
+from clew_shared.views.publish import HistoryFold
 
 AT = 1_790_000_000.0
 DONE = Report("success", "as it was", changed=True)

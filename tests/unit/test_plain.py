@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from clew_daemon import endings, ground
-from clew_shared.plain import plain
+from clew_daemon.processes import endings, workspace_guard
+from clew_shared.text.plain import plain
 
 
 def raised(act):
@@ -33,8 +33,8 @@ def test_other_errors_keep_their_words():
 def test_reasons_of_goals_have_no_numbers_of_the_system(tmp_path):
     (tmp_path / "file").touch()
     below = str(tmp_path / "file" / "workspace")
-    lost = ground.enter(below, None, make=True)
-    assert isinstance(lost, ground.Lost)
+    lost = workspace_guard.enter(below, None, make=True)
+    assert isinstance(lost, workspace_guard.Lost)
     assert lost.reason == f"the workspace cannot be created: not a directory: {below}"
     error = PermissionError(13, os.strerror(13), "/x")
     assert endings.by_fault(error).detail == "permission denied: /x"

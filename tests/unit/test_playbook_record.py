@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from clew_shared import events as ev
-from clew_shared.moment import iso
-from clew_shared.playbook import deltas, exchange
-from clew_shared.playbook.deltas import DeltaError, Draft, Lesson
+from clew_daemon.learning import deltas, exchange
+from clew_daemon.learning.deltas import DeltaError, Draft, Lesson
+from clew_daemon.learning.record import fold
 from clew_shared.playbook.playbook import Playbook
-from clew_shared.playbook.record import fold
+from clew_shared.record import events as ev
+from clew_shared.record.moment import iso
 
 NOW = 1_790_000_000.0
 WEEK_S = 7 * 86_400.0

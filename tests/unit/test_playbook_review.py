@@ -2,15 +2,15 @@
 
 import pytest
 
-from clew_daemon.book import Book
-from clew_daemon.playbook import Playbook, recorded
-from clew_daemon.reviewer import rests_of
-from clew_shared import events as ev
-from clew_shared.core import Report
+from clew_daemon.learning.playbook import Playbook, recorded
+from clew_daemon.learning.review import Runs, lessons
+from clew_daemon.learning.reviewer import rests_of
+from clew_daemon.record.goals import Book
+from clew_shared.config.settings import Settings
+from clew_shared.core.core import Report
 from clew_shared.ledger import Ledger
 from clew_shared.playbook.reflector import ExecutionReflector
-from clew_shared.playbook.review import Runs, lessons
-from clew_shared.settings import Settings
+from clew_shared.record import events as ev
 
 AT = 1_790_000_000.0
 CHECKED = ev.Spec(description="Do it", checks={"ok": "true"})

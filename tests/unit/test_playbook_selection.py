@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from clew_shared.moment import iso
+from clew_daemon.learning.selection import CHARS_MAX, relevance, select
 from clew_shared.playbook.bullet import Bullet
-from clew_shared.playbook.selection import CHARS_MAX, relevance, select
 from clew_shared.playbook.text import read, render
+from clew_shared.record.moment import iso
 
 NOW = 1_790_000_000.0
 DAY_S = 86_400.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_shared.progress import error_class, is_poll, is_wait, outcome, soft
+from clew_shared.record.progress import error_class, is_poll, is_wait, outcome, soft
 
 SAME = [
     ("5 passed in 0.12s", "5 passed in 12.90s"),

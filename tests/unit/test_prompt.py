@@ -2,16 +2,16 @@ from dataclasses import replace
 
 import pytest
 
-from clew_shared import events as ev
-from clew_shared.compact import compact_context
-from clew_shared.fold import fold
-from clew_shared.prompt import lay_out
-from clew_shared.prompt_state import state_block
-from clew_shared.prompt_tools import offered
-from clew_shared.prompt_transcript import folded_lines, plain_args, shortened
-from clew_shared.prompt_view import Call, Finished, Said, View, view_from
-from clew_shared.state import Raised
-from clew_shared.tools import TOOLS
+from clew_shared.prompt.compact import compact_context
+from clew_shared.prompt.layout import lay_out
+from clew_shared.prompt.messages import folded_lines, plain_args, shortened
+from clew_shared.prompt.state_block import state_block
+from clew_shared.prompt.tools import offered
+from clew_shared.prompt.view import Call, Finished, Said, View, view_from
+from clew_shared.record import events as ev
+from clew_shared.record.fold import fold
+from clew_shared.record.state import Raised
+from clew_shared.wire.tools import TOOLS
 
 
 def build(view):

@@ -1,4 +1,4 @@
-from clew_shared.prompt_view import learned
+from clew_shared.prompt.view import learned
 
 BULLETS = [
     {"id": "fil-00001", "section": "File Operations", "content": "List first", "helpful": 5},

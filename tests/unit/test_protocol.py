@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from clew_shared import protocol
-from clew_shared.protocol import ProtocolError
+from clew_shared.wire import protocol
+from clew_shared.wire.protocol import ProtocolError
 
 
 def wire(**message):

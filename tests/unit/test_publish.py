@@ -4,17 +4,17 @@ import json
 
 import pytest
 
-from clew_shared import events as ev
-from clew_shared.fold import fold
-from clew_shared.moment import iso
-from clew_shared.publish import (
+from clew_daemon.publish.standing import standing
+from clew_shared.record import events as ev
+from clew_shared.record.fold import fold
+from clew_shared.record.moment import iso
+from clew_shared.views.publish import (
     HistoryFold,
     goal_detail,
     history_view,
     state_view,
     status_view,
 )
-from clew_shared.standing import standing
 
 STATE_KEYS = {
     "version", "goal_id", "goal", "current_task_idx", "current_subtask_idx", "loop_counts",

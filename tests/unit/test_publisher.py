@@ -7,15 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from clew_daemon import publisher as publisher_module
-from clew_daemon.book import Book
 from clew_daemon.cli.restoring import republish
-from clew_daemon.publisher import Publisher
-from clew_shared import events as ev
-from clew_shared.contextdir import ContextDir
-from clew_shared.core import Report
+from clew_daemon.publish import publisher as publisher_module
+from clew_daemon.publish.publisher import Publisher
+from clew_daemon.record.goals import Book
+from clew_shared.config.settings import Settings
+from clew_shared.core.core import Report
 from clew_shared.ledger import Ledger
-from clew_shared.settings import Settings
+from clew_shared.record import events as ev
+from clew_shared.views.contextdir import ContextDir
 
 AT = 1_790_000_000.0
 

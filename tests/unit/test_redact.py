@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clew_shared.hidden import HIDDEN_MAX, hide, names_hidden
-from clew_shared.hidden import KEY_CHARS_MIN as HIDDEN_CHARS_MIN
-from clew_shared.redact import _SECRET, KEY_CHARS_MIN, redact, redacted
+from clew_shared.text.hidden import HIDDEN_MAX, hide, names_hidden
+from clew_shared.text.hidden import KEY_CHARS_MIN as HIDDEN_CHARS_MIN
+from clew_shared.text.redact import _SECRET, KEY_CHARS_MIN, redact, redacted
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
 BODY = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ"

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from clew_daemon.report import HOW_TO_CHECK, TRIED_MAX, render, write
-from clew_shared import events as ev
-from clew_shared.publish import HistoryFold, action_view
+from clew_daemon.publish.report import HOW_TO_CHECK, TRIED_MAX, render, write
+from clew_shared.record import events as ev
+from clew_shared.views.publish import HistoryFold, action_view
 
 
 def report(agent):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from clew_daemon.restart import Again, Crashes, GiveUp, decide, wait_s
-from clew_shared.settings import Restart
+from clew_daemon.supervision.restart import Again, Crashes, GiveUp, decide, wait_s
+from clew_shared.config.settings import Restart
 
 NUMBERS = Restart()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.schedule import (
+from clew_daemon.supervision.schedule import (
     Known,
     awaited,
     bound,
@@ -15,9 +15,9 @@ from clew_daemon.schedule import (
     ready,
     waits_for,
 )
-from clew_shared import events as ev
-from clew_shared.fold import fold
-from clew_shared.model import GoalStatus
+from clew_shared.record import events as ev
+from clew_shared.record.fold import fold
+from clew_shared.record.model import GoalStatus
 
 
 def goals(*specs):
@@ -405,7 +405,9 @@ class Counted(dict):
 @pytest.mark.parametrize("word", ["unknown", "te", "gone-", "cup"])
 def test_a_round_goes_through_all_goals_as_often_for_many_dependents_as_for_one(word, monkeypatch):
     """Each look-up went through all of them, and each unknown name was compared with every one: seconds a round."""
-    monkeypatch.setattr("clew_daemon.schedule.closest", lambda *_: pytest.fail("compares"))
+    monkeypatch.setattr(
+        "clew_daemon.supervision.schedule.closest", lambda *_: pytest.fail("compares")
+    )
     passes = []
     for count in (1, 30):
         dependents = [(f"after{n}", (f"{word}{n}" if n % 2 else word,)) for n in range(count)]

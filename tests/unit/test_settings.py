@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from clew_shared.places import PlacesError
-from clew_shared.settings import (
+from clew_shared.config.faults import dotted, key_lines
+from clew_shared.config.places import PlacesError
+from clew_shared.config.settings import (
     CommandAgent,
     LlmAgent,
     RunbookAgent,
@@ -16,8 +17,7 @@ from clew_shared.settings import (
     load,
     places,
 )
-from clew_shared.settings_faults import dotted, key_lines
-from clew_shared.thoughts import THEMES
+from clew_shared.text.thoughts import THEMES
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
 MAP_TABLES = {"agents.NAME", "loops.tools.NAME"}

@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
-from clew_daemon.book import Book
-from clew_daemon.retention import over
-from clew_daemon.store import load_state, load_states
-from clew_shared import events as ev
-from clew_shared.core import Report
+from clew_daemon.record.goals import Book
+from clew_daemon.record.store import load_state, load_states
+from clew_daemon.supervision.retention import over
+from clew_shared.config.settings import Settings
+from clew_shared.core.core import Report
 from clew_shared.ledger import Ledger, verify
-from clew_shared.model import Goal, GoalStatus
-from clew_shared.publish import status_view
-from clew_shared.settings import Settings
-from clew_shared.state import STATE_VERSION, State, dump, outline, packed, unpack
+from clew_shared.record import events as ev
+from clew_shared.record.model import Goal, GoalStatus
+from clew_shared.record.state import STATE_VERSION, State, dump, outline, packed, unpack
+from clew_shared.views.publish import status_view
 
 AT = 1_790_000_000.0
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from clew_shared.signature import signature
+from clew_shared.record.signature import signature
 
 
 def test_it_is_the_name_and_canonical_json():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.slots import REMOTE_CALLS, Slots, is_loopback
+from clew_daemon.processes.llm_slots import REMOTE_CALLS, Slots, is_loopback
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from clew_shared.thoughts import echoes, merged, near, stem, theme
+from clew_shared.text.thoughts import echoes, merged, near, stem, theme
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import stat
 import pytest
 
 from clew_worker.executor.commands import Commands
-from clew_worker.executor.tools import carry_out, finding
+from clew_worker.executor.tools import finding
 from clew_worker.executor.tools.outcome import Context
+from clew_worker.executor.tools.registry import carry_out
 from clew_worker.executor.wire import Wire
 from clew_worker.executor.workspace import Workspace
 from clew_worker.sandbox import kernel

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_shared import tools
+from clew_shared.wire import tools
 
 
 def test_every_tool_of_the_contract_is_there():

@@ -3,9 +3,7 @@
 import json
 from dataclasses import replace
 
-from clew_shared import events as ev
-from clew_shared.prompt_view import Call, Said, entry_from
-from clew_shared.transcript import (
+from clew_shared.prompt.transcript import (
     TOLD_BYTES_MAX,
     Transcript,
     apply_hindsight,
@@ -13,6 +11,8 @@ from clew_shared.transcript import (
     turn_of,
     warning,
 )
+from clew_shared.prompt.view import Call, Said, entry_from
+from clew_shared.record import events as ev
 
 
 class Record:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from clew_shared import events as ev
-from clew_shared.core import Core, WrongState
-from clew_shared.fold import FOLLOW_UP, fold
-from clew_shared.model import GoalStatus
-from clew_shared.settings import Settings
-from clew_shared.state import State
-from clew_shared.transitions import follow_up, refusal
+from clew_shared.config.settings import Settings
+from clew_shared.core.core import Core, WrongState
+from clew_shared.record import events as ev
+from clew_shared.record.fold import FOLLOW_UP, fold
+from clew_shared.record.model import GoalStatus
+from clew_shared.record.state import State
+from clew_shared.record.transitions import follow_up, refusal
 
 END = 9
 EVENTS = {

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon import units
-from clew_daemon.units import (
+from clew_daemon.host import units
+from clew_daemon.host.units import (
     Installed,
     ServiceError,
     control,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from clew_daemon import cgroup_tree
-from clew_daemon.cgroups import Cgroups, WorkerGroup
-from clew_shared.cellwire import CellLimits
+from clew_daemon.processes import cgroup_tree
+from clew_daemon.processes.cgroups import Cgroups, WorkerGroup
+from clew_shared.wire.cells import CellLimits
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from clew_worker.executor import contents, tree
-from clew_worker.executor.world import WorldWatch
+from clew_worker.executor.world import contents, tree
+from clew_worker.executor.world.world import WorldWatch
 
 IGNORE = (".git", "__pycache__", "*.pyc", "build/out")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon import executor as daemon
-from clew_worker.executor import contents, tree, watches, world
-from clew_worker.executor.world import WorldWatch
+from clew_daemon.processes import executor as daemon
+from clew_worker.executor.world import contents, tree, watches, world
+from clew_worker.executor.world.world import WorldWatch
 from clew_worker.sandbox import kernel
 
 
@@ -325,7 +325,7 @@ def test_a_very_deep_workspace_is_digested_as_far_as_paths_reach(watched, root):
 
 
 def test_contents_of_files_that_are_gone_are_swept_out(watched, root, monkeypatch):
-    monkeypatch.setattr("clew_worker.executor.world._FORGOTTEN_MAX", 0)
+    monkeypatch.setattr("clew_worker.executor.world.world._FORGOTTEN_MAX", 0)
     monkeypatch.setattr(contents.Contents, "_rests", lambda *_: True)
     for number in range(50):
         (root / "a" / "f").write_text(str(number))

@@ -8,19 +8,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clew_shared.core import WrongState
+    from clew_shared.core.core import WrongState
     from clew_shared.ledger import LedgerError
-    from clew_shared.model import Action, Goal, Subtask, Task
     from clew_shared.playbook.reflector import ExecutionReflector, Reflection
     from clew_shared.playbook.steps import ToolCall
-    from clew_shared.windows import Windows
-    from clew_worker.context.dual_track import DualTrackContext
-    from clew_worker.context_manager import ContextManager
-    from clew_worker.iteration_log import Intervention, IterationLog, IterationRecord
-    from clew_worker.playbook.bullet import Bullet
-    from clew_worker.playbook.playbook import Playbook
-    from clew_worker.sync_client import SyncClient
-    from clew_worker.work_state import Answer
+    from clew_shared.prompt.windows import Windows
+    from clew_shared.record.model import Action, Goal, Subtask, Task
+    from clew_worker.library.bullet import Bullet
+    from clew_worker.library.context_manager import ContextManager
+    from clew_worker.library.dual_track import DualTrackContext
+    from clew_worker.library.iteration_log import Intervention, IterationLog, IterationRecord
+    from clew_worker.library.playbook import Playbook
+    from clew_worker.library.sync_client import SyncClient
+    from clew_worker.library.work_state import Answer
 
 __all__ = [
     "Action",
@@ -45,25 +45,25 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Action": "clew_shared.model",
-    "Answer": "clew_worker.work_state",
-    "Bullet": "clew_worker.playbook.bullet",
-    "ContextManager": "clew_worker.context_manager",
-    "DualTrackContext": "clew_worker.context.dual_track",
+    "Action": "clew_shared.record.model",
+    "Answer": "clew_worker.library.work_state",
+    "Bullet": "clew_worker.library.bullet",
+    "ContextManager": "clew_worker.library.context_manager",
+    "DualTrackContext": "clew_worker.library.dual_track",
     "ExecutionReflector": "clew_shared.playbook.reflector",
-    "Goal": "clew_shared.model",
-    "Intervention": "clew_worker.iteration_log",
-    "IterationLog": "clew_worker.iteration_log",
-    "IterationRecord": "clew_worker.iteration_log",
+    "Goal": "clew_shared.record.model",
+    "Intervention": "clew_worker.library.iteration_log",
+    "IterationLog": "clew_worker.library.iteration_log",
+    "IterationRecord": "clew_worker.library.iteration_log",
     "LedgerError": "clew_shared.ledger",
-    "Playbook": "clew_worker.playbook.playbook",
+    "Playbook": "clew_worker.library.playbook",
     "Reflection": "clew_shared.playbook.reflector",
-    "Subtask": "clew_shared.model",
-    "SyncClient": "clew_worker.sync_client",
-    "Task": "clew_shared.model",
+    "Subtask": "clew_shared.record.model",
+    "SyncClient": "clew_worker.library.sync_client",
+    "Task": "clew_shared.record.model",
     "ToolCall": "clew_shared.playbook.steps",
-    "Windows": "clew_shared.windows",
-    "WrongState": "clew_shared.core",
+    "Windows": "clew_shared.prompt.windows",
+    "WrongState": "clew_shared.core.core",
 }
 
 

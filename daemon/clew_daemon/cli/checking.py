@@ -12,9 +12,9 @@ from clew_daemon.cli import arguments
 from clew_daemon.cli.errors import EXIT_FAILED, CliError
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.findings import Finding
+    from clew_daemon.cli.doctor.findings import Finding
     from clew_daemon.cli.where import Where
-    from clew_shared.settings import Loaded
+    from clew_shared.config.settings import Loaded
 
 _FINDING_STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -56,7 +56,7 @@ def verify(where: Where, as_json: bool) -> None:
 def config(where: Where, check: Path | None, as_json: bool) -> None:
     """Show the config in effect, and where each value comes from."""
     from clew_daemon.cli.output import counted_as, print_json
-    from clew_shared.settings import SettingsError, load
+    from clew_shared.config.settings import SettingsError, load
 
     try:
         loaded = where.loaded if check is None else load(_text(check), {}, str(check))
@@ -90,11 +90,11 @@ def doctor(where: Where, workspace: Path | None, as_json: bool) -> None:
     from clew_daemon.cli.output import print_json
 
     if workspace is None:
-        from clew_daemon.cli.doctor import examine
+        from clew_daemon.cli.doctor.host import examine
 
         findings = examine(where)
     else:
-        from clew_daemon.cli.doctor_workspace import examine_workspace
+        from clew_daemon.cli.doctor.workspace import examine_workspace
 
         findings = examine_workspace(where, workspace)
     failed = any(finding.level == "fail" for finding in findings)
@@ -108,7 +108,7 @@ def doctor(where: Where, workspace: Path | None, as_json: bool) -> None:
 
 def effective(where: Where, loaded: Loaded) -> dict[str, Any]:
     """Return every key's value, with the path that is used where the config leaves it open."""
-    from clew_shared.settings import flatten, places
+    from clew_shared.config.settings import flatten, places
 
     values = flatten(loaded.settings)
     used = places(where.env, where.home, loaded.settings)

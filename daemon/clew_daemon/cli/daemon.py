@@ -10,13 +10,13 @@ import click
 
 from clew_daemon.cli import arguments
 from clew_daemon.cli.errors import EXIT_CONFIG, EXIT_FAILED, CliError, tell
-from clew_daemon.cli.later import Commands
+from clew_daemon.cli.lazy import Commands
 from clew_daemon.cli.printable import clean
 
 if TYPE_CHECKING:
     from clew_daemon.cli.where import Where
-    from clew_daemon.units import Installed, Service
-    from clew_shared.settings import Loaded, Places
+    from clew_daemon.host.units import Installed, Service
+    from clew_shared.config.settings import Loaded, Places
 
 GC_USUAL = (700, 10, 10)
 _NOT_OURS = "not as the service: end it where it was started"
@@ -30,7 +30,7 @@ def run(where: Where) -> None:
     SIGTERM or SIGINT stops it, SIGHUP reads the config again. Exit code 78: the config cannot be
     used, and all its errors are on stderr; starting again would not change that.
     """
-    from clew_shared.settings import SettingsError, places
+    from clew_shared.config.settings import SettingsError, places
 
     try:
         loaded = where.loaded
@@ -41,7 +41,7 @@ def run(where: Where) -> None:
 
 
 def _run(places: Places, loaded: Loaded) -> int:
-    from clew_daemon.begin import CannotBegin, beginning, failed
+    from clew_daemon.bootstrap import CannotBegin, beginning, failed
 
     try:
         with beginning(places, loaded) as begun:
@@ -66,7 +66,7 @@ def start(where: Where) -> None:
 @click.pass_obj
 def stop(where: Where) -> None:
     """Stop the systemd user service, and wait until its agents have ended."""
-    from clew_daemon import units
+    from clew_daemon.host import units
 
     found = units.look("", home=where.home, env=where.env)
     is_ours = found.installed and not found.other_home and not found.error
@@ -88,7 +88,7 @@ def restart(where: Where) -> None:
 
 
 def _control(where: Where, verb: str) -> None:
-    from clew_daemon import units
+    from clew_daemon.host import units
 
     try:
         units.control(verb, where.home, env=where.env)
@@ -99,7 +99,7 @@ def _control(where: Where, verb: str) -> None:
 
 def _outside(where: Where) -> str:
     """Say which daemon runs that is not the service, "" where none does."""
-    from clew_daemon import units
+    from clew_daemon.host import units
 
     found = where.holder
     if found is None:
@@ -129,7 +129,7 @@ def service() -> None:
 @click.pass_obj
 def install(where: Where, now: bool) -> None:
     """Write and enable the systemd user unit for this clew."""
-    from clew_daemon import units
+    from clew_daemon.host import units
 
     if now and (running := _outside(where)):
         raise CliError(f"{running}, {_NOT_OURS}")
@@ -147,7 +147,7 @@ def install(where: Where, now: bool) -> None:
 @click.pass_obj
 def uninstall(where: Where) -> None:
     """Stop, disable and remove the systemd user unit."""
-    from clew_daemon import units
+    from clew_daemon.host import units
 
     try:
         done = units.uninstall(where.home, env=where.env)
@@ -163,8 +163,8 @@ def status(where: Where, as_json: bool) -> None:
     """Show whether the service is installed, enabled and running."""
     from dataclasses import asdict
 
-    from clew_daemon import units
     from clew_daemon.cli.output import print_json, print_lines
+    from clew_daemon.host import units
 
     try:
         grace_s = where.settings.restart.stop_grace_s
@@ -180,7 +180,7 @@ def status(where: Where, as_json: bool) -> None:
 
 
 def _service_lines(where: Where, found: Service) -> list[str]:
-    from clew_daemon.units import removal
+    from clew_daemon.host.units import removal
 
     if not found.installed:
         return ["not installed: clew service install"]

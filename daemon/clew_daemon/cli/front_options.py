@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from clew_shared import goalfile_front
-from clew_shared.goalfile_front import FrontError
+from clew_daemon.inbox.goalfile import front as goalfile_front
+from clew_daemon.inbox.goalfile.front import FrontError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -149,7 +149,7 @@ def context(where: Where, goal: str, compact: bool, max_chars: int | None, as_js
     from clew_daemon.cli.printable import clean
     from clew_daemon.cli.prompted import prompted
     from clew_daemon.cli.record import named, state
-    from clew_shared.compact import compact_context
+    from clew_shared.prompt.compact import compact_context
 
     if max_chars and not (compact or as_json):
         raise click.UsageError("--max-chars is the length of the compact text: add --compact")
@@ -201,8 +201,8 @@ def _all(where: Where, limit: int | None, before: str | None) -> dict[str, Any]:
     answer = look(where.socket, "status", limit=limit, before=last)
     if answer is not None:
         return dict(answer)
-    from clew_daemon.inbox_left import left
-    from clew_shared.publish import status_view
+    from clew_daemon.inbox.leftovers import left
+    from clew_shared.views.publish import status_view
 
     found, more = states(where, limit, last)
     now = time.time()
@@ -219,7 +219,7 @@ def _one(where: Where, goal: str) -> dict[str, Any]:
     answer = look(where.socket, "status", goal=name)
     if answer is not None:
         return dict(answer)
-    from clew_shared.publish import goal_detail
+    from clew_shared.views.publish import goal_detail
 
     found, now = state(where, name), time.time()
     waiting = waits(where, [found], now).get(name, "")
@@ -236,7 +236,7 @@ def _recorded(
     with opened(where) as reader:
         if reader is None:
             return name, [], False
-        from clew_daemon import pages
+        from clew_daemon.record import pages
 
         return name, *pages.actions(reader, name, limit, before, outputs=outputs)
 
@@ -251,7 +251,7 @@ def _looped(
     with opened(where) as reader:
         if reader is None:
             return [], False
-        from clew_daemon import pages
+        from clew_daemon.record import pages
 
         return pages.loops(reader, name, limit, before)
 
@@ -291,8 +291,8 @@ def _reflected(
 ) -> tuple[str, list[dict[str, Any]], bool]:
     """Return a goal's full name, its last iteration records, and whether there are earlier ones."""
     from clew_daemon.cli.record import named, opened
-    from clew_shared import events as ev
-    from clew_shared.iterations import KINDS, records_of
+    from clew_daemon.record.iterations import KINDS, records_of
+    from clew_shared.record import events as ev
 
     name = named(where, goal)
     with opened(where) as reader:
@@ -306,8 +306,8 @@ def _reflected(
 def _record_rows(record: dict[str, Any]) -> list[Line]:
     """Return a turn's lines, one for each call: what was done and what was found."""
     from clew_daemon.cli.printable import clean
-    from clew_shared.moment import local
-    from clew_shared.reasoning import did, found, reasoning_line
+    from clew_shared.prompt.reasoning import did, found, reasoning_line
+    from clew_shared.record.moment import local
 
     said = [
         reasoning_line(
@@ -331,7 +331,7 @@ def _action_row(action: dict[str, Any]) -> Line:
     from clew_daemon.cli.output import RESULT_STYLE
     from clew_daemon.cli.printable import clean, short
     from clew_daemon.cli.tree import action_text
-    from clew_shared.moment import local
+    from clew_shared.record.moment import local
 
     return [
         (f"#{action['seq']}", "dim"),
@@ -353,7 +353,7 @@ def _took(action: dict[str, Any]) -> str:
 def _head(goal: str, action: dict[str, Any]) -> list[Line]:
     """Return the first lines of an action's output, and where the rest is."""
     from clew_daemon.cli.printable import clean
-    from clew_shared.publish import OUTPUT_CHARS
+    from clew_shared.views.publish import OUTPUT_CHARS
 
     output = action["output"]
     lines = clean(output, lines=True).rstrip().splitlines()
@@ -365,7 +365,7 @@ def _head(goal: str, action: dict[str, Any]) -> list[Line]:
 
 def _loop_lines(entry: dict[str, Any]) -> list[Line]:
     from clew_daemon.cli.printable import clean
-    from clew_shared.moment import local
+    from clew_shared.record.moment import local
 
     escalated = f", escalated to the {entry['escalated_to']}" if entry["escalated_to"] else ""
     at = f"{entry['task_idx'] + 1}.{entry['subtask_idx'] + 1}"

@@ -16,7 +16,7 @@ import click
 
 from clew_daemon.cli import arguments
 from clew_daemon.cli.errors import CliError
-from clew_shared.durable import sync
+from clew_shared.files.durable import sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -215,7 +215,7 @@ def _telling(deadline_s: float) -> Callable[[int, int], None]:
 @contextmanager
 def _alone(where: Where) -> Iterator[None]:
     """Hold the locks of a daemon, so that none is running and none starts."""
-    from clew_daemon.folders import FolderError, make_private
+    from clew_daemon.host.folders import FolderError, make_private
     from clew_shared.ledger.lock import RESTORE, LockError, acquire, acquire_pid_file, beside
 
     where.refuse_broken()

@@ -167,7 +167,7 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 def _show(entries: list[dict[str, Any]]) -> bool:
     from clew_daemon.cli.output import on_terminal, print_lines
-    from clew_daemon.log_look import pieces
+    from clew_daemon.logs.look import pieces
 
     if on_terminal():
         print_lines(pieces(entry) for entry in entries)

@@ -14,15 +14,15 @@ import click
 
 from clew_daemon.cli import arguments
 from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.later import Commands
+from clew_daemon.cli.lazy import Commands
 from clew_daemon.cli.printable import clean, short
 
 if TYPE_CHECKING:
     from clew_daemon.cli.output import Line
     from clew_daemon.cli.where import Where
-    from clew_shared.events import Event
     from clew_shared.playbook.bullet import Bullet
     from clew_shared.playbook.playbook import Playbook
+    from clew_shared.record.events import Event
 
 IMPORT_BYTES_MAX = 16 << 20
 SENT_AT_ONCE = 100
@@ -148,7 +148,7 @@ def prune(where: Where, below: float | None, as_json: bool) -> None:
 @click.pass_obj
 def export(where: Where, file: Path | None, form: str | None, force: bool) -> None:
     """Write the playbook to a file or to stdout, for another home, a program or a person."""
-    from clew_shared.playbook.exchange import exported
+    from clew_daemon.learning.exchange import exported
 
     is_markdown = file is not None and file.suffix.casefold() in (".md", ".markdown")
     form = form or ("markdown" if is_markdown else "json")
@@ -215,7 +215,7 @@ def _asked(where: Where, method: str, **params: Any) -> Any:
 def _read(file: str) -> list[Bullet]:
     from pathlib import Path
 
-    from clew_shared.playbook.exchange import imported
+    from clew_daemon.learning.exchange import imported
 
     if file == "-":
         raw = sys.stdin.buffer.read(IMPORT_BYTES_MAX + 1)
@@ -238,21 +238,21 @@ def _read(file: str) -> list[Bullet]:
 
 def _events(where: Where) -> list[tuple[int, Event]]:
     from clew_daemon.cli.record import opened
-    from clew_daemon.playbook import recorded
+    from clew_daemon.learning.playbook import recorded
 
     with opened(where) as reader:
         return [] if reader is None else list(recorded(reader))
 
 
 def _playbook_of(where: Where) -> Playbook:
-    from clew_shared.playbook.record import fold
+    from clew_daemon.learning.record import fold
 
     return fold(event for _, event in _events(where))
 
 
 def _view(where: Where, bullet_id: str) -> dict[str, Any]:
     """Return one strategy with its history and its source."""
-    from clew_shared.playbook.record import fold
+    from clew_daemon.learning.record import fold
 
     events = _events(where)
     playbook = fold(event for _, event in events)
@@ -274,7 +274,7 @@ def _view(where: Where, bullet_id: str) -> dict[str, Any]:
 def _source(where: Where, added: Any) -> dict[str, Any]:
     """Return what a strategy was drawn from; of a goal that was deleted only the numbers are left."""
     from clew_daemon.cli.record import opened
-    from clew_daemon.pages import action
+    from clew_daemon.record.pages import action
 
     actions: list[dict[str, Any]] = []
     with opened(where) as reader:
@@ -292,7 +292,7 @@ def _source(where: Where, added: Any) -> dict[str, Any]:
 
 
 def _event_view(seq: int, event: Any) -> dict[str, Any]:
-    from clew_shared.moment import iso
+    from clew_shared.record.moment import iso
 
     return {
         "seq": seq,
@@ -307,7 +307,7 @@ def _event_view(seq: int, event: Any) -> dict[str, Any]:
 
 def _lines(view: dict[str, Any]) -> list[Line]:
     from clew_daemon.cli.tree import action_text
-    from clew_shared.moment import local
+    from clew_shared.record.moment import local
 
     bullet, source = view["bullet"], view["source"]
     counts = ", ".join(f"{name} {bullet[name]}" for name in ("helpful", "harmful", "neutral"))
@@ -333,7 +333,7 @@ def _lines(view: dict[str, Any]) -> list[Line]:
 
 
 def _event_line(event: dict[str, Any]) -> Line:
-    from clew_shared.moment import local
+    from clew_shared.record.moment import local
 
     what = f"{event['event']} {event['tag'] or ''}".strip()
     times = f" x {event['times']}" if (event["times"] or 1) > 1 else ""

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
-    from clew_daemon.cells import Agent
     from clew_daemon.cli.where import Where
+    from clew_daemon.processes.cells import Agent
+    from clew_shared.config.settings import Settings
+    from clew_shared.config.tables import LlmAgent
     from clew_shared.ledger import Reader
-    from clew_shared.prompt_view import View
-    from clew_shared.settings import Settings
-    from clew_shared.settings_tables import LlmAgent
-    from clew_shared.state import State
+    from clew_shared.prompt.view import View
+    from clew_shared.record.state import State
 
 LOOKS_AGAIN_MAX = 5
 """A worker may be running: how often the ledger is read again until everything read is of one moment."""
@@ -30,8 +30,8 @@ def prompted(where: Where, goal: str) -> dict[str, Any]:
     where no LLM is asked at all.
     """
     from clew_daemon.cli.record import opened
-    from clew_shared.prompt import lay_out
-    from clew_shared.prompt_view import view_on_record
+    from clew_shared.prompt.layout import lay_out
+    from clew_shared.prompt.view import view_on_record
 
     settings = where.shown_by
     with opened(where) as reader:
@@ -58,8 +58,8 @@ def prompted(where: Where, goal: str) -> dict[str, Any]:
 
 def _told(reader: Reader, goal: str, settings: Settings) -> tuple[State, dict[str, Any], list[str]]:
     """Return the state, what the agent would be told, and a line on the strategies that it would not."""
-    from clew_daemon.hello import told
-    from clew_daemon.store import load_state
+    from clew_daemon.record.hello import told
+    from clew_daemon.record.store import load_state
 
     state = load_state(reader, goal)
     shown, unshown = _strategies(reader, state, settings)
@@ -79,7 +79,7 @@ def _agent(settings: Settings, state: State) -> Agent:
 
 def _thinking(settings: Settings, agent: Agent) -> LlmAgent:
     """Return the agent itself where it asks an LLM, else the default one."""
-    from clew_shared.settings_tables import LlmAgent
+    from clew_shared.config.tables import LlmAgent
 
     if isinstance(agent, LlmAgent):
         return agent
@@ -91,8 +91,8 @@ def _strategies(
     reader: Reader, state: State, settings: Settings
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the strategies as the agent was shown them, and a line on those that it was not."""
-    from clew_daemon.playbook import recorded
-    from clew_shared.playbook.record import fold
+    from clew_daemon.learning.playbook import recorded
+    from clew_daemon.learning.record import fold
 
     if not settings.playbook.enabled:
         return [], []
@@ -110,8 +110,8 @@ def _strategies(
 
 def _cut(view: View) -> list[str]:
     """Say of how many outputs only the two ends are shown."""
-    from clew_shared.prompt_transcript import output_chars
-    from clew_shared.prompt_view import Call
+    from clew_shared.prompt.messages import output_chars
+    from clew_shared.prompt.view import Call
 
     cut = sum(
         _LEFT_OUT in e.output
@@ -128,7 +128,7 @@ _LEFT_OUT = " characters left out …]"
 
 def _tools_left_out(hello: dict[str, Any], view: View) -> list[str]:
     """Say which tools are not offered now, and why."""
-    from clew_shared.prompt_tools import COMPLETE_SUBTASK, PLAN, REFLECT, has_plan, is_small
+    from clew_shared.prompt.tools import COMPLETE_SUBTASK, PLAN, REFLECT, has_plan, is_small
 
     if view.replan:
         return [

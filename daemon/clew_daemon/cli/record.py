@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.cli.where import Where
     from clew_shared.ledger import Reader
-    from clew_shared.state import State
+    from clew_shared.record.state import State
 
 CANDIDATES_SHOWN = 8
 FOR_THE_DAEMON = "waits for the daemon"
@@ -49,7 +49,7 @@ def opened(where: Where) -> Iterator[Reader | None]:
 
 def refuse_lost(where: Where) -> None:
     """Raise CliError where a ledger once was and is gone: that is not the same as no goals."""
-    from clew_daemon.lost_record import lost
+    from clew_daemon.record.lost_record import lost
 
     if gone := lost(where.ledger, where.places.state):
         raise CliError(str(gone))
@@ -82,7 +82,7 @@ def named(where: Where, name: str) -> str:
 
 def found(name: str, names: Mapping[str, str], ended: Callable[[str], bool]) -> str:
     """Return the id that a word means; CliError with what is near. See `meant`."""
-    from clew_shared.naming import meant
+    from clew_daemon.record.naming import meant
 
     goals = meant(name, names, ended) if name else []
     if len(goals) == 1:
@@ -99,7 +99,7 @@ def _has_ended(reader: Reader | None, goal: str) -> bool:
     """Tell whether a goal on record has ended; asked only where several have one name."""
     if reader is None:
         return False
-    from clew_daemon.store import load_state
+    from clew_daemon.record.store import load_state
 
     return load_state(reader, goal).ended
 
@@ -114,8 +114,8 @@ def states(
     with opened(where) as reader:
         if reader is None:
             return [], False
-        from clew_daemon.listing import listed
-        from clew_daemon.store import load_listed, load_state
+        from clew_daemon.record.listing import listed
+        from clew_daemon.record.store import load_listed, load_state
 
         last = None if before is None else load_state(reader, before).accepted_seq
         found = load_listed(reader, limit, last)
@@ -128,7 +128,7 @@ def state(where: Where, goal: str) -> State:
     with opened(where) as reader:
         if reader is None:
             raise CliError(f"no goal {goal!r}")
-        from clew_daemon.store import load_state
+        from clew_daemon.record.store import load_state
 
         return _at_rest(load_state(reader, goal))
 
@@ -141,9 +141,9 @@ def waits(where: Where, shown: Iterable[State], now: float) -> dict[str, str]:
 
 def waits_in(reader: Reader, shown: Iterable[State], now: float) -> dict[str, str]:
     """Say what each of these goals that is queued waits for while no worker runs; `now` in seconds since 1970."""
-    from clew_daemon.schedule import FOR_A_WORKER, Known, waits_for
-    from clew_daemon.store import load_listed
-    from clew_shared.model import GoalStatus
+    from clew_daemon.record.store import load_listed
+    from clew_daemon.supervision.schedule import FOR_A_WORKER, Known, waits_for
+    from clew_shared.record.model import GoalStatus
 
     queued = [state for state in shown if state.goal.status == GoalStatus.QUEUED]
     if not queued:
@@ -159,7 +159,7 @@ def waits_in(reader: Reader, shown: Iterable[State], now: float) -> dict[str, st
 
 def file_name(where: Where, goal: str) -> str:
     """Return the name of the file that the goal came from, as it was in the inbox; "" if unknown."""
-    from clew_shared import events as ev
+    from clew_shared.record import events as ev
 
     with opened(where) as reader:
         rows = [] if reader is None else list(reader.read(goal, limit=1))
@@ -174,7 +174,7 @@ def _at_rest(state: State) -> State:
 
 
 def _nearest(name: str, ids: list[str]) -> str:
-    from clew_shared.spelling import closest
+    from clew_shared.text.spelling import closest
 
     holding = [goal for goal in ids if name.lower() in goal]
     meant = closest(name, ids)

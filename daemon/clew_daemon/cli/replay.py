@@ -10,14 +10,14 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.lost_record import lacking, lost
-from clew_shared import events as ev
-from clew_shared.fold import apply
+from clew_daemon.learning import record
+from clew_daemon.record.lost_record import lacking, lost
 from clew_shared.ledger import Fault, LedgerError, Reader
 from clew_shared.ledger import verify as verify_record
-from clew_shared.playbook import record
 from clew_shared.playbook.playbook import VERSION, Playbook
-from clew_shared.state import STATE_VERSION, State, as_dict, outline, unpack
+from clew_shared.record import events as ev
+from clew_shared.record.fold import apply
+from clew_shared.record.state import STATE_VERSION, State, as_dict, outline, unpack
 
 if TYPE_CHECKING:
     from pathlib import Path

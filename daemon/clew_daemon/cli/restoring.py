@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.errors import CliError
-from clew_shared.durable import sync, unused_name
+from clew_shared.files.durable import sync, unused_name
 
 if TYPE_CHECKING:
     from clew_daemon.cli.where import Where
     from clew_shared.ledger import Reader
-    from clew_shared.state import State
+    from clew_shared.record.state import State
 
 DATABASE = ("", "-wal", "-shm")
 BUSY_MS = 5_000
@@ -66,7 +66,7 @@ def _file_in(folder: Path) -> str | None:
 
 
 def _set_back(present: Reader, kept: Reader, goal: str) -> dict[str, Any]:
-    from clew_daemon.store import load_state
+    from clew_daemon.record.store import load_state
 
     after = kept.heads()[goal][0]
     events = sum(1 for _ in present.read(goal, after))
@@ -121,8 +121,8 @@ def accepted(where: Where, lost: dict[str, Any]) -> dict[str, Any]:
     The folders of goals that it does not have are moved away. `home` is where it comes from, if that is another
     home; `unfinished` are then the goals that will be blocked.
     """
-    from clew_daemon import home, lost_record
-    from clew_daemon.store import load_states
+    from clew_daemon.record import home, lost_record
+    from clew_daemon.record.store import load_states
     from clew_shared.ledger import LedgerError, Reader
 
     ledger, state = where.ledger, where.places.state
@@ -153,11 +153,11 @@ def accepted(where: Where, lost: dict[str, Any]) -> dict[str, Any]:
 
 def republish(ledger: Path) -> None:
     """Write every `.agent_context/` again, so that none shows what was not restored."""
-    from clew_daemon.fitting import published_state
-    from clew_daemon.store import history_lines, load_states
-    from clew_shared.contextdir import FOLDER, ContextDir
+    from clew_daemon.record.shrink import published_state
+    from clew_daemon.record.store import history_lines, load_states
     from clew_shared.ledger import Reader
-    from clew_shared.publish import HistoryFold, state_view
+    from clew_shared.views.contextdir import FOLDER, ContextDir
+    from clew_shared.views.publish import HistoryFold, state_view
 
     with Reader.open(ledger) as reader:
         latest: dict[str, State] = {}

@@ -45,7 +45,7 @@ def _found(where: Where, goal: str, seq: int) -> tuple[str, dict[str, Any]]:
     with opened(where) as reader:
         if reader is None:
             raise CliError(f"there is no goal {goal!r}")
-        from clew_daemon import pages
+        from clew_daemon.record import pages
 
         action = pages.whole_action(reader, name, seq)
         near = [] if action else pages.nearest_actions(reader, name, seq)
@@ -67,7 +67,7 @@ def action_lines(goal: str, action: dict[str, Any]) -> list[Line]:
     from clew_daemon.cli.output import RESULT_STYLE
     from clew_daemon.cli.printable import clean
     from clew_daemon.cli.tree import why
-    from clew_shared.moment import local
+    from clew_shared.record.moment import local
 
     result = action["result"] or "running"
     at = f"{action['task_idx'] + 1}.{action['subtask_idx'] + 1}"

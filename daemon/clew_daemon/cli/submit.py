@@ -21,15 +21,15 @@ import click
 from clew_daemon.cli import arguments
 from clew_daemon.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_DAEMON, CliError, tell
 from clew_daemon.cli.printable import clean, short
-from clew_shared.durable import sync
+from clew_shared.files.durable import sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from clew_daemon.cli.front_options import Options
     from clew_daemon.cli.where import Where
-    from clew_shared.goalfile_model import GoalFile
-    from clew_shared.settings import Agents
+    from clew_daemon.inbox.goalfile.model import GoalFile
+    from clew_shared.config.settings import Agents
 
 ACCEPTED_WITHIN_S = 5.0
 WAITED_FOR_S = 60.0
@@ -118,7 +118,7 @@ def _done(where: Where, taken: Sequence[_Taken], *, wait: bool) -> bool:
     found = [one.goal for one in taken if one.goal]
     if not found:
         return False
-    from clew_daemon.cli.watching import watch
+    from clew_daemon.cli.watch.command import watch
 
     return watch(where, found) and len(found) == len(taken)
 
@@ -134,7 +134,7 @@ def drop_all(inbox: Path, files: Iterable[tuple[str, bytes]]) -> list[Path]:
     All are written under hidden names first, so that none is there where one cannot be written; they are durable
     when this returns.
     """
-    from clew_daemon.inbox_files import rename_new
+    from clew_daemon.inbox.files import rename_new
 
     inbox.mkdir(parents=True, exist_ok=True)
     with ExitStack() as cleaning:
@@ -274,7 +274,7 @@ def _absolute(workspace: str | None) -> str | None:
 
 def _faults(where: Where, options: Options, agents: Agents) -> list[str]:
     """Return what is wrong with the options, each by its option."""
-    from clew_daemon.locating import locator
+    from clew_daemon.inbox.locating import locator
 
     faults = options.faults(agents.names)
     if options.workspace is not None and not any("--workspace" in fault for fault in faults):
@@ -288,8 +288,8 @@ def _faults(where: Where, options: Options, agents: Agents) -> list[str]:
 def _understood(where: Where, source: _Source, options: Options, agents: Agents) -> _Drop:
     """Parse a goal with the options in it; CliError with all its errors, by the lines of the file as it was given."""
     from clew_daemon.cli.front_options import merge
-    from clew_daemon.locating import locator
-    from clew_shared.goalfile import Fault, GoalFileError, parse
+    from clew_daemon.inbox.goalfile.parse import Fault, GoalFileError, parse
+    from clew_daemon.inbox.locating import locator
 
     merged = merge(_text(source.raw), options) if options and _is_text(source.raw) else None
     raw = merged.text.encode() if merged else source.raw

@@ -1,7 +1,7 @@
 """A goal as a person sees it: its tree with marks, percentages, and what is going on in it.
 
-It draws the views of `clew_shared.publish` (`goal_detail`, `status_view`); it reads nothing itself. What is recorded
-for a person (reasons, questions, failures, summaries, outputs of checks) is shown whole, and only once.
+It draws the views of `views/publish.py` (`goal_detail`, `status_view`); it reads nothing itself. What is
+recorded for a person (reasons, questions, failures, summaries, outputs of checks) is shown whole, and only once.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from clew_daemon.cli.output import (
     roughly,
 )
 from clew_daemon.cli.printable import clean, short
-from clew_shared.moment import local
-from clew_shared.standing import MARKS as SIGNS
-from clew_shared.standing import PAUSED, standing
+from clew_daemon.publish.standing import MARKS as SIGNS
+from clew_daemon.publish.standing import PAUSED, standing
+from clew_shared.record.moment import local
 
 if TYPE_CHECKING:
     from clew_shared.ledger.lock import Holder

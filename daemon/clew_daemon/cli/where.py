@@ -17,15 +17,15 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from clew_daemon.cli.errors import CliError, tell
-from clew_shared import configfile
+from clew_shared.config import configfile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from clew_daemon.cli.client import Address
+    from clew_shared.config.places import Places
+    from clew_shared.config.settings import Loaded, Settings
     from clew_shared.ledger.lock import Holder
-    from clew_shared.places import Places
-    from clew_shared.settings import Loaded, Settings
 
 SQLITE = "sqlite:///"
 _PATH_KEYS = ("inbox", "outbox", "workspaces", "state", "run")
@@ -118,14 +118,14 @@ class Where:
     @cached_property
     def loaded(self) -> Loaded:
         """The whole config, validated; SettingsError with all faults."""
-        from clew_shared.settings import load
+        from clew_shared.config.settings import load
 
         return load(self.config_text, self.env, str(self.config))
 
     @property
     def settings(self) -> Settings:
         """The values of the whole config file; CliError with all errors in it."""
-        from clew_shared.settings import SettingsError
+        from clew_shared.config.settings import SettingsError
 
         try:
             return self.loaded.settings
@@ -136,7 +136,7 @@ class Where:
     def in_force(self) -> Settings:
         """The settings of the running daemon; without one, those of the file, or CliError."""
         from clew_daemon.cli.client import look
-        from clew_shared.settings import Settings
+        from clew_shared.config.settings import Settings
 
         with suppress(CliError, ValueError):  # an older daemon, which does not tell
             if (told := look(self.socket, "settings")) is not None:
@@ -146,7 +146,7 @@ class Where:
     @cached_property
     def shown_by(self) -> Settings:
         """What is in force, for commands that only show things: with a broken file the defaults."""
-        from clew_shared.settings import Settings
+        from clew_shared.config.settings import Settings
 
         try:
             return self.in_force
@@ -161,7 +161,7 @@ class Where:
             raise CliError("this needs a config file that can be read: fix it first")
 
     def _places(self, settings: Settings | None) -> Places:
-        from clew_shared.places import PlacesError, places
+        from clew_shared.config.places import PlacesError, places
 
         try:
             return places(self.env, self.home, settings)
@@ -200,7 +200,7 @@ class Where:
     @cached_property
     def _last(self) -> dict[str, Path]:
         """Where the last daemon with this config had its places."""
-        from clew_daemon import places_note
+        from clew_daemon.host import places_note
 
         return places_note.read(self._places(None))
 

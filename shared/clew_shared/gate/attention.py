@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew_shared.events import Intervened
-from clew_shared.fold_deeds import ALIKE, streak_of
+from clew_shared.gate.messages import short, tried
 from clew_shared.gate.verdict import PROTOCOL
-from clew_shared.gate.words import short, tried
-from clew_shared.thoughts import GENERAL
+from clew_shared.record.events import Intervened
+from clew_shared.record.fold_actions import ALIKE, streak_of
+from clew_shared.text.thoughts import GENERAL
 
 if TYPE_CHECKING:
     from clew_shared.gate.verdict import Calls, Thresholds
-    from clew_shared.state import State
+    from clew_shared.record.state import State
 
 IGNORED_AFTER_STEPS = 3
 FAILURE_CHARS = 300

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew_shared.gate.messages import what_else
 from clew_shared.gate.verdict import Proposal, Refusal, Thresholds
-from clew_shared.gate.words import what_else
 
 if TYPE_CHECKING:
-    from clew_shared.state import State
+    from clew_shared.record.state import State
 
 
 def crash(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew_shared.gate.messages import last_time, what_else
 from clew_shared.gate.verdict import Nudge, Proposal, Refusal, Thresholds
-from clew_shared.gate.words import last_time, what_else
 
 if TYPE_CHECKING:
-    from clew_shared.state import State
+    from clew_shared.record.state import State
 
 
 def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | Nudge | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from clew_shared.gate.crash import crash
 from clew_shared.gate.cycle import cycle
+from clew_shared.gate.messages import last_time, what_else
 from clew_shared.gate.repetition import repetition
 from clew_shared.gate.verdict import Nudge, Proposal, Refusal, Thresholds
-from clew_shared.gate.words import last_time, what_else
-from clew_shared.progress import is_wait
-from clew_shared.state import EVERYWHERE, State
+from clew_shared.record.progress import is_wait
+from clew_shared.record.state import EVERYWHERE, State
 
 
 def judge(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | Nudge | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from clew_shared.durable import sync
+from clew_shared.files.durable import sync
 from clew_shared.ledger.errors import LedgerError
 from clew_shared.ledger.opening import check_kind, explained, needs_immutable, open_reading
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from clew_shared.durable import sync
+from clew_shared.files.durable import sync
 
 SUFFIX = ".head"
 _BYTES_MAX = 4_096

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import apsw
 
-from clew_shared.durable import sync
+from clew_shared.files.durable import sync
 from clew_shared.ledger import schema
 from clew_shared.ledger.errors import LedgerError, LedgerTooNew, LedgerUnwell, corrupt
 from clew_shared.ledger.wal import lost_commits

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from clew_shared.durable import sync, unused_name
+from clew_shared.files.durable import sync, unused_name
 from clew_shared.ledger import schema
 from clew_shared.ledger.backup import copy_from, remove
 from clew_shared.ledger.errors import LedgerError

@@ -4,9 +4,9 @@ import socket
 import pytest
 from goal_daemon import GoalDaemon, subtask, task
 
-from clew_shared import protocol
-from clew_shared.cellwire import CellSpec, SandboxSpec
-from clew_worker.agent import AgentClient, Disconnected, RpcError, main
+from clew_shared.wire import protocol
+from clew_shared.wire.cells import CellSpec, SandboxSpec
+from clew_worker.agent.main import AgentClient, Disconnected, RpcError, main
 
 
 @pytest.fixture

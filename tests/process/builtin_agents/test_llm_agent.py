@@ -6,7 +6,7 @@ import pytest
 from goal_daemon import GoalDaemon, subtask, task
 from llm_server import Reply, ScriptedLlm, calls, completion, fails, says, writes
 
-from clew_shared.settings_tables import Loops
+from clew_shared.config.tables import Loops
 
 HELLO = {"path": "hello.txt", "content": "hello"}
 WRITE = calls(("write_file", HELLO))

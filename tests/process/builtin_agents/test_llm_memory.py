@@ -7,8 +7,8 @@ import pytest
 from goal_daemon import GoalDaemon, subtask, task
 from llm_server import ScriptedLlm, calls, completion, fails, says
 
-from clew_shared.prompt import lay_out
-from clew_shared.prompt_view import view_from, view_on_record
+from clew_shared.prompt.layout import lay_out
+from clew_shared.prompt.view import view_from, view_on_record
 from clew_worker.agent.memory import Memory
 
 LONG_NOTES = "Take care of every one of the following.\n" * 10

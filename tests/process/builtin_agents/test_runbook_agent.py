@@ -4,7 +4,7 @@ import time
 import pytest
 from goal_daemon import GoalDaemon, subtask, task
 
-from clew_shared import events as ev
+from clew_shared.record import events as ev
 from clew_worker.agent.life import live
 from clew_worker.agent.runbook import Runbook
 

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared import cellwire
-from clew_shared.cellwire import CellLimits, CellSpec, Run, SandboxSpec
-from clew_worker.cell import descendants
+from clew_shared.wire import cells as cellwire
+from clew_shared.wire.cells import CellLimits, CellSpec, Run, SandboxSpec
+from clew_worker.cell.cell import descendants
 from clew_worker.sandbox import kernel
 
 DEADLINE_S = 60.0
 ORDINARY_UID = 4242
-_SRC = Path(cellwire.__file__).parents[2]
+_SRC = Path(cellwire.__file__).parents[3]
 _AS_USER = """
 import os, sys
 sys.path[:0] = {paths!r}
@@ -140,7 +140,7 @@ class Nursery:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.settimeout(DEADLINE_S)
         fd = str(theirs.fileno())
-        argv = [sys.executable, "-m", "clew_worker.nursery", fd, *self.modules]
+        argv = [sys.executable, "-m", "clew_worker.cell.nursery", fd, *self.modules]
         env = {"PATH": os.defpath} | ({"PYTHONPATH": self.path} if self.path else {})
         if self.uid is not None:
             paths = [str(_SRC / part) for part in ("daemon", "worker", "shared")]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared import cellwire
-from clew_shared.cellwire import Cancel, CellLimits, Check, Digest, Killall, Run
+from clew_shared.wire import cells as cellwire
+from clew_shared.wire.cells import Cancel, CellLimits, Check, Digest, Killall, Run
 
 
 def processes_line(pid):

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared.cellwire import CHANNEL_FD
+from clew_shared.wire.cells import CHANNEL_FD
 
 LLM = ("clew_worker.agent.llm", "openai")
 HERE = Path(__file__).with_name("inherited")
 
 REHEARSED = """
 import gc, os, ssl, sys, threading
-from clew_worker import nursery
+from clew_worker.cell import nursery
 from clew_worker.agent import llm_client  # the same as the nursery's list, in which it stands by name
 before = set(os.listdir("/proc/self/fd"))
 nursery.preload(sys.argv[1:])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_worker.cell import descendants
+from clew_worker.cell.cell import descendants
 
 # A grandchild that has left everything behind by which it could be found: session, parent, pipe.
 ESCAPE = "(setsid sh -c 'setsid sleep 1000 & echo up >&3' >/dev/null 2>&1 &) ; exec sleep 1000"
@@ -30,7 +30,7 @@ def test_hello_says_what_this_kernel_and_user_can_have(nursery, variant):
     hello = nursery.hello
     assert hello.pid == nursery.process.pid
     assert hello.sandbox.userns == (variant[1] is not None and hello.sandbox.isolation == "pidns")
-    assert "clew_worker.executor" in hello.preloaded
+    assert "clew_worker.executor.server" in hello.preloaded
 
 
 def test_a_cell_reports_the_isolation_in_force(nursery, spec, variant):
@@ -129,7 +129,7 @@ loader = importlib.util.spec_from_file_location("cells_conftest", sys.argv[1])
 cells = importlib.util.module_from_spec(loader)
 sys.modules["cells_conftest"] = cells
 loader.loader.exec_module(cells)
-from clew_shared.cellwire import CellSpec
+from clew_shared.wire.cells import CellSpec
 spec = CellSpec.model_validate_json(sys.argv[2])
 uid = int(sys.argv[3]) if sys.argv[3] else None
 nursery = cells.Nursery(uid).__enter__()

@@ -5,14 +5,14 @@ On PYTHONPATH of a daemon that is under attack; only in its nursery does it do a
 
 import sys
 
-if "clew_worker.nursery" in sys.orig_argv:
+if "clew_worker.cell.nursery" in sys.orig_argv:
     import json
     from pathlib import Path
 
-    import clew_worker.agent
+    import clew_worker.agent.main
     from clew_worker.sandbox import namespaces
 
-    plain = clew_worker.agent.main
+    plain = clew_worker.agent.main.main
 
     def attacking(name, channel, spec):
         """Be a built-in agent that has been taken over: attack instead of thinking, if so asked."""
@@ -29,6 +29,6 @@ if "clew_worker.nursery" in sys.orig_argv:
         sys.stdout.flush()
         return 78
 
-    clew_worker.agent.main = attacking
+    clew_worker.agent.main.main = attacking
     if Path(__file__).with_name("guard").exists():
         namespaces.possible = lambda **_: False

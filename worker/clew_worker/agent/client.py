@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Self
 
-from clew_shared import protocol
+from clew_shared.wire import protocol
 
 Notice = Callable[[dict[str, Any]], None]
 
@@ -23,7 +23,7 @@ _GOODBYE_S = 1.0
 
 
 class RpcError(Exception):
-    """The daemon refused a request: `code` as in `clew_shared.protocol` (WRONG_STATE, ...)."""
+    """The daemon refused a request: `code` as in `clew_shared.wire.protocol` (WRONG_STATE, ...)."""
 
     def __init__(self, method: str, code: int, message: str) -> None:
         super().__init__(f"{method}: {message}")

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from clew_shared.prompt_tools import REFLECT
-from clew_shared.tools import Tool
-
-from .reflecting import parts_of
+from clew_shared.prompt.tools import REFLECT
+from clew_shared.wire.tools import Tool
+from clew_worker.agent.reflecting import parts_of
 
 SCANNED_CHARS = 200_000
 STARTS_TRIED = 200

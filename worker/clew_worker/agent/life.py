@@ -6,9 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
-from clew_shared import protocol
-
-from .client import AgentClient, Disconnected, RpcError
+from clew_shared.wire import protocol
+from clew_worker.agent.client import AgentClient, Disconnected, RpcError
 
 EXIT_DONE = 0
 EXIT_TEMPORARY = 75

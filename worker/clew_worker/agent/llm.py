@@ -9,18 +9,17 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, replace
 from typing import Any
 
-from clew_shared.prompt import merged, tools_chars
-from clew_shared.prompt_tools import REFLECT, schema_of
-from clew_shared.prompt_transcript import chars
-from clew_shared.prompt_view import Mode, View
-from clew_shared.redact import hide
-from clew_shared.tools import Tool
-
-from . import json_mode, reflecting
-from .client import AgentClient, Disconnected, RpcError
-from .json_mode import Reading
-from .life import Leave
-from .llm_client import (
+from clew_shared.prompt.layout import merged, tools_chars
+from clew_shared.prompt.messages import chars
+from clew_shared.prompt.tools import REFLECT, schema_of
+from clew_shared.prompt.view import Mode, View
+from clew_shared.text.redact import hide
+from clew_shared.wire.tools import Tool
+from clew_worker.agent import json_mode, reflecting
+from clew_worker.agent.client import AgentClient, Disconnected, RpcError
+from clew_worker.agent.json_mode import Reading
+from clew_worker.agent.life import Leave
+from clew_worker.agent.llm_client import (
     CALLS_MAX,
     Completion,
     LlmClient,
@@ -31,8 +30,8 @@ from .llm_client import (
     Unsupported,
     Usage,
 )
-from .memory import Memory
-from .turns import Over, Turns
+from clew_worker.agent.memory import Memory
+from clew_worker.agent.turns import Over, Turns
 
 NAME = "llm/1"
 IDLE_TURNS_MAX = 6

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from clew_shared.prompt import Laid, lay_out
-from clew_shared.prompt_transcript import beheaded, output_chars, plain_args, shortened
-from clew_shared.prompt_view import (
+from clew_shared.prompt.layout import Laid, lay_out
+from clew_shared.prompt.messages import beheaded, output_chars, plain_args, shortened
+from clew_shared.prompt.transcript import apply_hindsight, recorded, turn_of, warning
+from clew_shared.prompt.view import (
     CHARS_PER_TOKEN,
     Call,
     Entry,
@@ -25,8 +26,7 @@ from clew_shared.prompt_view import (
     transcript_of,
     view_from,
 )
-from clew_shared.redact import redact
-from clew_shared.transcript import apply_hindsight, recorded, turn_of, warning
+from clew_shared.text.redact import redact
 
 CHARS_PER_TOKEN_MIN, CHARS_PER_TOKEN_MAX = 1.5, 8.0
 CALIBRATION_WEIGHT = 0.3
@@ -49,7 +49,7 @@ class Memory:
         self.folded = 0
         self.idea = ""
         self.prompt: dict[str, Any] = {}
-        """What is told of the last prompt: see `clew_shared.events.Prompt`."""
+        """What is told of the last prompt: see `clew_shared.record.events.Prompt`."""
         self._turn_from = self._told = 0
         self._cut_to = 0
         """So many characters of an output are in the transcript."""

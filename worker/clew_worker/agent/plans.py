@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clew_shared import protocol
-from clew_shared.suggestions import CMD_CHARS_MAX, NAME_CHARS_MAX, SUGGESTED_MAX
+from clew_shared.core.suggestions import CMD_CHARS_MAX, NAME_CHARS_MAX, SUGGESTED_MAX
+from clew_shared.wire import protocol
 
 PLAN_TASKS_MAX = PLAN_SUBTASKS_MAX = 20
 """The most that a plan may hold; a broader one steers nothing."""

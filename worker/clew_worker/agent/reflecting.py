@@ -6,7 +6,7 @@ Never required for progress: what is missing or malformed is left out. It sees t
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clew_shared.reasoning import RELEVANCES, as_text, one_line, shortened_line
+from clew_shared.prompt.reasoning import RELEVANCES, as_text, one_line, shortened_line
 
 FIELD_CHARS = 600
 PARTS_MAX = 20

@@ -9,7 +9,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 
-from .llm_client import LlmClient, LlmError
+from clew_worker.agent.llm_client import LlmClient, LlmError
 
 _TIMEOUT_S = 10.0
 _CALL = {"id": "c", "type": "function", "function": {"name": "wait", "arguments": "{}"}}

@@ -9,13 +9,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clew_shared import protocol
-from clew_shared.prompt_view import current
-from clew_shared.redact import redacted
-from clew_shared.signature import signature
-
-from .client import AgentClient, RpcError
-from .life import Leave
+from clew_shared.prompt.view import current
+from clew_shared.record.signature import signature
+from clew_shared.text.redact import redacted
+from clew_shared.wire import protocol
+from clew_worker.agent.client import AgentClient, RpcError
+from clew_worker.agent.life import Leave
 
 NAME = "runbook/1"
 _HEAD_CHARS = 500

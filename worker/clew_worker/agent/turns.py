@@ -8,16 +8,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from clew_shared import protocol
-from clew_shared.claims import FAILED
-from clew_shared.progress import normalise
-from clew_shared.prompt_transcript import plain_args, shortened
-from clew_shared.prompt_view import Call
-
-from .client import AgentClient, RpcError
-from .json_mode import ToolRequest
-from .memory import Memory
-from .plans import plan_fault, read_checks, read_plan, words
+from clew_shared.core.claims import FAILED
+from clew_shared.prompt.messages import plain_args, shortened
+from clew_shared.prompt.view import Call
+from clew_shared.record.progress import normalise
+from clew_shared.wire import protocol
+from clew_worker.agent.client import AgentClient, RpcError
+from clew_worker.agent.json_mode import ToolRequest
+from clew_worker.agent.memory import Memory
+from clew_worker.agent.plans import plan_fault, read_checks, read_plan, words
 
 FINISH_AFTER_REFUSALS = 2
 CHECK_OUTPUT_CHARS = 1_500

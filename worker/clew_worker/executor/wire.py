@@ -10,8 +10,8 @@ import socket
 import time
 from collections import deque
 
-from clew_shared import cellwire
-from clew_shared.cellwire import Cancel, Check, Digest, Killall, Run
+from clew_shared.wire import cells as cellwire
+from clew_shared.wire.cells import Cancel, Check, Digest, Killall, Run
 
 Request = Run | Digest | Check | Killall
 

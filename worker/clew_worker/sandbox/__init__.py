@@ -5,9 +5,8 @@ It knows paths, rights and system calls; nothing of goals, actions or protocols.
 
 import os
 
-from clew_shared.cellwire import CellSpec, SandboxReport
-
-from . import advice, grants, landlock, namespaces, privileges, seccomp
+from clew_shared.wire.cells import CellSpec, SandboxReport
+from clew_worker.sandbox import advice, grants, landlock, namespaces, privileges, seccomp
 
 
 class SandboxError(Exception):

@@ -9,10 +9,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from clew_shared import cellwire
-
-from . import interpreter
-from .landlock import DEVICE, READ, WRITE, Grant, Right
+from clew_shared.wire import cells as cellwire
+from clew_worker.sandbox import interpreter
+from clew_worker.sandbox.landlock import DEVICE, READ, WRITE, Grant, Right
 
 SYSTEM = (
     *("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/etc", "/opt"),

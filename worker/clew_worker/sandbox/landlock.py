@@ -13,7 +13,7 @@ import struct
 from dataclasses import dataclass
 from enum import IntFlag
 
-from . import kernel
+from clew_worker.sandbox import kernel
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _CREATE_RULESET_VERSION = 1

@@ -14,8 +14,8 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import kernel
-from .grants import PRIVATE_SHM, SYSTEM, is_within, python_folders
+from clew_worker.sandbox import kernel
+from clew_worker.sandbox.grants import PRIVATE_SHM, SYSTEM, is_within, python_folders
 
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 _FURNITURE = {"/proc", "/sys", "/dev"}

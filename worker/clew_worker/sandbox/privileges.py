@@ -4,9 +4,8 @@ import contextlib
 import os
 import resource
 
-from clew_shared.cellwire import CellLimits
-
-from . import kernel
+from clew_shared.wire.cells import CellLimits
+from clew_worker.sandbox import kernel
 
 # The capabilities that root's tools and package managers need to act on files and drop rights;
 # without SYS_PTRACE and the others of the daemon, its /proc entries cannot be read. DAC_READ_SEARCH

@@ -10,7 +10,7 @@ import socket
 import struct
 from dataclasses import dataclass
 
-from . import calls, kernel
+from clew_worker.sandbox import calls, kernel
 
 _LOAD, _JUMP_EQ, _JUMP_GE, _JUMP_SET, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW = 0x7FFF_0000

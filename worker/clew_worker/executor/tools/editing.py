@@ -4,10 +4,9 @@ import difflib
 from typing import Any
 
 from clew_worker.executor.output import cut
+from clew_worker.executor.tools.files import is_binary, read_whole
+from clew_worker.executor.tools.outcome import Context, Outcome
 from clew_worker.executor.workspace import PathError
-
-from .files import is_binary, read_whole
-from .outcome import Context, Outcome
 
 _LINES_COMPARED_MAX = 5000
 _NEAR_MIN = 60  # per cent of likeness for a line to be worth showing

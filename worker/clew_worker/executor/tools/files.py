@@ -4,10 +4,9 @@ import os
 from typing import IO, Any
 
 from clew_worker.executor.output import clean
+from clew_worker.executor.tools.alarm import TimeUpError, time_limit
+from clew_worker.executor.tools.outcome import Context, Outcome
 from clew_worker.executor.workspace import MissingError, TooLargeError, Workspace
-
-from .alarm import TimeUpError, time_limit
-from .outcome import Context, Outcome
 
 _SNIFF_BYTES = 8192
 _READ_S = 10.0

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from clew_worker.executor.output import clean, cut
+from clew_worker.executor.tools.alarm import TimeUpError, time_limit
+from clew_worker.executor.tools.files import is_binary
+from clew_worker.executor.tools.outcome import Context, Outcome
 from clew_worker.executor.workspace import PathError, Workspace
-
-from .alarm import TimeUpError, time_limit
-from .files import is_binary
-from .outcome import Context, Outcome
 
 # Not looked into unless asked for by name: what tools make, not people.
 _SKIPPED = {

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from clew_shared.cellwire import ToolResult
+from clew_shared.wire.cells import ToolResult
 from clew_worker.executor.commands import Commands
 from clew_worker.executor.wire import Wire
 from clew_worker.executor.workspace import Workspace

@@ -3,8 +3,7 @@
 from typing import Any
 
 from clew_worker.executor.commands import CommandError
-
-from .outcome import Context, Outcome
+from clew_worker.executor.tools.outcome import Context, Outcome
 
 CANCELLED = "cancelled"
 

@@ -1,0 +1,206 @@
+"""What comes first in a life of the daemon: limits, keys, folders, lock, log, control group, the nursery's process.
+
+That process is started before the rest of the daemon is imported, so that both warm up side by side. This file
+therefore imports little, and knows nothing of the parts that it makes room for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import signal
+import sys
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from setproctitle import setproctitle
+
+from clew_daemon.host import git_identity, places_note
+from clew_daemon.host.folders import FolderError, make
+from clew_daemon.host.keys import Keys, scrubbed, take_environment
+from clew_daemon.host.service import without_notify
+from clew_daemon.host.terminal import Terminal
+from clew_daemon.logs import setup as logging
+from clew_daemon.processes import zygote
+from clew_daemon.processes.cgroups import Cgroups
+from clew_daemon.processes.children import become_subreaper
+from clew_shared.config.settings import LlmAgent
+from clew_shared.ledger.lock import (
+    DAEMON,
+    LockError,
+    LockHeldError,
+    acquire,
+    acquire_pid_file,
+    beside,
+)
+from clew_shared.text.plain import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clew_daemon.processes.zygote import Begun
+    from clew_shared.config.settings import Loaded, Places, Settings
+    from clew_shared.ledger.lock import Lock
+
+EXIT_OK, EXIT_FAILED, EXIT_CONFIG = 0, 1, 78
+PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""What another start may not meet: the manager is to try again."""
+
+DESCRIPTORS = 65_536
+SWITCH_S = 0.0005
+"""So long a thread that packs or publishes goes on while the one that judges waits: a tenth of Python's own."""
+
+LLM_MODULES = ("clew_worker.agent.llm", "openai")
+NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG")
+
+
+class CannotBegin(Exception):  # noqa: N818 - it says what is so
+    """The daemon cannot run here; `code` is what to exit with."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a daemon stands on: where it is, what it goes by, and a nursery that warms up already."""
+
+    places: Places
+    settings: Settings
+    keys: Keys
+    cgroups: Cgroups
+    nursery_env: dict[str, str]
+    preload: tuple[str, ...]
+    begun: Begun | None
+    locks: Locks
+    terminal: Terminal
+    git: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Locks:
+    """What a daemon holds as long as it runs: the lock of its ledger, and that of its run folder."""
+
+    ledger: Lock
+    run: Lock
+
+
+def ledger_file(places: Places, settings: Settings) -> Path:
+    """Return the file of the ledger."""
+    return Path(settings.ledger.located(str(places.state)).removeprefix("sqlite:///"))
+
+
+def ledger_lock(places: Places, settings: Settings) -> Lock:
+    """Take the ledger's lock for a daemon; raises as `acquire` does."""
+    path = beside(ledger_file(places, settings))
+    return acquire(path, role=DAEMON, socket=places.socket)
+
+
+@contextmanager
+def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
+    """Hold the locks and log to the log while the daemon runs; raises CannotBegin."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
+    terminal = Terminal(ignored=before is signal.SIG_IGN)
+    _limit()
+    if not Path("/proc/self/stat").exists():
+        raise CannotBegin(
+            "/proc is not mounted, and clew needs it to supervise its workers: mount it (mount -t proc proc /proc), "
+            "or give the container its own",
+            EXIT_CONFIG,
+        )
+    keys = take_environment(os.environ, loaded.settings, places.config.parent)
+    setproctitle("clew: daemon")
+    with _taken(places, loaded.settings, keys) as locks:
+        sys.setswitchinterval(SWITCH_S)
+        try:
+            become_subreaper()
+            cgroups = Cgroups.claim(places.state, places.run)
+        except OSError as error:
+            raise CannotBegin(
+                f"clew cannot supervise processes: {plain(error)}", EXIT_FAILED
+            ) from None
+        env, modules = _nursery_env(keys, loaded.settings), preload(loaded.settings)
+        begun = None
+        with contextlib.suppress(OSError):  # the next try says what is wanting
+            begun = zygote.begin(env, modules)
+        git = git_identity.read(keys.env)  # while the nursery warms up
+        try:
+            yield Beginning(
+                places, loaded.settings, keys, cgroups, env, modules, begun, locks, terminal, git
+            )
+        finally:
+            if begun:
+                begun.give_up()
+            cgroups.close()
+
+
+@contextmanager
+def _taken(places: Places, settings: Settings, keys: Keys) -> Iterator[Locks]:
+    """Make the folders, be the only daemon of the ledger and of the run folder, and begin to log."""
+    with ExitStack() as held:
+        try:
+            make(places)
+            ledger = held.enter_context(ledger_lock(places, settings))
+            run = held.enter_context(acquire_pid_file(places.run))
+            configure_log(places, settings, keys)
+            note_places(places, settings, keys)
+        except LockHeldError as error:
+            raise CannotBegin(str(error), EXIT_FAILED) from None
+        except (FolderError, LockError) as error:
+            raise CannotBegin(str(error), EXIT_CONFIG) from None
+        except OSError as error:
+            code = EXIT_FAILED if error.errno in PASSING else EXIT_CONFIG
+            raise CannotBegin(f"clew cannot use its folders: {plain(error)}", code) from None
+        held.callback(logging.close)
+        yield Locks(ledger, run)
+
+
+def note_places(places: Places, settings: Settings, keys: Keys) -> None:
+    """Let clients find this daemon even where its config is broken later; they do without where that fails."""
+    log_file = Path(settings.log.file or places.log_file).expanduser().absolute()
+    with contextlib.suppress(OSError, RuntimeError):
+        places_note.write(places, ledger_file(places, settings), log_file, keys.env)
+
+
+def configure_log(places: Places, settings: Settings, keys: Keys) -> None:
+    """Log as the config says; where it names no file, to one in the state folder, for `clew logs`."""
+    table = settings.log
+    if table.file is None:
+        table = table.model_copy(update={"file": str(places.log_file)})
+    keys.hide(settings)
+    logging.configure(table)
+
+
+def failed(message: str, code: int) -> int:
+    """Say the daemon's last word, in the foreground; gives the exit code."""
+    print(f"clew: {message}", file=sys.stderr)  # noqa: T201 - there is no log to say it in, or nobody reads it
+    return code
+
+
+def _limit() -> None:
+    """No core dump, which would hold keys; and more descriptors than a worker may have.
+
+    Those that a worker sends and nobody takes count for the whole user: at a worker's own limit, which then
+    is below the daemon's, it can send no more, while the daemon can still start others.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _nursery_env(keys: Keys, settings: Settings) -> dict[str, str]:
+    env = without_notify(scrubbed(keys.env, settings))
+    return {name: env[name] for name in NURSERY_ENV if name in env}
+
+
+def preload(settings: Settings) -> tuple[str, ...]:
+    """Return the modules that the nursery imports for these agents."""
+    agents = settings.agents.named.values()
+    return LLM_MODULES if any(isinstance(a, LlmAgent) and a.model for a in agents) else ()

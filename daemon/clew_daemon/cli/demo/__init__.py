@@ -1,0 +1,1 @@
+"""`clew demo`: a sample goal in a temporary home, with crashes."""

@@ -1,0 +1,216 @@
+"""What the doctor looks at about agents: endpoints answer, keys are there, commands start in the sandbox."""
+
+from __future__ import annotations
+
+import json
+import os
+from http.client import HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import (
+    HTTPRedirectHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
+
+from clew_daemon.cli.doctor.findings import Finding, Level, in_one_line
+from clew_daemon.cli.errors import CliError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from clew_daemon.cli.doctor.trial import Trial
+    from clew_daemon.cli.where import Where
+    from clew_shared.config.settings import CommandAgent, LlmAgent, Settings
+
+LLM_S = 3.0
+
+
+def agents(where: Where) -> Iterator[Finding]:
+    """Check each agent of the config: its endpoint and key, or its command."""
+    from clew_shared.config.settings import CommandAgent, LlmAgent
+
+    settings = _settings(where)
+    commands: dict[str, CommandAgent] = {}
+    for name, agent in sorted(settings.agents.named.items() if settings else ()):
+        if isinstance(agent, LlmAgent):
+            yield _endpoint(f"agent {name}", agent, where)
+        elif isinstance(agent, CommandAgent):
+            commands[name] = agent
+    if settings and commands:
+        yield from _commands(where, settings, commands)
+
+
+def _settings(where: Where) -> Settings | None:
+    """Return what the file says; where it is broken, what the running daemon goes by."""
+    from clew_shared.config.settings import SettingsError
+
+    try:
+        return where.loaded.settings
+    except (CliError, SettingsError):
+        try:
+            return where.in_force
+        except CliError:
+            return None
+
+
+def _commands(
+    where: Where, settings: Settings, commands: Mapping[str, CommandAgent]
+) -> Iterator[Finding]:
+    """Look at each command; those that could start are started in the sandbox, in an empty workspace."""
+    import asyncio
+    import tempfile
+
+    from clew_daemon.cli.doctor.workspace import executor_env
+
+    env = executor_env(where)
+    ready: dict[str, CommandAgent] = {}
+    for name, agent in commands.items():
+        if finding := _program(f"agent {name}", agent, env | {"HOME": where.env.get("HOME", "/")}):
+            yield finding
+        else:
+            ready[name] = agent
+    if ready:
+        with tempfile.TemporaryDirectory(prefix="clew-doctor-") as workspace:
+            yield from asyncio.run(_started(where, settings, ready, env, workspace))
+
+
+def _program(name: str, agent: CommandAgent, env: Mapping[str, str]) -> Finding | None:
+    """Say why a command cannot be started at all, None if it might be."""
+    from clew_daemon.processes.cells import resolved
+
+    program = resolved(agent.command, env)[0]
+    setting = f"[{name.replace(' ', 's.', 1)}] command"
+    if "/" not in program:
+        fix = f"install it, or give its absolute path in {setting}"
+        return Finding(name, "fail", f"{program}: not found on the PATH of the daemon", fix)
+    if not program.startswith("/"):
+        fix = f"give its absolute path in {setting}: a relative one starts at the workspace"
+        return Finding(name, "warn", f"{program} is a relative path", fix)
+    if wrong := _unusable(Path(program)):
+        fix = f"chmod +x {program}" if wrong.endswith("executable") else f"correct {setting}"
+        return Finding(name, "fail", f"{program} {wrong}", fix)
+    return None
+
+
+def _unusable(path: Path) -> str:
+    """Say why a path is not a program, "" if it may be one."""
+    if not os.path.lexists(path):
+        return "does not exist"
+    if not path.exists():
+        return "is a link to something that does not exist"
+    if path.is_dir():
+        return "is a directory"
+    return "" if os.access(path, os.X_OK) else "is not executable"
+
+
+async def _started(
+    where: Where,
+    settings: Settings,
+    ready: Mapping[str, CommandAgent],
+    env: Mapping[str, str],
+    workspace: str,
+) -> list[Finding]:
+    """Start each command as a goal would, until it says `hello`."""
+    from clew_daemon.cli.doctor.trial import Trial, TrialError
+    from clew_daemon.host.keys import Keys
+
+    keys = Keys(where.env, where.config.parent)
+    trial = Trial(where.places, settings, keys, env, workspace)
+    try:
+        async with trial:
+            home = where.env.get("HOME", "/")
+            return [
+                await _greeting(trial, name, agent, settings, home) for name, agent in ready.items()
+            ]
+    except TrialError as error:
+        return [Finding(f"agent {name}", "warn", f"not tried: {error}") for name in ready]
+
+
+async def _greeting(
+    trial: Trial, name: str, agent: CommandAgent, settings: Settings, home: str
+) -> Finding:
+    """See whether an agent says `hello`; where it does not, whether a `read` line would help."""
+    from clew_daemon.cli.doctor import allowing
+    from clew_daemon.cli.doctor.trial import Variant
+
+    title = f"agent {name}"
+    done = await trial.hello(agent)
+    if done.ok:
+        return Finding(title, "ok", f"{agent.command[0]} starts in the sandbox and says hello")
+    why = in_one_line(done.output, last=True)
+    paths = [*agent.command, *allowing.mentioned(done.output), *_site_packages(home)]
+    folders = allowing.roots([path for path in paths if path.startswith("/")], home)
+    for some in dict.fromkeys([*((one,) for one in folders), tuple(folders)]):
+        if some and (await trial.hello(agent, Variant(read=some))).ok:
+            line = allowing.line(settings.sandbox.read, some, home)
+            fix = f"[sandbox] {line}\n(tried: it starts with that; restart clew after the change)"
+            return Finding(title, "fail", f"it does not start in the sandbox: {why}", fix)
+    fix = "docs/protocol.md: an agent connects to CLEW_FD and calls hello first"
+    return Finding(title, "fail", f"it does not say hello: {why}", fix)
+
+
+def _site_packages(home: str) -> list[str]:
+    """Return where `pip install --user` puts modules, which a sandbox does not show."""
+    return [str(path) for path in Path(home, ".local", "lib").glob("python3*/site-packages")]
+
+
+def _endpoint(name: str, agent: LlmAgent, where: Where) -> Finding:
+    """Ask the endpoint for its models; any HTTP answer proves that a server is there."""
+    from clew_daemon.host.keys import CREDENTIALS, Keys
+    from clew_shared.text.redact import redact
+
+    keys = Keys(where.env, where.config.parent)
+    if fault := keys.fault(agent):
+        of_the_unit = CREDENTIALS in (agent.api_key_file or "") and CREDENTIALS not in where.env
+        level: Level = "warn" if of_the_unit else "fail"
+        mend = "`clew status` shows whether the service has it" if of_the_unit else "set it"
+        return Finding(name, level, f"no key: {fault}", mend)
+    url = f"{agent.base_url}/models"
+    key = keys.of(agent)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        with _opener().open(Request(url, headers=headers), timeout=LLM_S) as answer:  # noqa: S310 - http(s) by the settings
+            models = _models(answer.read(1 << 20))
+    except HTTPError as error:
+        error.close()
+        mend = "check the key" if error.code in (401, 403) else "check base_url"
+        return Finding(name, "fail", redact(f"{url} answers with status {error.code}"), mend)
+    except (URLError, OSError, ValueError, HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        mend = f"start the server at {_place(agent.base_url)}, or set base_url"
+        return Finding(name, "fail", redact(f"{url}: {reason}"), mend)
+    if models and agent.model and agent.model not in models:
+        there = redact(", ".join(models[:8]))
+        return Finding(
+            name, "warn", redact(f"{url} has no model {agent.model!r}"), f"available: {there}"
+        )
+    return Finding(name, "ok", redact(f"{agent.model or 'no model set'} at {agent.base_url}"))
+
+
+def _place(url: str) -> str:
+    """Return the host and port of an address, without a name and password."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """Follows no redirect: urllib would send the key along."""
+
+    def redirect_request(self, *_args: Any, **_named: Any) -> None:
+        return None
+
+
+def _opener() -> OpenerDirector:
+    """Ask as the agents do: without a proxy, without redirects."""
+    return build_opener(_NoRedirect, ProxyHandler({}))
+
+
+def _models(raw: bytes) -> list[str]:
+    try:
+        return [str(model["id"]) for model in json.loads(raw)["data"]]
+    except (ValueError, KeyError, TypeError):
+        return []

@@ -1,0 +1,1 @@
+"""`clew watch`: goals and what happens to them, live."""

@@ -1,0 +1,1 @@
+"""The control socket, and what each request of the command line does."""

@@ -1,0 +1,298 @@
+"""What a person may ask of a goal: feedback, unblock, pause, resume, cancel, retry. Served on the control socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.control.server import ControlError
+from clew_daemon.processes import workspace_guard
+from clew_daemon.supervision import schedule
+from clew_shared.config.settings import RunbookAgent
+from clew_shared.ledger import LedgerError
+from clew_shared.record import events as ev
+from clew_shared.record.model import GoalStatus
+from clew_shared.record.transitions import follow_up, has_follow_up
+from clew_shared.text.redact import redact
+from clew_shared.text.spelling import closest
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from clew_daemon.parts import Daemon
+    from clew_daemon.supervision.supervisor import Supervisor
+    from clew_shared.core.core import Core
+    from clew_shared.record.state import State
+
+FEEDBACK_CHARS_MAX = 20_000
+GOALS_MAX = 1_000
+"""How many goals one request may name."""
+SHOWN_MAX = 10
+
+
+class People:
+    """The requests of people, each recorded before it has any effect.
+
+    `pause`, `resume`, `cancel` and `retry` take one `goal`, several `goals`, or `all` to which they apply.
+    """
+
+    def __init__(self, daemon: Daemon, supervisor: Supervisor) -> None:
+        self._d = daemon
+        self._supervisor = supervisor
+
+    def find(self, params: dict[str, Any]) -> Core:
+        """Find a goal by its name, its id, or a unique beginning of either; raises ControlError."""
+        name, cores = params.get("goal"), self._d.book.cores
+        if not isinstance(name, str) or not name:
+            raise ControlError("which goal? Give its name, its id, or a unique beginning of either")
+        if name in cores:
+            return cores[name]
+        states = self._d.book.states()
+        found = schedule.Known(states).named(name)
+        if len(found) == 1:
+            return cores[found[0]]
+        if found:
+            more = ", …" if len(found) > SHOWN_MAX else ""
+            raise ControlError(
+                f"{name!r} matches {len(found)} goals: {', '.join(found[:SHOWN_MAX])}{more}"
+            )
+        if name in self._d.book.gone:
+            raise ControlError(f"{name} was deleted: it ended more than `[ledger] keep_days` ago")
+        near = closest(name, {one for g, s in states.items() for one in (g, s.spec.name) if one})
+        raise ControlError(f"no goal {name!r}" + (f"; did you mean {near}?" if near else ""))
+
+    async def whole(self, params: dict[str, Any]) -> Core:
+        """Find a goal, with all of its state; raises ControlError."""
+        goal = self.find(params).state.goal_id
+        try:
+            return await self._d.book.whole(goal)
+        except KeyError:  # it was removed while it was read
+            return self.find({"goal": goal})
+
+    async def feedback(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Record a correction: the agent is shown it, a blocked goal goes on, an ended one can be retried with it."""
+        core, text = await self.whole(params), params.get("text")
+        if not isinstance(text, str) or not text.strip():
+            raise ControlError("the feedback is empty")
+        if len(text) > FEEDBACK_CHARS_MAX:
+            raise ControlError(
+                f"the feedback has more than {FEEDBACK_CHARS_MAX:,} characters: put it in a file of the workspace"
+            )
+        text, before = redact(text), core.state.goal.status
+        if before == GoalStatus.BLOCKED:
+            await self._supervisor.halt(core.state.goal_id, "feedback")
+            core = await self._d.book.whole(core.state.goal_id)
+            if core.state.ended:  # it was cancelled while its worker stopped
+                raise ControlError(
+                    f"{core.state.goal_id} is {core.state.goal.status} now; the feedback was not recorded"
+                )
+        at = time.time()
+        with self._d.book.entering(core):
+            seq = core.emit(ev.FeedbackGiven(at=at, text=text))
+            if core.state.goal.status == GoalStatus.BLOCKED:
+                core.emit(ev.GoalRequeued(at=at, by="feedback", reopen=True))
+        await self._d.book.commit(core)
+        if session := self._supervisor.session(core.state.goal_id):
+            session.tell_feedback(seq, text)
+        return _answer(core, self._heard(core.state, before))
+
+    def _heard(self, state: State, before: str) -> str:
+        """Say what becomes of feedback."""
+        if before == GoalStatus.BLOCKED:
+            return "recorded; the goal continues with it"
+        if not state.ended:
+            return "recorded; the agent is shown it"
+        if state.goal.status == GoalStatus.COMPLETED and self._is_runbook(state):
+            return f"recorded. {RUNBOOK_DONE}"
+        return f"recorded; `clew retry {schedule.called(state)}` continues with it"
+
+    def _is_runbook(self, state: State) -> bool:
+        agents, name = self._d.settings.agents, state.spec.agent
+        return name in agents.names and isinstance(agents.get(name), RunbookAgent)
+
+    async def unblock(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Lift the blocks of a signature."""
+        core, signature = await self.whole(params), params.get("signature")
+        blocked = core.state.blocked_actions
+        if signature not in blocked:
+            there = "; ".join(blocked[:SHOWN_MAX]) or "none"
+            raise ControlError(f"{signature!r} is not blocked; blocked actions: {there}")
+        await self._d.book.emit(core, ev.Unblocked(at=time.time(), signature=signature))
+        return _answer(core, "unblocked")
+
+    async def pause(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Stop a goal's worker until `resume`."""
+        return await self._asked("pause", params, self._pause)
+
+    async def resume(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Let a paused, waiting or blocked goal go on."""
+        return await self._asked("resume", params, self._resume)
+
+    async def cancel(self, params: dict[str, Any]) -> dict[str, Any]:
+        """End a goal, and its worker."""
+        return await self._asked("cancel", params, self._cancel)
+
+    async def retry(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Continue a goal that failed, was cancelled or is blocked; or a completed one with feedback."""
+        return await self._asked("retry", params, self._retry)
+
+    async def _asked(
+        self, verb: str, params: dict[str, Any], act: Callable[[Core], Awaitable[str]]
+    ) -> dict[str, Any]:
+        """Do as asked with one goal, or with several at once: `{"results": [...]}`, each done or with its error."""
+        if "goals" not in params and not params.get("all"):
+            return await self._once(verb, params, act)
+        names = self._applicable(verb) if params.get("all") else params["goals"]
+        if not isinstance(names, list) or (len(names) > GOALS_MAX and not params.get("all")):
+            raise ControlError(f"`goals` must be a list of at most {GOALS_MAX:,} goals")
+        if not all(isinstance(name, str) for name in names):
+            raise ControlError("`goals` must be a list of names or ids")
+        meant = dict.fromkeys(self._meant(name) for name in names)
+        results = [self._result(verb, name, act) for name in meant]
+        return {"results": await asyncio.gather(*results)}
+
+    def _meant(self, name: str) -> str:
+        """Return the id that a word means, so that nothing is done twice; the word itself where it means none."""
+        with contextlib.suppress(ControlError):
+            return self.find({"goal": name}).state.goal_id
+        return name
+
+    def _applicable(self, verb: str) -> list[str]:
+        states = self._d.book.states().items()
+        return [goal for goal, state in states if not self._objection(verb, state)]
+
+    async def _result(
+        self, verb: str, name: str, act: Callable[[Core], Awaitable[str]]
+    ) -> dict[str, Any]:
+        try:
+            return await self._once(verb, {"goal": name}, act)
+        except (ControlError, LedgerError) as error:
+            return {"id": name, "error": str(error)}
+
+    async def _once(
+        self, verb: str, params: dict[str, Any], act: Callable[[Core], Awaitable[str]]
+    ) -> dict[str, Any]:
+        core = await self.whole(params)
+        if why := self._objection(verb, core.state):
+            raise ControlError(f"{core.state.goal_id} is {why}")
+        return _answer(core, await act(core))
+
+    def _objection(self, verb: str, state: State) -> str:
+        """Return why a request does not apply to a goal, "" where it does; no feedback reopens a completed runbook."""
+        done = state.goal.status == GoalStatus.COMPLETED
+        if verb == "retry" and done and self._is_runbook(state):
+            return f"completed. {RUNBOOK_DONE}"
+        return objection(verb, state)
+
+    async def _pause(self, core: Core) -> str:
+        await self._rest(core, ev.GoalWaiting(at=time.time(), reason="paused", paused=True))
+        return "paused"
+
+    async def _resume(self, core: Core) -> str:
+        asked = core.state.goal.status == GoalStatus.BLOCKED
+        await self._requeue(core, "resume", reopen=asked or core.state.replan_required == "person")
+        return "resumed"
+
+    async def _cancel(self, core: Core) -> str:
+        await self._rest(
+            core, ev.GoalEnded(at=time.time(), status="cancelled", reason="cancelled by you")
+        )
+        return "cancelled"
+
+    async def _retry(self, core: Core) -> str:
+        await self._requeue(core, "retry", reopen=True)
+        return "queued again"
+
+    async def _rest(self, core: Core, event: ev.Event) -> None:
+        """Record first: from then on every proposal is refused; then end the worker."""
+        await self._d.book.emit(core, event)
+        await self._supervisor.halt(core.state.goal_id, event.kind)
+
+    async def _requeue(self, core: Core, by: str, *, reopen: bool) -> None:
+        """Let a goal go on, once its last worker is gone; raises ControlError where it was overtaken meanwhile."""
+        asked = _standing(core)
+        await self._supervisor.halt(core.state.goal_id, by)
+        await self._d.book.whole(core.state.goal_id)
+        stranger, make = None, False
+        if by == "resume":
+            place = core.state.spec.workspace
+            stranger, make = await asyncio.to_thread(workspace_guard.accepted, place, core.state)
+        if _standing(core) != asked:  # another request was recorded while the worker stopped
+            raise ControlError(
+                f"{core.state.goal_id} is {_status(core.state)} now; `{by}` changed nothing"
+            )
+        self._refuse_namesake(core.state)
+        at, after = time.time(), core.state.rested_seq if core.state.ended else 0
+        with self._d.book.entering(core):
+            if stranger:
+                core.emit(ev.WorkspaceKnown(at=at, identity=stranger, by="person"))
+            core.emit(
+                ev.GoalRequeued(
+                    at=at,
+                    by=by,
+                    reopen=reopen,
+                    after=after,
+                    subtask=follow_up(core.state),
+                    make=make,
+                )
+            )
+        await self._d.book.commit(core)
+
+    def _refuse_namesake(self, state: State) -> None:
+        """Raise ControlError where an ended goal would live again beside another one of its name."""
+        other = schedule.holder(state.spec.name, self._d.book.states(), state.goal_id)
+        if state.ended and other:
+            raise ControlError(
+                f"{state.goal_id} cannot go on: its name {state.spec.name} is in use by {other}, which has not ended"
+            )
+
+
+RUNBOOK_DONE = (
+    "Its agent is a runbook, which carries out the steps of the goal file and nothing else: "
+    "submit another goal for what is missing"
+)
+
+
+def objection(verb: str, state: State) -> str:
+    """Return why `pause`, `resume`, `cancel` or `retry` does not apply to a goal, "" where it does; a pure rule."""
+    status = GoalStatus(state.goal.status)
+    match verb:
+        case "pause":
+            may = not (status.ended or status is GoalStatus.BLOCKED or state.paused)
+        case "resume":
+            may = status in (GoalStatus.WAITING, GoalStatus.BLOCKED)
+        case "cancel":
+            return f"already {status}" if status.ended else ""
+        case _:
+            return _no_retry(state)
+    return "" if may else f"{_status(state)}; there is nothing to {verb}"
+
+
+def _no_retry(state: State) -> str:
+    match GoalStatus(state.goal.status):
+        case GoalStatus.FAILED | GoalStatus.CANCELLED | GoalStatus.BLOCKED:
+            return ""
+        case GoalStatus.COMPLETED:
+            called = schedule.called(state)
+            return (
+                ""
+                if has_follow_up(state)
+                else f"completed; say first what is missing (`clew feedback {called} …`), then `clew retry {called}`"
+            )
+        case _:
+            return f"{_status(state)}; there is nothing to retry"
+
+
+def _standing(core: Core) -> tuple[str, bool, int]:
+    """Return what a request to go on is about: the goal's status, and the rest that it answers."""
+    return str(core.state.goal.status), core.state.paused, core.state.rested_seq
+
+
+def _status(state: State) -> str:
+    return "paused" if state.paused else str(state.goal.status)
+
+
+def _answer(core: Core, said: str) -> dict[str, Any]:
+    return {"id": core.state.goal_id, "status": str(core.state.goal.status), "said": said}

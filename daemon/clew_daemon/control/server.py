@@ -1,0 +1,286 @@
+"""The control socket: what the command line asks of a running daemon.
+
+JSON-RPC 2.0 lines on a socket in a folder of mode 0700. It asks who calls: another user, or a descendant of the
+daemon (a worker), is refused, since path-named sockets are covered by no sandbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import select
+import socket
+import stat
+import struct
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import structlog
+
+from clew_daemon.host.folders import FolderError
+from clew_shared.ledger import LedgerError
+from clew_shared.wire import protocol
+
+log = structlog.get_logger()
+
+CLIENTS_MAX = 32
+IDLE_TIMEOUT_S = 60.0
+IDLE_AFTER_S = 0.2
+"""How long a connection is not idle after it was made or answered: its next request may be on its way."""
+QUEUED_S = 5.0
+"""How long a new connection waits for a place."""
+BUSY = "too many clients have a request in progress: try again"
+SO_PEERPIDFD = 77  # asm-generic/socket.h
+_UCRED = struct.Struct("3i")
+
+Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class ControlError(Exception):
+    """What was asked for cannot be done; the message is for the person who asked."""
+
+
+@dataclass(eq=False, slots=True)
+class _Client:
+    """One connection that is served; `since` is when it was made or last answered."""
+
+    task: asyncio.Task[None]
+    busy: bool = False
+    since: float = 0.0
+
+
+class Control:
+    """Serves `handlers` by name; `start` and `stop` may be called at any time, also twice."""
+
+    def __init__(self, path: Path, handlers: dict[str, Handler]) -> None:
+        self._path = path
+        self._handlers = handlers
+        self._server: asyncio.Server | None = None
+        self._clients: set[_Client] = set()
+        self._identity = (0, 0)
+        self._queued = 0
+        self._refused = 0
+        self._told_at = float("-inf")
+
+    async def start(self) -> None:
+        """Listen; a socket that a dead daemon left is replaced (the lock says that none lives).
+
+        Raises FolderError where something else lies in its place.
+        """
+        if self._server:
+            return
+        self._remove_stale()
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        _bind(sock, self._path)
+        self._path.chmod(0o600)
+        found = self._path.lstat()
+        self._identity = found.st_dev, found.st_ino
+        self._server = await asyncio.start_unix_server(
+            self._connected, sock=sock, limit=protocol.LINE_BYTES_MAX
+        )
+
+    @property
+    def is_found(self) -> bool:
+        """Return whether clients that go by the path come here: the socket was not removed or replaced."""
+        try:
+            found = self._path.lstat()
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._identity
+
+    async def renew(self) -> None:
+        """Listen at the path once more, where the socket is gone; who is connected stays. Raises as `start`."""
+        old, self._server = self._server, None
+        try:
+            await self.start()
+        finally:
+            if self._server is None:
+                self._server = old
+            elif old is not None:
+                old.close()
+
+    def _remove_stale(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISSOCK(self._path.lstat().st_mode):
+                raise FolderError(
+                    f"{self._path} is where the control socket should be: move it away"
+                )
+            self._path.unlink()
+
+    async def stop(self) -> None:
+        """Listen no more, and end what is connected."""
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        tasks = [client.task for client in self._clients]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self.is_found:
+            with contextlib.suppress(FileNotFoundError):
+                self._path.unlink()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - called as one
+        client = _Client(task)
+        try:
+            refusal = _refusal(writer.get_extra_info("socket")) or await self._full()
+            if refusal:
+                self._tell(refusal)
+                writer.write(protocol.error(None, protocol.INVALID_REQUEST, refusal))
+            else:
+                self._clients.add(client)
+                await self._serve(reader, writer, client)
+        except (OSError, TimeoutError, asyncio.CancelledError):
+            pass  # a client that goes away, or has to; asyncio would log a task that ends as cancelled
+        finally:
+            self._clients.discard(client)
+            writer.close()
+
+    async def _full(self) -> str:
+        """Make a place for one more, by ending the connection that has been idle longest; "" if there is one.
+
+        Where all were answered a moment ago, this waits for the first of them to be idle.
+        """
+        if self._queued >= CLIENTS_MAX:
+            return BUSY
+        self._queued += 1
+        try:
+            async with asyncio.timeout(QUEUED_S):
+                while len(self._clients) >= CLIENTS_MAX and not await self._end_idle():
+                    pass
+        except TimeoutError:
+            return BUSY
+        finally:
+            self._queued -= 1
+        return "" if self._server and len(self._clients) < CLIENTS_MAX else BUSY
+
+    async def _end_idle(self) -> bool:
+        """End the connection that has been idle longest, or wait for it to be idle; True to give up: all are busy."""
+        answered = [each for each in self._clients if not each.busy]
+        if not answered:
+            return True
+        longest = min(answered, key=lambda each: each.since)
+        idle_in = longest.since + IDLE_AFTER_S - time.monotonic()
+        if idle_in > 0:
+            await asyncio.sleep(idle_in)
+        else:
+            self._clients.discard(longest)
+            longest.task.cancel()
+        return False
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: _Client
+    ) -> None:
+        while True:
+            client.busy, client.since = False, time.monotonic()
+            try:
+                async with asyncio.timeout(IDLE_TIMEOUT_S):
+                    line = await reader.readuntil(b"\n")
+            except asyncio.IncompleteReadError:
+                return
+            except asyncio.LimitOverrunError:
+                message = f"a line of over {protocol.LINE_BYTES_MAX} bytes"
+                writer.write(protocol.error(None, protocol.PARSE_ERROR, message))
+                return
+            client.busy = True
+            writer.write(await self._answer(line))
+            async with asyncio.timeout(IDLE_TIMEOUT_S):
+                await writer.drain()
+
+    def _tell(self, refusal: str) -> None:
+        """Log a refusal, one a second at most: who is refused may come again and again."""
+        self._refused += 1
+        now = time.monotonic()
+        if now >= self._told_at + 1:
+            log.warning("control.refused", reason=refusal, times=self._refused)
+            self._refused, self._told_at = 0, now
+
+    def _handler(self, method: str, params: Any) -> Handler:
+        handler = self._handlers.get(method)
+        if handler is None:
+            known = ", ".join(self._handlers)
+            raise protocol.ProtocolError(f"no method {method!r}; available: {known}")
+        if not isinstance(params, dict):
+            raise protocol.ProtocolError(f"{method}: the params must be an object")
+        return handler
+
+    async def _answer(self, line: bytes) -> bytes:
+        request_id = None
+        try:
+            request_id, method, params = protocol.request(protocol.parse(line))
+            return protocol.result(request_id, await self._handler(method, params)(params))
+        except protocol.ProtocolError as error:
+            return protocol.error(request_id or error.request_id, error.code, str(error))
+        except (ControlError, LedgerError) as error:
+            return protocol.error(request_id, protocol.WRONG_STATE, str(error))
+
+
+def _bind(sock: socket.socket, path: Path) -> None:
+    """Bind, also where the path is longer than a socket address takes: by a descriptor of the folder."""
+    try:
+        sock.bind(str(path))
+    except OSError as error:
+        if "too long" not in str(error):
+            raise
+        folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            sock.bind(f"/proc/self/fd/{folder}/{path.name}")
+        finally:
+            os.close(folder)
+    sock.listen(CLIENTS_MAX)
+
+
+def _refusal(sock: Any) -> str:
+    """Say why a caller is not served, "" where it is.
+
+    A worker is in this process's PID namespace or one below, so a caller without a number here (0) is none. Nor is
+    root where the daemon is an ordinary user: no cell can gain rights.
+    """
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    pid, uid, _ = _UCRED.unpack(credentials)
+    if uid not in (os.getuid(), 0):
+        return f"user {uid} is not the daemon's user"
+    if pid == 0 or uid != os.getuid():
+        return ""
+    if _may_be_worker(pid) or _gone(sock):
+        return "workers may not use the control socket"
+    return ""
+
+
+def _gone(sock: Any) -> bool:
+    """Return whether who connected has ended: then its number may by now be somebody else's.
+
+    Asked after the number was looked up. Kernels before 6.5 cannot say; there it counts as alive.
+    """
+    try:
+        pidfd = sock.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD)
+    except OSError as error:
+        return error.errno == errno.ESRCH
+    try:
+        ended = select.poll()
+        ended.register(pidfd, select.POLLIN)
+        return bool(ended.poll(0))
+    finally:
+        os.close(pidfd)
+
+
+def _may_be_worker(pid: int) -> bool:
+    """Return whether a process comes from a cell, or cannot be looked at.
+
+    A descendant of the daemon need not come from one: PID 1 of a container inherits every orphan. But all that
+    comes from a cell, in every sandbox mode, has no_new_privs, which nothing can take back.
+    """
+    try:
+        descends = any(parent.pid == os.getpid() for parent in psutil.Process(pid).parents())
+        return descends and "\nNoNewPrivs:\t0\n" not in Path(f"/proc/{pid}/status").read_text()
+    except (psutil.Error, OSError):
+        return True

@@ -1,0 +1,216 @@
+"""LLM keys, and the environment as the daemon got it: kept out of every environment that lives.
+
+`/proc/PID/environ` shows what a process was started with, whatever it removes later. So a daemon whose
+environment holds what looks like a secret starts itself again with a scrubbed one, and takes the rest from a
+memory file that nothing else inherits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import re
+import stat
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clew_shared.config.places import expanded
+from clew_shared.config.settings import CommandAgent, LlmAgent, RunbookAgent, Settings
+from clew_shared.text.redact import hide, redact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MEMFD = "CLEW_ENV_FD"
+KEY_BYTES_MAX = 65536
+CREDENTIALS = "CREDENTIALS_DIRECTORY"
+_CREDENTIAL = re.compile(r"\$(?:CREDENTIALS_DIRECTORY|\{CREDENTIALS_DIRECTORY\})/")
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
+_HARMLESS = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY", CREDENTIALS, "GPG_AGENT_INFO"})
+_MEMORY_FILE = "/memfd:clew-env"
+
+Agent = LlmAgent | RunbookAgent | CommandAgent
+
+
+class KeyFileError(Exception):
+    """A key that cannot or must not be used; the message says why and how to fix it, and never the key."""
+
+
+class Keys:
+    """The environment at the start, by name, and the keys that agents need.
+
+    `folder` is where a relative `api_key_file` starts: the config's. Every key that is handed out is hidden
+    from then on, wherever text is redacted.
+    """
+
+    def __init__(self, env: Mapping[str, str], folder: Path = Path()) -> None:
+        self.env = dict(env)
+        self._folder = folder
+
+    def of(self, agent: Agent) -> str | None:
+        """Return an LLM agent's key, None if it has none; read again each time. Raises KeyFileError."""
+        if not isinstance(agent, LlmAgent):
+            return None
+        key = self._from_env(agent.api_key_env) if agent.api_key_env else self._from_file(agent)
+        if key:
+            hide([key])
+        return key
+
+    def path(self, agent: Agent) -> Path | None:
+        """Say where an agent's key file is, None if it has none; raises KeyFileError."""
+        if not isinstance(agent, LlmAgent) or not agent.api_key_file:
+            return None
+        named = agent.api_key_file
+        credential = _CREDENTIAL.match(named)
+        if not credential:
+            return self._folder / expanded(named, self.env)
+        folder = self.env.get(CREDENTIALS)
+        if not folder:
+            name = named[credential.end() :]
+            raise KeyFileError(
+                f"{named}: systemd sets ${CREDENTIALS} only for a unit that has a credential: "
+                f"start clew as its unit, with LoadCredential={name}:/path/of/the/key"
+            )
+        return Path(folder) / named[credential.end() :]
+
+    def fault(self, agent: Agent) -> str:
+        """Say why an agent's key cannot be had, "" where nothing is wrong."""
+        try:
+            key = self.of(agent)
+        except KeyFileError as error:
+            return str(error)
+        if isinstance(agent, LlmAgent) and agent.api_key_env and not key:
+            return f"the environment variable {agent.api_key_env} (api_key_env) is not set for the daemon"
+        return ""
+
+    def paths(self, settings: Settings) -> list[Path]:
+        """List the key files of all agents and the folder of credentials, which no worker may see."""
+        found: list[Path | None] = (
+            [Path(self.env[CREDENTIALS])] if self.env.get(CREDENTIALS) else []
+        )
+        for agent in settings.agents.named.values():
+            with contextlib.suppress(KeyFileError):
+                found.append(self.path(agent))
+        return [path for path in found if path]
+
+    def hide(self, settings: Settings) -> None:
+        """Read the keys of all agents, so that none of them is ever written, also before it is used."""
+        for agent in settings.agents.named.values():
+            with contextlib.suppress(KeyFileError):
+                self.of(agent)
+
+    def _from_env(self, name: str) -> str | None:
+        key = self.env.get(name, "").strip()
+        return _checked(key, f"the environment variable {name}") if key else None
+
+    def _from_file(self, agent: LlmAgent) -> str | None:
+        path = self.path(agent)
+        if path is None:
+            return None
+        folder = self.env.get(CREDENTIALS)
+        return read_key(path, credential=bool(folder) and path.is_relative_to(folder or ""))
+
+
+def read_key(path: Path, *, credential: bool = False) -> str:
+    """Read a key file; refused where others can read or write it, judged by the file that was opened.
+
+    A credential is systemd's: there the group's bits may only be the mask of the access list by which this
+    user reads it. Source: systemd.exec(5), LoadCredential=.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            fault = _file_fault(os.fstat(fd), credential=credential)
+            raw = b"" if fault else os.read(fd, KEY_BYTES_MAX + 1)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise KeyFileError(f"the key file {path} cannot be read: {error.strerror}") from None
+    if fault:
+        raise KeyFileError(f"the key file {path} {fault.format(path=path)}")
+    if len(raw) > KEY_BYTES_MAX:
+        raise KeyFileError(
+            f"the key file {path} has over {KEY_BYTES_MAX} bytes, which is too large for a key"
+        )
+    return _checked(raw.decode("ascii", "replace").strip(), f"the key file {path}")
+
+
+def _file_fault(found: os.stat_result, *, credential: bool) -> str:
+    if not stat.S_ISREG(found.st_mode):
+        return "is not a file"
+    if found.st_uid not in (os.getuid(), 0):
+        return f"belongs to user {found.st_uid}, who can change it: chown {os.getuid()} {{path}}"
+    others = 0o027 if credential else 0o077
+    if stat.S_IMODE(found.st_mode) & others:
+        return "can be read or written by others: chmod 600 {path}"
+    return ""
+
+
+def _checked(key: str, source: str) -> str:
+    """Refuse what no HTTP header can carry, before a library quotes it in an error."""
+    if not key:
+        raise KeyFileError(f"{source} is empty: put the key there, on one line")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise KeyFileError(
+            f"{source} must be one line of letters, digits and signs, without spaces"
+        )
+    return key
+
+
+def scrubbed(env: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """Return the environment without keys and what looks like secrets, by its name or by its value."""
+    named = {
+        agent.api_key_env
+        for agent in settings.agents.named.values()
+        if isinstance(agent, LlmAgent) and agent.api_key_env
+    }
+    return {
+        name: value
+        for name, value in env.items()
+        if name in _HARMLESS
+        or not (name in named or _SECRET.search(name) or redact(value) != value)
+    }
+
+
+def take_environment(env: Mapping[str, str], settings: Settings, folder: Path) -> Keys:
+    """Return the whole environment, after starting this program again without its secrets where needed."""
+    if (fd := _handed_over(env)) is not None:
+        return Keys(_with_user(_restored(fd)), folder)
+    clean = scrubbed(env, settings)
+    if len(clean) != len(env) and sys.orig_argv:
+        _start_anew(env, clean)
+    return Keys(_with_user(env), folder)
+
+
+def _handed_over(env: Mapping[str, str]) -> int | None:
+    """Find the memory file that this program left itself; a number that somebody else set is none."""
+    named = env.get(MEMFD, "")
+    with contextlib.suppress(OSError):
+        if named.isdecimal() and os.readlink(f"/proc/self/fd/{named}").startswith(_MEMORY_FILE):  # noqa: PTH115 - no path
+            return int(named)
+    return None
+
+
+def _with_user(env: Mapping[str, str]) -> dict[str, str]:
+    """Name the user where the environment does not, as in a container."""
+    with contextlib.suppress(KeyError):
+        return {"USER": pwd.getpwuid(os.getuid()).pw_name} | dict(env)
+    return dict(env)
+
+
+def _start_anew(env: Mapping[str, str], clean: dict[str, str]) -> None:
+    fd = os.memfd_create("clew-env", 0)  # inherited by the one exec that follows, closed after
+    os.write(fd, json.dumps(dict(env)).encode())
+    os.lseek(fd, 0, os.SEEK_SET)
+    command = [sys.executable, *sys.orig_argv[1:]]
+    os.execve(sys.executable, command, clean | {MEMFD: str(fd)})  # noqa: S606 - the same program
+
+
+def _restored(fd: int) -> dict[str, str]:
+    with os.fdopen(fd, "rb") as file:
+        restored: dict[str, str] = json.loads(file.read())
+    os.environ.pop(MEMFD, None)
+    return restored

@@ -1,0 +1,238 @@
+"""From a dropped file to a goal: parsed, checked, and durably recorded, each drop exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+import structlog
+
+from clew_daemon.inbox.goalfile.parse import Fault, GoalFileError, goal_id, parse
+from clew_daemon.inbox.inbox import Accepted, Already, Dropped, Later, Rejected, Verdict
+from clew_daemon.inbox.locating import check, locator, recordable
+from clew_daemon.supervision import schedule
+from clew_shared.ledger import LedgerState
+from clew_shared.record import events as ev
+from clew_shared.record.fold import fold
+from clew_shared.text.hidden import names_hidden
+from clew_shared.text.plain import plain
+from clew_shared.text.redact import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from clew_daemon.inbox.goalfile.model import GoalFile
+    from clew_daemon.parts import Daemon
+    from clew_shared.core.core import Core
+
+log = structlog.get_logger()
+
+FULL_RETRY_S = 1.0
+TOKEN_BYTES = 2
+OLD_IDENTITY_PARTS = 5
+"""clew 0.1.0 recorded no name; it may have been killed before it removed a file that it had accepted."""
+
+
+async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
+    """Make a goal of a dropped file, or say why it cannot be one."""
+    identity = tuple(recordable(str(part)) for part in dropped.identity)
+    if await _accepted(daemon, identity):
+        return Already()
+    if daemon.book.ledger.state is LedgerState.FULL:
+        return Later(FULL_RETRY_S)
+    try:
+        with daemon.book.accepting.place() as turn:
+            agents = daemon.settings.agents
+            found = await asyncio.to_thread(_understood, daemon, dropped, agents.names)
+            await turn()  # in the order of the drops: a later one may name an earlier one
+            core = _entered(daemon, dropped, found, identity)
+    except GoalFileError as error:
+        return Rejected(redact(str(error)))
+    if core is None:  # the same drop was taken by another call meanwhile
+        return Already() if await _accepted(daemon, identity) else Later()
+    await daemon.book.commit(core)
+    goal = core.state.goal_id
+    await asyncio.to_thread(_keep_copy, daemon, goal, dropped.raw)
+    return Accepted(goal)
+
+
+def _entered(
+    daemon: Daemon, dropped: Dropped, found: GoalFile, identity: tuple[str, ...]
+) -> Core | None:
+    """Enter the goal of a dropped file, to be committed; None where it was entered meanwhile.
+
+    Raises GoalFileError.
+    """
+    if daemon.book.is_entered(identity):
+        return None
+    goal = _free_id(daemon, found)
+    event = ev.GoalAccepted(
+        at=time.time(),
+        goal_id=goal,
+        spec=spec(
+            found,
+            _workspace(daemon, dropped, found, goal),
+            agent_of(daemon, found),
+            recordable(dropped.name),
+        ).model_copy(
+            update={
+                "depends_on": schedule.bound(
+                    found.depends_on, schedule.Known(daemon.book.states(), daemon.book.gone)
+                )
+            }
+        ),
+        tasks=planned(found),
+        identity=identity,
+    )
+    if faults := _misplaced(daemon, found, event):
+        raise GoalFileError(dropped.name, faults)
+    daemon.book.ledger.look()  # what is accepted leaves the inbox: not for a ledger that is gone
+    return daemon.book.enter(event, dropped.raw)
+
+
+def _understood(daemon: Daemon, dropped: Dropped, agents: Collection[str]) -> GoalFile:
+    """Parse a dropped file, and resolve the workspace that it names. Raises GoalFileError."""
+    located = locator(daemon.places, daemon.keys.env)
+    found = parse(dropped.raw, dropped.name, agents, located=located, size=dropped.size)
+    if fault := key_fault(dropped.raw):
+        raise GoalFileError(dropped.name, [fault])
+    return found
+
+
+def _workspace(daemon: Daemon, dropped: Dropped, found: GoalFile, goal: str) -> str:
+    """Return where the goal works. Raises GoalFileError where a folder of its own cannot be had."""
+    if found.folder:
+        return str(found.folder)
+    folder = (daemon.places.workspaces / goal).resolve()
+    try:
+        check(folder, daemon.places, daemon.keys.env)
+    except ValueError as error:
+        raise GoalFileError(dropped.name, [Fault(None, f"its workspace: {error}")]) from None
+    return str(folder)
+
+
+def _misplaced(daemon: Daemon, found: GoalFile, event: ev.GoalAccepted) -> list[Fault]:
+    """Return why the goal cannot be taken beside the others: its name is in use, or it would wait for itself."""
+    known = schedule.Known(daemon.book.states(), daemon.book.gone)
+    faults = []
+    if other := schedule.holder(found.name, known.states):
+        faults.append(Fault(found.lines.get("name"), name_taken(found.name, other)))
+    if way := schedule.cycle(fold([(0, event)]), known):
+        faults.append(Fault(found.lines.get("depends_on"), circular(way)))
+    return faults
+
+
+def name_taken(name: str, goal: str) -> str:
+    """Say that a name is in use, and what to do."""
+    if name == goal:
+        return f"`name` {name} is the id of another goal: choose another name"
+    return (
+        f"`name` {name} is in use by {goal}, which has not ended: choose another name, "
+        f"or end that goal (`clew cancel {goal}`)"
+    )
+
+
+def circular(way: Sequence[str]) -> str:
+    """Say that goals would wait for each other for ever."""
+    return f"`depends_on` makes a cycle: {' → '.join(way)}; remove one of these dependencies"
+
+
+async def _accepted(daemon: Daemon, identity: tuple[str, ...]) -> bool:
+    """Tell whether a drop is a goal already, as this clew or clew 0.1.0 records it."""
+    book = daemon.book
+    return await book.accepted(identity) or await book.accepted(identity[:OLD_IDENTITY_PARTS])
+
+
+def key_fault(raw: bytes) -> Fault | None:
+    """Say where a goal file holds a key that clew uses, None where it holds none: what is accepted is recorded."""
+    lines = raw.decode("utf-8", "replace").splitlines()
+    line = next((n for n, text in enumerate(lines, start=1) if names_hidden(text)), None)
+    if line is None:
+        return None
+    return Fault(
+        line,
+        "this is the API key of one of the agents, and a goal file is kept on record as it came: take the key out, "
+        "and pass what commands need through the environment (`[sandbox] env`)",
+    )
+
+
+def _keep_copy(daemon: Daemon, goal: str, raw: bytes) -> None:
+    """Keep the file as it came where a person finds it; the ledger has it too, and is the truth."""
+    folder = daemon.places.state / "goals" / goal
+    try:
+        for one in (folder.parent, folder):  # a state folder that is gone is not made again
+            one.mkdir(exist_ok=True)
+        (folder / "goal.md").write_bytes(raw)
+    except OSError as error:
+        log.warning("goal.copy_unwritable", goal=goal, error=plain(error))
+
+
+def agent_of(daemon: Daemon, found: GoalFile) -> str:
+    """Return the agent's name: the file's, else the runbook where every open subtask has blocks, else the default."""
+    if found.agent is None and found.runnable_without_llm:
+        return "runbook"
+    return daemon.settings.agents.resolve(found.agent)
+
+
+def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> ev.Spec:
+    """Return what a goal file asks for, as the ledger keeps it."""
+    hints = found.suggestions
+    return ev.Spec(
+        description=found.description,
+        name=found.name,
+        notes=_notes(found),
+        done_when=found.done_when,
+        workspace=workspace,
+        agent=agent,
+        checks=found.checks,
+        priority=found.priority,
+        max_iterations=found.max_iterations,
+        budget_tokens=found.budget.tokens,
+        budget_wall_s=found.budget.wall_s,
+        not_before=found.not_before.timestamp() if found.not_before else None,
+        depends_on=found.depends_on,
+        on_interrupt=found.on_interrupt,
+        unknown_keys=tuple(
+            f"{key} (did you mean {hints[key]}?)" if key in hints else key
+            for key in found.unknown_keys
+        ),
+        file_name=file_name,
+    )
+
+
+def planned(found: GoalFile) -> tuple[ev.PlannedTask, ...]:
+    """Return the tree of a goal file."""
+    return tuple(
+        ev.PlannedTask(
+            description=task.description,
+            subtasks=tuple(
+                ev.PlannedSubtask(
+                    description=sub.description,
+                    done=sub.done,
+                    steps=tuple(ev.Step(tool=s.tool, args=s.args) for s in sub.steps),
+                )
+                for sub in task.subtasks
+            ),
+        )
+        for task in found.tasks
+    )
+
+
+def _notes(found: GoalFile) -> str:
+    """Join the prose of the goal, its tasks and its items: all of it is for the agent."""
+    parts = [found.notes]
+    for task in found.tasks:
+        if task.notes:
+            parts.append(f"{task.description}: {task.notes}")
+        parts += [f"{sub.description}: {sub.notes}" for sub in task.subtasks if sub.notes]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _free_id(daemon: Daemon, found: GoalFile) -> str:
+    states = daemon.book.states()
+    taken = states.keys() | daemon.book.gone | {state.spec.name for state in states.values()}
+    while (goal := goal_id(found.description, secrets.token_hex(TOKEN_BYTES), found.name)) in taken:
+        pass
+    return goal

@@ -1,0 +1,1 @@
+"""Goal files: bytes in, a goal or all its errors out."""

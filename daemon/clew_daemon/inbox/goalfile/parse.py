@@ -1,0 +1,190 @@
+"""Goal files: bytes in, a goal or all its errors out (contract section 3), and what follows.
+
+Pure: no clock is read, the config's agents come in as names, and the caller says where a workspace is. Whatever
+the bytes are, `parse` returns a goal or raises GoalFileError, in bounded time.
+"""
+
+import hashlib
+import os.path
+import re
+import unicodedata
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from clew_daemon.inbox.goalfile import body as goalfile_body
+from clew_daemon.inbox.goalfile import front as goalfile_front
+from clew_daemon.inbox.goalfile.model import (
+    Budget,
+    Fault,
+    GoalFile,
+    GoalFileError,
+    GoalFileSubtask,
+    GoalFileTask,
+    RunbookStep,
+)
+from clew_shared.config.places import Places
+
+__all__ = [
+    "Budget",
+    "Fault",
+    "GoalFile",
+    "GoalFileError",
+    "GoalFileSubtask",
+    "GoalFileTask",
+    "RunbookStep",
+    "goal_id",
+    "parse",
+    "workspace_fault",
+]
+
+BYTES_MAX = 1024 * 1024
+SLUG_CHARS_MAX = 40
+SLUG_WORDS = 3
+
+FILLERS = frozenset(
+    re.findall(
+        r"\w+",
+        "a an the and or of to in into on at by for from with without that this it its is are be "
+        "as so then please my our your",
+    )
+)
+"""Words that make an id longer but not clearer."""
+
+
+def parse(
+    raw: bytes,
+    name: str,
+    agents: Collection[str],
+    *,
+    located: Callable[[str], Path] | None = None,
+    size: int | None = None,
+) -> GoalFile:
+    """Read a goal file; `name` is what errors call it, `agents` what `agent:` may be.
+
+    `located` gives the folder that a `workspace:` means, or raises ValueError with the reason why no goal may work
+    there. `size` is the file's in bytes, where `raw` may be only its beginning. Raises GoalFileError, and nothing
+    else, with all errors at once.
+    """
+    text = _decoded(raw, name, size)
+    try:
+        front, body_text, body_line = goalfile_front.split(re.sub(r"\r\n?", "\n", text))
+    except ValueError as error:
+        raise GoalFileError(name, [Fault(1, str(error))]) from None
+    head = goalfile_front.read(front or "", agents)
+    body = goalfile_body.read(body_text, body_line)
+    faults = [*head.faults, *body.faults]
+    if body.without_check and not head.values.get("checks"):
+        faults.append(body.without_check)
+    if fault := goalfile_front.lookalike(body_text, body_line):
+        faults.append(fault)
+    if not body_text.strip():
+        faults.append(Fault(None, "the file has no goal: write below the front matter what to do"))
+    if located and "workspace" in head.values:
+        try:
+            head.values["folder"] = located(head.values["workspace"])
+        except ValueError as error:
+            faults.append(Fault(head.lines["workspace"], f"`workspace` {error}"))
+    if faults:
+        raise GoalFileError(name, faults)
+    return GoalFile(
+        text=text,
+        description=body.description,
+        notes=body.notes,
+        done_when=body.done_when,
+        tasks=tuple(body.tasks),
+        lines=head.lines,
+        unknown_keys=tuple(head.unknown_keys),
+        suggestions=head.suggestions,
+        **{**head.values, "checks": _merged(head.values.get("checks", {}), body.commands)},
+    )
+
+
+def goal_id(description: str, token: str, name: str = "") -> str:
+    """Return a readable id: the goal's name, or up to three telling words of its description; and 4 hex of the token.
+
+    `create-mathx-package-7f3a`; always `[a-z0-9-]+`, and `goal-7f3a` where no word is ASCII.
+    """
+    slug = re.sub(r"[^a-z0-9]+", "-", name).strip("-") or _slug(description)
+    hexadecimal = token[:4].lower()
+    if not re.fullmatch(r"[0-9a-f]{4}", hexadecimal):
+        hexadecimal = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()[:4]
+    return f"{slug}-{hexadecimal}"
+
+
+def _slug(description: str) -> str:
+    ascii_text = unicodedata.normalize("NFKD", description[:1000]).encode("ascii", "ignore")
+    words = re.findall(r"[a-z0-9]+", ascii_text.decode().lower())
+    telling = [word for word in words if word not in FILLERS] or words
+    return "-".join(telling[:SLUG_WORDS])[:SLUG_CHARS_MAX].rstrip("-") or "goal"
+
+
+def workspace_fault(workspace: Path, places: Places, other: Places | None = None) -> str | None:
+    """Return why a goal may not work there, or None; all paths absolute and links resolved.
+
+    Refused: `/`, clew's own folders and what is in them, and every folder that holds one of them; those of
+    `other`, the default home's, as well. Allowed: what is in `workspaces`.
+    """
+    wanted = _normal(workspace)
+    if wanted == Path("/") or not wanted.is_absolute():
+        return f"must be the absolute path of a folder below /, not {workspace}"
+    fault = _near_own(wanted, places)
+    if not fault and other and not wanted.is_relative_to(_normal(places.workspaces)):
+        fault = _near_own(wanted, other)
+    return f"{workspace} {fault}" if fault else None
+
+
+def _near_own(wanted: Path, places: Places) -> str:
+    named = {
+        name: getattr(places, name) for name in ("inbox", "outbox", "state", "run", "workspaces")
+    }
+    for name, folder in named.items():
+        if wanted == _normal(folder):
+            return f"is clew's own {name} folder: choose another folder"
+    own = [*named.values()]
+    for folder in map(_normal, [*own, places.config]):
+        if folder.is_relative_to(wanted):
+            return f"contains clew's own {folder}: choose another folder"
+    if wanted.is_relative_to(_normal(places.workspaces)):
+        return ""
+    closed = own if places.home is not None else [*own, places.config.parent]
+    for folder in map(_normal, [*closed, places.config]):
+        if wanted.is_relative_to(folder):
+            return f"is inside clew's own {folder}: choose a folder outside"
+    return ""
+
+
+def _normal(path: Path) -> Path:
+    return Path(os.path.normpath(path))
+
+
+def _decoded(raw: bytes, name: str, size: int | None) -> str:
+    """Return the text without a byte order mark; raises GoalFileError where it is not text."""
+    if len(raw) > BYTES_MAX:
+        has = f"{size:,} bytes" if size and size > BYTES_MAX else f"more than {BYTES_MAX:,} bytes"
+        message = f"the file has {has}; a goal file may have at most {BYTES_MAX:,}"
+        raise GoalFileError(name, [Fault(None, message)])
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        hint = "it looks like UTF-16; " if raw[:2] in {b"\xff\xfe", b"\xfe\xff"} else ""
+        message = f"the file is not UTF-8 (at byte {error.start:,}): {hint}save it as UTF-8"
+        raise GoalFileError(name, [Fault(line, message)]) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise GoalFileError(name, [Fault(line, "the file contains a NUL byte: it is not text")])
+    if not text.strip():
+        raise GoalFileError(name, [Fault(None, "the file is empty: write what to do")])
+    return text
+
+
+def _merged(checks: dict[str, str], commands: list[str]) -> dict[str, str]:
+    """Return the checks with those of `## Done when` as done_1, done_2, … where these are free."""
+    merged = dict(checks)
+    number = 0
+    for command in dict.fromkeys(commands):
+        number += 1
+        while f"done_{number}" in merged:
+            number += 1
+        merged[f"done_{number}"] = command
+    return merged

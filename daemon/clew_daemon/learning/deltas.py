@@ -1,0 +1,186 @@
+"""What a change to the playbook means: deltas, credits, lessons and prunings in, events out.
+
+Pure: the time comes in, and nothing is changed here; anyone who records the events folds them. Each function
+looks at the playbook as it is after the events that it has already decided on.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clew_daemon.learning.record import apply
+from clew_shared.playbook.bullet import TAGS, Bullet, Tag
+from clew_shared.playbook.faults import PASSING_FAULT
+from clew_shared.playbook.playbook import Playbook, worded
+from clew_shared.record import events as ev
+from clew_shared.text.redact import redact
+
+BULLETS_MAX = 2_000
+EXPIRES_AFTER_S = 7 * 86_400.0
+"""A lesson of a passing fault is shown so long, counted from when it was last learned."""
+
+VERDICTS_MIN = 3
+"""Pruning by itself takes only what at least so many outcomes have spoken for or against."""
+
+
+class DeltaError(ValueError):
+    """A change that cannot be made; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What a run taught: `evidence` and `actions` (their numbers) say from what, `passing` that it expires."""
+
+    section: str
+    content: str
+    evidence: str = ""
+    actions: tuple[int, ...] = ()
+    passing: bool = False
+
+
+@dataclass(slots=True)
+class Draft:
+    """A playbook to try events on, and the events; the original stays as it is."""
+
+    playbook: Playbook
+    events: list[ev.Event]
+
+    @classmethod
+    def of(cls, playbook: Playbook) -> "Draft":
+        return cls(playbook.copy(), [])
+
+    def add(self, event: ev.Event) -> None:
+        apply(self.playbook, event)
+        self.events.append(event)
+
+
+def learn(draft: Draft, deltas: Iterable[Mapping[str, Any]], goal: str, at: float) -> list[str]:
+    """Decide on an agent's deltas, in order; returns the ids that they touched. Raises DeltaError."""
+    touched = []
+    for n, delta in enumerate(deltas):
+        try:
+            event = _delta(draft.playbook, delta, goal, at)
+        except ValueError as error:
+            raise DeltaError(f"delta {n}: {error}") from None
+        draft.add(event)
+        touched.append(event.id)
+    return touched
+
+
+def take_lessons(
+    draft: Draft, lessons: Iterable[Lesson], goal: str, at: float, credited: Sequence[str] = ()
+) -> None:
+    """Add what a run taught; what is known is counted as neutral, once, and what was put away stays away.
+
+    A strategy that this outcome has `credited` is not counted a second time for it.
+    """
+    for lesson in lessons:
+        known = draft.playbook.find(lesson.section, lesson.content)
+        if known is None and draft.playbook.find(lesson.section, lesson.content, archived=True):
+            continue
+        if known and known.id in credited and not lesson.passing:
+            continue
+        if known is None and len(draft.playbook.bullets()) >= BULLETS_MAX:
+            continue
+        draft.add(_addition(draft.playbook, lesson, goal, at))
+
+
+def credit(draft: Draft, ids: Iterable[str], tag: Tag, goal: str, reason: str, at: float) -> None:
+    """Say of the strategies that a goal's agents were shown how the goal went."""
+    for bullet_id in ids:
+        if draft.playbook.get_bullet(bullet_id):
+            event = ev.BulletTagged(at=at, id=bullet_id, tag=tag, source_goal=goal, reason=reason)
+            draft.add(event)
+
+
+def prune(draft: Draft, below: float, at: float, verdicts_min: int = 1) -> list[str]:
+    """Archive what scores below `below` after at least this many verdicts; returns the ids."""
+    failed = [
+        one
+        for one in draft.playbook.bullets()
+        if one.verdicts >= verdicts_min and one.score < below
+    ]
+    for one in failed:
+        reason = f"pruned: score {one.score:.2f} is below {below:g}"
+        draft.add(ev.BulletRemoved(at=at, id=one.id, reason=reason))
+    return [one.id for one in failed]
+
+
+def remove(draft: Draft, bullet_id: str, reason: str, at: float) -> None:
+    """Archive a strategy. Raises DeltaError if there is none of that id."""
+    _there(draft.playbook, bullet_id)
+    draft.add(ev.BulletRemoved(at=at, id=bullet_id, reason=reason))
+
+
+def restore(draft: Draft, bullet_id: str, at: float) -> None:
+    """Take a strategy out of the archive. Raises DeltaError if it is not there."""
+    found = next((one for one in draft.playbook.archived() if one.id == bullet_id), None)
+    if found is None:
+        raise DeltaError(f"no strategy {bullet_id!r} in the archive")
+    if twin := draft.playbook.find(found.section, found.content):
+        raise DeltaError(f"{twin.id} says the same as {bullet_id}; remove it first")
+    draft.add(ev.BulletRestored(at=at, id=bullet_id))
+
+
+def _delta(playbook: Playbook, delta: Mapping[str, Any], goal: str, at: float) -> Any:
+    op, bullet_id = delta.get("op"), delta.get("id")
+    if op == "add":
+        section, content = delta.get("section"), delta.get("content")
+        if not isinstance(section, str) or not isinstance(content, str):
+            raise DeltaError("`add` needs `section` and `content`, both strings")
+        passing = bool(PASSING_FAULT.search(content))
+        return _addition(playbook, Lesson(section, content, passing=passing), goal, at)
+    if op not in ("tag", "update", "remove"):
+        raise DeltaError(f"{op!r} is not one of add, tag, update, remove")
+    bullet = _there(playbook, bullet_id)
+    if op == "tag":
+        if delta.get("tag") not in TAGS:
+            raise DeltaError(f"`tag` is {delta.get('tag')!r}; use one of {', '.join(TAGS)}")
+        return ev.BulletTagged(at=at, id=bullet.id, tag=delta["tag"], source_goal=goal)
+    if op == "remove":
+        return ev.BulletRemoved(at=at, id=bullet.id, reason="by the agent", source_goal=goal)
+    return _update(playbook, bullet, delta.get("content"), goal, at)
+
+
+def _update(playbook: Playbook, bullet: Bullet, content: Any, goal: str, at: float) -> Any:
+    if not isinstance(content, str):
+        raise DeltaError("`update` needs `content`, a string")
+    _, content = worded(bullet.section, redact(content))
+    twin = playbook.find(bullet.section, content)
+    if twin and twin.id != bullet.id:
+        raise DeltaError(f"{twin.id} says the same; tag it, and remove {bullet.id}")
+    return ev.BulletUpdated(at=at, id=bullet.id, content=content, source_goal=goal)
+
+
+def _addition(playbook: Playbook, lesson: Lesson, goal: str, at: float) -> Any:
+    section, content = worded(lesson.section, redact(lesson.content))
+    expires_at = at + EXPIRES_AFTER_S if lesson.passing else 0.0
+    known = playbook.find(section, content)
+    if known:
+        return ev.BulletTagged(
+            at=at,
+            id=known.id,
+            tag="neutral",
+            source_goal=goal,
+            reason="learned again",
+            expires_at=expires_at,
+        )
+    if len(playbook.bullets()) >= BULLETS_MAX:
+        raise DeltaError(f"the playbook is full ({BULLETS_MAX} strategies); remove some first")
+    return ev.BulletAdded(
+        at=at,
+        id=playbook.next_id(section),
+        section=section,
+        content=content,
+        source_goal=goal,
+        evidence=redact(lesson.evidence),
+        actions=lesson.actions,
+        expires_at=expires_at,
+    )
+
+
+def _there(playbook: Playbook, bullet_id: Any) -> Bullet:
+    bullet = playbook.get_bullet(bullet_id) if isinstance(bullet_id, str) else None
+    if bullet is None:
+        raise DeltaError(f"no strategy {bullet_id!r}")
+    return bullet

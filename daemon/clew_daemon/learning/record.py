@@ -1,0 +1,55 @@
+"""The playbook as a fold of its events: what is in the ledger, and nothing else, gives it.
+
+Replayed on any machine at any time it is the same, ids included. It decides nothing: see `deltas`.
+"""
+
+from collections.abc import Iterable
+
+from clew_shared.playbook.bullet import Bullet
+from clew_shared.playbook.playbook import Playbook
+from clew_shared.record import events as ev
+from clew_shared.record.moment import iso
+
+
+def fold(events: Iterable[ev.Event], playbook: Playbook | None = None) -> Playbook:
+    """Fold recorded events, oldest first, into a playbook."""
+    playbook = playbook or Playbook()
+    for event in events:
+        apply(playbook, event)
+    return playbook
+
+
+def apply(playbook: Playbook, event: ev.Event) -> None:
+    """Take one event into the playbook, in place; one of an id that is not there changes nothing."""
+    match event:
+        case ev.BulletAdded():
+            playbook.put(_bullet(event))
+        case ev.BulletTagged():
+            if bullet := playbook.get_bullet(event.id):
+                bullet.tag(event.tag, event.times, iso(event.at))
+                if bullet.expires_at and event.expires_at:
+                    bullet.expires_at = iso(event.expires_at)
+        case ev.BulletUpdated():
+            if bullet := playbook.get_bullet(event.id):
+                bullet.content, bullet.updated_at = event.content, iso(event.at)
+        case ev.BulletRemoved():
+            playbook.remove_bullet(event.id)
+        case ev.BulletRestored():
+            playbook.restore_bullet(event.id)
+        case _:
+            pass
+
+
+def _bullet(event: ev.BulletAdded) -> Bullet:
+    return Bullet(
+        id=event.id,
+        section=event.section,
+        content=event.content,
+        helpful=event.helpful,
+        harmful=event.harmful,
+        neutral=event.neutral,
+        created_at=event.created_at or iso(event.at),
+        updated_at=iso(event.at),
+        source_goal=event.source_goal,
+        expires_at=iso(event.expires_at) if event.expires_at else "",
+    )

@@ -1,0 +1,1 @@
+"""The log: JSON lines on stdout, in a file and in the journal."""

@@ -1,0 +1,69 @@
+"""How a line of the log looks to a person, in `clew logs` and in the terminal of `clew run` alike.
+
+Pure: it is given an entry and returns pieces of text, each with a style. Nothing of the entry is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from clew_shared.record.moment import local
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LEVEL_STYLE = {"debug": "dim", "warning": "yellow", "error": "bold red", "critical": "bold red"}
+_HEAD_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
+_BELOW = ("exception", "stack")
+_CODES = {
+    "dim": "2",
+    "bold": "1",
+    "cyan": "36",
+    "yellow": "33",
+    "bold red": "1;31",
+}
+
+
+def pieces(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return an entry as a line for a person: local time, level, event, goal, and the rest as `key=value`."""
+    level = str(entry.get("level", ""))
+    goal = f" {entry['goal']}" if entry.get("goal") else ""
+    epoch = f" epoch {entry['epoch']}" if entry.get("epoch") else ""
+    seq = f" #{entry['seq']}" if entry.get("seq") else ""
+    rest = {key: value for key, value in entry.items() if key not in (*_HEAD_KEYS, *_BELOW)}
+    words = "".join(f" {_clean(key)}={_clean(_worded(value))}" for key, value in rest.items())
+    below = "".join(f"\n{_clean(line)}" for key in _BELOW for line in _lines(entry.get(key)))
+    return [
+        (_clean(local(str(entry.get("timestamp", "")))) + " ", "dim"),
+        (f"{_clean(level):<8}", _LEVEL_STYLE.get(level, "")),
+        (f"{_clean(str(entry.get('event', ''))):<20}", "bold"),
+        (_clean(f"{goal}{epoch}{seq}"), "cyan"),
+        (f"{words}{below}", ""),
+    ]
+
+
+def coloured(entry: Mapping[str, Any]) -> str:
+    """Return the same line with the terminal's codes for its styles."""
+    return "".join(
+        f"\x1b[{_CODES[style]}m{text}\x1b[0m" if style else text for text, style in pieces(entry)
+    )
+
+
+def plain(entry: Mapping[str, Any]) -> str:
+    """Return the same line without styles."""
+    return "".join(text for text, _ in pieces(entry))
+
+
+def _lines(text: object) -> list[str]:
+    return text.splitlines() if isinstance(text, str) else []
+
+
+def _worded(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _clean(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

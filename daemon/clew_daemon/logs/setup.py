@@ -1,0 +1,270 @@
+"""The log: events with stable names, as JSON lines, or for a person on a terminal.
+
+Every part of the daemon logs by `structlog.get_logger()`; here is decided what becomes of it, and
+that may change while it runs. No line may hold a key or a control character, and no fault in
+writing one may reach the one who logs.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import threading
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import structlog
+
+from clew_daemon.logs.journal import Journal, is_journal
+from clew_daemon.logs.look import coloured, plain
+from clew_daemon.logs.sinks import RotatedFile, Stream
+from clew_shared.text.redact import REDACTED, redact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from structlog.typing import EventDict
+
+MAX_CHARS = 16_384
+MAX_ITEMS = 1000
+MAX_DEPTH = 8
+_FIRST_KEYS = ("timestamp", "level", "event", "goal", "epoch", "seq")
+_LEVELS = {
+    "debug": 10,
+    "info": 20,
+    "warning": 30,
+    "warn": 30,
+    "error": 40,
+    "exception": 40,
+    "critical": 50,
+    "fatal": 50,
+}
+_LEVEL_NAMES = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "critical"}
+_PLAIN = {int, float, bool, type(None)}
+_SECRET_KEYS = {"api_key", "apikey", "authorization", "password", "secret", "access_token"}
+
+
+class LogSettings(Protocol):
+    """The table `[log]` of the config."""
+
+    @property
+    def level(self) -> str: ...
+    @property
+    def format(self) -> str: ...
+    @property
+    def file(self) -> str | None: ...
+    @property
+    def max_bytes(self) -> int: ...
+    @property
+    def backups(self) -> int: ...
+
+
+class _Output:
+    """What all loggers share, so that a reload reaches those that were bound long before."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.level = _LEVELS["info"]
+        self.console: Callable[[EventDict], str] | None = None
+        self.stream: Stream | Journal | None = None
+        self.file: RotatedFile | None = None
+        self.lost = 0
+        self._unsaid: dict[int, int] = {}
+
+    def log(self, line: EventDict) -> None:
+        """Write one line wherever lines go now; count it where it cannot be written."""
+        with self.lock:
+            encoded = _json_line(line) if self.file or self.console is None else b""
+            if self.stream is not None:
+                self._write(self.stream, self._console_line(line) if self.console else encoded)
+            if self.file is not None:
+                self._write(self.file, encoded)
+
+    debug = info = warning = warn = error = exception = critical = fatal = log
+
+    def _write(self, sink: Stream | Journal | RotatedFile, line: bytes) -> None:
+        unsaid = self._unsaid.pop(id(sink), 0)
+        if unsaid and not sink.write(_json_line(_dropped(unsaid))):
+            self._unsaid[id(sink)] = unsaid
+        if not sink.write(line):
+            self.lost += 1
+            self._unsaid[id(sink)] = self._unsaid.get(id(sink), 0) + 1
+
+    def _console_line(self, line: EventDict) -> bytes:
+        assert self.console is not None  # noqa: S101 - the caller has looked
+        return f"{self.console(line)}\n".encode("utf-8", "backslashreplace")
+
+    def change(self, stream: Stream | Journal, file: RotatedFile | None) -> None:
+        with self.lock:
+            for old in (self.stream, self.file):
+                if old is not None:
+                    old.close()
+            self.stream, self.file = stream, file
+            self._unsaid.clear()
+
+
+_output = _Output()
+
+
+def configure(settings: LogSettings, *, stdout_fd: int = 1) -> None:
+    """Log as `settings` say from now on, all loggers included; legal at any time, as on SIGHUP.
+
+    Raises OSError when the file cannot be opened; then nothing has changed.
+    """
+    file = None
+    if settings.file is not None:
+        path = Path(settings.file).expanduser()
+        file = RotatedFile(path, max_bytes=settings.max_bytes, backups=settings.backups)
+    stream = Stream(stdout_fd)
+    console = settings.format == "console" or (settings.format == "auto" and stream.is_terminal)
+    native = not console and is_journal(stdout_fd, os.environ)
+    if native:
+        stream.close()
+    _output.change(Journal() if native else stream, file)
+    _output.level = _LEVELS[settings.level]
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    in_colour = stream.is_terminal and not is_plain
+    _output.console = (coloured if in_colour else plain) if console else None
+    structlog.configure(
+        processors=[
+            _drop_below_level,
+            structlog.processors.StackInfoRenderer(),
+            structlog.processors.format_exc_info,
+            _finish,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        context_class=dict,
+        logger_factory=lambda *_: _output,
+        cache_logger_on_first_use=False,
+    )
+    _take_over_stdlib()
+
+
+def lost_lines() -> int:
+    """How many lines could not be written since the start."""
+    return _output.lost
+
+
+def close() -> None:
+    """Let go of the file and the stream; later lines go nowhere."""
+    with _output.lock:
+        for sink in (_output.stream, _output.file):
+            if sink is not None:
+                sink.close()
+        _output.stream = _output.file = None
+
+
+def _drop_below_level(_: object, method: str, event: EventDict) -> EventDict:
+    if _LEVELS.get(method, 20) < _output.level:
+        raise structlog.DropEvent
+    return event
+
+
+def _finish(_: object, method: str, event: EventDict) -> tuple[tuple[EventDict], dict[str, Any]]:
+    """Put the keys in their order, clean the values, and hand the line to the output."""
+    now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    level = _LEVEL_NAMES[_LEVELS.get(method, 20)]
+    line: EventDict = {"timestamp": now, "level": level}
+    plain = _is_plain(event)
+    for key in _FIRST_KEYS[2:]:
+        if event.get(key) is not None:
+            line[key] = event[key] if plain else _clean(event[key])
+    for key, value in event.items():
+        if key not in line and key not in _FIRST_KEYS:
+            line[key] = value if plain else _clean_named(key, value)
+    return (line,), {}
+
+
+def _is_plain(event: EventDict) -> bool:
+    """Tell whether a line can be written as it is: no key in any text, and nothing but short texts and numbers.
+
+    All texts are looked through at once; what a key is in stays in what they are joined to.
+    """
+    texts = []
+    for key, value in event.items():
+        kind = type(value)
+        if kind is str:
+            texts.append(value)
+        elif kind not in _PLAIN or (kind is float and not math.isfinite(value)):
+            return False
+        if key.lower() in _SECRET_KEYS:
+            return False
+    joined = "\0".join(texts)
+    return len(joined) <= MAX_CHARS and redact(joined) == joined
+
+
+def _clean(value: object, depth: int = 0) -> object:
+    """`value` as JSON can hold it, without keys and no longer than a line should be."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, Mapping | list | tuple | set | frozenset) and depth < MAX_DEPTH:
+        return _clean_items(value, depth + 1)
+    return _clean_text(value if isinstance(value, str) else _text_of(value))
+
+
+def _clean_items(items: Mapping[Any, Any] | Collection[Any], depth: int) -> object:
+    if isinstance(items, Mapping):
+        some = ((str(key), each) for key, each in islice(items.items(), MAX_ITEMS))
+        return {_clean_text(key): _clean_named(key, each, depth) for key, each in some}
+    return [_clean(each, depth) for each in islice(items, MAX_ITEMS)]
+
+
+def _clean_named(key: str, value: object, depth: int = 0) -> object:
+    return REDACTED if value and key.lower() in _SECRET_KEYS else _clean(value, depth)
+
+
+def _text_of(value: object) -> str:
+    try:
+        return str(value)
+    except Exception as error:  # noqa: BLE001 - a value that cannot say what it is breaks no log
+        return f"<{type(value).__name__}: {type(error).__name__}>"
+
+
+def _clean_text(text: str) -> str:
+    # Redacted before it is cut: half a key is still half a key.
+    clean = redact(text[: 2 * MAX_CHARS])
+    return clean if len(clean) <= MAX_CHARS else clean[: MAX_CHARS - 1] + "…"
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+
+def _json_line(line: EventDict) -> bytes:
+    text = _ENCODER.encode(line)
+    if not text.isprintable():  # control characters beyond ASCII's, or no Unicode at all
+        text = json.dumps(line)
+    return f"{text}\n".encode()
+
+
+def _dropped(count: int) -> EventDict:
+    (line,), _ = _finish(None, "warning", {"event": "log.dropped", "count": count})
+    return line
+
+
+class _FromStdlib(logging.Handler):
+    """Brings what libraries log (asyncio's lost exceptions above all) into our log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            structlog.get_logger().log(
+                min(record.levelno // 10, 5) * 10,
+                "python.logged",
+                logger=record.name,
+                message=record.getMessage(),
+                exc_info=record.exc_info,
+            )
+        except Exception:  # noqa: BLE001 - as in every handler: a bad record is shown, not raised
+            self.handleError(record)
+
+
+def _take_over_stdlib() -> None:
+    root = logging.getLogger()
+    if not any(isinstance(handler, _FromStdlib) for handler in root.handlers):
+        root.addHandler(_FromStdlib(logging.WARNING))

@@ -1,0 +1,47 @@
+"""What the long-lived parts of a daemon share: made once by the app, passed to those who need it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from clew_shared.config.settings import LATER_TABLES
+
+if TYPE_CHECKING:
+    from clew_daemon.host.keys import Keys
+    from clew_daemon.learning.playbook import Playbook
+    from clew_daemon.processes.cgroups import Cgroups
+    from clew_daemon.processes.children import Children
+    from clew_daemon.processes.llm_slots import Slots
+    from clew_daemon.processes.nursery import Nursery
+    from clew_daemon.publish.publisher import Publisher
+    from clew_daemon.record.goals import Book
+    from clew_shared.config.settings import Places, Settings
+
+
+@dataclass(slots=True)
+class Daemon:
+    """One daemon's parts; a reload replaces `settings` and `git`, the rest never changes.
+
+    `git` is the identity for commits, as variables; `started` holds the settings that running goals started with.
+    """
+
+    places: Places
+    settings: Settings
+    keys: Keys
+    book: Book
+    playbook: Playbook
+    children: Children
+    cgroups: Cgroups
+    nursery: Nursery
+    slots: Slots
+    publisher: Publisher
+    git: dict[str, str] = field(default_factory=dict)
+    started: dict[str, Settings] = field(default_factory=dict)
+
+    def settings_of(self, goal: str) -> Settings:
+        """Return the settings for a goal: a running one keeps the `[agents]` and `[limits]` of its start."""
+        then, now = self.started.get(goal), self.settings
+        if then is None or (then.agents is now.agents and then.limits is now.limits):
+            return now
+        return now.model_copy(update={table: getattr(then, table) for table in LATER_TABLES})

@@ -1,0 +1,115 @@
+"""The daemon's children: how one ends is noticed at once, and nobody is left over.
+
+The daemon is a subreaper, so that whatever a cell leaves behind becomes its child and can be ended. Exit codes
+come by pidfd; ECHILD means that the child is gone and its code with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+from dataclasses import dataclass
+
+from clew_daemon.processes import vitals
+
+PR_SET_CHILD_SUBREAPER = 36
+LOST_CODE = 255
+LOOK_AGAIN_S = 0.05
+
+
+def become_subreaper() -> None:
+    """Let orphaned descendants become children of this process; raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER was refused")
+
+
+@dataclass(slots=True)
+class Child:
+    """A child process that is waited for; `ended` gives its exit code, or 128 + signal."""
+
+    pid: int
+    ended: asyncio.Future[int]
+
+    def kill(self, signum: int = signal.SIGKILL) -> None:
+        """Send a signal, if it still runs."""
+        if not self.ended.done():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signum)
+
+
+class Children:
+    """Every child that is known; the others are orphans of cells."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Child] = {}
+        self.spawning = 0
+        """While a spawn is under way a child may be new and not an orphan."""
+
+    def watch(self, pid: int) -> Child:
+        """Wait for a child of this process; must be called before anyone else could reap it, or again."""
+        if known := self._known.get(pid):
+            return known
+        loop = asyncio.get_running_loop()
+        child = Child(pid, loop.create_future())
+        self._known[pid] = child
+        self._await(child)
+        return child
+
+    def _await(self, child: Child) -> None:
+        """Be told of a child's end; if there is no descriptor for that, look now and then."""
+        loop = asyncio.get_running_loop()
+        try:
+            fd = os.pidfd_open(child.pid)
+        except ProcessLookupError:
+            self._settle(child, _code(child.pid))
+        except OSError:
+            loop.call_later(LOOK_AGAIN_S, self._look, child)
+        else:
+            loop.add_reader(fd, self._exited, fd, child)
+
+    def _look(self, child: Child) -> None:
+        try:
+            running = not os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            running = False
+        if running:
+            self._await(child)
+        else:
+            self._settle(child, _code(child.pid))
+
+    def _exited(self, fd: int, child: Child) -> None:
+        asyncio.get_running_loop().remove_reader(fd)  # out of epoll before it is closed
+        os.close(fd)
+        self._settle(child, _code(child.pid))
+
+    def _settle(self, child: Child, code: int) -> None:
+        self._known.pop(child.pid, None)
+        if not child.ended.done():
+            child.ended.set_result(code)
+
+    def sweep(self) -> int:
+        """Reap and kill orphans that cells have left; returns how many were still alive."""
+        if self.spawning:
+            return 0
+        alive = 0
+        for pid in vitals.children(os.getpid()):
+            if pid in self._known:
+                continue
+            with contextlib.suppress(ChildProcessError, ProcessLookupError):
+                if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                    os.kill(pid, signal.SIGKILL)
+                    alive += 1
+        return alive
+
+
+def _code(pid: int) -> int:
+    try:
+        _, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return LOST_CODE
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code

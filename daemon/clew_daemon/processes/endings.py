@@ -1,0 +1,104 @@
+"""How a worker can end, and what each end means; pure, what is done about it is the supervisor's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from clew_daemon.processes.executor import ExecutorDied, OutOfResources
+from clew_daemon.processes.nursery import SpawnError
+from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerUnwell
+from clew_shared.text.plain import plain
+from clew_shared.wire import cells as cellwire
+
+if TYPE_CHECKING:
+    from clew_shared.wire.protocol import Leave
+
+EXIT_TEMPORARY, EXIT_CONFIGURATION = 75, 78
+
+Kind = Literal["finished", "crash", "temporary", "configuration", "stopped", "unable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a worker ended: `reason` is one word or `exit N`, `detail` what a person should know."""
+
+    kind: Kind
+    reason: str
+    detail: str = ""
+    code: int | None = None
+    lived_s: float = 0.0
+    retry_after_s: float | None = None
+
+
+def left(code: int, leave: Leave | None, detail: str) -> Ended:
+    """Say what 75 (try me later) and 78 (fix the configuration) mean, by the agent's own words."""
+    if code == EXIT_TEMPORARY:
+        reason = leave.reason if leave else "the agent asked to be tried later"
+        after_s = leave.retry_after_s if leave else None
+        return Ended("temporary", reason, detail, code, retry_after_s=after_s)
+    reason = leave.reason if leave else detail or "the agent exited with 78 (configuration)"
+    return Ended("configuration", reason, detail, code)
+
+
+def by_surprise(error: BaseException) -> Ended:
+    """Say how a worker ends by an unexpected error: a bug, or half an upgrade."""
+    return Ended("crash", "internal", _surprise(error))
+
+
+def _surprise(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return plain(error)
+    return f"{type(error).__name__}: {error}"
+
+
+def by_fault(error: SpawnError | ExecutorDied | LedgerError | OSError) -> Ended:
+    """Say how a worker ends by an error that kept it from starting, or from being served."""
+    if is_short(error):
+        return _short_of_resources(error)
+    match error:
+        case LedgerError():
+            return _by_ledger(error)
+        case ExecutorDied():
+            cause = error.__cause__
+            if isinstance(cause, SpawnError) and cause.reason != "spawn":
+                return by_fault(cause)
+            return Ended("crash", "executor", str(error))
+        case SpawnError():
+            return _by_spawn(error)
+        case _:
+            return Ended("crash", "start", plain(error))
+
+
+def _by_spawn(error: SpawnError) -> Ended:
+    """Say whether a worker that cannot be started is tried again: a bug may pass, and so may a fault of the nursery."""
+    match error.reason:
+        case "nursery":
+            return Ended("temporary", str(error))
+        case "spawn" | "workspace":  # whether that is lost is looked at before a next one
+            return Ended("crash", error.reason, str(error))
+        case _:
+            return Ended("unable", error.reason, str(error))
+
+
+def is_short(error: BaseException) -> bool:
+    """Return whether resources ran out: descriptors, processes, memory."""
+    if isinstance(error, SpawnError):
+        return error.reason == "resources"
+    if isinstance(error, OSError):
+        return cellwire.is_shortage(error)
+    return isinstance(error, OutOfResources)
+
+
+def _short_of_resources(error: BaseException) -> Ended:
+    """Wait, as for anything else that is likely to come back: it is not the worker's fault."""
+    return Ended("temporary", f"cannot start a worker, out of resources: {plain(error)}")
+
+
+def _by_ledger(error: LedgerError) -> Ended:
+    """Hand a record that cannot be read to a person; with one that cannot be written the daemon stops."""
+    if isinstance(error, LedgerCorrupt):
+        return Ended("unable", "ledger", f"the goal's record is damaged: {error.what}")
+    if isinstance(error, LedgerUnwell):
+        return Ended("crash", "ledger", str(error))  # with back-off: the disk may be well again
+    return Ended("stopped", "ledger", str(error))

@@ -1,0 +1,167 @@
+"""The daemon's side of the executor: sends allowed actions, hears outcomes, and notices when it dies.
+
+One request at a time runs there; see `clew_shared.wire.cells` for the wire. It decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from clew_shared.text.plain import plain
+from clew_shared.wire import cells as cellwire
+from clew_shared.wire.cells import CellSpec, Check, Checked, Digest, Digested, Done, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clew_daemon.processes.cgroups import Leaf
+    from clew_daemon.processes.nursery import Cell, Nursery
+
+Answer = TypeVar("Answer", Done, Digested, Checked)
+
+READY_TIMEOUT_S = 60.0
+ANSWER_MARGIN_S = 30.0
+"""An executor that is so much later than its own deadline hangs."""
+
+DIGEST_TIMEOUT_S = 120.0
+
+
+class ExecutorDied(Exception):  # noqa: N818 - it says what is so
+    """The executor ended, or hung and was killed, before it answered."""
+
+
+class OutOfResources(ExecutorDied):
+    """No executor could be started for lack of descriptors, processes or memory: nothing began."""
+
+
+class WorkspaceLostError(ExecutorDied):
+    """The folder that the executor works in is not what stands there: nothing began."""
+
+
+class Executor:
+    """One executor process."""
+
+    def __init__(
+        self, cell: Cell, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.cell = cell
+        self._reader = reader
+        self._writer = writer
+        self._next = 0
+        self._lock = asyncio.Lock()
+
+    @classmethod
+    async def start(cls, nursery: Nursery, spec: CellSpec, group: Leaf | None) -> Executor:
+        """Spawn an executor and wait until it answers; raises SpawnError or ExecutorDied."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        try:
+            with theirs:
+                cell = await nursery.spawn(spec, theirs.fileno(), None, group)
+        except BaseException:
+            ours.close()
+            raise
+        reader, writer = await asyncio.open_connection(sock=ours, limit=2 * cellwire.LINE_BYTES_MAX)
+        executor = cls(cell, reader, writer)
+        try:
+            async with asyncio.timeout(READY_TIMEOUT_S):
+                await executor._read()
+        except TimeoutError:
+            await executor.end()
+            raise ExecutorDied("no answer in time") from None
+        except asyncio.CancelledError:
+            await executor.end()
+            raise
+        return executor
+
+    @property
+    def alive(self) -> bool:
+        """It has not ended, as far as is known."""
+        return not self.cell.guard.ended.done()
+
+    async def run(
+        self, seq: int, tool: str, args: dict[str, Any], *, timeout_s: float, output_bytes: int
+    ) -> Done:
+        """Carry out an allowed action; raises ExecutorDied where its effect is unknown."""
+
+        def request(number: int) -> Run:
+            return Run(
+                id=number,
+                seq=seq,
+                tool=tool,
+                args=args,
+                timeout_s=timeout_s,
+                output_bytes=output_bytes,
+            )
+
+        patience_s = timeout_s + ANSWER_MARGIN_S
+        try:
+            return await self._ask(Done, request, patience_s)
+        except cellwire.OversizedMessageError as error:  # nothing was begun
+            said = f"not carried out, the arguments are too long: {error}"
+            return Done(id=0, seq=seq, result="error", output=said, duration_s=0.0, changed=False)
+
+    async def digest(self, *, anew: bool) -> str:
+        """Return the digest of the world, `anew` from every file's stat."""
+
+        def request(number: int) -> Digest:
+            return Digest(id=number, anew=anew)
+
+        found = await self._ask(Digested, request, DIGEST_TIMEOUT_S)
+        return found.world.digest
+
+    async def check(self, name: str, cmd: str, *, timeout_s: float, output_bytes: int) -> Checked:
+        """Run a check of the goal."""
+
+        def request(number: int) -> Check:
+            return Check(
+                id=number, name=name, cmd=cmd, timeout_s=timeout_s, output_bytes=output_bytes
+            )
+
+        try:
+            return await self._ask(Checked, request, timeout_s + ANSWER_MARGIN_S)
+        except cellwire.OversizedMessageError as error:
+            said = f"not run, the check is too long: {error}"
+            return Checked(
+                id=0, name=name, result="error", exit_code=None, output=said, duration_s=0.0
+            )
+
+    async def end(self) -> None:
+        """End the executor and everything that it started."""
+        self._writer.close()
+        await self.cell.kill()
+
+    async def _ask(
+        self, kind: type[Answer], request: Callable[[int], Any], timeout_s: float
+    ) -> Answer:
+        """Send one request and wait for its answer; one of another kind is a broken executor."""
+        async with self._lock:
+            self._next += 1
+            line = cellwire.line(request(self._next))
+            try:
+                async with asyncio.timeout(timeout_s):
+                    self._writer.write(line)
+                    await self._writer.drain()
+                    while True:
+                        answer = await self._read()
+                        if isinstance(answer, kind) and answer.id == self._next:
+                            return answer
+            except (OSError, TimeoutError) as error:
+                await self.end()
+                raise ExecutorDied(plain(error) or "no answer in time") from None
+            except asyncio.CancelledError:
+                # its answer would be taken for the next one's
+                self.cell.strike()
+                raise
+
+    async def _read(self) -> Any:
+        try:
+            return cellwire.read_from_executor(await self._reader.readuntil(b"\n"))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            await self.cell.kill()
+            raise ExecutorDied(f"ended with code {self.cell.guard.ended.result()}") from None
+        except (ValueError, asyncio.LimitOverrunError):
+            await self.cell.kill()
+            raise ExecutorDied("it sent an invalid message") from None

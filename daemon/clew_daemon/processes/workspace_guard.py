@@ -1,0 +1,198 @@
+"""What stands where a goal's workspace should be; looked at before anything acts there.
+
+A workspace can be removed, renamed, mounted over, or replaced by something else at any moment, by anyone. Paths are
+real ones (links resolved when the goal was accepted), so a link on the way is a replacement. Nothing here starts or
+ends anything.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clew_daemon.processes import occupied
+from clew_shared.record import identity
+from clew_shared.record.moment import iso
+from clew_shared.text.plain import plain
+from clew_shared.wire.cells import is_shortage
+
+if TYPE_CHECKING:
+    from clew_shared.record.identity import Identity
+    from clew_shared.record.state import State
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Why nothing may act at a workspace: `reason` in a few words, `detail` with the path.
+
+    `stranger` is another folder that stands there; `gone` says that nothing does.
+    """
+
+    reason: str
+    detail: str
+    stranger: Identity | None = None
+    gone: bool = False
+
+    def question(self, goal: str) -> str:
+        """Ask a person what is to become of it."""
+        resume = f"`clew resume {goal}`"
+        if self.stranger:
+            return (
+                f"{self.detail} Nothing acts in it. To continue in the original, put it back, then {resume}. "
+                f"To accept the folder that is there now, leave it and {resume}."
+            )
+        if self.gone:
+            return f"{self.detail} Put it back, then {resume}; if nothing is there, this creates an empty folder."
+        return f"{self.detail} Fix this, then {resume}."
+
+
+def lost(workspace: str, known: Identity | None) -> Lost | None:
+    """Say what is wrong with the place of a workspace, None if the folder `known` is there.
+
+    Without `known` any folder will do. None too if there are no resources to look: it is looked at again.
+    """
+    try:
+        return _wrong(workspace, known)
+    except FileNotFoundError:
+        detail = f"{workspace} was removed or renamed while the goal worked in it."
+        return Lost("the workspace is gone", detail, gone=True)
+    except OSError as error:
+        return None if is_shortage(error) else _out_of_reach(workspace, error)
+
+
+def _wrong(workspace: str, known: Identity | None) -> Lost | None:
+    real = os.path.realpath(workspace)
+    if real != workspace:
+        return Lost("the workspace is now a link", f"{workspace} is now a link to {real}.")
+    found = os.stat(workspace, follow_symlinks=False)  # noqa: PTH116 - the path is text everywhere
+    if not stat.S_ISDIR(found.st_mode):
+        return Lost("the workspace is no longer a folder", f"{workspace} is no longer a folder.")
+    seen = identity.of_path(workspace)
+    if known and not seen.is_same(known):
+        return _replaced(workspace, known, seen)
+    if not os.access(workspace, os.R_OK | os.X_OK):
+        detail = (
+            f"{workspace} cannot be read by this user (mode {stat.S_IMODE(found.st_mode):04o})."
+        )
+        return Lost("the workspace cannot be reached", detail)
+    return None
+
+
+def accepted(workspace: str, state: State) -> tuple[Identity | None, bool]:
+    """Return what a person accepts who lets a goal go on: another folder, or that an empty one is made.
+
+    Only what they were told of, and only while it is so: else they have put something right, or must be asked again.
+    """
+    try:
+        seen = identity.of_path(workspace)
+    except FileNotFoundError:
+        return None, state.gone
+    except OSError:
+        return None, False
+    return (seen if state.stranger and seen.is_same(state.stranger) else None), False
+
+
+def is_place(path: str, place: tuple[int, int]) -> bool:
+    """Return, by one system call, whether what is at a path, a link not followed, has this device and inode."""
+    try:
+        now = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - as above
+    except OSError:
+        return False
+    return (now.st_dev, now.st_ino) == place
+
+
+def enter(workspace: str, known: Identity | None, *, make: bool) -> Ground | Lost:
+    """Open the folder `known`, or any where that is None; `make` allows an empty one if there is nothing.
+
+    Raises OSError where resources have run out.
+    """
+    try:
+        made = make and _make(workspace)
+    except OSError as error:
+        if is_shortage(error):
+            raise
+        return Lost(
+            f"the workspace cannot be created: {plain(error)}", f"{workspace} cannot be created."
+        )
+    expected = None if made else known
+    if why := lost(workspace, expected):
+        return why
+    try:
+        found = Ground(workspace, os.open(workspace, _FOLDER), made=made)
+    except OSError as error:
+        if is_shortage(error):
+            raise
+        return _out_of_reach(workspace, error)
+    if expected and not found.identity.is_same(expected):  # replaced since it was looked at
+        found.close()
+        return _replaced(workspace, expected, found.identity)
+    return found
+
+
+class Ground:
+    """The folder that a goal works in, held open from the goal's start to its rest."""
+
+    def __init__(self, workspace: str, fd: int, *, made: bool) -> None:
+        self._workspace = workspace
+        self._fd = fd
+        # closed with the last reference, too: it may be opened in a thread whose caller was cancelled meanwhile
+        self._closed = weakref.finalize(self, os.close, fd)
+        self.made = made
+        self.identity = identity.of_descriptor(fd)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Its device and inode, which nothing else gets while it is held."""
+        return self.identity.dev, self.identity.ino
+
+    def stands(self) -> bool:
+        """Return, by one system call, whether it is what is there; False says nothing yet."""
+        return is_place(self._workspace, self.place)
+
+    def lost(self) -> Lost | None:
+        """Say what is wrong with its place, None if it is there."""
+        return lost(self._workspace, self.identity)
+
+    def occupy(self) -> str:
+        """Mark it as worked in until it is closed; returns who else works in it, "" if no one does."""
+        return occupied.occupy(self._fd)
+
+    def close(self) -> None:
+        """Hold nothing any more; legal at any time."""
+        self._closed()
+
+
+def _make(workspace: str) -> bool:
+    """Make an empty folder; False if something is there already. Raises OSError."""
+    try:
+        Path(workspace).mkdir(parents=True)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _replaced(workspace: str, known: Identity, seen: Identity) -> Lost:
+    if (known.ino, known.birth_ns) == (seen.ino, seen.birth_ns):
+        detail = f"{workspace} is on another device than before: its file system was mounted again, or it is a copy."
+        return Lost("the workspace is on another device", detail, stranger=seen)
+    detail = (
+        f"{workspace} is not the folder that this goal works in "
+        f"(the original: {_described(known)}; now: {_described(seen)})."
+    )
+    return Lost("the workspace was replaced", detail, stranger=seen)
+
+
+def _described(folder: Identity) -> str:
+    device = f"device {os.major(folder.dev)}:{os.minor(folder.dev)}, inode {folder.ino}"
+    return device if folder.birth_ns is None else f"{device}, created {iso(folder.birth_ns / 1e9)}"
+
+
+def _out_of_reach(workspace: str, error: OSError) -> Lost:
+    detail = f"{workspace} cannot be read: {error.strerror}."
+    return Lost("the workspace cannot be reached", detail)

@@ -1,0 +1,48 @@
+"""Text of others made harmless for a Markdown file: it forges no heading and no table, hides nothing, loads nothing.
+
+Pure. Goals, agents and commands write what they like; a report's structure is clew's alone.
+"""
+
+from __future__ import annotations
+
+import re
+
+from clew_shared.text.redact import redact
+
+LINE_CHARS = 200
+
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, C1 included
+    "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"  # reordering and invisible ones
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_BLOCK = re.compile(r"\s*([#>+*=|~`-]|\d{1,9}[.)])")
+_HTML = re.compile(r"(\\*)<(?=[A-Za-z/!?])")
+_LINK = re.compile(r"(\\*)\](?=[(\[:]|$)")  # what a report writes behind a text may be a colon, too
+
+
+def visible(text: str) -> str:
+    """Return the text with a replacement character for all that a reader would not see as it is."""
+    return _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def inline(text: str, chars: int = LINE_CHARS) -> str:
+    """Return one line of at most `chars` characters that begins no block and holds no HTML and no link."""
+    line = redact(" ".join(visible(text).split()))
+    line = line if len(line) <= chars else line[: chars - 1] + "…"
+    if begun := _BLOCK.match(line):
+        line = f"{line[: begun.end() - 1]}\\{line[begun.end() - 1 :]}"
+    return _LINK.sub(
+        r"\1\1\\]", _HTML.sub(r"\1\1\\<", line)
+    )  # a backslash of theirs escapes nothing of ours
+
+
+def code(text: str, chars: int = LINE_CHARS) -> str:
+    """Return one line as code that it cannot end by itself."""
+    line = redact(" ".join(visible(text).split())).replace("`", "'")
+    return f"`{line if len(line) <= chars else line[: chars - 1] + '…'}`"
+
+
+def quoted(text: str, chars: int = LINE_CHARS) -> str:
+    """Return a text of several lines as a quotation, `chars` of each line."""
+    return "\n".join(f"> {inline(line, chars)}".rstrip() for line in text.splitlines())

@@ -1,0 +1,300 @@
+"""Publishes `.agent_context/` behind the ledger: coalesced, in a thread of its own, never in anyone's way.
+
+At most one write per 250 ms and goal, and always at a subtask's end, a block, and a worker's end; fewer where a
+write takes long. It hears of events only once they are durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+import time
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from clew_daemon.host import threads
+from clew_daemon.record.shrink import published_state
+from clew_daemon.record.store import history_lines, text
+from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
+from clew_shared.record import events as ev
+from clew_shared.text.plain import plain
+from clew_shared.views.contextdir import ContextDir
+from clew_shared.views.publish import HistoryFold, history_view, state_view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clew_daemon.record.goals import Book
+    from clew_shared.core.core import Core, Recorded
+
+log = structlog.get_logger()
+
+EVERY_S = 0.25
+RESTS = 10
+"""After a write a goal waits for so many times as long as one of each goal's takes, but for what is always written:
+all of them together then take a tenth of a core, and of the time of the thread that judges."""
+
+LATEST_S = 5.0
+
+LINES_AT_ONCE = 250
+REST_MAX_S = 0.1
+AGAIN_S = 5.0
+BACKLOG_MAX = 20_000
+PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+_AT_ONCE = (ev.SubtaskEnded, ev.Escalated, ev.WorkerExited, ev.GoalEnded, ev.GoalBlocked)
+
+
+@dataclass(slots=True)
+class _Goal:
+    folder: ContextDir
+    fold: HistoryFold | None = None  # None: the files must be built again, from the ledger
+    backlog: list[Recorded] = field(default_factory=list)
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    loops: bool = False
+    timer: asyncio.Handle | None = None
+    due: float = 0.0
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+    last: bool = False  # nothing more is to come: let go once it is written
+    writing: bool = False
+    again: bool = False
+    hurry: bool = False
+    missed: bool = False  # during a rebuild more was recorded than is held
+    took_s: float = 0.0
+    said: str = ""
+
+
+def pause_s(took_s: float, goals: int) -> float:
+    """Return how long a goal waits after a write, given how long it took and how many goals are published."""
+    return max(EVERY_S, min(LATEST_S, RESTS * took_s * goals))
+
+
+class Publisher:
+    """Keeps the published files of working goals up to date; `open` begins, `close` ends."""
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
+        self._goals: dict[str, _Goal] = {}
+        self._pool = threads.pool(1, "clew-publish")
+        self._builders = threads.pool(1, "clew-rebuild")  # long records hold up no other goal
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = threading.Event()
+        book.listeners.append(self.take)
+
+    def open(self, goal: str) -> None:
+        """Build a goal's files from the ledger, and keep them from now on."""
+        before = self._goals.get(goal)
+        if before and before.timer:  # else two would write, and a line stand there twice
+            before.timer.cancel()
+            before.idle.set()
+        state = self._book.cores[goal].state
+        self._goals[goal] = _Goal(ContextDir(state.spec.workspace, state.workspace))
+        self._soon(goal, 0.0)
+
+    def take(self, goal: str, records: list[Recorded]) -> None:
+        """Hear of durable events."""
+        kept = self._goals.get(goal)
+        if kept is None:
+            return
+        kept.backlog += records
+        state = self._book.cores[goal].state
+        kept.last = state.settled and records[-1].seq == state.seq
+        if kept.fold:
+            _digest(kept)
+        elif len(kept.backlog) > BACKLOG_MAX:
+            kept.backlog.clear()
+            kept.missed = kept.again = True
+        urgent = any(isinstance(r.event, _AT_ONCE) for r in records) or any(
+            isinstance(r.event, ev.ActionBlocked) for r in records
+        )
+        self._soon(goal, 0.0 if urgent else pause_s(kept.took_s, len(self._goals)))
+
+    def keeps(self, goal: str) -> bool:
+        """Return whether a goal's files are being kept."""
+        return goal in self._goals
+
+    async def settle(self, goal: str) -> None:
+        """Wait until what is known has been written, as far as it can be."""
+        kept = self._goals.get(goal)
+        if kept is None:
+            return
+        self._soon(goal, 0.0)
+        await kept.idle.wait()
+
+    async def close(self) -> None:
+        """Write what is left, and end the threads."""
+        self._closing.set()
+        for goal in list(self._goals):
+            await self.settle(goal)
+        self._goals.clear()
+        for pool in (self._pool, self._builders):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _soon(self, goal: str, after_s: float) -> None:
+        kept = self._goals[goal]
+        if kept.writing:
+            kept.again, kept.hurry = True, kept.hurry or not after_s
+            return
+        loop = asyncio.get_running_loop()
+        due = loop.time() + after_s
+        if kept.timer and kept.due <= due:
+            return
+        if kept.timer:
+            kept.timer.cancel()
+        kept.due, kept.timer = due, loop.call_later(after_s, self._begin, goal)
+        kept.idle.clear()
+
+    def _begin(self, goal: str) -> None:
+        kept = self._goals.get(goal)
+        if kept is None:
+            return
+        kept.timer, kept.writing = None, True
+        task = asyncio.ensure_future(self._write(goal, kept))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _write(self, goal: str, kept: _Goal) -> None:
+        passing = False
+        try:
+            await self._write_once(goal, kept)
+            kept.said = ""
+        except (OSError, LedgerError) as error:
+            kept.fold = None
+            if (said := plain(error)) != kept.said:
+                kept.said = said
+                log.warning("context.unwritable", goal=goal, error=said)
+            passing = _may_pass(error)
+        finally:
+            kept.writing = False
+            if kept.again and not kept.said:
+                self._soon(goal, EVERY_S if kept.hurry else pause_s(kept.took_s, len(self._goals)))
+                kept.again = kept.hurry = False
+            else:
+                kept.idle.set()
+                if self._goals.get(goal) is not kept:
+                    pass  # opened again meanwhile: a goal that was retried
+                elif passing:
+                    self._soon(goal, AGAIN_S)
+                elif kept.last and kept.timer is None:
+                    del self._goals[goal]
+
+    async def _write_once(self, goal: str, kept: _Goal) -> None:
+        loop = asyncio.get_running_loop()
+        state = state_view(self._book.cores[goal].state)
+        if kept.fold is None:
+            await self._rebuild(goal, kept, state)
+            return
+        lines, kept.lines = kept.lines, []
+        loops = kept.fold.loops if kept.loops else None
+        kept.loops = False
+        written, kept.took_s = await loop.run_in_executor(
+            self._pool, _timed_update, kept.folder, state, lines, loops
+        )
+        if not written or len(kept.lines) > BACKLOG_MAX:
+            kept.fold, kept.again = None, True
+
+    async def _rebuild(self, goal: str, kept: _Goal, state: dict[str, Any]) -> None:
+        """Write all of it again from the ledger, then what was recorded meanwhile."""
+        loop = asyncio.get_running_loop()
+        kept.lines.clear()
+        fold, kept.missed = HistoryFold(), False
+        core, lines = self._book.cores[goal], self._read(goal, fold)
+        long = core.state.actions_total + core.state.blocked_total > LINES_AT_ONCE
+        pool = self._builders if long else self._pool
+        if long:
+            await loop.run_in_executor(self._pool, _update, kept.folder, state, [], None)
+            building = loop.run_in_executor(pool, _build, kept.folder, None, lines, fold)
+            await self._show_meanwhile(kept, core, building)
+            kept.again = kept.hurry = True  # the state is written afresh, after its history
+        else:
+            await loop.run_in_executor(pool, _build, kept.folder, state, lines, fold)
+        while kept.missed:
+            kept.missed = False
+            lines = self._read(goal, fold)
+            if not await loop.run_in_executor(pool, _go_on, kept.folder, lines, fold):
+                kept.again = True
+                return
+        kept.fold = fold
+        _digest(kept)
+
+    async def _show_meanwhile(
+        self, kept: _Goal, core: Core, building: asyncio.Future[None]
+    ) -> None:
+        """Wait until a long history is built, and write the state meanwhile at what is always written."""
+        loop = asyncio.get_running_loop()
+        try:
+            while not building.done():
+                await asyncio.wait([building], timeout=EVERY_S)
+                if kept.hurry and not building.done():
+                    kept.hurry, state = False, state_view(core.state)
+                    await loop.run_in_executor(self._pool, _update, kept.folder, state, [], None)
+        finally:
+            await building  # else the next try would begin beside it
+
+    def _read(self, goal: str, fold: HistoryFold) -> Iterator[dict[str, Any]]:
+        """Read lines with rests between as long as the work: this thread keeps the one that judges from running."""
+        began = time.monotonic()
+        for number, line in enumerate(history_lines(self._book.ledger, goal, fold), 1):
+            yield line
+            if number % LINES_AT_ONCE == 0:
+                self._closing.wait(min(REST_MAX_S, time.monotonic() - began))
+                began = time.monotonic()
+
+
+def _build(
+    folder: ContextDir,
+    state: dict[str, Any] | None,
+    lines: Iterator[dict[str, Any]],
+    fold: HistoryFold,
+) -> None:
+    folder.rebuild(state and published_state(state), lines, fold.loops)
+
+
+def _go_on(folder: ContextDir, lines: Iterator[dict[str, Any]], fold: HistoryFold) -> bool:
+    """Append what follows; False if the files must be built again."""
+    while some := list(islice(lines, LINES_AT_ONCE)):
+        if not folder.update(None, some, fold.loops):
+            return False
+    return True
+
+
+def _update(
+    folder: ContextDir,
+    state: dict[str, Any],
+    lines: list[dict[str, Any]],
+    loops: list[dict[str, Any]] | None,
+) -> bool:
+    return folder.update(published_state(state), lines, loops)
+
+
+def _timed_update(
+    folder: ContextDir,
+    state: dict[str, Any],
+    lines: list[dict[str, Any]],
+    loops: list[dict[str, Any]] | None,
+) -> tuple[bool, float]:
+    """Update, and give the seconds that it took, without those in the queue."""
+    began = time.monotonic()
+    return _update(folder, state, lines, loops), time.monotonic() - began
+
+
+def _may_pass(error: OSError | LedgerError) -> bool:
+    if isinstance(error, LedgerError):
+        return not isinstance(error, LedgerCorrupt | LedgerFailed)
+    return error.errno in PASSING
+
+
+def _digest(kept: _Goal) -> None:
+    """Turn recorded events into lines that wait to be written; a rebuild may have read some before they were told."""
+    assert kept.fold is not None  # noqa: S101 - callers have looked
+    for record in kept.backlog:
+        if record.seq <= kept.fold.seq:
+            continue
+        ended = kept.fold.take(record.seq, record.event)
+        kept.loops = kept.loops or isinstance(record.event, ev.LoopDetected)
+        if ended:
+            kept.lines.append(history_view(ended[0], text(record.output)))
+    kept.backlog.clear()

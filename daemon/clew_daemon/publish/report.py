@@ -1,0 +1,293 @@
+"""The outbox: what became of a goal, in a file that a person reads.
+
+Pure text of the state, the last actions and loops, and one atomic write; control characters are made harmless.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from clew_daemon.publish.markdown import code, inline, quoted, visible
+from clew_daemon.publish.standing import MARKS, standing
+from clew_shared.core.claims import described, finished_anyway, places
+from clew_shared.files.durable import sync
+from clew_shared.record.model import GoalStatus, StepStatus
+from clew_shared.record.moment import local
+from clew_shared.record.progress import both_ends
+from clew_shared.text.redact import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from clew_shared.record.model import Action, Cost, Subtask
+    from clew_shared.record.state import Check, State, Suggested
+
+TRIED_MAX = 40
+BLOCKED_SHOWN = 20
+CHECK_CHARS = 400
+QUESTION_CHARS = 2_000
+HOW_TO_CHECK = (
+    "This goal has no checks: that it is done is the agent's word alone. A check is a command that must exit 0 "
+    "before a goal counts as completed. Add checks at the top of the goal file:"
+)
+EXAMPLE = {"tests": "pytest -q"}
+
+
+def render(
+    state: State,
+    actions: list[dict[str, Any]],
+    loops: list[dict[str, Any]],
+    strategies: Sequence[str] = (),
+) -> str:
+    """Return the report: status, question, tree, checks, what was tried, loops, restarts, time and tokens.
+
+    Of actions and loops the last `TRIED_MAX` are enough. `strategies` are those that the agent was shown last, a
+    line each.
+    """
+    parts = [
+        f"# {inline(state.goal.description)}",
+        _facts(state),
+        _question(state),
+        "## Tree\n\n" + "\n".join(_tree(state)),
+        _checks(state),
+        _suggestions(state),
+        _section("What was tried", _tried(state, actions[-TRIED_MAX:])),
+        _section("Blocked actions", [f"- {code(name)}" for name in _blocked(state)]),
+        _section("Loops", [_loop(entry) for entry in loops[-TRIED_MAX:]]),
+        _section("Restarts and attempts", _restarts(state)),
+        _section("Time and tokens", _spent(state)),
+        "\n".join(_llm_calls(state)),
+        _section("Feedback", [f"- {inline(text)}" for text in state.feedback]),
+        _section("Replaced by replans", [f"- {inline(text)}" for text in state.set_aside]),
+        _section("Strategies shown", [f"- {inline(text)}" for text in strategies]),
+        _unknown(state),
+    ]
+    return redact(visible("\n\n".join(part for part in parts if part))) + "\n"
+
+
+def write(outbox: Path, state: State, text: str) -> Path:
+    """Write the report to `outbox/<id>.md`, at once or not at all; raises OSError."""
+    outbox.mkdir(parents=True, exist_ok=True)
+    path = outbox / f"{state.goal_id}.md"
+    temporary = outbox / f".{state.goal_id}.md.tmp"
+    with temporary.open("w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync(outbox)  # that it was written is about to be recorded, so its name must last as well
+    return path
+
+
+def _facts(state: State) -> str:
+    rows = [
+        ("status", f"**{standing(str(state.goal.status), state.verified)}**"),
+        ("reason", inline(_reason(state))),
+        ("summary", inline(state.summary)),
+        *(("warning", _anyway(state, *found)) for found in finished_anyway(state)),
+        ("progress", f"{state.goal.progress():.0%}"),
+        ("accepted", local(state.accepted_at)),
+        ("last change", local(state.updated_at)),
+        ("workspace", code(state.spec.workspace) if state.spec.workspace else ""),
+        ("agent", inline(state.spec.agent)),
+        ("actions", f"{state.actions_total} allowed, {state.blocked_total} refused"),
+        ("iterations", str(state.iteration)),
+    ]
+    return "\n".join(f"- {name}: {value}" for name, value in rows if value)
+
+
+def _reason(state: State) -> str:
+    """Return why the goal stands as it does, "" where the summary or the question says so already."""
+    told = state.summary, state.question if state.goal.status == GoalStatus.BLOCKED else ""
+    reason = state.reason.removeprefix("budget: ")
+    return "" if any(_says(text, reason) for text in told) else state.reason
+
+
+def _says(text: str, what: str) -> bool:
+    """Tell whether a text contains another one, however they are spaced or cut."""
+    return " ".join(what.split()).removesuffix("…") in " ".join(text.split())
+
+
+def _anyway(state: State, place: str, action: Action) -> str:
+    went = "finished" if state.goal.status == GoalStatus.COMPLETED else "went on"
+    return f"{inline(described(place, action))}; the agent {went} anyway"
+
+
+def _question(state: State) -> str:
+    if state.goal.status != GoalStatus.BLOCKED:
+        return ""
+    question = state.question or "How should it go on?"
+    answer = f'    clew feedback {state.goal_id} "…"    # tell the agent, and resume\n'
+    return (
+        f"## Your answer is needed\n\n{quoted(question, QUESTION_CHARS)}\n\n"
+        + (answer if "clew feedback" in question or not state.question else "")
+        + f"    clew resume {state.goal_id}            # resume it as it is\n"
+        f"    clew cancel {state.goal_id}            # cancel it"
+    )
+
+
+def _tree(state: State) -> list[str]:
+    lines = []
+    for task in state.goal.tasks:
+        lines.append(f"- [{MARKS[task.status]}] {inline(task.description)}")
+        for subtask in task.subtasks:
+            lines += [f"  {line}" for line in _subtask(state, subtask)]
+    return lines
+
+
+def _subtask(state: State, subtask: Subtask) -> list[str]:
+    notes = [_counted(subtask.actions_total, "action")] if subtask.actions_total else []
+    notes += [_counted(subtask.attempts, "failed attempt")] if subtask.attempts else []
+    suffix = f" ({', '.join(notes)})" if notes else ""
+    mark = MARKS[subtask.status]
+    lines = [f"- [{mark}] {inline(subtask.description)}{suffix}"]
+    if subtask.summary and not _says(state.summary, subtask.summary):
+        lines.append(f"  {inline(subtask.summary)}")
+    lines += [f"  found: {inline(text)}" for text in subtask.insights]
+    if failure := _failure(state, subtask):
+        lines.append(f"  last failure: {inline(failure)}")
+    return lines
+
+
+def _failure(state: State, subtask: Subtask) -> str:
+    """Return the last failure of a subtask that is not done, "" where the report has said it above."""
+    if subtask.status == StepStatus.COMPLETED:
+        return ""
+    told = state.reason, state.question, state.summary
+    failure = subtask.last_failure
+    return "" if any(_says(text, failure) for text in told) else failure
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _checks(state: State) -> str:
+    cmds = state.spec.checks
+    lines = [_check(name, cmds.get(name, ""), c) for name, c in state.checks.items()]
+    lines += [
+        f"- [ ] {_check_name(n, c)}: not run" for n, c in cmds.items() if n not in state.checks
+    ]
+    if lines or state.goal.status != GoalStatus.COMPLETED:
+        return _section("Checks", lines)
+    checks = {name: one.cmd for name, one in state.suggested.items()}
+    return f"## Checks\n\n{HOW_TO_CHECK}\n\n{_front_matter(checks or EXAMPLE)}"
+
+
+def _front_matter(checks: dict[str, str]) -> str:
+    """Return the lines that give a goal file these checks, as an indented block."""
+    lines = yaml.safe_dump(
+        {"checks": checks}, sort_keys=False, allow_unicode=True, width=float("inf")
+    )
+    return "\n".join(f"    {line}" for line in ("---", *lines.splitlines(), "---"))
+
+
+def _suggestions(state: State) -> str:
+    """Tell which checks the agent suggested and how each ended; none of them has decided anything."""
+    lines = [_suggested(name, one) for name, one in state.suggested.items()]
+    return _section("Checks that the agent suggested", lines)
+
+
+def _suggested(name: str, one: Suggested) -> str:
+    mark = "x" if one.result and one.result.passed else " "
+    # code before the texts of others: no backtick of theirs can pair with one of its own
+    return f"- [{mark}] {code(one.cmd)} ({inline(name, 80)}): {_how_it_ended(one)}"
+
+
+def _how_it_ended(one: Suggested) -> str:
+    if one.result is None:
+        return "was interrupted" if one.started else "was not run"
+    if one.result.passed:
+        return "passed"
+    ends = both_ends(" ".join(one.result.output.split()), CHECK_CHARS)
+    return f"failed: {inline(ends, 2 * CHECK_CHARS)}" if ends else "failed"
+
+
+def _blocked(state: State) -> list[str]:
+    return [] if state.ended else state.blocked_actions[-BLOCKED_SHOWN:]
+
+
+def _restarts(state: State) -> list[str]:
+    failed = [
+        f"- {place} failed {_counted(subtask.attempts, 'time')}"
+        for place, subtask in places(state)
+        if subtask.attempts
+    ]
+    return [f"- restarts: {state.restarts}", *failed]
+
+
+def _spent(state: State) -> list[str]:
+    cost = state.cost
+    if not cost.calls:
+        return [f"- working time: {cost.active_s:.1f} s"]
+    told = f"{cost.tokens_in} in ({cost.tokens_cached} cached), {cost.tokens_out} out"
+    return [
+        f"- working time: {cost.active_s:.1f} s, {cost.llm_s:.1f} s of it in LLM calls",
+        f"- tokens: {cost.tokens}: {told}",
+    ]
+
+
+def _llm_calls(state: State) -> list[str]:
+    """Return what the LLM calls have cost, subtask by subtask, as a table; none without calls."""
+    if not state.cost.calls:
+        return []
+    subtasks = [
+        (f"{t}.{s} {inline(subtask.description, 60)}", subtask.cost)
+        for t, task in enumerate(state.goal.tasks, start=1)
+        for s, subtask in enumerate(task.subtasks, start=1)
+        if subtask.cost.calls
+    ]
+    head = [
+        "| subtask | calls | tokens in | cached | tokens out | seconds |",
+        "| --- |" + " ---: |" * 5,
+    ]
+    return head + [_cost_row(name, cost) for name, cost in [*subtasks, ("all", state.cost)]]
+
+
+def _cost_row(name: str, cost: Cost) -> str:
+    numbers = (cost.calls, cost.tokens_in, cost.tokens_cached, cost.tokens_out, f"{cost.llm_s:.1f}")
+    return f"| {name.replace('|', '/')} | " + " | ".join(map(str, numbers)) + " |"
+
+
+def _check(name: str, cmd: str, check: Check) -> str:
+    ends = both_ends(" ".join(check.output.split()), CHECK_CHARS)
+    said = "" if check.passed or not ends else f": {inline(ends, 2 * CHECK_CHARS)}"
+    mark, how = ("x", "passed") if check.passed else (" ", "failed")
+    return f"- [{mark}] {_check_name(name, cmd)}: {how}{said}"
+
+
+def _check_name(name: str, cmd: str) -> str:
+    return f"{inline(name)} ({code(cmd, CHECK_CHARS)})" if cmd else inline(name)
+
+
+def _tried(state: State, actions: list[dict[str, Any]]) -> list[str]:
+    left_out = state.actions_total + state.blocked_total - len(state.in_flight) - len(actions)
+    lines = (
+        [f"- … {_counted(left_out, 'earlier action')} (`clew history {state.goal_id}`)"]
+        if left_out > 0
+        else []
+    )
+    for action in actions:
+        args = ", ".join(f"{inline(k, 60)}={inline(str(v), 60)}" for k, v in action["args"].items())
+        lines.append(f"- {action['seq']} {inline(action['name'])}({args}) → {action['result']}")
+    return lines
+
+
+def _loop(entry: dict[str, Any]) -> str:
+    what = f" {code(entry['action_signature'], 100)}" if entry["action_signature"] else ""
+    to = f", escalated to {entry['escalated_to']}" if entry["escalated_to"] else ""
+    return f"- {entry['kind']}{what}: {inline(entry['evidence'])}{to}"
+
+
+def _unknown(state: State) -> str:
+    if not state.spec.unknown_keys:
+        return ""
+    return "Unknown front-matter keys (ignored): " + ", ".join(map(inline, state.spec.unknown_keys))
+
+
+def _section(title: str, lines: list[str]) -> str:
+    return f"## {title}\n\n" + "\n".join(lines) if lines else ""

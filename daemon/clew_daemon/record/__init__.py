@@ -1,0 +1,1 @@
+"""The goals in memory and their ledger; views of both."""

@@ -1,0 +1,81 @@
+"""Which home a ledger belongs to, so that a copy of it does not continue with work that the original may still do.
+
+A home is known by its state folder: renamed it is the same one, copied or restored elsewhere it is another.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from clew_shared.record import events as ev
+from clew_shared.record import identity
+from clew_shared.record.model import GoalStatus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clew_shared.ledger.reader import Reading
+    from clew_shared.record.state import State
+
+UNFINISHED = (GoalStatus.IN_PROGRESS, GoalStatus.QUEUED, GoalStatus.WAITING)
+"""What the original of a copied home may continue with by itself."""
+
+
+def here(state: Path) -> ev.HomeKnown:
+    """Return what this process sees of the home whose state folder is `state`; raises OSError."""
+    folder = os.path.realpath(state)
+    return ev.HomeKnown(
+        at=time.time(),
+        identity=identity.of_path(folder),
+        path=folder,
+        host=os.uname().nodename,
+        pid_namespace=_pid_namespace(),
+    )
+
+
+def last(ledger: Reading) -> ev.HomeKnown | None:
+    """Return the home that the ledger was last in; None if it is not known, in one of clew 0.1.0."""
+    body = ledger.last_home()
+    return None if body is None else ev.HomeKnown.model_validate_json(body)
+
+
+def is_other(before: ev.HomeKnown | None, now: ev.HomeKnown) -> bool:
+    """Return whether the ledger was in another home before."""
+    return before is not None and not before.identity.is_same(now.identity)
+
+
+def has_changed(before: ev.HomeKnown | None, now: ev.HomeKnown) -> bool:
+    """Return whether what is on record of the home does not hold any more."""
+    return before is None or before.model_copy(update={"at": now.at}) != now
+
+
+def is_same_process_space(before: ev.HomeKnown | None, now: ev.HomeKnown) -> bool:
+    """Return whether process numbers that this home has recorded still mean the same processes."""
+    if (
+        before is None
+        or is_other(before, now)
+        or not now.identity.boot
+        or now.pid_namespace is None
+    ):
+        return False
+    return (before.identity.boot, before.pid_namespace) == (now.identity.boot, now.pid_namespace)
+
+
+def question(before: ev.HomeKnown, goal: State) -> tuple[str, str]:
+    """Return why a goal of a copied home is blocked, and what a person must answer."""
+    where = f"{before.path} (on {before.host})"
+    asked = (
+        f"The original in {where} may still work on this goal: make sure first that no daemon does. "
+        f"`clew resume {goal.goal_id}` continues it here, in {goal.spec.workspace}; "
+        f"`clew cancel {goal.goal_id}` ends it here."
+    )
+    return f"this record was copied or moved from {where}", asked
+
+
+def _pid_namespace() -> int | None:
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116 - of what the link leads to
+    except OSError:
+        return None  # no /proc here

@@ -1,0 +1,179 @@
+"""A goal's record read from its end: its last actions and loops, in a time that the record's length does not change.
+
+For people and reports; what a page needs from before it (where an action began, in which subtask) is looked up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.record.store import OF_HISTORY, end_of, output_text
+from clew_shared.ledger import SEQ_MAX
+from clew_shared.record import events as ev
+from clew_shared.record.moment import iso
+from clew_shared.views.publish import HistoryFold, history_view, loop_view
+
+if TYPE_CHECKING:
+    from clew_daemon.record.store import Readable
+    from clew_shared.record.model import Action
+
+Page = tuple[list[dict[str, Any]], bool]
+
+
+def actions(
+    ledger: Readable,
+    goal: str,
+    limit: int | None,
+    before: int | None = None,
+    *,
+    outputs: bool = True,
+) -> Page:
+    """Give a goal's last lines of history.jsonl, oldest first, and whether there are earlier ones; `limit` None: all.
+
+    `before` is the number of an action: what ended before it did. Without `outputs` those are left empty.
+    """
+    most = SEQ_MAX - 1 if limit is None else limit
+    until = SEQ_MAX if before is None else _end(ledger, goal, before)
+    count = most + 1
+    while True:
+        ends = ledger.ends(goal, until, count)
+        found = _ended(ledger, goal, ends[-1], until) if ends else []
+        if len(found) > most or len(ends) < count:
+            break
+        count += most + 1 - len(found)  # a refusal of what was done already has two such events
+    lines = [
+        history_view(action, output_text(ledger, of) if outputs else "")
+        for action, of in found[-most:]
+    ]
+    return lines, len(found) > most
+
+
+def _ended(ledger: Readable, goal: str, first: int, until: int) -> list[tuple[Action, int]]:
+    """Give the actions whose end is on record from `first` on, and before `until`."""
+    fold, found = HistoryFold(_place(ledger, goal, first)), []
+    for row in ledger.read(goal, first - 1):
+        if row.seq >= until:
+            break
+        if row.kind not in OF_HISTORY:
+            continue
+        event = ev.decode(row.body)
+        if isinstance(event, ev.ActionFinished | ev.ActionInterrupted) and event.of < first:
+            began = event_at(ledger, goal, event.of)
+            if began is not None:
+                fold.begun(event.of, began, _place(ledger, goal, event.of))
+        if ended := fold.take(row.seq, event):
+            found.append(ended)
+    return found
+
+
+def action(ledger: Readable, goal: str, seq: int) -> dict[str, Any] | None:
+    """Give one action by its number, as in history.jsonl; None where it is not found, or not ended."""
+    end = _end(ledger, goal, seq)
+    ended = [one for one in _ended(ledger, goal, end, end + 1) if one[0].seq == seq]
+    return history_view(ended[0][0], output_text(ledger, ended[0][1])) if ended else None
+
+
+def whole_action(ledger: Readable, goal: str, seq: int) -> dict[str, Any] | None:
+    """Return all that is recorded of one action; None where no action of the goal has that number.
+
+    `seq` is the action's number or that of the event that it ended with. The fields are those of `history.jsonl` but
+    with the whole output as kept, and `signature`, `rationale`, `verdict` (`allowed` or `blocked`), `reason`,
+    `message`, `exit_code`, `ended_at`. Of an action that still runs, `result`, `ended_at` and `output` are null.
+    """
+    event = event_at(ledger, goal, seq)
+    if isinstance(event, ev.ActionFinished | ev.ActionInterrupted):
+        seq, event = event.of, event_at(ledger, goal, event.of)
+    if not isinstance(event, ev.ActionAllowed | ev.ActionBlocked):
+        return None
+    task_idx, subtask_idx = _place(ledger, goal, seq)
+    view: dict[str, Any] = {
+        "seq": seq,
+        "timestamp": iso(event.at),
+        "name": event.tool,
+        "args": event.args,
+        "signature": event.signature,
+        "rationale": getattr(event, "rationale", ""),
+        "task_idx": task_idx,
+        "subtask_idx": subtask_idx,
+        "epoch": event.epoch,
+        "verdict": "allowed",
+        "reason": "",
+        "message": "",
+        "result": None,
+        "exit_code": None,
+        "duration_s": None,
+        "changed": None,
+        "ended_at": None,
+        "output": None,
+    }
+    if isinstance(event, ev.ActionBlocked):
+        view |= {"verdict": "blocked", "reason": event.reason, "message": event.message}
+        if not event.done:
+            return view | {"result": "blocked", "ended_at": view["timestamp"], "output": ""}
+    return view | _outcome(ledger, goal, seq)
+
+
+def _outcome(ledger: Readable, goal: str, seq: int) -> dict[str, Any]:
+    """Return what came of an action; nothing where it still runs."""
+    row = end_of(ledger, goal, seq)
+    end = ev.decode(row.body) if row else None
+    if row and isinstance(end, ev.ActionFinished):
+        return {
+            "result": end.result,
+            "exit_code": end.exit_code,
+            "duration_s": end.duration_s,
+            "changed": end.changed,
+            "ended_at": iso(end.at),
+            "output": output_text(ledger, row.seq),
+        }
+    if isinstance(end, ev.ActionInterrupted):
+        ended = {"result": "interrupted", "ended_at": iso(end.at), "output": ""}
+        return ended | {"reason": end.reason}
+    return {}
+
+
+def nearest_actions(ledger: Readable, goal: str, seq: int) -> list[int]:
+    """Return the numbers of the last action before and the first one after a number, as far as there are any."""
+    before, after = 0, 0
+    for row in ledger.read(goal):
+        if row.kind not in ("action_allowed", "action_blocked"):
+            continue
+        if row.seq > seq:
+            after = row.seq
+            break
+        before = row.seq
+    return [found for found in (before, after) if found]
+
+
+def _end(ledger: Readable, goal: str, action: int) -> int:
+    """Give the number of the event that an action ended with; its own where that is all, or is not found."""
+    row = end_of(ledger, goal, action)
+    return row.seq if row else action
+
+
+def loops(ledger: Readable, goal: str | None, limit: int | None, before: int | None = None) -> Page:
+    """Give the last loops, of one goal or of all, oldest first, and whether there are earlier ones."""
+    most = SEQ_MAX - 1 if limit is None else limit
+    rows = ledger.loops(goal, before or SEQ_MAX, most + 1)
+    found = []
+    for seq, of in reversed(rows[:most]):
+        event = event_at(ledger, of, seq)
+        if isinstance(event, ev.LoopDetected):
+            view = loop_view(event, *_place(ledger, of, seq))
+            found.append({"goal": of, "seq": seq, **view})
+    return found, len(rows) > most
+
+
+def event_at(ledger: Readable, goal: str, seq: int) -> ev.Event | None:
+    """Give the event of that number, None where it is not this goal's."""
+    row = next(iter(ledger.read(goal, seq - 1, 1)), None)
+    return ev.decode(row.body) if row is not None and row.seq == seq else None
+
+
+def _place(ledger: Readable, goal: str, seq: int) -> tuple[int, int]:
+    """Give the task and the subtask that were the current ones before an event."""
+    found = ledger.place(goal, seq)
+    event = event_at(ledger, goal, found) if found else None
+    if isinstance(event, ev.SubtaskStarted | ev.TreeEdited):
+        return event.task_idx, event.subtask_idx
+    return 0, 0

@@ -1,0 +1,135 @@
+"""States from the ledger: the latest snapshot, and the events after it.
+
+The daemon loads every goal so at its start; the command line does it where no daemon runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from clew_shared.ledger import SEQ_MAX, LedgerCorrupt
+from clew_shared.record import events as ev
+from clew_shared.record.fold import apply
+from clew_shared.record.state import STATE_VERSION, State, outline, unpack
+from clew_shared.views.publish import HistoryFold, history_view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from clew_shared.ledger import Row
+
+SNAPSHOT_EVERY = 1_000
+"""Events of a goal between two snapshots: what a start replays at most."""
+
+
+FOLLOWING_MAX = 500
+"""So many events of a goal after an action are searched for its outcome."""
+
+
+DAMAGED = "[this output is damaged in the ledger and cannot be shown; see `clew verify`]"
+
+
+class Readable(Protocol):
+    """What a ledger and a reader have in common."""
+
+    def goals(self) -> list[str]: ...
+    def outlines(
+        self, version: int, before: int = SEQ_MAX, limit: int = -1
+    ) -> list[tuple[str, bytes]]: ...
+    def without_outline(self, version: int) -> list[str]: ...
+    def ends(self, goal: str, before: int, limit: int) -> list[int]: ...
+    def place(self, goal: str, before: int) -> int: ...
+    def loops(self, goal: str | None, before: int, limit: int) -> list[tuple[int, str]]: ...
+    def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[Row]: ...
+    def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None: ...
+    def output(self, seq: int) -> bytes | None: ...
+
+
+def load_state(ledger: Readable, goal: str) -> State:
+    """Return a goal's state as of its last recorded event."""
+    return replayed(ledger, goal)[0]
+
+
+def replayed(ledger: Readable, goal: str) -> tuple[State, int]:
+    """Return a goal's state as of its last recorded event, and how many events it took after the snapshot."""
+    found = ledger.latest_snapshot(goal, STATE_VERSION)
+    state, after = (unpack(found[1]), found[0]) if found else (State(goal_id=goal), 0)
+    events = 0
+    for row in ledger.read(goal, after):
+        apply(state, ev.decode(row.body), row.seq)
+        events += 1
+    return state, events
+
+
+def load_states(ledger: Readable) -> dict[str, State]:
+    """Return the states of all goals, in the order of their acceptance."""
+    return in_order(load_state(ledger, goal) for goal in ledger.goals())
+
+
+def load_outlined(ledger: Readable, before: int = SEQ_MAX, limit: int = -1) -> list[State]:
+    """Return the outlines of goals that are over and of which nothing was recorded since, the last accepted first."""
+    found = ledger.outlines(STATE_VERSION, before, limit)
+    return [outline(unpack(state)) for _, state in found]  # so that they share what is empty
+
+
+def load_listed(ledger: Readable, limit: int | None, before: int | None) -> dict[str, State]:
+    """Return what a list of goals is made of: the outlines that it needs, and all goals that have none."""
+    most = -1 if limit is None else limit + 1
+    rest = ledger.without_outline(STATE_VERSION)  # first: one that ends meanwhile is in both
+    over = load_outlined(ledger, SEQ_MAX if before is None else before, most)
+    return in_order([*over, *(load_state(ledger, goal) for goal in rest)])
+
+
+def in_order(states: Iterable[State]) -> dict[str, State]:
+    """Put states in the order of their goals' acceptance; of a goal's two the later given."""
+    return {s.goal_id: s for s in sorted(states, key=lambda s: s.accepted_seq)}
+
+
+def history_lines(ledger: Readable, goal: str, fold: HistoryFold) -> Iterator[dict[str, Any]]:
+    """Return the lines of history.jsonl that follow what the fold has taken, oldest first, as they are drawn."""
+    for row in ledger.read(goal, fold.seq):
+        if row.kind in OF_HISTORY and (ended := fold.take(row.seq, ev.decode(row.body))):
+            action, of = ended
+            yield history_view(action, output_text(ledger, of))
+
+
+def output_of(ledger: Readable, goal: str, action: int) -> str | None:
+    """Return the output of an action by the action's number, None if there is none."""
+    end = end_of(ledger, goal, action)
+    return output_text(ledger, end.seq) if end and end.kind == "action_finished" else None
+
+
+def end_of(ledger: Readable, goal: str, action: int) -> Row | None:
+    """Return the event that an action ended with, None if it is not found."""
+    for row in ledger.read(goal, action, FOLLOWING_MAX):
+        if row.kind in ("action_finished", "action_interrupted"):
+            event = ev.decode(row.body)
+            if isinstance(event, ev.ActionFinished | ev.ActionInterrupted) and event.of == action:
+                return row
+    return None
+
+
+def output_text(ledger: Readable, seq: int) -> str:
+    """Return the output that was kept with an event; where it is damaged, a word that says so."""
+    try:
+        return text(ledger.output(seq))
+    except LedgerCorrupt:
+        return DAMAGED
+
+
+def text(output: bytes | None) -> str:
+    """Return a recorded output as text."""
+    return (output or b"").decode("utf-8", "replace")
+
+
+OF_HISTORY = frozenset(
+    {
+        "subtask_started",
+        "tree_edited",
+        "loop_detected",
+        "action_allowed",
+        "action_blocked",
+        "action_finished",
+        "action_interrupted",
+    }
+)

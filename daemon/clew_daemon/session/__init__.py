@@ -1,0 +1,1 @@
+"""One live worker: its processes, its messages, and whether it is alive."""

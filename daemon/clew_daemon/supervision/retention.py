@@ -1,0 +1,121 @@
+"""Lets go of what is over, so that a daemon that runs for months stays as small and as quick as it was.
+
+A settled goal keeps its outline in memory; one that ended more than `keep_days` ago leaves the ledger, its folder goes,
+and the ledger's file gives back the room, a little at a time. What is a person's (workspaces, reports in the outbox,
+rejected files) is never touched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import structlog
+
+from clew_daemon.processes import cells
+from clew_daemon.supervision.schedule import Known
+from clew_shared.files.removal import remove_tree
+from clew_shared.ledger import LedgerCorrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from clew_daemon.parts import Daemon
+    from clew_daemon.supervision.supervisor import Supervisor
+    from clew_shared.config.places import Places
+    from clew_shared.record.state import State
+
+log = structlog.get_logger()
+
+DAY_S = 86_400.0
+EVERY_S = 3_600.0
+GONE = ".gone"  # how the name of a folder ends that is being removed
+PAUSE_S = 0.05  # between two pieces of work, so that judging has the ledger in between
+
+
+def over(states: Iterable[State], oldest: float) -> list[str]:
+    """Name the goals to let go: settled, ended before `oldest`, and awaited by no other goal."""
+    states = list(states)
+    known = Known({s.goal_id: s for s in states})
+    names = {name for s in states if not s.ended for name in s.spec.depends_on}
+    awaited = {goal for name in names for goal in known.named(name)}
+    return [
+        s.goal_id
+        for s in states
+        if s.settled and s.updated_at < oldest and s.goal_id not in awaited
+    ]
+
+
+async def clear(places: Places, goal: str) -> None:
+    """Remove a goal's own TMPDIR and HOME, which are kept while it lives; one that lives again makes new ones."""
+    folders = cells.private(places, goal)
+    for folder in folders:  # all at once: what is made under their names from now on is not touched
+        with suppress(OSError):
+            folder.rename(folder.with_name(f".{folder.name}.{secrets.token_hex(4)}{GONE}"))
+    await asyncio.to_thread(_remove_folders, folders[0].parent, lambda one: one.name.endswith(GONE))
+
+
+class Retention:
+    """Its two kinds of work, each done every so often."""
+
+    def __init__(self, daemon: Daemon, supervisor: Supervisor) -> None:
+        self._d = daemon
+        self._supervisor = supervisor
+        self._damaged: set[str] = set()  # said once; `clew verify` says where
+
+    async def set_down(self) -> None:
+        """Keep only the outline of goals that nobody works on any more, and their outputs compressed."""
+        book = self._d.book
+        for goal in list(book.cores):
+            if not self._at_rest(goal) or goal in self._damaged:
+                continue
+            await clear(self._d.places, goal)  # where a daemon died before it could
+            try:
+                await book.ledger.pack(goal)
+            except LedgerCorrupt as error:
+                self._damaged.add(goal)
+                log.error("retention.failed", goal=goal, reason=str(error))  # noqa: TRY400 - a reason, no bug
+            if self._at_rest(goal):  # still
+                book.set_down(goal)
+
+    def _at_rest(self, goal: str) -> bool:
+        busy = self._supervisor.uses(goal) or self._d.publisher.keeps(goal)
+        return not busy and goal in self._d.book.cores and self._d.book.may_set_down(goal)
+
+    async def run(self) -> None:
+        """Let goals go that ended more than `keep_days` ago."""
+        await self.let_go(time.time() - self._d.settings.ledger.keep_days * DAY_S)
+
+    async def let_go(self, oldest: float) -> None:
+        """Let go of all that ended before `oldest`, in seconds since 1970."""
+        for goal in over(self._d.book.states().values(), oldest):
+            if not self._may_go(goal, oldest):
+                continue
+            await self._d.book.forget(goal)
+            log.info("goal.forgotten", goal=goal)
+            await asyncio.sleep(PAUSE_S)
+        await asyncio.to_thread(
+            _remove_folders,
+            self._d.places.state / "goals",
+            lambda folder: folder.name in self._d.book.gone,  # of others it may be the last copy
+        )
+        more = True
+        while more:
+            more = await self._d.book.ledger.shrink()
+            await asyncio.sleep(PAUSE_S)
+
+    def _may_go(self, goal: str, oldest: float) -> bool:
+        """Look once more, just before: a person may have retried it, or a new goal await it, meanwhile."""
+        busy = self._supervisor.uses(goal) or self._d.publisher.keeps(goal)
+        return not busy and goal in over(self._d.book.states().values(), oldest)
+
+
+def _remove_folders(parent: Path, over: Callable[[Path], bool]) -> None:
+    for folder in parent.iterdir() if parent.is_dir() else ():
+        with suppress(OSError):
+            if over(folder):
+                remove_tree(folder)

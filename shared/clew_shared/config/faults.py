@@ -1,0 +1,188 @@
+"""Errors in a config, in words: which key, where it is, and what would be right.
+
+Pure: it turns pydantic's errors into sentences and knows the shape of the tables, not their source.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from clew_shared.config.tables import AGENT_KINDS, Settings, agent_kind
+from clew_shared.text.spelling import closest
+
+Location = tuple[str, ...]
+
+TABLE_LINE = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]")
+KEY_LINE = re.compile(
+    r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*="""
+)
+KEY_PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
+
+WANTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "text in quotes",
+    "tuple_type": 'a list, like ["one", "two"]',
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+}
+BOUNDS = {
+    "greater_than": ("gt", "larger than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One error; `place` is FILE:LINE, or `env NAME`."""
+
+    place: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}"
+
+
+class SettingsError(ValueError):
+    """The config cannot be used; all errors at once, one per line."""
+
+    def __init__(self, faults: list[Fault]) -> None:
+        super().__init__("\n".join(map(str, faults)))
+        self.faults = faults
+
+
+def dotted(location: Location) -> str:
+    """Return the place as TOML would write it: `loops.tools.run_cmd.repeat_limit`."""
+    return ".".join(
+        part if re.fullmatch(r"[\w-]+", part, re.ASCII) else json.dumps(part) for part in location
+    )
+
+
+def plain_location(location: Location) -> Location:
+    """Return the place of an error as the file has it: without `named`, an agent's tag and pydantic's `[key]`."""
+    if location[-1:] == ("[key]",):
+        return plain_location(location[:-1])
+    if location[:2] != ("agents", "named"):
+        return location
+    name, inner = location[2:3], location[3:]
+    return ("agents", *name, *(inner[1:] if inner and inner[0] in AGENT_KINDS else inner))
+
+
+def explain(error: ValidationError, raw: dict[str, Any]) -> list[tuple[Location, str]]:
+    """Return for each error its place and one sentence; `raw` is what was to be validated."""
+    told = []
+    for fault in error.errors():
+        location = plain_location(tuple(map(str, fault["loc"])))
+        if fault["type"] == "union_tag_invalid":
+            location = (*location, "kind")
+        told.append((location, _sentence(dict(fault), location, raw)))
+    return told
+
+
+def _sentence(fault: dict[str, Any], location: Location, raw: dict[str, Any]) -> str:
+    if fault["type"] == "extra_forbidden":
+        return _unknown(location, raw)
+    if fault["type"].startswith("union_tag"):
+        return _no_agent(location, raw)
+    return f"`{dotted(location)}` {_requirement(fault)}"
+
+
+def _requirement(fault: dict[str, Any]) -> str:
+    """Return what the key must be, and what it is now."""
+    kind, context = fault["type"], fault.get("ctx", {})
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "missing":
+        return "is required"
+    if kind in {"too_short", "string_too_short"}:
+        return "must not be empty"
+    if kind == "string_type" and isinstance(fault["input"], bool | int | float):
+        return f"must be text; quote it: {json.dumps(_shown(fault['input']))}"
+    right = WANTED.get(kind)
+    if kind in BOUNDS:
+        name, words = BOUNDS[kind]
+        right = f"{words} {context[name]:g}"
+    elif kind == "literal_error":
+        right = f"one of {context['expected']}"
+    return f"must be {right or fault['msg']}, not {_shown(fault['input'])}"
+
+
+def _unknown(location: Location, raw: dict[str, Any]) -> str:
+    what = "table" if len(location) == 1 else "key"
+    known = _known_beside(location, raw)
+    meant = closest(location[-1], known)
+    if meant is not None:
+        return f"unknown {what} `{dotted(location)}`; did you mean `{meant}`?"
+    return f"unknown {what} `{dotted(location)}`; available: {', '.join(known)}"
+
+
+def _known_beside(location: Location, raw: dict[str, Any]) -> list[str]:
+    """Return the keys that are known in the table of the unknown one."""
+    if location[0] == "agents":
+        kind = agent_kind(raw["agents"][location[1]])
+        return list(AGENT_KINDS[kind].model_fields)
+    if location[:2] == ("loops", "tools"):
+        return ["repeat_limit"]
+    model: type[BaseModel] = Settings
+    for part in location[:-1]:
+        inner = model.model_fields[part].annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            model = inner
+    return list(model.model_fields)
+
+
+def _no_agent(location: Location, raw: dict[str, Any]) -> str:
+    agent, name = raw["agents"][location[1]], location[1]
+    if isinstance(agent, dict):
+        kinds = ", ".join(AGENT_KINDS)
+        return f"`agents.{name}.kind` must be one of {kinds}, not {_shown(agent.get('kind'))}"
+    if closest(name, ["default"]):
+        return f"unknown key `{dotted(location)}`; did you mean `default`?"
+    return f"`{dotted(location)}` must be a table [agents.{name}], not {_shown(agent)}"
+
+
+def _shown(value: Any) -> str:
+    """Return the value as the file would have it, shortened to fit a line."""
+    if isinstance(value, dict):
+        return "a table"
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except ValueError:
+        return "a number with thousands of digits"
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def key_lines(text: str) -> dict[Location, int]:
+    """Return the line (from 1) of each table and key; a scan, good enough to point at."""
+    lines: dict[Location, int] = {}
+    table: Location = ()
+    for number, line in enumerate(text.split("\n"), start=1):
+        header = TABLE_LINE.match(line)
+        key = KEY_LINE.match(line)
+        if header:
+            table = _parts(header[1])
+        if header or key:
+            location = table if key is None else (*table, *_parts(key[1]))
+            for place in _upwards(location, len(table)):
+                lines.setdefault(place, number)
+    return lines
+
+
+def _upwards(location: Location, table_length: int) -> Iterator[Location]:
+    """Yield the place and those above it that appear first on its line."""
+    for length in range(len(location), min(table_length, len(location) - 1), -1):
+        yield location[:length]
+
+
+def _parts(key: str) -> Location:
+    return tuple(part.strip("\"'") for part in KEY_PART.findall(key))

@@ -1,0 +1,134 @@
+"""Where clew's folders are: XDG, `--home`, and `[paths]` over both (contract section 2).
+
+Pure: the environment comes in as a mapping, and no folder is looked at or made here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from clew_shared.config.tables import Settings
+
+
+@dataclass(frozen=True)
+class Places:
+    """The folders of one clew; `home` is set where all lie under one, `config` is the file."""
+
+    home: Path | None
+    config: Path
+    inbox: Path
+    outbox: Path
+    workspaces: Path
+    state: Path
+    run: Path
+
+    @property
+    def socket(self) -> Path:
+        """The control socket of a daemon with these places."""
+        return self.run / "control.sock"
+
+    @property
+    def log_file(self) -> Path:
+        """The log's file, where `[log] file` names no other."""
+        return self.state / "clew.log"
+
+
+class PlacesError(ValueError):
+    """Neither the environment nor a path itself says where it leads."""
+
+
+def places(env: Mapping[str, str], home: Path | None, settings: Settings | None) -> Places:
+    """Resolve every folder; `home` is `--home` and goes before CLEW_HOME.
+
+    A relative `--home` or CLEW_HOME stays relative: the caller, who knows the working directory,
+    makes it absolute first. Relative `[paths]` start at the config's folder. PlacesError where
+    HOME would be needed and is not set.
+    """
+    home = home or (Path(env["CLEW_HOME"]) if env.get("CLEW_HOME") else None)
+    found = _under_home(expanded(str(home), env)) if home is not None else _under_xdg(env)
+    if settings is None:
+        return found
+    return _overridden(found, settings, env)
+
+
+def default_places(env: Mapping[str, str]) -> Places | None:
+    """Return the folders of the home that is used without `--home` and CLEW_HOME; None where HOME is not set."""
+    try:
+        return _under_xdg(env)
+    except PlacesError:
+        return None
+
+
+def expanded(path: str, env: Mapping[str, str]) -> Path:
+    """Return the path with a leading `~` replaced by HOME, and `~NAME` by that user's home."""
+    if path == "~" or path.startswith("~/"):
+        return _user_home(env) / path[2:]
+    if path.startswith("~"):
+        try:
+            return Path(path).expanduser()
+        except RuntimeError:
+            raise PlacesError(f"{path}: no such user on this machine") from None
+    return Path(path)
+
+
+def _under_home(home: Path) -> Places:
+    return Places(
+        home=home,
+        config=home / "config.toml",
+        inbox=home / "inbox",
+        outbox=home / "outbox",
+        workspaces=home / "workspaces",
+        state=home / "state",
+        run=home / "run",
+    )
+
+
+def _under_xdg(env: Mapping[str, str]) -> Places:
+    data = _xdg(env, "XDG_DATA_HOME", lambda: _user_home(env) / ".local" / "share")
+    state = _xdg(env, "XDG_STATE_HOME", lambda: _user_home(env) / ".local" / "state")
+    config = _xdg(env, "XDG_CONFIG_HOME", lambda: _user_home(env) / ".config")
+    return Places(
+        home=None,
+        config=config / "config.toml",
+        inbox=data / "inbox",
+        outbox=data / "outbox",
+        workspaces=data / "workspaces",
+        state=state,
+        run=_xdg(env, "XDG_RUNTIME_DIR", lambda: state.parent),
+    )
+
+
+def _xdg(env: Mapping[str, str], name: str, otherwise: Callable[[], Path]) -> Path:
+    """Return clew's folder in that base folder; relative values are ignored, as XDG says."""
+    value = env.get(name, "")
+    return (Path(value) if value.startswith("/") else otherwise()) / "clew"
+
+
+def _user_home(env: Mapping[str, str]) -> Path:
+    home = env.get("HOME", "")
+    if not home.startswith("/"):
+        raise PlacesError("HOME is not set to an absolute path: set it, or give --home DIR")
+    return Path(home)
+
+
+def _overridden(found: Places, settings: Settings, env: Mapping[str, str]) -> Places:
+    paths = settings.paths
+
+    def place(value: str | None, otherwise: Path) -> Path:
+        return otherwise if value is None else found.config.parent / expanded(value, env)
+
+    state = place(paths.state, found.state)
+    return Places(
+        home=found.home,
+        config=found.config,
+        inbox=place(paths.inbox, found.inbox),
+        outbox=place(paths.outbox, found.outbox),
+        workspaces=place(paths.workspaces, found.workspaces),
+        state=state,
+        run=place(paths.run, state if found.run == found.state else found.run),
+    )

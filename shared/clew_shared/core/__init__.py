@@ -1,0 +1,1 @@
+"""One goal without I/O: commands and the time go in, events and answers come out."""

@@ -1,0 +1,97 @@
+"""What speaks against an agent's claim that its goal is done: an action that failed, with nothing after it.
+
+Pure rules over the recorded tree; they question a claim and never decide about it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from clew_shared.record.model import Result
+
+if TYPE_CHECKING:
+    from clew_shared.record.model import Action, Subtask
+    from clew_shared.record.state import State
+
+FAILED = (Result.FAILURE, Result.ERROR, Result.TIMEOUT)
+IDLE_TOOLS = ("wait", "recall")
+"""Tools whose success shows nothing: they do not act."""
+
+ARGS_CHARS = 200
+
+
+def failed_last(subtask: Subtask) -> Action | None:
+    """Return the last action of a subtask where it failed; refused and idle ones do not count."""
+    last = _last(subtask)
+    return last if last and last.result in FAILED else None
+
+
+def unheeded(state: State) -> tuple[str, Action] | None:
+    """Return the goal's last action, with the place of its subtask (`1.2`), where it failed.
+
+    It was its subtask's last one then, and nothing in the goal has succeeded since.
+    """
+    lasts = [(place, last) for place, subtask in places(state) if (last := _last(subtask))]
+    place, last = max(lasts, key=lambda found: found[1].seq, default=("", None))
+    return (place, last) if last and last.result in FAILED else None
+
+
+def finished_anyway(state: State) -> list[tuple[str, Action]]:
+    """List the subtasks that were completed right after a failed action, each with that action."""
+    return [
+        (place, failed)
+        for place, subtask in places(state)
+        if subtask.status == "completed" and (failed := failed_last(subtask))
+    ]
+
+
+def places(state: State) -> list[tuple[str, Subtask]]:
+    """List all subtasks in order, each with its place in the tree, counted from 1: `1.2`."""
+    return [
+        (f"{t}.{s}", subtask)
+        for t, task in enumerate(state.goal.tasks, start=1)
+        for s, subtask in enumerate(task.subtasks, start=1)
+    ]
+
+
+def described(place: str, action: Action) -> str:
+    """Say in one line which action of which subtask failed, and how."""
+    what = "command" if action.name == "run_cmd" else "action"
+    how = "timed out" if action.result == Result.TIMEOUT else "failed"
+    code = "" if action.exit_code is None else f" (exit {action.exit_code})"
+    return f"the last {what} of {place} {how}{code}: {_call(action)}"
+
+
+def question(place: str, action: Action) -> str:
+    """Return what an agent is told that calls `finish` after a failed action."""
+    said = described(place, action)
+    return (
+        f"{said[0].upper()}{said[1:]}. Nothing has succeeded since. Fix that first. "
+        "If the goal is reached all the same, call finish again."
+    )
+
+
+def _last(subtask: Subtask) -> Action | None:
+    acted = (
+        action
+        for action in reversed(subtask.actions)
+        if action.result != Result.BLOCKED and action.name not in IDLE_TOOLS
+    )
+    return next(acted, None)
+
+
+def _call(action: Action) -> str:
+    if action.name == "run_cmd":
+        return _short(_command(action.args.get("cmd", "")))
+    args = ", ".join(f"{key}={_short(str(value), 60)}" for key, value in action.args.items())
+    return _short(f"{action.name}({args})")
+
+
+def _command(cmd: Any) -> str:
+    return shlex.join(map(str, cmd)) if isinstance(cmd, list) else str(cmd)
+
+
+def _short(text: str, chars: int = ARGS_CHARS) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= chars else line[: chars - 1] + "…"

@@ -1,0 +1,57 @@
+"""Who must find another way when a subtask is blocked (its task, the goal, or a person), and what a person is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clew_shared.record.events import Escalated
+
+if TYPE_CHECKING:
+    from clew_shared.record.model import Level
+    from clew_shared.record.state import Check, State
+
+
+def escalation(state: State, reason: str, replan_limit: int) -> Escalated:
+    """Escalate a blocked subtask one level for every level whose replans are used up.
+
+    A replan has failed when any subtask that it brought is blocked. `replan_limit` failed replans of the
+    task send it to the goal, as many of the goal send it to a person (contract, section 8).
+    Source: the escalation of restart intensities in a tree of OTP supervisors.
+    """
+    task, subtask = state.task, state.subtask
+    inherits = bool(subtask and subtask.inherits)
+    task_failed = bool(inherits and task and task.replanned)
+    goal_failed = inherits and state.goal.replanned  # counted once, at its first blocked subtask
+    task_count = (task.failed_replans if task else 0) + task_failed
+    goal_count = state.goal.failed_replans + goal_failed
+    to: Level = "task"
+    if goal_count >= replan_limit:
+        to = "person"
+    elif task_count >= replan_limit:
+        to = "goal"
+    return Escalated(
+        to=to,
+        reason=reason,
+        replan_failed_task=task_failed,
+        replan_failed_goal=goal_failed,
+    )
+
+
+def person_question(state: State, why: str, *, hears: bool = True) -> str:
+    """Return what a person is asked about the blocked subtask, and which checks fail; `hears`: feedback can help."""
+    name = state.subtask.description if state.subtask else state.goal.description
+    ran = state.checks.items()
+    failing = [f"{one} (`{state.spec.checks[one]}`)" for one, c in ran if _fails(state, one, c)]
+    fails = f" Failing checks: {', '.join(failing)}." if failing else ""
+    goal = state.goal_id
+    ways = f"Fix the cause, then run `clew resume {goal}`, or `clew cancel {goal}`."
+    if hears:
+        ways = (
+            f'What should be done? Answer with `clew feedback {goal} "..."`, '
+            f"or fix it and run `clew resume {goal}`."
+        )
+    return f'"{name}" is blocked: {why.rstrip(" .:")}.{fails} {ways}'
+
+
+def _fails(state: State, name: str, check: Check) -> bool:
+    return name in state.spec.checks and not check.passed

@@ -1,0 +1,46 @@
+"""Checks that an agent suggests: which are taken, and which are to be run at the end of its goal.
+
+A suggestion decides nothing: it never rejects a `finish` and never makes a goal verified. Pure rules of the state.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from clew_shared.record.state import State
+
+SUGGESTED_MAX = 5
+"""Suggestions that a goal keeps."""
+
+NAME_CHARS_MAX = 60
+CMD_CHARS_MAX = 500
+
+
+def taken(state: State, proposed: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return which of the proposed checks (name, command) are new, as many as there is room for.
+
+    One with a name that was suggested before replaces that suggestion; a command that is a check already is left out.
+    """
+    known = {*state.spec.checks.values(), *(one.cmd for one in state.suggested.values())}
+    found: dict[str, str] = {}
+    for name, cmd in proposed:
+        room = name in state.suggested or len(state.suggested.keys() | found.keys()) < SUGGESTED_MAX
+        if cmd in known or name in state.spec.checks or name in found or not room:
+            continue
+        known.add(cmd)
+        found[name] = cmd
+    return list(found.items())
+
+
+def due(state: State) -> list[tuple[str, str]]:
+    """Return the suggested checks (name, command) to run before the goal is completed.
+
+    None where the goal has checks of its own: what a suggestion leaves in the workspace would be unchecked. One that
+    was started is not run again until a person has sent the agent back to work.
+    """
+    if state.spec.checks:
+        return []
+    return [(name, one.cmd) for name, one in state.suggested.items() if not one.started]

@@ -1,0 +1,1 @@
+"""Files and folders: written durably, removed whatever they contain."""

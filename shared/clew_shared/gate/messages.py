@@ -1,0 +1,97 @@
+"""What a refusal and a recovery prompt say: what happened the last time, what to do instead. Plain words, no jargon."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from clew_shared.record.model import Action, Result
+from clew_shared.record.progress import both_ends, is_wait
+from clew_shared.record.signature import signature
+
+if TYPE_CHECKING:
+    from clew_shared.gate.verdict import Calls, Proposal
+    from clew_shared.record.state import State, Tally
+
+
+TRIED_MAX = 3
+ARGS_CHARS = 120
+HEAD_CHARS = 200
+_SAID = {
+    Result.FAILURE: "failed",
+    Result.ERROR: "failed",
+    Result.TIMEOUT: "ran out of time",
+    Result.BLOCKED: "refused",
+    Result.SUCCESS: "brought nothing new",
+}
+
+_FAILED = frozenset(_SAID) - {Result.SUCCESS}
+
+
+def last_tally(state: State, proposal: Proposal) -> Tally | None:
+    """Find how the action went the last time: in this world, else in any."""
+    worlds = state.scope.tallies.get(proposal.signature, {})
+    here = worlds.get(state.world)
+    return here or max(worlds.values(), key=lambda t: t.seq, default=None)
+
+
+def last_time(state: State, proposal: Proposal) -> str:
+    """Say how the action went the last time, with the head of its output."""
+    tally = last_tally(state, proposal)
+    if tally is None:
+        return ""
+    if tally.result == "success":
+        said = f' and said: "{tally.head}"' if tally.head else ""
+        return f"It already succeeded{said}. Its effect is already there; doing it again changes nothing."
+    said = f' with: "{tally.head}"' if tally.head else ""
+    return f"The last time it ended in {tally.result}{said}."
+
+
+def what_else(state: State, calls: Calls) -> str:
+    """Say what to do instead."""
+    subtask = state.subtask
+    name = f' "{subtask.description}"' if subtask else ""
+    return (
+        f"Do something else: if the subtask{name} is done, {calls.done}; if the whole goal is done, {calls.finish}; "
+        "otherwise try a different action (read the output above, change a file, another command), "
+        f"or {calls.failed} to say that this way does not work and a replan is needed."
+    )
+
+
+def tried(state: State, *, stale: int = 0) -> str:
+    """List the last distinct actions of the subtask that failed or were refused, each with what it said.
+
+    Those of the last `stale` actions that succeeded count too: they brought nothing new. Each stands on a line
+    of its own, the first one after a line break; "" if there is nothing to list.
+    """
+    actions = state.subtask.actions if state.subtask else []
+    lines: list[str] = []
+    seen: set[str] = set()
+    for at, action in enumerate(reversed(actions)):
+        name = signature(action.name, action.args, state.spec.workspace)
+        idle = (
+            action.result == Result.SUCCESS and at < stale and not is_wait(action.name, action.args)
+        )
+        if name not in seen and (idle or action.result in _FAILED):
+            lines.append(_tried(state, action, name))
+        seen.add(name)
+        if len(lines) == TRIED_MAX:
+            break
+    return "\n".join(["", "Tried so far:", *reversed(lines)]) if lines else ""
+
+
+def _tried(state: State, action: Action, name: str) -> str:
+    worlds = state.scope.tallies.get(name, {})
+    last = max(worlds.values(), key=lambda t: t.seq, default=None)
+    head = both_ends(" ".join(last.head.split()), HEAD_CHARS) if last else ""
+    said = f': "{head}"' if head else ""
+    args = short(
+        json.dumps(action.args, sort_keys=True, ensure_ascii=False, default=str), ARGS_CHARS
+    )
+    return f"- {action.name} {args} {_SAID[Result(action.result)]}{said}"
+
+
+def short(text: str, chars: int) -> str:
+    """Put a text on one line of at most `chars` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= chars else line[: chars - 1] + "…"

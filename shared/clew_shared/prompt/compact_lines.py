@@ -1,0 +1,225 @@
+"""What there is to say of a goal's state, line by line, and how dear each line is.
+
+Pure functions of the state; how much of it fits is `compact`'s to say.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import IntEnum
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from clew_shared.record.progress import both_ends
+from clew_shared.record.state import EVERYWHERE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clew_shared.record.model import Action, Subtask
+    from clew_shared.record.state import State, Tally
+
+RECENT_ACTIONS = 3
+OUTPUT_CHARS = 300
+ARGS_CHARS = 120
+OVER_CHARS = 160
+TRIED_SHOWN = 5
+TRIED_CHARS = 200
+BLOCKS_SHOWN = 20
+REPEATS_SHOWN = 5
+REPEATED_FROM = 2
+CHANGES_SHOWN = 3
+FEEDBACK_SHOWN = 2
+
+_WARNINGS = {
+    "theme": "your thoughts stay on one theme: act",
+    "repeated_planning": "you are planning without acting: call a tool",
+    "no_progress": "nothing new came of the last steps: do something else",
+    "same_error": "the same error keeps coming back: find its cause",
+    "stuck": "you are stuck: take a different approach",
+}
+_FAILED = ("failure", "error", "timeout")
+
+
+class Keep(IntEnum):
+    """How dear a line is: the lowest goes first."""
+
+    RECENT = 0
+    NOTES = 1
+    OVER = 2
+    TRIED = 3
+    USEFUL = 4
+    ALWAYS = 5
+
+
+class Line(NamedTuple):
+    """One line of the text; of one kind the older stand before the newer."""
+
+    text: str
+    keep: Keep
+
+
+def lines_of(state: State, recent_actions: int = RECENT_ACTIONS) -> list[Line]:
+    """Say all that a worker needs to know now."""
+    shown = state.subtask.actions[-recent_actions:] if state.subtask and recent_actions > 0 else []
+    return [
+        *_goal(state),
+        *_over(state),
+        *_subtask(state),
+        *_tried(state, {a.seq for a in shown}),
+        *_recent(state, shown),
+        *_ahead(state),
+        *_warnings(state),
+    ]
+
+
+def cut(text: str, max_chars: int) -> str:
+    """Return the beginning of a text that is too long."""
+    return text if len(text) <= max_chars else text[: max(max_chars - 1, 0)] + "…"
+
+
+def _goal(state: State) -> list[Line]:
+    lines = [
+        Line(f"GOAL: {_one_line(state.goal.description)}", Keep.ALWAYS),
+        Line(f"Status: {state.goal.status} ({state.goal.progress():.0%})", Keep.USEFUL),
+    ]
+    notes = _one_line(state.spec.notes)
+    if notes and notes != _one_line(state.goal.description):
+        lines.append(Line(f"NOTES: {notes}", Keep.NOTES))
+    said = state.feedback[-FEEDBACK_SHOWN:]
+    lines += [Line(f"A PERSON SAYS: {_one_line(text)}", Keep.USEFUL) for text in said]
+    if state.task:
+        lines.append(Line(f"CURRENT TASK: {_one_line(state.task.description)}", Keep.USEFUL))
+    return lines
+
+
+def _over(state: State) -> list[Line]:
+    """Return a line for each subtask that is over, so that none of its work is done again."""
+    lines = [f"GIVEN UP: {_one_line(text)}" for text in state.set_aside]
+    subtasks = [s for t in state.goal.tasks for s in t.subtasks if s is not state.subtask]
+    for subtask in subtasks:
+        if subtask.status in ("completed", "skipped"):
+            word = "DONE" if subtask.status == "completed" else "SKIPPED"
+            said = _one_line(subtask.summary) or _changes(subtask)
+        elif subtask.status in ("failed", "blocked"):
+            word, said = "GIVEN UP", _one_line(subtask.last_failure)
+        else:
+            continue
+        tail = f": {said}" if said else ""
+        lines.append(f"{word}: {_one_line(subtask.description)}{tail}")
+    return [Line(cut(line, OVER_CHARS), Keep.OVER) for line in lines]
+
+
+def _changes(subtask: Subtask) -> str:
+    """Name the last actions that changed something, where nobody said what came of the subtask."""
+    changes = [f"{a.name} {_target(a)}".rstrip() for a in subtask.actions if a.changed]
+    return ", ".join([*dict.fromkeys(changes)][-CHANGES_SHOWN:])
+
+
+def _target(action: Action) -> str:
+    value = action.args.get("path") or next(iter(action.args.values()), "")
+    return cut(_one_line(value if isinstance(value, str) else json.dumps(value)), 40)
+
+
+def _subtask(state: State) -> list[Line]:
+    subtask = state.subtask
+    if subtask is None:
+        return []
+    attempt = f" (attempt {subtask.attempts + 1})" if subtask.attempts else ""
+    text = f"ACTIVE SUBTASK: {_one_line(subtask.description)} [{subtask.status}]{attempt}"
+    lines = [Line(text, Keep.ALWAYS)]
+    if subtask.last_failure:
+        failure = f"Last failure: {_one_line(subtask.last_failure)}"
+        lines.append(Line(failure, Keep.ALWAYS))
+    return lines
+
+
+def _tried(state: State, shown: set[int]) -> list[Line]:
+    """Name what failed in this subtask the last time that it was tried, but for what is shown below."""
+    last = sorted(_last_tallies(state), key=lambda named: named[1].seq)
+    failed = [(n, t) for n, t in last if t.result in _FAILED and t.seq not in shown]
+    return [
+        Line(both_ends(f"FAILED BEFORE: {_one_line(n)}{_said(t.head)}", TRIED_CHARS), Keep.TRIED)
+        for n, t in failed[-TRIED_SHOWN:]
+    ]
+
+
+def _last_tallies(state: State) -> Iterator[tuple[str, Tally]]:
+    for signature, worlds in state.scope.tallies.items():
+        yield signature, max(worlds.values(), key=lambda tally: tally.seq)
+
+
+def _recent(state: State, actions: list[Action]) -> list[Line]:
+    """Write the last actions with what they said, oldest first; the same in a row is one line."""
+    worlds = state.scope.tallies.values() if actions else ()
+    heads = {tally.seq: tally.head for world in worlds for tally in world.values()}
+    rows = groupby(actions, key=lambda a: (a.signature(), a.result))
+    return [Line(_actions([*row], heads), Keep.RECENT) for _, row in rows]
+
+
+def _actions(same: list[Action], heads: dict[int, str]) -> str:
+    action = same[-1]
+    args = cut(_one_line(json.dumps(action.args, ensure_ascii=False, sort_keys=True)), ARGS_CHARS)
+    times = f" {len(same)} times" if len(same) > 1 else ""
+    result = action.result or "running"
+    if result == "interrupted":
+        result = "interrupted; its effect is unknown"
+    said = both_ends(_said(heads.get(action.seq, "")), OUTPUT_CHARS)
+    return f"RECENT: {action.name}({args}){times} → {result}{said}"
+
+
+def _said(head: str) -> str:
+    return f": {_one_line(head)}" if head else ""
+
+
+def _ahead(state: State) -> list[Line]:
+    lines = []
+    following = state.next_pending()
+    if following:
+        task, subtask = following
+        description = state.goal.tasks[task].subtasks[subtask].description
+        lines.append(Line(f"NEXT: {_one_line(description)}", Keep.USEFUL))
+    if state.last_probe_state:
+        probes = sorted(state.last_probe_state.items())
+        marks = " ".join(f"{name}: {'✓' if ok else '✗'}" for name, ok in probes)
+        lines.append(Line(f"CURRENT STATE: {marks}", Keep.USEFUL))
+    return lines
+
+
+def _warnings(state: State) -> list[Line]:
+    raised = [_WARNINGS.get(kind, kind) for kind in state.attention.raised]
+    if state.replan_required == "person":
+        raised.append("this way is blocked; a person must say what to do")
+    elif state.replan_required:
+        raised.append(f"this way is blocked; replan the {state.replan_required}")
+    texts = [*_blocks(state), *(f"WARNING: {text}" for text in (*_repeats(state), *raised))]
+    return [Line(text, Keep.ALWAYS) for text in texts]
+
+
+def _blocks(state: State) -> list[str]:
+    """Name what is blocked; what a change of the world has freed is said to be free."""
+    names = [
+        f"BLOCKED: {_one_line(signature)}"
+        if state.world in worlds or EVERYWHERE in worlds
+        else f"BLOCKED before the last change, free now: {_one_line(signature)}"
+        for signature, worlds in state.scope.blocks.items()
+    ]
+    more = len(names) - BLOCKS_SHOWN
+    return [f"BLOCKED: {more} more", *names[more:]] if more > 0 else names
+
+
+def _repeats(state: State) -> list[str]:
+    """Name what was tried again in the same world, which teaches nothing; testing after edits is work."""
+    found = []
+    for signature, count in state.scope.loop_counts.items():
+        if count < REPEATED_FROM or signature in state.scope.blocks:
+            continue
+        here = state.scope.tallies.get(signature, {}).get(state.world) if state.world else None
+        times = max(here.counts.values(), default=0) if here else 0 if state.world else count
+        if times >= REPEATED_FROM:
+            found.append(f"tried {times} times: {_one_line(signature)}")
+    return found[-REPEATS_SHOWN:]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,298 @@
+"""The prompt: a pure, byte-deterministic function of a view (design, "Context").
+
+Most stable first, so that servers can cache the prefix: system · goal · finished subtasks · the current
+subtask with what is folded of it · its transcript, append-only · last, the state block. It knows no clock, no
+socket and no model.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from clew_shared.prompt.messages import (
+    FOLDED_SHARE,
+    Message,
+    chars,
+    folded_lines,
+    live,
+    settled,
+    shortened,
+)
+from clew_shared.prompt.state_block import state_block
+from clew_shared.prompt.tools import listing, schema_of
+from clew_shared.prompt.view import Call, Finished, Said, View
+from clew_shared.prompt.windows import Window
+
+RULES = (
+    "You do a goal in a working folder by calling tools. "
+    "Call one tool, read its result, then decide what is next. Use relative paths. "
+    "Read a file before you change it. "
+    "To create a file call write_file with its whole content; run_cmd is for commands and tests. "
+    "Never repeat a call that succeeded: a call that brings nothing new is refused. "
+    "When the goal is reached, call finish."
+)
+JSON_RULES = (
+    'Answer with one JSON object and nothing else: {"tool": NAME, "args": {...}}\n'
+    "The tools and their args (? = optional):"
+)
+JSON_REFLECTS = (
+    'Where the last result taught you something, add "reflect": {"insights": what you found, '
+    '"relevance": "high", "medium" or "low", "next": ..., "assessment": "advancing", "stuck" or '
+    '"regressing"} to the object.'
+)
+FIXED_CHARS_PER_TOKEN = 3.0
+"""What shares of the budget are reckoned by: calibrated counts would move what must stay the same."""
+
+GOAL_SHARE, PLAYBOOK_SHARE, FINISHED_SHARE, PLAN_SHARE = 0.25, 0.2, 0.25, 0.05
+SUBTASK_SHARE = 0.15
+NAMES_SHARE = 0.2
+"""So much of the finished work's share is for the names of what is no longer told in a line."""
+
+MARGIN_SHARE = 0.03
+ROOM_MIN_CHARS = 600
+SUMMARY_CHARS = 240
+DESCRIPTION_CHARS = 160
+FOLDED_NAME_CHARS = 60
+CHARS_PER_TOKEN_STEP = 0.5
+
+Block = tuple[str, list[Message]]
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A prompt laid out: the view, folded as far as it must be, and its blocks in their order."""
+
+    view: View
+    blocks: tuple[Block, ...]
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages, as the chat completions API takes them.
+
+        Calls and results come in whole pairs; no two messages of one role (but `tool`) stand together.
+        """
+        return merged(message for _, messages in self.blocks for message in messages)
+
+    @property
+    def sha(self) -> str:
+        """The name of what only a cut may change: tools, system, goal, finished work, subtask, folded lines."""
+        tools = [] if self.view.mode == "json" else [schema_of(tool) for tool in self.view.tools]
+        head = [messages for name, messages in self.blocks if name not in ("transcript", "state")]
+        content = json.dumps([tools, head], ensure_ascii=False)
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+    @property
+    def sizes(self) -> dict[str, dict[str, int]]:
+        """The size of each block: `chars` and estimated `tokens`; the tools go beside the messages."""
+        sizes = {"tools": tools_chars(self.view)}
+        sizes |= {name: chars(messages) for name, messages in self.blocks}
+        sizes["total"] = sum(sizes.values())
+        per_token = _per_token(self.view)
+        return {n: {"chars": c, "tokens": round(c / per_token)} for n, c in sizes.items()}
+
+    @property
+    def left_out(self) -> list[str]:
+        """What the prompt does not show, and why."""
+        return _left_out(self.view)
+
+
+def lay_out(view: View) -> Laid:
+    """Fold what must be folded, and lay out the prompt; `folded` only ever grows in a subtask."""
+    fixed = _fixed(view)
+    free = view.max_tokens * FIXED_CHARS_PER_TOKEN - _taken(view, fixed)
+    lines_room = int(max(free, 0) * FOLDED_SHARE)
+    view = replace(view, folded=settled(view, _room(view, fixed, lines_room)))
+    head = [*fixed, *_folded(view, lines_room)]
+    state: Block = ("state", [_user(state_block(view))])
+    return Laid(view, (*head, ("transcript", live(view)), state))
+
+
+def _left_out(view: View) -> list[str]:
+    said = []
+    folded = sum(isinstance(e, Call) for e in view.transcript[: view.folded])
+    if folded:
+        why = "the token budget" if view.window < Window.EMERGENCY else "the emergency window"
+        said.append(f"{folded} earlier calls of this subtask are lines ({why}; `recall` has them)")
+    words = sum(isinstance(e, Said) and e.role == "assistant" for e in view.transcript)
+    if words and view.window > Window.FULL:
+        name = view.window.name.lower()
+        said.append(f"{words} thoughts are not in the transcript (the {name} window)")
+    if named := _finished_folded(view):
+        said.append(f"{named} finished subtasks are shown by name only (the token budget)")
+    if len("\n\n".join(_goal_parts(view))) > len(_goal(view)):
+        said.append("parts of the goal's text (a quarter of the token budget at most)")
+    return said
+
+
+def tools_chars(view: View) -> int:
+    """Count the characters of the tools' schemas, which go beside the messages; none in json mode."""
+    if view.mode == "json":
+        return 0
+    return len(json.dumps([schema_of(tool) for tool in view.tools]))
+
+
+def playbook_chars(max_tokens: int) -> int:
+    """Return how many characters of strategies a prompt of this many tokens has room for."""
+    return int(max_tokens * FIXED_CHARS_PER_TOKEN * PLAYBOOK_SHARE)
+
+
+# ---- the blocks
+
+
+def _folded(view: View, room: int) -> list[Block]:
+    lines = folded_lines(view, room)
+    if not lines:
+        return []
+    text = "Earlier in this subtask (#N: recall shows the output again):\n" + "\n".join(lines)
+    return [("folded", [_user(text)])]
+
+
+def _fixed(view: View) -> list[Block]:
+    return [
+        ("system", [{"role": "system", "content": _system(view)}]),
+        ("goal", [_user(_goal(view))]),
+        ("finished", [_user(_finished(view))] if view.finished or view.given_up else []),
+        ("subtask", [] if view.implicit or not view.subtask else [_user(_now(view))]),
+    ]
+
+
+def _share(view: View, share: float) -> int:
+    return max(int(view.max_tokens * FIXED_CHARS_PER_TOKEN * share), 200)
+
+
+def _taken(view: View, fixed: list[Block]) -> int:
+    return sum(chars(messages) for _, messages in fixed) + tools_chars(view)
+
+
+def _room(view: View, fixed: list[Block], lines_room: int) -> int:
+    """Return the characters that live entries may take: what the calibrated budget leaves."""
+    budget = view.max_tokens * _per_token(view) * (1 - MARGIN_SHARE)
+    free = budget - _taken(view, fixed) - len(state_block(view)) - lines_room
+    return max(int(free), ROOM_MIN_CHARS) >> view.tightness
+
+
+def _system(view: View) -> str:
+    parts = [RULES]
+    if view.mode == "json":
+        parts.append(JSON_RULES + "\n" + listing(view.steady_tools))
+        if view.reflects:
+            parts.append(JSON_REFLECTS)
+    if view.playbook.strip():
+        parts.append(shortened(view.playbook.strip(), _share(view, PLAYBOOK_SHARE)))
+    return "\n\n".join(parts)
+
+
+def _goal(view: View) -> str:
+    first, *rest = _goal_parts(view)
+    room = _share(view, GOAL_SHARE)
+    first = shortened(first, room)
+    each = (room - len(first)) // max(len(rest), 1)
+    return "\n\n".join([first, *(shortened(part, max(each, 100)) for part in rest)])
+
+
+def _goal_parts(view: View) -> list[str]:
+    parts = ["Goal: " + view.goal]
+    if view.checks:
+        lines = [f"- {name}: {command}" for name, command in view.checks.items()]
+        parts.append("Checks that are run at the end and must exit 0:\n" + "\n".join(lines))
+    if view.done_when.strip():
+        parts.append("Done when:\n" + view.done_when.strip())
+    if view.notes.strip() and view.notes.strip() != view.goal.strip():
+        parts.append("Notes:\n" + view.notes.strip())
+    return parts
+
+
+def _finished(view: View) -> str:
+    """Write a line for each finished subtask; over its share the oldest are only named."""
+    named = _finished_folded(view)
+    lines = [_finished_line(done) for done in view.finished[named:]]
+    if named:
+        room = int(_share(view, FINISHED_SHARE) * NAMES_SHARE)
+        names = [shortened(_one(done.description), FOLDED_NAME_CHARS) for done in view.finished]
+        text = "; ".join(names[:named])
+        cut = text if len(text) <= room else "… " + text[-room:]
+        lines.insert(0, f"- {named} before: {cut}")
+    said = ["Finished before:\n" + "\n".join(lines)] if lines else []
+    if view.given_up:
+        tried = [f"- {shortened(_one(text), SUMMARY_CHARS)}" for text in view.given_up[-8:]]
+        said.append("Tried and given up, not to be tried again:\n" + "\n".join(tried))
+    return "\n".join(said)
+
+
+@lru_cache(maxsize=1024)
+def _finished_line(done: Finished) -> str:
+    said = shortened(_one(done.summary), SUMMARY_CHARS)
+    mark = "x" if done.status in ("completed", "skipped") else done.status
+    found = "; ".join(shortened(_one(text), SUMMARY_CHARS // 2) for text in done.insights)
+    tail = ". Found: ".join(part for part in (said, found) if part)
+    name = shortened(_one(done.description), DESCRIPTION_CHARS)
+    return f"- [{mark}] {name}" + (f": {tail}" if tail else "")
+
+
+def _finished_folded(view: View) -> int:
+    room = int(_share(view, FINISHED_SHARE) * (1 - NAMES_SHARE))
+    return folded_count([len(_finished_line(done)) + 1 for done in view.finished], room)
+
+
+def folded_count(sizes: list[int], room: int) -> int:
+    """Say how many of the oldest are folded, given all sizes and the room, in characters.
+
+    As if it had been asked after each: nothing until the room is full, then at once down to half of it. So
+    the prompt's prefix stays the same between two folds. The newest is never folded.
+    """
+    folded, total = 0, 0
+    for count, size in enumerate(sizes, start=1):
+        total += size
+        if total <= room:
+            continue
+        while folded < count - 1 and total > room / 2:
+            total -= sizes[folded]
+            folded += 1
+    return folded
+
+
+def _now(view: View) -> str:
+    task = shortened(_one(view.task), DESCRIPTION_CHARS * 2)
+    part_of = "" if view.task in ("", view.subtask, view.goal) else f' (part of "{task}")'
+    now = f"Your subtask now: {shortened(view.subtask, _share(view, SUBTASK_SHARE))}{part_of}"
+    if len(view.plan) > 1:
+        plan = "\n".join(shortened(_one(line), DESCRIPTION_CHARS) for line in view.plan)
+        now = "The plan from here:\n" + shortened(plan, _share(view, PLAN_SHARE)) + "\n\n" + now
+    return now
+
+
+# ---- messages
+
+
+def _one(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _user(content: str) -> Message:
+    return {"role": "user", "content": content}
+
+
+def merged(messages: Iterable[Message]) -> list[Message]:
+    """Join what follows in one role, since many chat templates insist on turns.
+
+    Words after a tool's result are put into that result for the same reason.
+    """
+    joined: list[Message] = []
+    for message in messages:
+        last = joined[-1] if joined else None
+        if last and message["role"] == "user" and last["role"] in ("user", "tool"):
+            joined[-1] = {**last, "content": last["content"] + "\n\n" + message["content"]}
+        elif last and message["role"] == last["role"] == "assistant" and "tool_calls" not in last:
+            content = (last["content"] + "\n\n" + message["content"]).strip()
+            joined[-1] = {**message, "content": content}
+        else:
+            joined.append(message)
+    return joined
+
+
+def _per_token(view: View) -> float:
+    """Return the calibration in steps, so that a small drift does not move the folds."""
+    steps = round(view.chars_per_token / CHARS_PER_TOKEN_STEP)
+    return max(steps, 2) * CHARS_PER_TOKEN_STEP

@@ -1,0 +1,123 @@
+"""The state block: what a model reads last, where it stands and what is asked of it now.
+
+All that changes from turn to turn is here, so that what stands before it can be cached. Pure text of a view.
+"""
+
+import re
+
+from clew_shared.prompt.messages import HEAD_CHARS, shortened, warnings
+from clew_shared.prompt.tools import is_own, listing
+from clew_shared.prompt.view import Call, Said, View
+from clew_shared.prompt.windows import Window, progress_marker, urgency_marker
+
+FEEDBACK_SHOWN = 5
+FEEDBACK_CHARS = 1_000
+FEEDBACK_EARLIER_CHARS = 300
+BLOCKED_SHOWN = 10
+WARNINGS_SHOWN = 2
+PROBES_SHOWN = 30
+
+_MENDING = re.compile(
+    r"\b(fix|bugs?|fail(s|ed|ing)?|broken|repair|debug|change|update|rename|refactor|improve)\b",
+    re.IGNORECASE,
+)
+"""Words of work on what exists already: small models overwrite it unread unless told to look."""
+
+
+def state_block(view: View) -> str:
+    """Write the last part of a prompt."""
+    lines = [*_standing(view), *_limits(view)]
+    own = tuple(t for t in view.tools if is_own(t))
+    if own and view.mode == "json":
+        lines.append("Also there now:\n" + listing(own))
+    if view.replan:
+        lines.append(_replan(view))
+    elif not view.subtask_open:
+        lines.append("Every subtask is over. Fix what is missing, then call finish.")
+    else:
+        lines.append(_ask(view))
+    return "\n".join(lines)
+
+
+def _standing(view: View) -> list[str]:
+    lines = []
+    if view.attempts and view.subtask_open:
+        why = f" It failed with: {shortened(view.last_failure, 400)}" if view.last_failure else ""
+        lines.append(f"This is attempt {view.attempts + 1}.{why}")
+    if view.next_subtask:
+        lines.append(f"After this subtask: {shortened(view.next_subtask, 200)}")
+    if view.probes:
+        known = sorted(view.probes.items())[:PROBES_SHOWN]
+        marks = (f"{shortened(name, 60)} {'✓' if ok else '✗'}" for name, ok in known)
+        lines.append("Known: " + ", ".join(marks))
+    if view.blocked:
+        names = "; ".join(shortened(name, 120) for name in view.blocked[-BLOCKED_SHOWN:])
+        lines.append(f"Refused from now on: {names}")
+    lines += warnings(view, WARNINGS_SHOWN)
+    if view.window is Window.MODERATE:
+        lines += [f"You thought: {shortened(text, 300)}" for text in _thoughts(view)]
+    if view.idea and view.window < Window.AGGRESSIVE:
+        lines.append(f"You wanted to do next: {shortened(view.idea, 200)}")
+    return [*lines, *_feedback(view)]
+
+
+def _thoughts(view: View) -> list[str]:
+    """Return the last thoughts: in this window they are no longer in the transcript."""
+    said = [e.text for e in view.transcript if isinstance(e, Said) and e.role == "assistant"]
+    return [text[: 2 * HEAD_CHARS] for text in said[-view.windows.moderate_thoughts :]]
+
+
+def _feedback(view: View) -> list[str]:
+    """Return what people said, the last of it in full."""
+    *earlier, last = view.feedback[-FEEDBACK_SHOWN:] or ("",)
+    texts = [shortened(text, FEEDBACK_EARLIER_CHARS) for text in earlier]
+    texts += [shortened(last, FEEDBACK_CHARS)] if last else []
+    return [f"A person says: {text}" for text in texts]
+
+
+def _limits(view: View) -> list[str]:
+    """Say how far it is, and press on in the last two windows (the dual-track design's stages)."""
+    lines = []
+    if view.iteration >= view.windows.progress_from:
+        lines.append(progress_marker(view.iteration, view.max_iterations, view.tools_used))
+    if urgency := urgency_marker(view.window, max(view.max_iterations - view.iteration, 0)):
+        lines += [urgency, "Do only what is needed; if the goal is reached, call finish now."]
+    return lines
+
+
+def _replan(view: View) -> str:
+    what = "this task" if view.replan == "task" else "the rest of the goal"
+    why = f" Last failure: {shortened(view.last_failure, 400)}" if view.last_failure else ""
+    form = "exactly one task, with new subtasks" if view.replan == "task" else "new tasks"
+    tried = [shortened(text, 200) for text in view.given_up[-5:]]
+    given_up = f" Given up before: {'; '.join(tried)}." if tried else ""
+    return (
+        f'The subtask "{shortened(view.subtask, 300)}" does not work this way and is closed.{why}'
+        f"{given_up} Find another way to do {what}, none of these: call plan with {form}."
+    )
+
+
+def _ask(view: View) -> str:
+    """Ask for the next call, in the light of what the last one did."""
+    goal_only = view.implicit
+    what = "goal" if goal_only else "subtask"
+    done = "finish" if goal_only else "complete_subtask"
+    last = next((e for e in reversed(view.transcript) if isinstance(e, Call)), None)
+    if last is None:
+        return _ask_first(view)
+    if last.name == "finish":  # it was not accepted, or it would be over
+        return "Do what is missing: write or change a file, or call another tool."
+    if last.result == "blocked":
+        return f"It was refused. If the {what} is done, call {done}. If not, call something else."
+    if last.result != "success":
+        return "That did not work. Find out why, then call another tool."
+    if last.changed is False and last.name in ("write_file", "edit_file"):
+        return f"Nothing changed: it was already so. If the {what} is done, call {done} now."
+    return f"Is the {what} done now? If yes, call {done}. If not, call the next tool."
+
+
+def _ask_first(view: View) -> str:
+    if _MENDING.search(view.subtask or view.goal):
+        return "First look: call read_file on what this is about, before you change anything."
+    plan = "Call plan, or the first tool."
+    return plan if any(tool.name == "plan" for tool in view.tools) else "Call the first tool."

@@ -1,0 +1,151 @@
+"""The tree of work: Goal → Task → Subtask → Action, and the statuses that they can have.
+
+Plain records that people, programs and the fold can read and change; rules live in `gate` and `core`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+from clew_shared.record.signature import signature
+
+ACTIONS_KEPT = 20
+"""How many actions of a subtask a state carries; all of them are in the ledger."""
+
+Level = Literal["task", "goal", "person"]
+"""Whom an escalation reaches."""
+
+
+class GoalStatus(StrEnum):
+    """Where a goal stands (contract, section 3)."""
+
+    QUEUED = "queued"
+    IN_PROGRESS = "in_progress"
+    WAITING = "waiting"
+    BLOCKED = "blocked"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        """Nothing more happens unless a person says `retry`."""
+        return self in (GoalStatus.COMPLETED, GoalStatus.FAILED, GoalStatus.CANCELLED)
+
+
+class StepStatus(StrEnum):
+    """Where a task or a subtask stands."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    SKIPPED = "skipped"
+
+    @property
+    def open(self) -> bool:
+        """There is still something to do."""
+        return self in (StepStatus.PENDING, StepStatus.IN_PROGRESS)
+
+    @property
+    def done(self) -> bool:
+        """It counts as progress of the goal."""
+        return self in (StepStatus.COMPLETED, StepStatus.SKIPPED)
+
+
+class Result(StrEnum):
+    """What came of an action."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    BLOCKED = "blocked"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(slots=True)
+class Action:
+    """One tool call; `result` is empty while it is in flight, `exit_code` None where it ran no command."""
+
+    name: str
+    args: dict[str, Any] = field(default_factory=dict)
+    result: str = ""
+    seq: int = 0
+    timestamp: str = ""
+    duration_s: float = 0.0
+    changed: bool | None = None
+    task_idx: int = 0
+    subtask_idx: int = 0
+    epoch: int = 0
+    exit_code: int | None = None
+
+    def signature(self) -> str:
+        """Give the name by which equal actions are recognised."""
+        return signature(self.name, self.args)
+
+
+@dataclass(slots=True)
+class Cost:
+    """What LLM calls have cost: tokens as the server counted them, seconds on the clock."""
+
+    tokens: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_cached: int = 0
+    llm_s: float = 0.0
+    calls: int = 0
+    active_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Subtask:
+    """One concrete step of a task; `steps` are the runbook's actions, `summary` what came of it.
+
+    `insights` are what its agent found most relevant on the way.
+    """
+
+    description: str
+    status: str = StepStatus.PENDING
+    attempts: int = 0
+    last_failure: str = ""
+    actions_total: int = 0
+    actions: list[Action] = field(default_factory=list)
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    summary: str = ""
+    inherits: bool = False
+    insights: list[str] = field(default_factory=list)
+    cost: Cost = field(default_factory=Cost)
+
+
+@dataclass(slots=True)
+class Task:
+    """A part of the goal, made of subtasks."""
+
+    description: str
+    subtasks: list[Subtask] = field(default_factory=list)
+    status: str = StepStatus.PENDING
+    failed_replans: int = 0
+    replanned: bool = False
+
+
+@dataclass(slots=True)
+class Goal:
+    """What a person asked for."""
+
+    description: str
+    tasks: list[Task] = field(default_factory=list)
+    status: str = GoalStatus.QUEUED
+    failed_replans: int = 0
+    replanned: bool = False
+
+    def progress(self) -> float:
+        """Give the share of subtasks that are done, 0 to 1."""
+        if self.status == GoalStatus.COMPLETED:
+            return 1.0
+        subtasks = [s for t in self.tasks for s in t.subtasks]
+        done = sum(1 for s in subtasks if StepStatus(s.status).done)
+        return round(done / len(subtasks), 4) if subtasks else 0.0

@@ -1,0 +1,62 @@
+"""Which change of a goal's status may follow which: a pure rule that every event passes before it is taken in.
+
+A request can be overtaken while it waits for a worker to stop. What is recorded then must still make sense after what
+was recorded meanwhile; above all, a goal that has ended stays ended unless a person reopens that very end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clew_shared.record import events as ev
+from clew_shared.record.model import GoalStatus
+from clew_shared.record.progress import head
+
+if TYPE_CHECKING:
+    from clew_shared.record.state import State
+
+
+SUBTASK_CHARS = 200
+
+
+def follow_up(state: State) -> str:
+    """Return the subtask for which a completed goal may be reopened, "" where there is none.
+
+    It is the first line of the last feedback, given after the end. Needs the whole state, not an outline.
+    """
+    if not has_follow_up(state):
+        return ""
+    lines = [line for line in state.feedback[-1].splitlines() if line.strip()]
+    return head(lines[0].strip(), SUBTASK_CHARS) if lines else ""
+
+
+def has_follow_up(state: State) -> bool:
+    """Tell whether a person gave feedback after the end of a completed goal."""
+    completed = GoalStatus(state.goal.status) is GoalStatus.COMPLETED
+    return completed and state.feedback_seq > state.rested_seq
+
+
+def refusal(state: State, event: ev.Event) -> str:
+    """Return why the goal's status does not allow the event, "" where it does."""
+    if not event.kind.startswith("goal_"):  # most events, on a step's path
+        return ""
+    status = GoalStatus(state.goal.status)
+    match event:
+        case ev.GoalStarted():
+            may = status is GoalStatus.QUEUED or (status is GoalStatus.WAITING and not state.paused)
+        case ev.GoalWaiting():
+            may = not status.ended and status is not GoalStatus.BLOCKED
+        case ev.GoalBlocked():
+            may = not status.ended
+        case ev.GoalEnded():
+            may = status is GoalStatus.IN_PROGRESS
+            may = may or (event.status == "cancelled" and not status.ended)
+        case ev.GoalRequeued():
+            may = status in (GoalStatus.WAITING, GoalStatus.BLOCKED)
+            may = may or (status.ended and event.after == state.rested_seq)
+            if status is GoalStatus.COMPLETED:
+                work = state.next_pending() is not None or (has_follow_up(state) and event.subtask)
+                may = may and bool(work)
+        case _:
+            may = True
+    return "" if may else f"the goal is {'paused' if state.paused else status}"

@@ -1,0 +1,1 @@
+"""Text: secrets redacted, errors worded, near-identical texts recognised."""

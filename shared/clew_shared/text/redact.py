@@ -1,0 +1,127 @@
+"""Takes keys out of text before it is written where others may read it.
+
+A rule over strings: it knows the shapes of keys, and by `hidden` the keys in use, not where they come from. It is
+conservative: a commit hash, a digest or a word must come through, because a log that hides evidence is no log.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from clew_shared.text.hidden import hide, without_hidden
+
+__all__ = ["REDACTED", "hide", "redact", "redacted"]
+
+REDACTED = "[redacted]"
+
+_HINTS = (
+    *("sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "hf_", "gsk_"),
+    *("_live_", "npm_", "pypi-", "akia", "asia", "aiza", "eyj", "private key", "authorization"),
+    *(
+        "bearer",
+        "key",
+        "secret",
+        "token",
+        "passw",
+        "://",
+        "xapp-",
+        "ya29.",
+        "gocspx-",
+        "sg.",
+        "hvs.",
+    ),
+    *("dop_v1_", "dckr_pat_", "shpat_", "lin_api_", "xai-", "pplx-", "cookie", "pwd", "passphrase"),
+)
+"""Text without any of these holds no key; to look for them first makes the common case cheap."""
+
+_TOKEN = r"[A-Za-z0-9._~+/=-]"  # noqa: S105 - the letters of a token, no token
+_WITH_DIGIT = r"(?=[A-Za-z._~+/=-]{0,64}\d)"
+_START = r"(?<![A-Za-z0-9])"
+_KEY_NAMES = (
+    r"api[_-]?key|secret[_-]?key|access[_-]?key|private[_-]?key|account[_-]?key|signing[_-]?key"
+    r"|client[_-]?secret|(?:access|auth|api|bot|refresh|session|deploy|registry)[_-]?token"
+    r"|(?:github|gitlab|slack|npm|hf)[_-]?token|secret|passwords?|pgpassword|passwd|passphrase|mysql_pwd"
+)
+_GIVES = r"\\{0,3}[\"']?\s{0,3}[:=]\s{0,3}"
+
+# What stands before it says that it is a secret; only the value goes.
+_SCHEME = rf"(?P<scheme>\b(?:proxy-)?authorization\b{_GIVES}\\{{0,3}}[\"']?(?:[a-z]{{1,20}}\s)?){_TOKEN}{{6,}}"
+_BEARER = rf"(?P<bearer>\bbearer\s{{1,3}})(?:{_WITH_DIGIT}{_TOKEN}{{8,}}|{_TOKEN}{{20,}})"
+_NAMED = (
+    rf"(?P<name>{_START}(?:[A-Za-z0-9]{{1,30}}[_-]){{0,4}}(?:{_KEY_NAMES}){_GIVES})"
+    rf"(?:(?P<quote>\\{{0,3}}[\"'])[^\"'\s\\]{{6,}}(?P=quote)|{_WITH_DIGIT}{_TOKEN}{{8,}}(?![(\[]))"
+)
+_NETRC = r"(?P<netrc>\bmachine\s{1,3}\S{1,200}\s{1,9}login\s{1,3}\S{1,200}\s{1,9}password\s{1,3})\S{4,500}"
+_COOKIE = r"(?P<cookie>\b(?:set-)?cookie:\s{0,3})(?=[^\s=;]{1,80}=)[^\r\n\"']{8,4096}"
+_IN_URL = r"(?P<url>\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@\"']{0,200}:)[^\s/@\"']{1,500}(?=@)"
+
+# The makers' own prefixes; a digit is asked for where the prefix alone could begin a word.
+_PREFIXES = (
+    r"glpat-|xox[abeprs]-|xapp-|hf_|gsk_|[srp]k_live_|npm_|pypi-|gocspx-|dop_v1_|dckr_pat_|shpat_|lin_api_"
+    r"|xai-|pplx-|hvs\."
+)
+_PEM = "-----{} [A-Z ]{{0,30}}PRIVATE KEY(?: BLOCK)?-----"
+_SHAPES = (
+    rf"{_START}sk-{_WITH_DIGIT}[A-Za-z0-9_-]{{12,}}",
+    rf"{_START}(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{{16,}}",
+    rf"{_START}(?:{_PREFIXES}){_WITH_DIGIT}[A-Za-z0-9_-]{{16,}}",
+    rf"{_START}(?-i:A(?:KIA|SIA)[0-9A-Z]{{16}}(?![0-9A-Z]))",
+    rf"{_START}AIza[A-Za-z0-9_-]{{35}}",
+    rf"{_START}ya29\.[A-Za-z0-9_-]{{20,}}",
+    rf"{_START}(?-i:SG\.[A-Za-z0-9_-]{{16,32}}\.[A-Za-z0-9_-]{{16,64}})",
+    rf"{_START}(?-i:AGE-SECRET-KEY-1[0-9A-Z]{{50,}})",
+    r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
+    rf"{_PEM.format('BEGIN')}(?:(?!-----END)[\s\S]){{0,16384}}(?:{_PEM.format('END')})?",
+)
+_SECRET = re.compile(
+    "|".join((_SCHEME, _BEARER, _NAMED, _NETRC, _COOKIE, _IN_URL, *_SHAPES)),
+    re.IGNORECASE | re.ASCII,
+)
+_NAME = re.compile(
+    rf"(?:[A-Za-z0-9]{{1,30}}[_-]){{0,4}}(?:{_KEY_NAMES}|authorization)", re.IGNORECASE
+)
+VALUE_CHARS_MIN = 6
+KEY_CHARS_MIN = 8
+"""No key in use is shorter, and no shape either: the shortest is an address with a password, `ab://:p@`."""
+_LABELS = ("scheme", "bearer", "name", "netrc", "cookie", "url")
+
+
+def redact(text: str) -> str:
+    """`text` with every key in use, and whatever looks like a key, taken out.
+
+    Shapes: the makers' prefixes (`sk-…`, `ghp_…`, `AKIA…`), JSON web tokens, private keys, `Bearer …`,
+    `api_key=…`, session cookies, passwords in addresses and in .netrc. Doing it twice changes nothing more.
+    """
+    if len(text) < KEY_CHARS_MIN:
+        return text
+    text = without_hidden(text, REDACTED)
+    low = text.lower()
+    if not any(hint in low for hint in _HINTS):
+        return text
+    return _SECRET.sub(_without_value, text)
+
+
+def _without_value(found: re.Match[str]) -> str:
+    label = next((found[name] for name in _LABELS if found[name] is not None), "")
+    quote = found["quote"] or ""
+    return f"{label}{quote}{REDACTED}{quote}"
+
+
+def redacted(value: Any) -> Any:
+    """Take keys out of every text of a JSON value."""
+    match value:
+        case str():
+            return redact(value)
+        case dict():
+            return {redact(str(key)): _named(str(key), inner) for key, inner in value.items()}
+        case list():
+            return [redacted(inner) for inner in value]
+        case _:
+            return value
+
+
+def _named(name: str, value: Any) -> Any:
+    """Take out a text whose name says that it is a secret; by itself it need not look like one."""
+    told = isinstance(value, str) and len(value) >= VALUE_CHARS_MIN and _NAME.fullmatch(name)
+    return REDACTED if told else redacted(value)

@@ -1,0 +1,154 @@
+"""`.agent_context/` in a goal's workspace: written for people and programs to read, never read back.
+
+The workspace belongs to the worker, which may put links or other files in the way: every step goes through a
+descriptor of the folder, follows nothing, and replaces whole files; what is odd is written anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import stat
+import threading
+from typing import TYPE_CHECKING, Any, Self
+
+from clew_shared.files.removal import remove_tree
+from clew_shared.record.identity import of_descriptor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from clew_shared.record.identity import Identity
+
+FOLDER = ".agent_context"
+STATE, HISTORY, LOOPS = "state.json", "history.jsonl", "loops.json"
+GITIGNORE, NOTHING = ".gitignore", b"*\n"
+BUFFER_BYTES = 1 << 18
+
+
+class ContextDir:
+    """The published files of one goal; all methods block, and raise OSError where they cannot write.
+
+    With `known`, nothing is written into another folder that stands in the place of the workspace.
+    """
+
+    def __init__(self, workspace: str, known: Identity | None = None) -> None:
+        self._workspace = workspace
+        self._known = known
+        self._history_bytes = -1  # what history.jsonl must have; -1: not written yet
+
+    def rebuild(
+        self, state: dict[str, Any] | None, lines: Iterable[dict[str, Any]], loops: list[Any]
+    ) -> None:
+        """Write all three files from the ledger again; `loops` may be filled while `lines` are drawn.
+
+        Without `state` that file is left for `update`, which another thread may call meanwhile for it alone.
+        """
+        with _folder(self._workspace, self._known) as folder:
+            _ignore(folder)
+            self._history_bytes = _replace(folder, HISTORY, map(_json, lines))
+            _replace(folder, LOOPS, [_json(loops)])
+            if state is not None:
+                _replace(folder, STATE, [_json(state)])
+
+    def update(
+        self, state: dict[str, Any] | None, lines: list[dict[str, Any]], loops: list[Any] | None
+    ) -> bool:
+        """Append to the history and replace the other files; False asks for `rebuild`."""
+        with _folder(self._workspace, self._known) as folder:
+            if lines and not self._append(folder, lines):
+                return False
+            if loops is not None:
+                _replace(folder, LOOPS, [_json(loops)])
+            if state is not None:
+                _replace(folder, STATE, [_json(state)])
+        return True
+
+    def _append(self, folder: int, lines: list[dict[str, Any]]) -> bool:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        try:
+            fd = os.open(HISTORY, flags, dir_fd=folder)
+        except OSError:
+            return False
+        try:
+            found = os.fstat(fd)
+            ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+            if not ours or found.st_size != self._history_bytes:
+                return False
+            data = b"".join(map(_json, lines))
+            _write_all(fd, data)
+            self._history_bytes += len(data)
+        finally:
+            os.close(fd)
+        return True
+
+
+def _folder(workspace: str, known: Identity | None) -> contextlib.AbstractContextManager[int]:
+    return contextlib.closing(_Fd(workspace, known))
+
+
+class _Fd(int):
+    """A descriptor of the folder that closes itself; made if absent, links in its place removed."""
+
+    def __new__(cls, workspace: str, known: Identity | None) -> Self:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        root = os.open(workspace, flags | os.O_NOFOLLOW)  # a link put in its place leads elsewhere
+        try:
+            if known and not of_descriptor(root).is_same(known):
+                raise OSError(errno.ESTALE, "the workspace was replaced by another folder")
+            for _ in range(3):
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(FOLDER, 0o755, dir_fd=root)
+                try:
+                    return super().__new__(cls, os.open(FOLDER, flags | os.O_NOFOLLOW, dir_fd=root))
+                except (
+                    NotADirectoryError
+                ):  # a link or a file in its place (O_NOFOLLOW on a link too)
+                    os.unlink(FOLDER, dir_fd=root)
+            raise NotADirectoryError(f"{workspace}/{FOLDER} keeps being replaced")
+        finally:
+            os.close(root)
+
+    def close(self) -> None:
+        os.close(self)
+
+
+def _ignore(folder: int) -> None:
+    """Keep the folder out of the user's git repository; a file that is there already stays as it is."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISREG(os.stat(GITIGNORE, dir_fd=folder, follow_symlinks=False).st_mode):
+            return
+    _replace(folder, GITIGNORE, [NOTHING])
+
+
+def _replace(folder: int, name: str, parts: Iterable[bytes]) -> int:
+    """Put a file in place of whatever has the name, at once or not at all; gives its bytes."""
+    temporary = f".{name}.{os.getpid()}.{threading.get_native_id()}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary, dir_fd=folder)
+    size = 0
+    with os.fdopen(os.open(temporary, flags, 0o644, dir_fd=folder), "wb", BUFFER_BYTES) as file:
+        for part in parts:
+            size += file.write(part)
+    try:
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except IsADirectoryError:
+        remove_tree(name, folder)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    return size
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _json(value: Any) -> bytes:
+    return (
+        json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        + b"\n"
+    )

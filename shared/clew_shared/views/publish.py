@@ -1,0 +1,282 @@
+"""What people and programs are shown of a goal: the shapes of `.agent_context/`, of `status` and of `loops`.
+
+Pure functions of state and events; whoever writes them to disk or to a socket does so elsewhere, and nothing
+here is ever read back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from clew_shared.record import events as ev
+from clew_shared.record.model import Action, Cost, Goal, GoalStatus
+from clew_shared.record.moment import iso
+
+if TYPE_CHECKING:
+    from clew_shared.record.state import State
+
+OUTPUT_CHARS = 1_000
+SHOWN = 1_000
+"""Of counted and of blocked signatures, the last ones; as many as the default `max_actions`."""
+
+LOOPS_KEPT = 1_000
+"""Entries of loops.json, the last ones; all of them are in the ledger."""
+
+VERSION = 1
+
+
+def state_view(state: State) -> dict[str, Any]:
+    """Give the content of `state.json` (contract, section 5)."""
+    return {
+        "version": VERSION,
+        "goal_id": state.goal_id,
+        "goal": goal_view(state.goal),
+        "current_task_idx": state.current_task_idx,
+        "current_subtask_idx": state.current_subtask_idx,
+        "loop_counts": _last(state.loop_counts),
+        "blocked_actions": state.blocked_actions[-SHOWN:],
+        "last_probe_state": dict(state.last_probe_state),
+        "iteration": state.iteration,
+        "epoch": state.epoch,
+        "restarts": state.restarts,
+        "seq": state.seq,
+    }
+
+
+def _last(counts: dict[str, int]) -> dict[str, int]:
+    return dict(islice(counts.items(), max(0, len(counts) - SHOWN), None))
+
+
+def goal_view(goal: Goal) -> dict[str, Any]:
+    """Give the tree as JSON values."""
+    return {
+        "description": goal.description,
+        "status": str(goal.status),
+        "tasks": [
+            {
+                "description": task.description,
+                "status": str(task.status),
+                "subtasks": [
+                    {
+                        "description": s.description,
+                        "status": str(s.status),
+                        "attempts": s.attempts,
+                        "last_failure": s.last_failure or None,
+                        "actions_total": s.actions_total,
+                        "actions": [action_view(a) for a in s.actions],
+                    }
+                    for s in task.subtasks
+                ],
+            }
+            for task in goal.tasks
+        ],
+    }
+
+
+def action_view(action: Action) -> dict[str, Any]:
+    """Give an action with the fields of history.jsonl, but for its output."""
+    return {
+        "seq": action.seq,
+        "timestamp": action.timestamp,
+        "name": action.name,
+        "args": action.args,
+        "result": str(action.result),
+        "duration_s": action.duration_s,
+        "changed": action.changed,
+        "task_idx": action.task_idx,
+        "subtask_idx": action.subtask_idx,
+        "epoch": action.epoch,
+    }
+
+
+def history_view(action: Action, output: str | None) -> dict[str, Any]:
+    """Give a line of history.jsonl: the action and up to 1,000 characters of its output."""
+    return {**action_view(action), "output": (output or "")[:OUTPUT_CHARS]}
+
+
+def loop_view(event: ev.LoopDetected, task_idx: int, subtask_idx: int) -> dict[str, Any]:
+    """Give an entry of loops.json."""
+    return {
+        "timestamp": iso(event.at),
+        "kind": event.loop,
+        "action_signature": event.signature,
+        "attempt_count": event.attempt_count,
+        "task_idx": task_idx,
+        "subtask_idx": subtask_idx,
+        "evidence": event.evidence,
+        "escalated_to": event.escalated_to,
+    }
+
+
+def status_view(state: State, now: float = 0.0, waits: str = "") -> dict[str, Any]:
+    """Return a goal's entry of `clew status --json`.
+
+    `now` is in seconds since 1970; `waits` says what a queued goal waits for, which its state alone does not tell.
+    """
+    task, subtask = state.task, state.subtask
+    return {
+        "id": state.goal_id,
+        "description": state.goal.description,
+        "status": str(state.goal.status),
+        "progress": state.goal.progress(),
+        "task": task.description if task else None,
+        "subtask": subtask.description if subtask else None,
+        "epoch": state.epoch,
+        "pid": state.pid,
+        "restarts": state.restarts,
+        "blocked_actions": state.blocked_actions[-SHOWN:],
+        "iteration": state.iteration,
+        "reason": waits or state.reason or None,
+        "updated_at": iso(state.updated_at),
+        "name": state.spec.name or None,
+        "agent": state.spec.agent,
+        "attempt": 1,
+        "verified": state.verified,
+        "tokens": state.cost.tokens,
+        "age_s": round(max(0.0, now - state.accepted_at), 3),
+        "paused": state.paused,
+        "waiting": _waiting(state, now, waits),
+    }
+
+
+def _waiting(state: State, now: float, waits: str) -> dict[str, Any] | None:
+    """Say what a goal waits for, since when, and when it goes on by itself; None where it does not wait."""
+    if state.goal.status not in (GoalStatus.QUEUED, GoalStatus.WAITING):
+        return None
+    return {
+        "for": waits or state.reason or "a worker",
+        "since": iso(state.waiting_since or state.accepted_at),
+        "until": _until(state, now, waits),
+    }
+
+
+def _until(state: State, now: float, waits: str) -> str | None:
+    """Say when a goal goes on by itself, None where it is not the time that it waits for."""
+    if state.goal.status == GoalStatus.WAITING:
+        return iso(state.wait_until) if state.wait_until and not state.paused else None
+    not_before = state.spec.not_before
+    if not_before is None or not_before <= now:
+        return None
+    until = iso(not_before)
+    return until if waits in ("", f"waits until {until}") else None
+
+
+def goal_detail(state: State, now: float = 0.0, waits: str = "") -> dict[str, Any]:
+    """Return one goal in full, for `clew status GOAL --json`: its entry, its tree and what it has cost.
+
+    `calls` are the last LLM calls, oldest first; `subtask_details` stand beside the tree, whose shape is fixed.
+    """
+    current = [
+        {"seq": f.seq, "name": f.action.name, "signature": f.signature}
+        for f in state.in_flight.values()
+    ]
+    return {
+        **status_view(state, now, waits),
+        "goal": goal_view(state.goal),
+        "current_task_idx": state.current_task_idx,
+        "current_subtask_idx": state.current_subtask_idx,
+        "in_flight": current,
+        "question": state.question or None,
+        "summary": state.summary or None,
+        "checks": {
+            name: {"passed": c.passed, "output": c.output} for name, c in state.checks.items()
+        },
+        "suggested_checks": [
+            {"name": name, "cmd": one.cmd, "passed": one.result.passed if one.result else None}
+            for name, one in state.suggested.items()
+        ],
+        "workspace": state.spec.workspace,
+        "ended_at": iso(state.ended_at) if state.ended and state.ended_at else None,
+        "actions_total": state.actions_total,
+        "blocked_total": state.blocked_total,
+        "loops_total": state.loops_total,
+        "wait_until": iso(state.wait_until) if state.wait_until else None,
+        "replan_required": state.replan_required or None,
+        "set_aside": list(state.set_aside),
+        "cost": {**cost_view(state.cost), "active_s": round(state.cost.active_s, 3)},
+        "calls": [asdict(call) for call in state.calls],
+        "subtask_details": [
+            {
+                "task_idx": t,
+                "subtask_idx": s,
+                "summary": subtask.summary or None,
+                "insights": list(subtask.insights),
+                "cost": cost_view(subtask.cost),
+            }
+            for t, task in enumerate(state.goal.tasks)
+            for s, subtask in enumerate(task.subtasks)
+        ],
+    }
+
+
+def cost_view(cost: Cost) -> dict[str, float]:
+    """Give what LLM calls have cost: how many they were, their tokens, and seconds."""
+    return {
+        "calls": cost.calls,
+        "tokens": cost.tokens,
+        "tokens_in": cost.tokens_in,
+        "tokens_out": cost.tokens_out,
+        "tokens_cached": cost.tokens_cached,
+        "llm_s": round(cost.llm_s, 3),
+    }
+
+
+class HistoryFold:
+    """Turns a goal's events, in order, into the lines of history.jsonl and the entries of loops.json.
+
+    `seq` is the last that it has taken; `at` the place (task, subtask) that it begins in.
+    """
+
+    def __init__(self, at: tuple[int, int] = (0, 0)) -> None:
+        self._flying: dict[int, tuple[Any, int, int]] = {}
+        self._at = at
+        self.seq = 0
+        self.loops: list[dict[str, Any]] = []
+
+    def begun(self, seq: int, event: ev.Event, at: tuple[int, int]) -> None:
+        """Take in an action that had begun before the first event, in the subtask at that place."""
+        self._flying[seq] = (event, *at)
+
+    def take(self, seq: int, event: ev.Event) -> tuple[Action, int] | None:
+        """Take an event; gives the action that it ended and the number whose output belongs to it."""
+        self.seq = seq
+        match event:
+            case ev.SubtaskStarted():
+                self._at = (event.task_idx, event.subtask_idx)
+            case ev.TreeEdited():
+                self._at = (event.task_idx, event.subtask_idx)
+            case ev.LoopDetected():
+                self.loops.append(loop_view(event, *self._at))
+                del self.loops[:-LOOPS_KEPT]
+            case ev.ActionAllowed():
+                self._flying[seq] = (event, self._at[0], self._at[1])
+            case ev.ActionBlocked() if event.done:
+                self._flying[seq] = (event, self._at[0], self._at[1])
+            case ev.ActionBlocked():
+                return _ended(event, seq, "blocked", *self._at), seq
+            case ev.ActionFinished() if event.of in self._flying:
+                began, t, s = self._flying.pop(event.of)
+                action = _ended(began, event.of, event.result, t, s)
+                action.duration_s, action.changed = event.duration_s, event.changed
+                return action, seq
+            case ev.ActionInterrupted() if event.of in self._flying:
+                began, t, s = self._flying.pop(event.of)
+                return _ended(began, event.of, "interrupted", t, s), seq
+            case _:
+                pass
+        return None
+
+
+def _ended(began: Any, seq: int, result: str, task_idx: int, subtask_idx: int) -> Action:
+    return Action(
+        name=began.tool,
+        args=began.args,
+        result=result,
+        seq=seq,
+        timestamp=iso(began.at),
+        task_idx=task_idx,
+        subtask_idx=subtask_idx,
+        epoch=began.epoch,
+    )

@@ -1,0 +1,1 @@
+"""What crosses a process boundary: daemon and agent, daemon and nursery, daemon and executor."""

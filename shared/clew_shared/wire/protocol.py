@@ -1,0 +1,317 @@
+"""The worker protocol: JSON-RPC 2.0, one message a line, UTF-8, at most 1 MiB (contract, section 7).
+
+Shapes and framing only: what a method does is the daemon's session, what an agent makes of it its own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import to_json
+
+from clew_shared.core.suggestions import CMD_CHARS_MAX, NAME_CHARS_MAX, SUGGESTED_MAX
+from clew_shared.record.events import COUNT_MAX, Prompt
+
+PROTOCOL_VERSION = 1
+SEQ_MAX = 2**63 - 1  # as large a number as the ledger keeps
+LINE_BYTES_MAX = 1 << 20
+DEPTH_MAX = 64
+
+TEXT_CHARS_MAX = 200_000
+DESCRIPTION_CHARS_MAX = 2_000
+TASKS_MAX = 100
+SUBTASKS_MAX = 100
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+WRONG_STATE = -32001
+STOPPING = -32003
+
+
+class ProtocolError(Exception):
+    """A line that breaks the protocol: `code` is JSON-RPC's, `request_id` the request's where it is known."""
+
+    def __init__(self, message: str, code: int = INVALID_REQUEST, request_id: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.request_id = request_id
+
+
+class _Params(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Hello(_Params):
+    """The first word of an agent, and any time that it wants the state anew."""
+
+    protocol: int = PROTOCOL_VERSION
+    agent: str = Field(default="", max_length=200)
+
+
+class Heartbeat(_Params):
+    """I am alive."""
+
+
+class PlanSubtask(_Params):
+    """A subtask of a plan."""
+
+    description: str = Field(min_length=1, max_length=DESCRIPTION_CHARS_MAX)
+
+
+class PlanTask(_Params):
+    """A task of a plan."""
+
+    description: str = Field(min_length=1, max_length=DESCRIPTION_CHARS_MAX)
+    subtasks: list[PlanSubtask] = Field(min_length=1, max_length=SUBTASKS_MAX)
+
+
+ONE_LINE = r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$"
+
+
+class PlanCheck(_Params):
+    """A suggested check: a command in one line that exits 0 once the goal is reached."""
+
+    name: str = Field(min_length=1, max_length=NAME_CHARS_MAX, pattern=ONE_LINE)
+    cmd: str = Field(min_length=1, max_length=CMD_CHARS_MAX, pattern=ONE_LINE)
+
+
+class Plan(_Params):
+    """A plan, or a plan in the place of what was blocked; `checks` are suggestions."""
+
+    tasks: list[PlanTask] = Field(min_length=1, max_length=TASKS_MAX)
+    replan: Literal["task", "goal"] | None = None
+    checks: list[PlanCheck] | None = Field(default=None, max_length=SUGGESTED_MAX)
+
+
+class Act(_Params):
+    """Do this for me, if it may be done."""
+
+    tool: str = Field(min_length=1, max_length=200)
+    args: dict[str, Any] = Field(default_factory=dict)
+    rationale: str = Field(default="", max_length=TEXT_CHARS_MAX)
+
+
+class Propose(Act):
+    """May I do this myself? The outcome follows by `outcome`."""
+
+
+class Outcome(_Params):
+    """What came of what you allowed."""
+
+    seq: int = Field(ge=0, le=SEQ_MAX)
+    result: Literal["success", "failure", "error", "timeout", "interrupted"]
+    output: str | None = None
+    changed: bool | None = None
+    exit_code: int | None = Field(default=None, ge=-SEQ_MAX, le=SEQ_MAX)
+    duration_s: float | None = Field(default=None, ge=0)
+
+
+class Record(_Params):
+    """I have already done this."""
+
+    tool: str = Field(min_length=1, max_length=200)
+    args: dict[str, Any] = Field(default_factory=dict)
+    result: Literal["success", "failure", "error", "timeout"]
+    output: str | None = None
+    changed: bool | None = None
+    duration_s: float | None = Field(default=None, ge=0)
+
+
+class Think(_Params):
+    """What I think."""
+
+    text: str = Field(max_length=TEXT_CHARS_MAX)
+    has_tool_calls: bool = False
+
+
+class Usage(_Params):
+    """What an LLM call cost; tokens and seconds."""
+
+    input: int = Field(default=0, ge=0, le=COUNT_MAX)
+    output: int = Field(default=0, ge=0, le=COUNT_MAX)
+    cached: int = Field(default=0, ge=0, le=COUNT_MAX)
+    seconds: float = Field(default=0.0, ge=0, le=COUNT_MAX)
+
+
+Found = Annotated[dict[str, Annotated[str, Field(max_length=2_000)]], Field(max_length=12)]
+"""What was found in a call's result; it stands in the state, so it is kept short."""
+
+
+class Reflect(_Params):
+    """One turn is over: an iteration record (contract, section 9); unknown fields are kept.
+
+    The built-in agents tell more: `hindsight`, what they found in the results of the turn before (one part for
+    its last call, or one for each), `turn`, what this one added to the transcript (actions by their numbers), and
+    `prompt`, what is on record of the prompt.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    hindsight: list[Found] = Field(default_factory=list, max_length=20)
+    turn: list[dict[str, Any]] = Field(default_factory=list, max_length=200)
+    prompt: Prompt | None = None
+    iteration: int | None = Field(default=None, ge=0, le=SEQ_MAX)
+    progress_assessment: Literal["advancing", "stuck", "regressing"] | None = None
+    tool_calls: list[dict[str, Any]] = Field(default_factory=list, max_length=200)
+    usage: Usage = Usage()
+
+
+class CompleteSubtask(_Params):
+    """The current subtask is done, or this attempt at it failed."""
+
+    success: bool
+    failure: str = Field(default="", max_length=TEXT_CHARS_MAX)
+    summary: str = Field(default="", max_length=TEXT_CHARS_MAX)
+
+
+class Advance(_Params):
+    """What is next? The next pending subtask is started."""
+
+
+class Learn(_Params):
+    """Changes to the playbook."""
+
+    deltas: list[dict[str, Any]] = Field(max_length=100)
+
+
+class Finish(_Params):
+    """The goal is done, or cannot be done."""
+
+    success: bool
+    summary: str = Field(default="", max_length=TEXT_CHARS_MAX)
+
+
+class LlmSlot(_Params):
+    """I am about to call the LLM (`open`), or have done so; for `llm_calls` and `stall_timeout_s`.
+
+    The answer to `open: true` comes when there is a free slot at the endpoint.
+    """
+
+    open: bool
+    base_url: str = Field(default="", max_length=2_000)
+
+
+class Leave(_Params):
+    """Why I am about to exit with 75 (`temporary`: try again, after `retry_after_s`) or 78 (`configuration`)."""
+
+    kind: Literal["temporary", "configuration"]
+    reason: str = Field(max_length=4_000)
+    retry_after_s: float | None = Field(default=None, ge=0, le=30 * 86_400)
+
+
+METHODS: dict[str, type[_Params]] = {
+    "hello": Hello,
+    "heartbeat": Heartbeat,
+    "plan": Plan,
+    "act": Act,
+    "propose": Propose,
+    "outcome": Outcome,
+    "record": Record,
+    "think": Think,
+    "reflect": Reflect,
+    "complete_subtask": CompleteSubtask,
+    "advance": Advance,
+    "learn": Learn,
+    "finish": Finish,
+    "llm_slot": LlmSlot,
+    "leave": Leave,
+}
+"""Every method that an agent may call, with the shape of its params."""
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """Read one line as a JSON object; raises `ProtocolError`."""
+    if len(line) > LINE_BYTES_MAX:
+        raise ProtocolError(f"a message of over {LINE_BYTES_MAX} bytes", PARSE_ERROR)
+    try:
+        message = _READER.decode(line.decode())
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"not JSON: {error}", PARSE_ERROR) from None
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+        raise ProtocolError("not a JSON-RPC 2.0 message")
+    if line.count(b"{") + line.count(b"[") > DEPTH_MAX and _deeper(message, DEPTH_MAX):
+        raise ProtocolError(f"nested deeper than {DEPTH_MAX} levels")
+    if b"\\u" in line:
+        return {_sendable(k): _sendable(v) for k, v in message.items()}
+    return message
+
+
+def _finite(number: str) -> float:
+    """Read a number; what JSON cannot write again (NaN, infinities) could not be recorded as it came."""
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{number[:40]} is not a finite number")
+    return value
+
+
+_READER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
+_WRITER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def _deeper(value: Any, depth: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth < 0 or any(_deeper(v, depth - 1) for v in inner if isinstance(v, dict | list))
+
+
+def _sendable(value: Any) -> Any:
+    """Make lone surrogates `?`: they are no UTF-8 and could not be recorded."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case dict():
+            return {_sendable(k): _sendable(v) for k, v in value.items()}
+        case list():
+            return [_sendable(v) for v in value]
+        case _:
+            return value
+
+
+def request(message: dict[str, Any]) -> tuple[Any, str, Any]:
+    """Give id, method and params of an agent's message; raises `ProtocolError` on what is no request."""
+    request_id, method = message.get("id"), message.get("method")
+    if not isinstance(method, str) or not isinstance(request_id, int | str | None):
+        raise ProtocolError("a request needs a `method` and an `id`", INVALID_REQUEST, request_id)
+    return request_id, method, message.get("params", {})
+
+
+def params(method: str, raw: Any) -> _Params:
+    """Check the params of a method; raises `ProtocolError` that names every fault."""
+    model = METHODS.get(method)
+    if model is None:
+        known = ", ".join(METHODS)
+        raise ProtocolError(f"no method `{method[:80]}`; available: {known}", METHOD_NOT_FOUND)
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(str(p) for p in f['loc']) or 'params'}: {f['msg']}"
+            for f in error.errors()[:10]
+        )
+        raise ProtocolError(f"`{method}`: {faults}", INVALID_PARAMS) from None
+
+
+def line(message: dict[str, Any]) -> bytes:
+    """Write a message as one line; lone surrogates cannot be sent and become `?`."""
+    try:
+        return to_json(message) + b"\n"
+    except ValueError:
+        return _WRITER.encode(message).encode("utf-8", "replace") + b"\n"
+
+
+def result(request_id: Any, value: Any) -> bytes:
+    """Write an answer."""
+    return line({"jsonrpc": "2.0", "id": request_id, "result": value})
+
+
+def error(request_id: Any, code: int, message: str) -> bytes:
+    """Write an error answer."""
+    return line({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}})
+
+
+def notification(method: str, value: dict[str, Any]) -> bytes:
+    """Write a notification."""
+    return line({"jsonrpc": "2.0", "method": method, "params": value})

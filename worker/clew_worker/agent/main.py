@@ -1,0 +1,39 @@
+"""Starts a built-in agent in the process that the nursery made for it."""
+
+import socket
+import sys
+
+from clew_shared.wire.cells import CellSpec
+from clew_worker.agent.client import AgentClient
+
+BUILT_IN = ("runbook", "llm")
+
+
+def main(name: str, sock_fd: int, spec: CellSpec) -> int:
+    """Be the built-in agent `name` (`runbook` or `llm`) until it is done; its exit code.
+
+    0 done (or told to stop, or the daemon is gone), 75 temporary, 78 configuration.
+    """
+    import uvloop
+
+    from clew_worker.agent.life import EXIT_CONFIGURATION, Agent, live
+
+    def make(daemon: AgentClient) -> Agent:
+        if name == "llm":
+            from clew_worker.agent.llm import (
+                LlmAgent,  # imports openai, which a runbook does without
+            )
+
+            return LlmAgent(daemon, spec.options)
+        from clew_worker.agent.runbook import Runbook
+
+        return Runbook(daemon)
+
+    if name not in BUILT_IN:
+        sys.stderr.write(f"no built-in agent {name!r}; available: {', '.join(BUILT_IN)}\n")
+        return EXIT_CONFIGURATION
+
+    async def run() -> int:
+        return await live(socket.socket(fileno=sock_fd), make)
+
+    return uvloop.run(run())

@@ -1,0 +1,312 @@
+"""The nursery: a warm, single-threaded process that workers are forked from.
+
+A restart then costs a fork and not a Python start. It knows how a cell is started and reported
+(`clew_shared.wire.cells`); it does not watch, judge or end one: that is the daemon's.
+Run as `python -m clew_worker.cell.nursery FD [MODULE ...]`.
+"""
+
+import contextlib
+import errno
+import gc
+import importlib
+import json
+import math
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from setproctitle import setproctitle
+
+from clew_shared.wire import cells as cellwire
+from clew_shared.wire.cells import InStore, NurseryHello, SandboxReport, Spawn, Spawned, SpawnFailed
+from clew_worker import sandbox
+from clew_worker.cell import cell
+from clew_worker.sandbox import kernel
+
+_WARM = (
+    "clew_worker.executor.server",
+    "clew_worker.agent.main",
+    "clew_worker.agent.life",
+    "clew_worker.agent.runbook",
+    "uvloop",
+)
+_VERSION = version("clew")
+_SPAWN_TIMEOUT_S = 10.0
+_PREPARE_AGAIN_S = 1.0
+_DESCRIPTORS_MAX = 2
+_UCRED = struct.Struct("iII")
+_NOTE_BYTES_MAX = 16 * 1024
+
+
+@dataclass
+class _Cell:
+    """A cell that waits for its order, or has it and is not running yet; and what it has reported."""
+
+    guard_pid: int
+    reports: socket.socket
+    leash: socket.socket
+    pidns: bool
+    id: int = 0
+    late_at: float = math.inf
+    pid: int | None = None
+    warnings: tuple[str, ...] | None = None  # until the walls are up
+    reason: str | None = None
+    message: str = ""
+
+    def order(self, request: Spawn, data: bytes, fds: list[int]) -> None:
+        """Tell it what to be; what goes wrong from here on, it reports."""
+        self.id = request.id
+        self.late_at = time.monotonic() + _SPAWN_TIMEOUT_S
+        try:
+            socket.send_fds(self.reports, [data], fds)
+            self.leash.send(b"!" + os.fsencode(request.spec.cgroup))
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        except OSError as error:  # there is nothing to send it with
+            self.reason = "resources" if cellwire.is_shortage(error) else "spawn"
+            self.message = error.strerror or str(error)
+        finally:
+            self.leash.close()
+
+    def hear(self) -> bool:
+        """Take in one report; False when there are no more: the payload runs, or nothing does."""
+        try:
+            space = socket.CMSG_SPACE(_UCRED.size)
+            data, ancillary, _, _ = self.reports.recvmsg(_NOTE_BYTES_MAX, space)
+        except (
+            ConnectionResetError
+        ):  # it ended with its order unread; what it said can still be read
+            return True
+        if data:
+            self._note(data, _UCRED.unpack(ancillary[0][2][: _UCRED.size])[0] if ancillary else 0)
+        return bool(data)
+
+    def _note(self, data: bytes, sender: int) -> None:
+        """Take in one report: a pid of this namespace, by the kernel's word, or what went wrong."""
+        match data[:1]:
+            case b"P":
+                self.pid = sender
+            case b"W":
+                self.warnings = tuple(json.loads(data[1:])["warnings"])
+            case _:
+                fields = json.loads(data[1:])
+                self.reason, self.message = fields["reason"], fields["message"]
+
+    def give_up(self) -> None:
+        """End it: it is late."""
+        self.reason, self.message = "spawn", f"not started within {_SPAWN_TIMEOUT_S:.0f} s"
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.guard_pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Let go of it; without its order it ends."""
+        self.reports.close()
+        self.leash.close()
+
+    def answer(self) -> Spawned | SpawnFailed:
+        """Say to the daemon what has come of it."""
+        if self.reason is None and self.pid and self.warnings is not None:
+            return Spawned(
+                id=self.id,
+                guard_pid=self.guard_pid,
+                pid=self.pid,
+                isolation="pidns" if self.pidns else "guard",
+                warnings=self.warnings,
+            )
+        return SpawnFailed.model_validate(
+            {
+                "id": self.id,
+                "reason": self.reason or "spawn",
+                "message": self.message or "the new process ended before it had started",
+                "guard_pid": self.guard_pid,
+            }
+        )
+
+
+def preload(modules: list[str]) -> tuple[str, ...]:
+    """Import what cells will need; what is not installed stays out."""
+    loaded = []
+    for name in (*_WARM, *modules):
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(name)
+            loaded.append(name)
+    if "clew_worker.agent.llm" in loaded:
+        from clew_worker.agent.rehearsal import rehearse
+
+        rehearse()
+    return tuple(loaded)
+
+
+def sources() -> list[str]:
+    """Name what tells that this process is out of date: clew's files, the Python, its folders of modules.
+
+    An installation or an upgrade of a package makes or removes an entry of such a folder.
+    """
+    own = {"clew_worker", "clew_shared"}
+    loaded = [(name, getattr(m, "__file__", None)) for name, m in sys.modules.items()]
+    files = [file for name, file in loaded if file and name.partition(".")[0] in own]
+    found = {*files, *sys.path, sys.executable, os.path.join(sys.prefix, "pyvenv.cfg")}  # noqa: PTH118
+    return sorted(path for path in found if path)
+
+
+class Nursery:
+    """Forks cells, several at once; one of the usual kind is forked ahead: that is most of a start."""
+
+    def __init__(self, control: socket.socket, report: SandboxReport) -> None:
+        self._control = control
+        self._report = report
+        self._spare: _Cell | None = None
+        self._starting: list[_Cell] = []
+        self._prepare_at = 0.0
+
+    def serve(self) -> None:
+        """Answer requests until the daemon hangs up; what can be done ahead is done when nothing else is."""
+        while True:
+            ready = self._ready()
+            if not ready and self._spare is None and self._prepare_at <= time.monotonic():
+                self._prepare()
+            for one in [c for c in self._starting if c.reports.fileno() in ready]:
+                if not one.hear():
+                    self._settle(one)
+            for one in [c for c in self._starting if c.late_at <= time.monotonic()]:
+                one.give_up()
+                self._settle(one)
+            if self._control.fileno() in ready and not self.serve_one():
+                return
+
+    def _ready(self) -> set[int]:
+        """Wait for something to do; an empty set where it is time for what is done ahead, or somebody is late."""
+        poll = select.poll()
+        for one in (self._control, *(c.reports for c in self._starting)):
+            poll.register(one, select.POLLIN)
+        ahead = self._prepare_at if self._spare is None else math.inf
+        soonest = min((one.late_at for one in self._starting), default=math.inf)
+        left_s = max(0.0, min(ahead, soonest) - time.monotonic())
+        found = poll.poll(None if left_s == math.inf else math.ceil(1000 * left_s))
+        return {fd for fd, _ in found}
+
+    def serve_one(self) -> bool:
+        """Begin with one request; False when the daemon has hung up."""
+        control, most = self._control, cellwire.PACKET_BYTES_MAX
+        try:
+            data, fds, flags, _ = socket.recv_fds(control, most, _DESCRIPTORS_MAX)
+        except ConnectionResetError:  # it hung up with our last word unread
+            return False
+        try:
+            if data:
+                self._begin(
+                    cellwire.read_spawn(data), data, fds, cut=bool(flags & socket.MSG_CTRUNC)
+                )
+        finally:
+            for fd in fds:
+                os.close(fd)
+        return bool(data)
+
+    def _begin(self, request: Spawn, data: bytes, fds: list[int], *, cut: bool) -> None:
+        """Start a cell; where there is nothing to start it with, the nursery lives on and says so."""
+        if cut or not fds:
+            self._refuse(request, OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
+            return
+        try:
+            one = self._take(pidns=cell.uses_pidns(request.spec, self._report))
+        except OSError as error:
+            self._refuse(request, error)
+            return
+        one.order(request, data, fds)
+        self._starting.append(one)
+
+    def _refuse(self, request: Spawn, error: OSError) -> None:
+        reason: Any = "resources" if cellwire.is_shortage(error) else "spawn"
+        message = error.strerror or str(error)
+        self._say(SpawnFailed(id=request.id, reason=reason, message=message))
+
+    def _settle(self, one: _Cell) -> None:
+        self._starting.remove(one)
+        one.close()
+        self._say(one.answer())
+
+    def _say(self, message: Spawned | SpawnFailed | InStore) -> None:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it is gone: seen next
+            self._control.sendall(cellwire.packet(message))
+
+    def _prepare(self) -> None:
+        """Have a cell of the usual kind in store."""
+        try:
+            self._spare = self._fork(pidns=self._report.isolation == "pidns")
+        except OSError:  # the next request says what is wanting
+            self._prepare_at = time.monotonic() + _PREPARE_AGAIN_S
+        else:
+            self._say(InStore(guard_pid=self._spare.guard_pid))
+
+    def _take(self, *, pidns: bool) -> _Cell:
+        """Give the cell in store, or a new one where that is another kind or was ended by somebody."""
+        spare = self._spare
+        if spare is None or spare.pidns != pidns:
+            return self._fork(pidns=pidns)
+        self._spare = None
+        if not cell.hung_up(spare.leash.fileno()):
+            return spare
+        spare.close()
+        return self._fork(pidns=pidns)
+
+    def _fork(self, *, pidns: bool) -> _Cell:
+        with contextlib.ExitStack() as opened:
+            pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            reports, report = map(opened.enter_context, pair)
+            pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            leash, leashed = map(opened.enter_context, pair)
+            reports.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            fds = (self._control.fileno(), report.fileno(), leashed.fileno())
+            guard = cell.fork(cell.Wiring(*fds, pidns=pidns, sandbox=self._report))
+            report.close()
+            leashed.close()
+            opened.pop_all()
+        return _Cell(guard, reports, leash, pidns)
+
+
+def serve(control: socket.socket, modules: list[str]) -> int:
+    """Live until the daemon hangs up."""
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if cell.hung_up(control.fileno()):
+        return 1
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.umask(0o077)
+    loaded = preload(modules)
+    report = sandbox.probe()
+    gc.collect()
+    gc.freeze()  # collections in the cells then leave these pages shared
+    made_of = tuple(sources())
+    hello = NurseryHello(
+        pid=os.getpid(),
+        version=_VERSION,
+        preloaded=loaded,
+        made_of=made_of,
+        sandbox=report,
+    )
+    try:
+        control.sendall(cellwire.packet(hello))
+    except (BrokenPipeError, ConnectionResetError):  # the daemon could not start
+        return 1
+    Nursery(control, report).serve()
+    return 0
+
+
+def main(argv: list[str]) -> int:
+    """Take the inherited socket and serve."""
+    with contextlib.suppress(PermissionError):  # already leads a session
+        os.setsid()
+    with socket.socket(fileno=int(argv[1])) as control:
+        control.set_inheritable(False)
+        setproctitle("clew: nursery")
+        return serve(control, argv[2:])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,312 @@
+"""The folders of a workspace as they were last seen, each with a digest of what it holds.
+
+A Merkle tree: a folder's digest is made of its entries' names and descriptions, those of folders
+being their digests, so that a change costs the folders above it and no others. What is looked at
+again, and when, others decide (`world`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from clew_worker.executor.world.watches import WRITTEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from clew_worker.executor.world.contents import Contents
+    from clew_worker.executor.world.ignored import Ignored
+    from clew_worker.executor.world.watches import Touched, Watches
+
+ENTRIES_MAX = 250_000
+WATCHED_FROM = 500  # entries; fewer are looked at within some milliseconds
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK
+
+Identity = tuple[int, int]
+Entry = tuple[str, os.stat_result]
+
+
+class Folder:
+    """One folder. `lines` has an entry's name and description by name, `below` the folders in it."""
+
+    __slots__ = ("below", "gone", "identity", "lines", "linked", "name", "parent", "path", "watch")
+
+    def __init__(self, parent: Folder | None, name: str, path: str, identity: Identity) -> None:
+        self.parent = parent
+        self.name = name
+        self.path = path  # from the workspace on, with a slash at the end; "" for itself
+        self.identity = identity
+        self.lines: dict[str, bytes] = {}
+        self.below: dict[str, Folder] = {}
+        self.linked: frozenset[str] = frozenset()  # files that have other names, perhaps elsewhere
+        self.watch: int | None = None
+        self.gone = False
+
+    def digest(self) -> bytes:
+        """Digest what it holds; the lines of the folders in it must be up to date."""
+        whole = b"".join(map(self.lines.__getitem__, sorted(self.lines)))
+        return hashlib.blake2b(whole, digest_size=16).digest()
+
+
+class Tree:
+    """One workspace's folders. `partial`: it has more entries than are looked at."""
+
+    def __init__(self, root: str, ignored: Ignored, contents: Contents, watches: Watches) -> None:
+        self._path = root.rstrip("/") + "/"
+        self._ignored = ignored
+        self._contents = contents
+        self._watches = watches
+        self.root = Folder(None, "", "", _identity(root))
+        self._digest = b""
+        self._stale = {self.root}
+        self._room = 0
+        self._until = 0.0
+        self.linked: set[Folder] = set()
+        self.entries = 0
+        self.partial = False
+
+    @property
+    def replaced(self) -> bool:
+        """Another folder stands there now."""
+        return _identity(self._path) != self.root.identity
+
+    def walk(self, budget_s: float) -> list[Folder]:
+        """Look at everything, or as much as can be seen in `budget_s`.
+
+        Gives the folders that were listed before watching had begun.
+        """
+        if self.replaced:
+            self._release(self.root)
+            self.root = Folder(None, "", "", _identity(self._path))
+            self._stale.add(self.root)
+        self._begin(ENTRIES_MAX, budget_s)
+        return self._walk([self.root], deep=True)
+
+    def look(self, touched: Touched, again: Iterable[Folder], budget_s: float) -> None:
+        """Look at the names that were touched, and at whole folders `again`."""
+        self._begin(2 * ENTRIES_MAX, budget_s)  # what is known may be seen again, and as much new
+        whole = {folder for folder, names in touched.items() if "" in names}.union(again)
+        # What is below comes first: with a folder that is made again, its names would be lost.
+        for folder in sorted(touched, key=lambda one: len(one.path), reverse=True):
+            names = {name: mask for name, mask in touched[folder].items() if name}
+            if names and not folder.gone:
+                self._walk(self._update(folder, names), deep=True)
+        for folder in whole:  # listed by their stat, so written names before that
+            if not folder.gone:
+                self._walk([folder], deep=False)
+        self.partial = self.partial or self.entries > ENTRIES_MAX
+
+    def settle(self) -> bytes:
+        """Return the digest of it all; only folders above a change are digested again."""
+        above: set[Folder] = set()
+        for stale in self._stale:
+            folder: Folder | None = stale
+            while folder is not None and folder not in above:
+                above.add(folder)
+                folder = folder.parent
+        waits = dict.fromkeys(above, 0)
+        for folder in above:
+            if folder.parent is not None:
+                waits[folder.parent] += 1
+        ready = [folder for folder, count in waits.items() if not count]
+        while ready:
+            folder = ready.pop()
+            digest, parent = folder.digest(), folder.parent
+            if parent is None:
+                self._digest = digest
+                continue
+            parent.lines[folder.name] = _line(folder.name, b"d" + digest)
+            waits[parent] -= 1
+            if not waits[parent]:
+                ready.append(parent)
+        self._stale = set()
+        return self._digest
+
+    def _begin(self, room: int, budget_s: float) -> None:
+        self._room = room
+        self._until = time.monotonic() + budget_s
+        self.partial = False
+
+    def _walk(self, folders: list[Folder], *, deep: bool) -> list[Folder]:
+        """List folders, and those in them that are new, or all if `deep`; without recursion.
+
+        Gives those that were listed before watching had begun.
+        """
+        left = folders[::-1]
+        early = []
+        while left:
+            folder = left.pop()
+            if self._room <= 0 or time.monotonic() > self._until:
+                self.partial = True
+                self._settle_on(folder, {}, {}, frozenset())
+            else:
+                before = folder.below
+                self._list(folder)
+                if not self._watches.on:
+                    early.append(folder)
+                    if self.entries >= WATCHED_FROM:
+                        self._watches.start()
+                below = folder.below
+                new = (below[n] for n in reversed(below) if deep or before.get(n) is not below[n])
+                left.extend(new)
+        return early
+
+    def _list(self, folder: Folder) -> None:
+        """Look at all that is in a folder; one that cannot be opened is empty."""
+        lines: dict[str, bytes] = {}
+        below: dict[str, Folder] = {}
+        linked = []
+        fd = self._open(folder)
+        try:
+            for name, info in self._found(fd, folder):
+                if len(lines) >= self._room:
+                    self.partial = True
+                    break
+                line = self._described(folder, fd, name, info, below)
+                if line is not None:
+                    lines[name] = line
+                    if info.st_nlink > 1 and name not in below:
+                        linked.append(name)
+        finally:
+            if fd >= 0:
+                os.close(fd)
+        self._room -= len(lines)
+        self._settle_on(folder, lines, below, frozenset(linked))
+
+    def _found(self, fd: int, folder: Folder) -> Iterable[Entry]:
+        """Name what is in a folder, in order, with its lstat."""
+        if fd < 0:
+            return
+        try:
+            with os.scandir(fd) as listing:
+                entries = sorted(listing, key=attrgetter("name"))
+        except OSError:
+            return
+        for entry in entries:
+            if self._ignored.covers(folder.path, entry.name):
+                continue
+            try:
+                info = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            yield entry.name, info
+
+    def _described(
+        self, folder: Folder, fd: int, name: str, info: os.stat_result, below: dict[str, Folder]
+    ) -> bytes | None:
+        """Return the line of an entry; a folder goes to `below`, as it is known or new."""
+        if not stat.S_ISDIR(info.st_mode):
+            described = self._contents.describe(fd, name, info, afresh=False)
+            return None if described is None else _line(name, described)
+        child = folder.below.get(name)
+        if child is None or child.identity != (info.st_dev, info.st_ino):
+            child = self._new(folder, name, info)
+        below[name] = child
+        return folder.lines.get(name, b"")  # of a new one: put there when it is digested
+
+    def _new(self, folder: Folder, name: str, info: os.stat_result) -> Folder:
+        child = Folder(folder, name, f"{folder.path}{name}/", (info.st_dev, info.st_ino))
+        self._stale.add(child)
+        return child
+
+    def _settle_on(
+        self,
+        folder: Folder,
+        lines: dict[str, bytes],
+        below: dict[str, Folder],
+        linked: frozenset[str],
+    ) -> None:
+        """Note what a folder holds."""
+        for name, child in folder.below.items():
+            if below.get(name) is not child:
+                self._release(child)
+        if lines != folder.lines:
+            self._stale.add(folder)
+        self.entries += len(lines) - len(folder.lines)
+        folder.lines, folder.below, folder.linked = lines, below, linked
+        (self.linked.add if linked else self.linked.discard)(folder)
+
+    def _update(self, folder: Folder, names: dict[str, int]) -> list[Folder]:
+        """Look at some names of a folder; returns the folders among them, all as new ones."""
+        fd = self._open(folder)
+        if fd < 0:
+            self._settle_on(folder, {}, {}, frozenset())
+            return []
+        found = []
+        try:
+            for name, mask in names.items():
+                if not self._ignored.covers(folder.path, name):
+                    found += self._update_one(folder, fd, name, afresh=bool(mask & WRITTEN))
+        finally:
+            os.close(fd)
+        self._stale.add(folder)
+        return found
+
+    def _update_one(self, folder: Folder, fd: int, name: str, *, afresh: bool) -> list[Folder]:
+        new: list[Folder] = []
+        described, links = None, 1
+        try:
+            info = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        except OSError:
+            pass
+        else:
+            if stat.S_ISDIR(info.st_mode):
+                described, new = b"d", [self._new(folder, name, info)]
+            else:
+                described = self._contents.describe(fd, name, info, afresh=afresh)
+                links = info.st_nlink
+        if name in folder.below:
+            self._release(folder.below.pop(name))
+        self.entries += (described is not None) - (name in folder.lines)
+        folder.lines.pop(name, None)
+        if described is not None:
+            folder.lines[name] = _line(name, described)
+        folder.below.update((name, child) for child in new)
+        folder.linked = folder.linked | {name} if links > 1 else folder.linked - {name}
+        (self.linked.add if folder.linked else self.linked.discard)(folder)
+        return new
+
+    def _open(self, folder: Folder) -> int:
+        """Open a folder and watch it from now on; -1 if it is not there, or another one is."""
+        fd = -1
+        try:
+            fd = os.open(self._path + folder.path, _FOLDER)
+            if _identity(fd) == folder.identity:
+                self._watches.watch(folder, fd)
+                return fd
+        except OSError:
+            pass
+        if fd >= 0:
+            os.close(fd)
+        self._watches.blind.add(folder)
+        return -1
+
+    def _release(self, folder: Folder) -> None:
+        """Forget a folder and all in it."""
+        left = [folder]
+        while left:
+            one = left.pop()
+            one.gone = True
+            self.entries -= len(one.lines)
+            self._watches.forget(one)
+            self._stale.discard(one)
+            self.linked.discard(one)
+            left.extend(one.below.values())
+
+
+def _identity(place: str | int) -> Identity:
+    """Tell one folder from another that takes its place; (0, 0) if there is none."""
+    try:
+        info = os.stat(place)  # noqa: PTH116 - descriptors, and paths by the ten thousand
+    except OSError:
+        return (0, 0)
+    return info.st_dev, info.st_ino
+
+
+def _line(name: str, described: bytes) -> bytes:
+    return os.fsencode(name) + b"\0" + described

@@ -1,0 +1,166 @@
+"""What has changed in the folders of a tree since it was last asked: inotify, as far as it goes.
+
+A folder without a watch is *blind* (the limit of watches, a file system that others write too, one
+that cannot be opened): it is to be looked at each time. What the queue lost, it says. It looks at no
+file, and does not hear of writes by a name outside the watched folders: see ADR 0010.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clew_worker.sandbox import kernel
+
+if TYPE_CHECKING:
+    from clew_worker.executor.world.tree import Folder
+
+WATCHES_MAX = 100_000
+EVENTS_BYTES_MAX = 16 * 1024 * 1024  # of one asking; a queue that fills faster has overflowed
+_CHUNK = 1024 * 1024
+
+_MODIFY, _ATTRIB, _CLOSE_WRITE = 0x02, 0x04, 0x08
+_MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
+_UNMOUNT, _OVERFLOW, _IGNORED = 0x2000, 0x4000, 0x8000
+_ONLYDIR = 0x0100_0000
+_MASK = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _ONLYDIR
+WRITTEN = _MODIFY | _CLOSE_WRITE
+_EVENT = struct.Struct("iIII")
+
+_SHARED = (
+    *("nfs", "cifs", "smb", "9p", "fuse", "virtiofs", "vboxsf", "prl_fs", "ceph", "afs", "coda"),
+    *("lustre", "gfs2", "gpfs", "ocfs2", "beegfs", "orangefs"),
+)
+"""File systems whose changes may be made elsewhere, where this kernel does not hear of them."""
+
+Touched = dict["Folder", dict[str, int]]
+"""Names by folder, each with the kinds of events; the name "" is the folder itself."""
+
+
+def _limit() -> int:
+    """Return the watches to use: half of what the user may have, since others need some too."""
+    try:
+        text = Path("/proc/sys/fs/inotify/max_user_watches").read_text()
+    except OSError:
+        return WATCHES_MAX
+    return min(int(text) // 2, WATCHES_MAX)
+
+
+def _shared_devices() -> set[int]:
+    """Find the devices of mounts that others may write to."""
+    with contextlib.suppress(OSError):
+        mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+        devices = {one[2]: one[one.index("-") + 1] for one in mounts}
+        shared = [name for name, kind in devices.items() if kind.startswith(_SHARED)]
+        return {os.makedev(*map(int, name.split(":"))) for name in shared}
+    return set()
+
+
+class Watches:
+    """The watches of one tree's folders."""
+
+    def __init__(self) -> None:
+        self._queue = -1
+        self._folders: dict[int, set[Folder]] = {}  # a bind mount shows one folder twice
+        self._room = 0
+        self._shared: set[int] = set()
+        self.blind: set[Folder] = set()
+
+    @property
+    def on(self) -> bool:
+        """Watching has begun."""
+        return self._queue >= 0
+
+    def __len__(self) -> int:
+        """Count the watches."""
+        return len(self._folders)
+
+    def start(self) -> None:
+        """Begin; if there is no queue to be had, all stays blind."""
+        with contextlib.suppress(OSError):
+            self._queue = kernel.inotify()
+            self._room = _limit()
+            self._shared = _shared_devices()
+
+    def stop(self) -> None:
+        """Release everything; legal at any time."""
+        if self._queue >= 0:
+            os.close(self._queue)
+            self._queue = -1
+        for folders in self._folders.values():
+            self.blind.update(folders)
+        for folder in self.blind:
+            folder.watch = None
+        self._folders = {}
+
+    def watch(self, folder: Folder, fd: int) -> None:
+        """Watch a folder, open as `fd`, from now on; it is blind where that cannot be."""
+        if folder.watch is not None:
+            self.blind.discard(folder)
+            return
+        self.blind.add(folder)
+        if self._queue < 0 or self._room <= len(self._folders):
+            return
+        if folder.identity[0] in self._shared:
+            return
+        try:
+            number = kernel.inotify_add(self._queue, f"/proc/self/fd/{fd}", _MASK)
+        except OSError:
+            self._room = len(self._folders)  # no more to be had; asked again when started again
+            return
+        folder.watch = number
+        self._folders.setdefault(number, set()).add(folder)
+        self.blind.discard(folder)
+
+    def forget(self, folder: Folder) -> None:
+        """Watch a folder no more; it is gone."""
+        self.blind.discard(folder)
+        number, folder.watch = folder.watch, None
+        folders = self._folders.get(number, set()) if number is not None else set()
+        folders.discard(folder)
+        if number is not None and not folders and self._folders.pop(number, None) is not None:
+            with contextlib.suppress(OSError):
+                kernel.inotify_remove(self._queue, number)
+
+    def touched(self) -> Touched | None:
+        """Take what has happened since the last asking; None if not all of it is known."""
+        found: Touched = {}
+        taken = 0
+        while data := self._taken():
+            taken += len(data)
+            if taken > EVENTS_BYTES_MAX or not self._sort(data, found):
+                return None
+        return found
+
+    def _taken(self) -> bytes:
+        try:
+            return os.read(self._queue, _CHUNK)
+        except BlockingIOError:
+            return b""
+
+    def _sort(self, data: bytes, found: Touched) -> bool:
+        """Put events where they belong; False if the queue has lost some."""
+        at = 0
+        while at < len(data):
+            number, mask, _, length = _EVENT.unpack_from(data, at)
+            name = data[at + _EVENT.size : at + _EVENT.size + length].rstrip(b"\0")
+            at += _EVENT.size + length
+            if mask & _OVERFLOW:
+                return False
+            if mask & (_IGNORED | _UNMOUNT):
+                self._lost(number)
+                continue
+            for folder in self._folders.get(number, ()):
+                names = found.setdefault(folder, {})
+                text = os.fsdecode(name)
+                names[text] = names.get(text, 0) | mask
+        return True
+
+    def _lost(self, number: int) -> None:
+        """Note that the kernel has ended a watch: the folder was removed, or its disk taken away."""
+        for folder in self._folders.pop(number, ()):
+            folder.watch = None
+            self.blind.add(folder)

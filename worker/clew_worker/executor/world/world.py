@@ -1,0 +1,93 @@
+"""The digest of the world: equal digests mean that the workspace is as it was.
+
+Files by path, type, executable bit and content; in a git repository HEAD and the index too. A small
+workspace is looked at whole each time. In a large one the kernel tells which names were touched, and
+only those are looked at, unless somebody wants to know for certain (ADR 0010).
+It knows nothing of actions: who compares digests, and why, is not its business.
+Source: contract section 8, "World".
+"""
+
+import hashlib
+from pathlib import Path
+
+from clew_shared.views import contextdir
+from clew_shared.wire.cells import World
+from clew_worker.executor.world.contents import Contents
+from clew_worker.executor.world.git import GitState
+from clew_worker.executor.world.ignored import Ignored
+from clew_worker.executor.world.tree import Tree
+from clew_worker.executor.world.watches import Touched, Watches
+
+LOOK_S = 10.0
+LOOK_ANEW_S = 90.0
+"""So long may one look at the touched or at all take; what is not seen by then is left out, and the
+world is `partial`. A digest is two looks at most, and the daemon waits for an answer so much longer."""
+
+_FORGOTTEN_MAX = 10_000  # contents of files that are gone, before they are swept out
+
+
+class WorldWatch:
+    """Digests of one workspace, again and again."""
+
+    def __init__(self, root: str, ignore: tuple[str, ...]) -> None:
+        ignored = Ignored((*ignore, contextdir.FOLDER))  # clew's own is never the work
+        self._git = GitState(Path(root))
+        self._contents = Contents()
+        self._watches = Watches()
+        self._tree = Tree(root, ignored, self._contents, self._watches)
+        self._walked = False
+
+    def close(self) -> None:
+        """Release the watches; legal at any time."""
+        self._watches.stop()
+
+    def digest(self, *, anew: bool = True) -> World:
+        """Digest the workspace as it is now; what vanishes meanwhile is not there.
+
+        With `anew` every file's stat is looked at, else those that the kernel names.
+        """
+        budget_s = LOOK_ANEW_S if anew else LOOK_S
+        self._contents.begin(budget_s / 2)
+        touched = self._touched()
+        if touched is not None:
+            self._tree.look(touched, () if anew else self._watches.blind, LOOK_S)
+        if anew or touched is None or self._tree.partial:
+            self._walk(budget_s)
+        whole = self._tree.settle() + self._git.digest()
+        return World(
+            digest=hashlib.blake2b(whole, digest_size=16).hexdigest(),
+            entries=self._tree.entries,
+            partial=self._tree.partial,
+        )
+
+    def _touched(self) -> Touched | None:
+        """Name what is to be looked at, at least; None if that is everything."""
+        if not self._watches.on or not self._walked:
+            return None
+        touched = self._watches.touched()
+        if touched is None:
+            self._watches.stop()
+            return None
+        if self._tree.partial or self._tree.replaced or self._is_cluttered:
+            return None
+        for folder in self._tree.linked:  # written by another name, nobody is told
+            names = touched.setdefault(folder, {})
+            for name in folder.linked:
+                names.setdefault(name, 0)
+        return touched
+
+    @property
+    def _is_cluttered(self) -> bool:
+        return len(self._contents) > 2 * self._tree.entries + _FORGOTTEN_MAX
+
+    def _walk(self, budget_s: float) -> None:
+        cluttered, watching = self._is_cluttered, self._watches.on
+        if cluttered:
+            self._contents.begin_sweep()
+        early = self._tree.walk(budget_s)
+        began = self._watches.on and not watching
+        if began and not self._tree.partial:  # what was listed before is not watched yet
+            self._tree.look({}, early, LOOK_S)
+        if cluttered:
+            self._contents.end_sweep()
+        self._walked = True

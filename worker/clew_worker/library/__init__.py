@@ -1,0 +1,1 @@
+"""The library for agents written in Python, with a daemon or without."""

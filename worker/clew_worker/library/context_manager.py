@@ -1,0 +1,267 @@
+"""The library's `ContextManager`: where an agent written in Python stands, what it did, what it must not repeat.
+
+Under the daemon (`CLEW_FD`) it speaks the worker protocol; without one it keeps the same ledger under
+`.agent_context/` of the current folder and asks the same judge. It carries out nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from clew_shared.config.settings import load
+from clew_shared.core.core import Report
+from clew_shared.prompt.compact import compact_context
+from clew_shared.record.model import Result
+from clew_shared.text.redact import redact
+from clew_worker.executor.output import cut
+from clew_worker.library.local import LocalGoal
+from clew_worker.library.remote import RemoteGoal
+from clew_worker.library.sync_client import SyncClient
+from clew_worker.library.work_state import Answer, WorkState
+
+OUTPUT_BYTES = 65_536
+"""So much of an output is kept, its head and its tail, as by `[limits] output_bytes`."""
+
+_RESULTS = {
+    **{str(r): str(r) for r in (Result.SUCCESS, Result.FAILURE, Result.ERROR, Result.TIMEOUT)},
+    "ok": "success",
+    "fail": "failure",
+    "failed": "failure",
+}
+
+
+class ContextManager:
+    """A goal's tree, its actions and its loops, for an agent that runs its own tools.
+
+    `folder` is where the agent acts, by default the current folder; `.agent_context/` lies in it.
+    The numbers of `[loops]` are the defaults, or `CLEW_LOOPS__KEY` of the environment. Every call
+    is durable when it returns. `state` may be changed in place: that is saved with the next call.
+
+    Where a subtask is blocked, the agent must find another way: change the tree (what it puts in
+    takes over the blocked one's counts and blocks), or `advance_to_next_subtask()` and leave it.
+    Until then every action is refused (`replan_required`). Without any tasks only the blocked
+    actions stay refused.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self._folder = Path(folder or ".").absolute()
+        self._open: LocalGoal | RemoteGoal | None = None
+        self.answer = Answer(allowed=True)
+        """What was said to the last action: why it was refused, and what to do instead."""
+
+    def load_or_init(self, goal: str = "") -> WorkState:
+        """Open a goal: again, or exactly if it was left; returns its state.
+
+        Under the daemon the goal is the daemon's, whatever is said here. Raises LedgerError where the
+        record is damaged or cannot be written (it is left as it is), ValueError for an empty goal.
+        """
+        self.close()
+        if os.environ.get("CLEW_FD"):
+            self._open = RemoteGoal(_daemon())
+            return self._open.work
+        if not isinstance(goal, str):
+            raise TypeError(
+                f"a goal must be a string, not {goal!r:.80}: load_or_init('Create a package')"
+            )
+        text = goal.strip()
+        if not text:
+            raise ValueError(
+                "a goal must not be empty: load_or_init('Create a package with tests')"
+            )
+        loops = load(None, os.environ, "environment").settings.loops
+        self._open = LocalGoal(self._folder, text, loops)
+        return self._open.work
+
+    @property
+    def state(self) -> WorkState:
+        """The goal's tree, counts, blocks and probes; RuntimeError before `load_or_init`."""
+        return self._goal.work
+
+    @property
+    def _goal(self) -> LocalGoal | RemoteGoal:
+        if self._open is None:
+            raise RuntimeError("no goal is open: call load_or_init(goal) first")
+        return self._open
+
+    # -- actions -----------------------------------------------------------------------------------
+
+    def record_action(
+        self,
+        name: str,
+        args: Mapping[str, Any] | None,
+        result: str,
+        error_msg: str = "",
+        output: str | None = None,
+        changed: bool | None = None,
+    ) -> bool:
+        """Store what was done; False means that it was a loop and must not be done again.
+
+        `result`: success, failure, error or timeout. `changed` says whether the action changed the
+        workspace; if it is not given, the disk is compared. `answer` has the reason.
+        """
+        report = _report(result, output, changed, error_msg)
+        self.answer = self._goal.record(name, _named(name, args), report)
+        return self.answer.allowed
+
+    def propose(self, name: str, args: Mapping[str, Any] | None = None) -> Answer:
+        """Ask whether an action may be done, before it is done; `outcome` must follow.
+
+        An action without an outcome when the process dies is `interrupted`; twice, and it is refused.
+        """
+        self.answer = self._goal.propose(name, _named(name, args))
+        return self.answer
+
+    def outcome(
+        self,
+        seq: int | Answer,
+        result: str,
+        output: str | None = None,
+        changed: bool | None = None,
+        error_msg: str = "",
+    ) -> Answer:
+        """Store what came of an allowed action (`seq`, or the answer to `propose`); once is enough.
+
+        Raises WrongState where no such action was allowed.
+        """
+        number = seq.seq if isinstance(seq, Answer) else seq
+        self.answer = self._goal.outcome(number, _report(result, output, changed, error_msg))
+        return self.answer
+
+    def update_probe_state(self, probes: Mapping[str, bool]) -> None:
+        """Store what is true of the workspace, by name; other names stay as they were."""
+        if not isinstance(probes, Mapping):
+            raise TypeError(f"probes must be names with true or false, not {probes!r:.80}")
+        self._goal.see_probes({str(name): bool(ok) for name, ok in probes.items()})
+
+    # -- the tree ----------------------------------------------------------------------------------
+
+    def mark_subtask_complete(self, success: bool = True, reason: str = "") -> str | None:
+        """End the current subtask, or count a failed attempt at it: it stays in progress until it is blocked.
+
+        Gives None, or the level that must find another way ("task", "goal", "person"). One that has
+        ended stays as it is.
+        """
+        return self._goal.complete(redact(str(reason or "")), success=success)
+
+    def advance_to_next_subtask(self) -> bool:
+        """Go on to the next pending subtask; the current one stays while it is open. False at the end.
+
+        A blocked subtask is left behind. When nothing is left and all is done, the goal is `finish`ed.
+        """
+        return self._goal.advance()
+
+    def finish(self, summary: str = "", success: bool = True) -> bool:
+        """End the goal; False if it is not over: a subtask is open, or a check of the daemon fails.
+
+        `failing_checks` has then the checks' outputs by their names. Under the daemon a process that ends
+        without it is taken for a crash; `advance_to_next_subtask` calls it when all is done.
+        """
+        return self._goal.finish(redact(str(summary or "")), success=success)
+
+    @property
+    def failing_checks(self) -> dict[str, str]:
+        """The checks that kept the goal from being finished, with their outputs."""
+        return dict(self._goal.failing)
+
+    # -- words -------------------------------------------------------------------------------------
+
+    def get_compact_context(self, max_chars: int = 2000) -> str:
+        """Say where the work stands, in at most `max_chars` characters, for an LLM's prompt."""
+        self._goal.settle()
+        return compact_context(self._goal.state, max_chars)
+
+    def get_loop_summary(self) -> str:
+        """Say which loops were found and which actions are blocked, one a line."""
+        self._goal.settle()
+        goal = self._goal
+        lines = [_loop_line(loop) for loop in goal.loops_found]
+        lines += [f"blocked: {signature}" for signature in goal.state.blocked_actions]
+        if not lines:
+            return "No loops detected."
+        return "\n".join([f"Loops detected: {len(goal.loops_found)}", *lines])
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Save what was changed in place, now."""
+        self._goal.save()
+
+    _save_state = save
+    """The name that agents of the first design call."""
+
+    def close(self) -> None:
+        """Leave the goal in good order; it can be opened again. Closing twice is fine."""
+        goal, self._open = self._open, None
+        if goal is not None:
+            goal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _daemon() -> SyncClient:
+    try:
+        return SyncClient.from_env()
+    except (OSError, ValueError) as error:
+        raise RuntimeError(
+            f"CLEW_FD={os.environ['CLEW_FD']} is not a connection to a daemon ({error}): let clew start "
+            "this program, or unset CLEW_FD to keep the record in this folder"
+        ) from error
+
+
+def _named(name: str, args: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return an action's arguments as JSON; TypeError and ValueError say what an action needs."""
+    if not isinstance(name, str) or not name.strip():
+        raise ValueError(f"an action needs the name of its tool, not {name!r:.80}")
+    if args is not None and not isinstance(args, Mapping):
+        raise TypeError(
+            f"args of {name} must be names with values, such as {{'cmd': 'ls'}}, not {args!r:.80}"
+        )
+    plain = _plain(args or {})
+    assert isinstance(plain, dict)  # noqa: S101 - a mapping in is a mapping out
+    return plain
+
+
+def _report(result: str, output: str | None, changed: bool | None, error_msg: str) -> Report:
+    known = _RESULTS.get(str(result))
+    if known is None:
+        raise ValueError(f"result {result!r} must be one of success, failure, error, timeout")
+    told = error_msg if output is None and error_msg else output
+    if told is not None:
+        plain = _plain(told)
+        text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+        told = redact(cut(text, OUTPUT_BYTES))
+    return Report(known, told, changed)
+
+
+def _plain(value: Any) -> Any:
+    """Make JSON of arguments, without what looks like a key."""
+    match value:
+        case bool() | int() | None:
+            return value
+        case float() if math.isfinite(value):
+            return value
+        case Mapping():
+            return {str(k): _plain(v) for k, v in value.items()}
+        case bytes() | bytearray():
+            return redact(value.decode("utf-8", "replace"))
+        case list() | tuple() | set() | frozenset():
+            ordered = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
+            return [_plain(v) for v in ordered]
+        case _:
+            return redact(str(value))
+
+
+def _loop_line(loop: dict[str, Any]) -> str:
+    count = f" (attempt {loop['attempt_count']})" if loop["attempt_count"] else ""
+    about = loop["action_signature"] or loop["evidence"]
+    to = f" → {loop['escalated_to']}" if loop["escalated_to"] else ""
+    return f"{loop['kind']}{count}: {about}{to}"

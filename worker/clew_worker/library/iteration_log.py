@@ -1,0 +1,230 @@
+"""Iteration records: what each turn of an agent did, what it found, and whether it gets anywhere.
+
+Two layers (after the two-layer reflection design): the records are the full truth for debugging,
+`reasoning_context` is their short form for a prompt. It knows no model, no prompt and no ledger;
+the daemon judges progress by evidence, while this log goes by what the agent says of itself.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    ValidationError,
+    model_validator,
+)
+
+from clew_shared.prompt import reasoning
+from clew_shared.prompt.reasoning import (
+    FOUND_CHARS,
+    as_text,
+    by_relevance,
+    one_line,
+    shortened_line,
+)
+
+MAX_RAW_OUTPUT_CHARS = 1000
+_LISTED_FAILURES = 5
+_OTHER_NAMES = {"name": "tool", "args": "params", "result": "raw_output"}
+# What history.jsonl calls a result; an action that was refused or cut off has not succeeded.
+_RESULTS = {
+    **{outcome: outcome for outcome in ("success", "failure", "timeout", "error")},
+    **dict.fromkeys(("blocked", "interrupted"), "error"),
+}
+
+Outcome = Literal["success", "failure", "timeout", "error"]
+Relevance = Literal["high", "medium", "low"]
+Assessment = Literal["advancing", "stuck", "regressing"]
+
+
+def _as_utc(value: datetime) -> datetime:
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value
+
+
+def _cut_output(value: str) -> str:
+    return value[:MAX_RAW_OUTPUT_CHARS]
+
+
+Text = Annotated[str, BeforeValidator(as_text)]
+"""Free text; a missing one is empty, a list of sentences is joined."""
+
+
+class _Part(BaseModel):
+    """A part of a record: read by attribute or, like the JSON it came from, by key."""
+
+    model_config = ConfigDict(extra="allow")
+
+    def __getitem__(self, key: str) -> Any:
+        try:
+            return getattr(self, key)
+        except AttributeError:
+            raise KeyError(key) from None
+
+
+class Cost(_Part):
+    """What one tool call cost: tokens and seconds."""
+
+    tokens: NonNegativeInt = 0
+    time: NonNegativeFloat = 0.0
+
+
+class ToolCallRecord(_Part):
+    """One tool call of an iteration; `raw_output` keeps the first 1,000 characters.
+
+    `name`, `args` and `result` are taken for `tool`, `params` and `raw_output`. Where the cost
+    names no time, it is the `execution_time` (seconds).
+    """
+
+    tool: Annotated[str, Field(min_length=1)]
+    params: dict[str, Any] = Field(default_factory=dict)
+    raw_output: Annotated[Text, AfterValidator(_cut_output)] = ""
+    outcome: Outcome = "success"
+    execution_time: NonNegativeFloat = 0.0
+    cost: Cost = Field(default_factory=Cost)
+    tool_selection_rationale: Text = ""
+    insights: Text = ""
+    learning: Text = ""
+    relevance: Relevance = "medium"
+    next_suggested_actions: Text = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_other_names(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        given = dict(data)
+        if isinstance(given.get("result"), str) and given["result"] in _RESULTS:
+            given.setdefault("outcome", _RESULTS[given["result"]])
+            if "output" in given:
+                given["result"] = given.pop("output")
+        for other, own in _OTHER_NAMES.items():
+            if other in given:
+                given.setdefault(own, given.pop(other))
+        if given.get("params") is None:
+            given.pop("params", None)
+        return given
+
+    @model_validator(mode="after")
+    def _time_the_cost(self) -> Self:
+        if "time" not in self.cost.model_fields_set:
+            self.cost = self.cost.model_copy(update={"time": self.execution_time})
+        return self
+
+    def line(self) -> str:
+        """Say in one line what was done and what came of it."""
+        what = reasoning.found(self.insights, self.learning, self.outcome, self.raw_output)
+        return reasoning.reasoning_line(reasoning.did(self.tool, self.params), what)
+
+
+class IterationRecord(_Part):
+    """One turn of an agent: its tool calls, their synthesis and the agent's own assessment."""
+
+    iteration: NonNegativeInt
+    timestamp: Annotated[datetime, AfterValidator(_as_utc)] = Field(
+        default_factory=lambda: datetime.now(UTC)
+    )
+    mode: Literal["fast", "deep"] = "fast"
+    tool_calls: list[ToolCallRecord] = Field(default_factory=list)
+    synthesis: Text = ""
+    progress_assessment: Assessment = "advancing"
+    user_feedback: Text = ""
+
+
+class Intervention(str):
+    """A message for the agent; it is its own text and also says its `kind`."""
+
+    __slots__ = ("kind",)
+    kind: str
+
+    def __new__(cls, kind: str, message: str) -> Self:
+        intervention = super().__new__(cls, message)
+        intervention.kind = kind
+        return intervention
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+
+class IterationLog:
+    """The records of one goal, oldest first.
+
+    `stuck_limit` turns in a row that call themselves stuck or regressing give a recovery
+    intervention; the count is reset after it and after a turn that advances.
+    """
+
+    def __init__(self, stuck_limit: int = 3) -> None:
+        if stuck_limit < 1:
+            raise ValueError(f"stuck_limit is {stuck_limit}; it must be at least 1")
+        self.stuck_limit = stuck_limit
+        self.records: list[IterationRecord] = []
+        self._stuck: list[IterationRecord] = []
+
+    def add(self, record: IterationRecord | Mapping[str, Any]) -> Intervention | None:
+        """Keep a record; give a recovery prompt when the agent is stuck, else None.
+
+        Raises ValueError that names every wrong field; nothing is kept then.
+        """
+        entry = _parsed(record)
+        self.records.append(entry)
+        if entry.progress_assessment == "advancing":
+            self._stuck.clear()
+            return None
+        self._stuck.append(entry)
+        if len(self._stuck) < self.stuck_limit:
+            return None
+        intervention = Intervention("stuck", _recovery_prompt(self._stuck))
+        self._stuck.clear()
+        return intervention
+
+    def reasoning_context(self) -> list[str]:
+        """Return one line per call, "did X → found Y": by relevance, in order of time within it.
+
+        Equal lines stand once, at their first place.
+        """
+        ordered = sorted(self.records, key=lambda record: record.timestamp)
+        calls = [call for record in ordered for call in record.tool_calls]
+        sorted_calls = by_relevance(calls, lambda call: call.relevance)
+        return list(dict.fromkeys(call.line() for call in sorted_calls))
+
+    def cost(self) -> dict[str, float]:
+        """Total the calls: `tokens`, `time` in seconds, and how many `calls` there were."""
+        calls = [call for record in self.records for call in record.tool_calls]
+        return {
+            "tokens": sum(call.cost.tokens for call in calls),
+            "time": sum(call.cost.time for call in calls),
+            "calls": len(calls),
+        }
+
+
+def _parsed(record: IterationRecord | Mapping[str, Any]) -> IterationRecord:
+    if isinstance(record, IterationRecord):
+        return record
+    try:
+        return IterationRecord.model_validate(record)
+    except ValidationError as error:
+        faults = [
+            f"{'.'.join(map(str, fault['loc'])) or 'record'}: {fault['msg']}"
+            for fault in error.errors()
+        ]
+        raise ValueError("invalid iteration record: " + "; ".join(faults)) from error
+
+
+def _recovery_prompt(stuck: list[IterationRecord]) -> str:
+    calls = [call for record in stuck for call in record.tool_calls]
+    tried = list(dict.fromkeys(call.line() for call in calls))[-_LISTED_FAILURES:]
+    lines = [f"No progress for {len(stuck)} iterations; it is time to recover."]
+    if tried:
+        lines += ["Tried without success:", *(f"- {line}" for line in tried)]
+    lines.append("Do none of these again. Name one different, concrete action, and take it now.")
+    suggested = [call.next_suggested_actions for call in calls if call.next_suggested_actions]
+    if suggested:
+        lines.append(f"Your latest idea: {shortened_line(one_line(suggested[-1]), FOUND_CHARS)}")
+    return "\n".join(lines)

@@ -1,0 +1,402 @@
+"""A goal without a daemon: the same ledger, under `.agent_context/` of a folder, and the same judge.
+
+Every call is one turn at the ledger: what was changed by hand, then the call itself, durable together
+before the caller hears of it; the published files follow. It runs no action.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import asdict
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+
+from clew_shared.core.core import Core, Report, Verdict, WrongState
+from clew_shared.gate import Calls
+from clew_shared.ledger import Entry
+from clew_shared.record import events as ev
+from clew_shared.record.fold import fold
+from clew_shared.record.model import Goal, GoalStatus, StepStatus
+from clew_shared.record.state import State
+from clew_worker.executor.world.world import WorldWatch
+from clew_worker.library.published import LocalPublished
+from clew_worker.library.record import born, lives_elsewhere, open_ledger
+from clew_worker.library.work_state import Answer, Edit, WorkState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from clew_shared.config.settings import Loops
+
+ID_CHARS_MAX = 40
+
+ANOTHER_WAY = (
+    "The subtask is blocked: this approach does not work. Add other subtasks to its task, "
+    "or continue with the next one (advance_to_next_subtask)."
+)
+
+CALLS = Calls(
+    done="call mark_subtask_complete()",
+    failed="mark_subtask_complete(success=False, reason=...)",
+    finish="call mark_subtask_complete() and stop",
+)
+"""What the library's calls are called; no daemon is there that a goal could be finished with."""
+
+_goals: TypeAdapter[Goal] = TypeAdapter(Goal)
+
+
+def goal_id(text: str) -> str:
+    """Name a goal by its text: its first words and 8 hex digits of its SHA-256."""
+    words = "-".join(re.findall(r"[a-z0-9]+", text.lower())[:6])[:ID_CHARS_MAX].rstrip("-")
+    return f"{words or 'goal'}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+class LocalGoal:
+    """One goal at a time, recorded and judged in this process.
+
+    Raises LedgerError (damaged, newer, full, failing) where nothing can be recorded; then nothing
+    that was called has happened, and nothing of the ledger was changed.
+    """
+
+    failing: Mapping[str, str] = MappingProxyType({})
+    """Without a daemon nobody runs checks."""
+
+    def __init__(self, folder: Path, text: str, loops: Loops) -> None:
+        self._folder = folder
+        self._text = text
+        self._loops = loops
+        self._goal_id = goal_id(text)
+        self._lock = threading.RLock()
+        self._watch = WorldWatch(str(folder), loops.ignore)
+        self._records = open_ledger(folder)
+        self._published = LocalPublished(folder, self._records)
+        self._next_seq = 0
+        self._torn = True  # the state in memory is not that of the ledger
+        self._core = self._core_of(State(goal_id=self._goal_id))
+        self.work = WorkState(self._core.state)
+        try:
+            self._begin()
+        except BaseException:
+            self._records.close()
+            raise
+
+    @property
+    def state(self) -> State:
+        """The goal's state as it is recorded."""
+        return self._core.state
+
+    @property
+    def loops_found(self) -> list[dict[str, Any]]:
+        """The entries of loops.json."""
+        return self._published.loops
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    def record(self, tool: str, args: dict[str, Any], report: Report) -> Answer:
+        """Judge and store what was already done."""
+        with self._turn() as at:
+            self._make_ready(at)
+            return _answer(self._core.record(tool, args, self._measured(report), at))
+
+    def propose(self, tool: str, args: dict[str, Any]) -> Answer:
+        """Judge what is to be done; before a refusal, look whether the folder is still what it was."""
+        with self._turn() as at:
+            self._make_ready(at)
+            if self._core.refuses(tool, args):
+                self._core.see_world(self._digest(), at)
+            return _answer(self._core.propose(tool, args, at))
+
+    def outcome(self, seq: int, report: Report) -> Answer:
+        """Store what came of an allowed action; one told twice changes nothing."""
+        with self._turn() as at:
+            if seq not in self.state.in_flight:
+                self._need_allowed(seq)
+                return Answer(allowed=True, seq=seq)
+            heard = self._core.outcome(seq, self._measured(report), at)
+            word = asdict(heard.intervention) if heard.intervention else None
+            return Answer(True, seq, intervention=word, escalated_to=heard.escalated_to)
+
+    def see_probes(self, probes: dict[str, bool]) -> None:
+        """Store what is true of the workspace."""
+        with self._turn() as at:
+            self._core.emit(ev.ProbesSeen(at=at, probes=probes))
+
+    def complete(self, reason: str, *, success: bool) -> str | None:
+        """End the current subtask, or count a failed attempt; returns the level that must find another way."""
+        with self._turn() as at:
+            if not self.state.replan_required:
+                self._core.complete_subtask(
+                    at,
+                    success=success,
+                    failure="" if success else reason,
+                    summary=reason if success else "",
+                )
+            return self.state.replan_required or None
+
+    def advance(self) -> bool:
+        """Go on to the next pending subtask, past one that is blocked; False if none is left.
+
+        With nobody to plan again, an agent that continues leaves the blocked way for the next one. The
+        goal is completed when nothing is left and all is done.
+        """
+        with self._turn() as at:
+            state = self.state
+            if state.replan_required:
+                if state.replan_required == "person" or state.next_pending() is None:
+                    return False
+                self._emit_tree(at, replan=True)
+            more = self._core.advance(at)
+        if not more and self._all_done():
+            self.finish("", success=True)
+        return more
+
+    def _all_done(self) -> bool:
+        steps = [s for t in self.state.goal.tasks for s in t.subtasks]
+        return bool(steps) and all(StepStatus(s.status).done for s in steps)
+
+    def finish(self, summary: str, *, success: bool) -> bool:
+        """End the goal; False if something of it is still open. One that has ended stays as it is."""
+        if success and not self._all_done():
+            return False
+        with self._turn() as at:
+            if self.state.goal.status == GoalStatus.IN_PROGRESS:
+                status: Any = "completed" if success else "failed"
+                self._core.emit(ev.GoalEnded(at=at, status=status, summary=summary))
+            return True
+
+    def save(self) -> None:
+        """Record what was changed by hand, and publish."""
+        with self._turn():
+            pass
+
+    def settle(self) -> None:
+        """Record what was changed by hand, if anything was."""
+        with self._lock:
+            if self.work.edit():
+                self.save()
+
+    def close(self) -> None:
+        """Leave the goal in good order: what is in flight is interrupted, and counts for no crash."""
+        with self._lock:
+            try:
+                self.work.edit()
+            except ValueError:
+                self._torn = True  # it was refused before; what is recorded holds
+            try:
+                with self._turn() as at:
+                    if lives_elsewhere(self.state):
+                        return
+                    self._core.interrupt("closed", at, counts=False)
+                    exited = ev.WorkerExited(at=at, epoch=self.state.epoch, reason="closed", code=0)
+                    self._core.emit(exited)
+            finally:
+                self._records.close()
+
+    # -- a turn ------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _turn(self) -> Iterator[float]:
+        with self._lock:
+            edit = None if self._torn else self.work.edit()
+            try:
+                with self._records.turn() as moved:
+                    if moved or self._torn:
+                        self._catch_up()
+                    at = time.time()
+                    self._next_seq = self._records.next_seq
+                    if edit:
+                        self._take(edit, at)
+                    yield at
+                    done = self._core.take()
+                    self._records.append([_entry(self._goal_id, r) for r in done])
+            except BaseException:
+                self._torn = True
+                raise
+            self._published.write(self.state, done)
+            self.work.note(self.state)
+
+    def _begin(self) -> None:
+        """Start the goal, or continue with it: what was in flight when it broke off counts for a crash."""
+        with self._turn() as at:
+            core, state = self._core, self.state
+            if not state.accepted_seq:
+                spec = ev.Spec(description=self._text, workspace=str(self._folder))
+                core.emit(ev.GoalAccepted(at=at, goal_id=self._goal_id, spec=spec))
+                core.emit(ev.GoalStarted(at=at))
+                state.goal.tasks.clear()  # the agent brings the tree
+                self._emit_tree(at)
+            pid, since = os.getpid(), born()
+            if lives_elsewhere(state):  # what is in flight is that process's
+                pid, since = state.pid or pid, state.pid_created
+            else:
+                core.interrupt("the process ended", at, counts=True)
+            core.emit(
+                ev.WorkerStarted(
+                    at=at, epoch=state.epoch + 1, agent="library", pid=pid, created=since
+                )
+            )
+            core.see_world(self._digest(), at)
+
+    def _catch_up(self) -> None:
+        """Take in what the ledger has and this process has not."""
+        if self._torn:
+            self._core = self._core_of(State(goal_id=self._goal_id))
+        before = self.state.seq
+        rows = self._records.read(self._goal_id, after=before)
+        fold(((row.seq, ev.decode(row.body)) for row in rows), self.state)
+        if self._torn or self.state.seq != before:
+            self._published.forget()
+        self._torn = False
+
+    def _core_of(self, state: State) -> Core:
+        # A budget is a matter between a daemon and a person; here nobody could grant more. And who is
+        # answered with yes or no ignores no word: interventions are shown, but fail no subtask.
+        unbounded = sys.maxsize
+        return Core(
+            state,
+            self._loops,
+            self._number,
+            max_actions=unbounded,
+            ignored_limit=unbounded,
+            calls=CALLS,
+        )
+
+    def _number(self) -> int:
+        seq, self._next_seq = self._next_seq, self._next_seq + 1
+        return seq
+
+    def _measured(self, report: Report) -> Report:
+        """Compare the disk where the agent does not say whether it changed anything."""
+        if report.changed is not None:
+            return report
+        return Report(report.result, report.output, None, self._digest())
+
+    def _digest(self) -> str:
+        return self._watch.digest().digest
+
+    def _need_allowed(self, seq: int) -> None:
+        row = next(iter(self._records.read(self._goal_id, after=seq - 1, limit=1)), None)
+        if row is None or row.seq != seq or row.kind != "action_allowed":
+            raise WrongState(f"no action {seq} of this goal was allowed")
+
+    # -- the tree ----------------------------------------------------------------------------------
+
+    def _make_ready(self, at: float) -> None:
+        """Have something to act on: a goal that continues, and a subtask that bears its description."""
+        core, state = self._core, self.state
+        if GoalStatus(state.goal.status).ended:
+            self._reopen(at)
+        if not state.goal.tasks:
+            step = ev.PlannedSubtask(description=self._text)
+            task = ev.PlannedTask(description=self._text, subtasks=(step,))
+            core.emit(ev.Planned(at=at, tasks=(task,)))
+            core.begin(0, 0, at)
+        if state.replan_required in ("task", "goal") and self._is_without_plan():
+            # Nobody planned, so nobody can plan anew: the blocks hold, other actions go on.
+            if state.subtask:
+                state.subtask.status, state.subtask.attempts = StepStatus.IN_PROGRESS, 0
+            self._emit_tree(at, replan=True)
+
+    def _is_without_plan(self) -> bool:
+        tasks = self.state.goal.tasks
+        steps = [s for t in tasks for s in t.subtasks]
+        return not steps or (len(steps) == 1 and steps[0].description == self._text)
+
+    def _take(self, edit: Edit, at: float) -> None:
+        """Record what was changed by hand, and what follows from it."""
+        state = self.state
+        replan = bool(state.replan_required) and self._offers_another_way(edit)
+        if replan:
+            self._mark_replan(edit)
+        self._emit_tree(at, replan=replan)
+        resting = state.goal.status == GoalStatus.BLOCKED or GoalStatus(state.goal.status).ended
+        if resting and (replan or edit.new):
+            self._reopen(at)
+        if not state.replan_required:
+            self._find_place(edit, at)
+        if replan:
+            self._core.start(at)
+        if (
+            edit.counts is not None or edit.blocked is not None
+        ):  # of the subtask that is worked on now
+            self._emit_tree(at, counts=edit.counts, blocked=edit.blocked)
+        for signature in edit.lifted:
+            self._core.emit(ev.Unblocked(at=at, signature=signature))
+
+    def _emit_tree(
+        self,
+        at: float,
+        *,
+        replan: bool = False,
+        counts: dict[str, int] | None = None,
+        blocked: tuple[str, ...] | None = None,
+    ) -> None:
+        state, goal = self.state, self.state.goal
+        event = ev.TreeEdited(
+            at=at,
+            goal=_goals.dump_python(goal, mode="json"),
+            task_idx=state.current_task_idx,
+            subtask_idx=state.current_subtask_idx,
+            probes=state.last_probe_state,
+            loop_counts=counts,
+            blocked_actions=blocked,
+            replan=replan,
+        )
+        self._core.emit(event)
+        state.goal = goal  # equal to what was folded, and the agent keeps its own objects
+
+    def _offers_another_way(self, edit: Edit) -> bool:
+        current = self.state.subtask
+        steps = [s for t in self.state.goal.tasks for s in t.subtasks]
+        return (
+            bool(edit.new)
+            or bool(current and StepStatus(current.status).open)
+            or any(s.status == StepStatus.IN_PROGRESS for s in steps)
+        )
+
+    def _mark_replan(self, edit: Edit) -> None:
+        """Let what was put in the place of a blocked subtask inherit its counts and blocks."""
+        state = self.state
+        new = {id(s) for s in edit.new}
+        for task in state.goal.tasks:
+            for subtask in task.subtasks:
+                if id(subtask) in new:
+                    subtask.inherits = task.replanned = True
+        state.goal.replanned = state.goal.replanned or state.replan_required == "goal"
+
+    def _find_place(self, edit: Edit, at: float) -> None:
+        """Work on the subtask that is pointed to, else on the one that is said to be in progress."""
+        state = self.state
+        status = state.subtask.status if state.subtask else ""
+        here = (state.current_task_idx, state.current_subtask_idx)
+        if status == StepStatus.PENDING or (edit.moved and status == StepStatus.IN_PROGRESS):
+            self._core.begin(*here, at)
+        elif status != StepStatus.IN_PROGRESS:
+            for t, task in enumerate(state.goal.tasks):
+                for s, subtask in enumerate(task.subtasks):
+                    if subtask.status == StepStatus.IN_PROGRESS:
+                        self._core.begin(t, s, at)
+                        return
+
+    def _reopen(self, at: float) -> None:
+        self._core.emit(ev.GoalRequeued(at=at, by="library", after=self.state.rested_seq))
+        self._core.emit(ev.GoalStarted(at=at))
+
+
+def _entry(goal: str, record: Any) -> Entry:
+    return Entry(goal, record.event.kind, ev.encode(record.event), record.output)
+
+
+def _answer(verdict: Verdict) -> Answer:
+    word = asdict(verdict.intervention) if verdict.intervention else None
+    message = ANOTHER_WAY if verdict.reason == "replan_required" else verdict.message
+    return Answer(verdict.allowed, verdict.seq, verdict.reason, message, word, verdict.escalated_to)

@@ -1,0 +1,49 @@
+"""The playbook as a value of an agent's own, which it can save and load.
+
+Under a daemon strategies live in the ledger and are learned with `learn`; this one needs no daemon.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, Self
+
+from clew_shared.playbook import bullet as shared
+from clew_shared.playbook.playbook import Playbook as SharedPlaybook
+from clew_worker.library.bullet import Bullet
+
+
+class Playbook(SharedPlaybook):
+    """Strategies learned across goals, each with an id that is never given twice."""
+
+    bullet_type: ClassVar[type[shared.Bullet]] = Bullet
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the playbook as JSON, whole or not at all; folders are made."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(self.to_dict(), file, ensure_ascii=False, indent=2)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+            Path(partial).replace(target)
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a saved playbook; OSError if the file cannot be read, ValueError if it is none."""
+        text = Path(path).read_text(encoding="utf-8")
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"{path} is not a playbook: {error}") from error
+        if not isinstance(data, Mapping):
+            raise ValueError(f"{path} is not a playbook: a JSON object is needed")  # noqa: TRY004 (what a file holds is a value)
+        return cls.from_dict(data)

@@ -1,0 +1,257 @@
+"""What an agent written in Python sees of its goal and may change in place, and the answers that it gets.
+
+It notices what was changed by hand; it neither records nor judges that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
+
+if TYPE_CHECKING:
+    from clew_shared.record.state import State
+
+_STATUSES = frozenset(str(s) for s in StepStatus)
+_GOAL_STATUSES = frozenset(str(s) for s in GoalStatus)
+
+
+class Signatures(list[str]):
+    """Signatures of actions: a list that also knows a set's `add` and `discard`."""
+
+    def add(self, signature: str) -> None:
+        if signature not in self:
+            self.append(signature)
+
+    def discard(self, signature: str) -> None:
+        if signature in self:
+            self.remove(signature)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the judge said: true where the action is allowed, fields by name or as `answer["reason"]`.
+
+    `intervention` is None or `{"kind", "message"}`, `escalated_to` None, "task", "goal" or "person".
+    """
+
+    allowed: bool
+    seq: int = 0
+    reason: str = ""
+    message: str = ""
+    intervention: dict[str, str] | None = None
+    escalated_to: str | None = None
+
+    @property
+    def verdict(self) -> str:
+        """The protocol's word for it."""
+        return "allowed" if self.allowed else "blocked"
+
+    def __bool__(self) -> bool:
+        return self.allowed
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self, name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What was changed by hand since the last call.
+
+    `counts` and `blocked` are None if they are as they were, `lifted` the signatures taken out of
+    either, `moved` says that another subtask was pointed to, `new` that subtasks to do were put in.
+    """
+
+    counts: dict[str, int] | None
+    blocked: tuple[str, ...] | None
+    lifted: tuple[str, ...]
+    moved: bool
+    new: tuple[Subtask, ...]
+
+
+class WorkState:
+    """The state of a goal for its agent: a window on what is recorded, lists and fields to be changed.
+
+    `goal`, `current_task_idx`, `current_subtask_idx`, `loop_counts`, `blocked_actions` and
+    `last_probe_state` may be changed; what was changed is recorded by the next call.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.note(state)
+
+    def note(self, state: State) -> None:
+        """Show this state, and take it for what is recorded."""
+        self._state = state
+        self.blocked_actions = Signatures(state.blocked_actions)
+        self._tree = _tree(state.goal)
+        self._known = [
+            s for t in state.goal.tasks for s in t.subtasks
+        ]  # kept, so that ids are not used again
+        self._place = (state.current_task_idx, state.current_subtask_idx)
+        self._counts = dict(state.loop_counts)
+        self._blocked = tuple(self.blocked_actions)
+        self._probes = dict(state.last_probe_state)
+
+    def edit(self) -> Edit | None:
+        """Say what was changed by hand; TypeError for what is no task, ValueError where a status is none."""
+        check_parts(self.goal)
+        place = (self.current_task_idx, self.current_subtask_idx)
+        counts, blocked = dict(self.loop_counts), tuple(self.blocked_actions)
+        same = (counts, blocked, self.last_probe_state) == (
+            self._counts,
+            self._blocked,
+            self._probes,
+        )
+        if same and place == self._place and _tree(self.goal) == self._tree:
+            return None
+        check_statuses(self.goal)
+        known = {id(s) for s in self._known}
+        gone = [s for s in self._blocked if s not in blocked]
+        gone += [s for s in self._counts if not counts.get(s) and s not in blocked]
+        return Edit(
+            counts=counts if counts != self._counts else None,
+            blocked=blocked if blocked != self._blocked else None,
+            lifted=tuple(dict.fromkeys(gone)),
+            moved=place != self._place,
+            new=tuple(
+                s
+                for t in self.goal.tasks
+                for s in t.subtasks
+                if id(s) not in known and StepStatus(s.status).open
+            ),
+        )
+
+    @property
+    def goal(self) -> Goal:
+        """The tree of work."""
+        return self._state.goal
+
+    @goal.setter
+    def goal(self, goal: Goal) -> None:
+        self._state.goal = goal
+
+    @property
+    def current_task_idx(self) -> int:
+        """Which task is worked on."""
+        return self._state.current_task_idx
+
+    @current_task_idx.setter
+    def current_task_idx(self, idx: int) -> None:
+        self._state.current_task_idx = idx
+
+    @property
+    def current_subtask_idx(self) -> int:
+        """Which subtask of it is worked on."""
+        return self._state.current_subtask_idx
+
+    @current_subtask_idx.setter
+    def current_subtask_idx(self, idx: int) -> None:
+        self._state.current_subtask_idx = idx
+
+    @property
+    def loop_counts(self) -> dict[str, int]:
+        """Attempts by signature, in the current subtask."""
+        return self._state.scope.loop_counts
+
+    @loop_counts.setter
+    def loop_counts(self, counts: dict[str, int]) -> None:
+        self._state.scope.loop_counts = dict(counts)
+
+    @property
+    def last_probe_state(self) -> dict[str, bool]:
+        """What is true of the workspace, by name."""
+        return self._state.last_probe_state
+
+    @last_probe_state.setter
+    def last_probe_state(self, probes: dict[str, bool]) -> None:
+        self._state.last_probe_state = dict(probes)
+
+    @property
+    def task(self) -> Task | None:
+        """The current task."""
+        return self._state.task
+
+    @property
+    def subtask(self) -> Subtask | None:
+        """The current subtask."""
+        return self._state.subtask
+
+    @property
+    def goal_id(self) -> str:
+        """The goal's name in the ledger."""
+        return self._state.goal_id
+
+    @property
+    def replan_required(self) -> str | None:
+        """Who must find another way: None, "task", "goal" or "person"."""
+        return self._state.replan_required or None
+
+    @property
+    def restarts(self) -> int:
+        """How often the work was opened again."""
+        return self._state.restarts
+
+    @property
+    def epoch(self) -> int:
+        """The number of this opening, from 1."""
+        return self._state.epoch
+
+    @property
+    def iteration(self) -> int:
+        """How many turns were reported."""
+        return self._state.iteration
+
+    @property
+    def seq(self) -> int:
+        """The number of the last recorded event."""
+        return self._state.seq
+
+
+def check_parts(goal: Goal) -> None:
+    """Raise TypeError for a part of the tree that is none."""
+    for task in goal.tasks:
+        if not isinstance(task, Task):
+            raise TypeError(
+                f"goal.tasks holds {task!r:.80}, which is not a Task: "
+                "append Task('Write it', [Subtask('Write add()')])"
+            )
+        for subtask in task.subtasks:
+            if not isinstance(subtask, Subtask):
+                raise TypeError(
+                    f"the task {task.description!r} holds {subtask!r:.80}, which is not a Subtask: "
+                    "append Subtask('Write add()')"
+                )
+
+
+def check_statuses(goal: Goal) -> None:
+    """Raise ValueError for a status that is none."""
+    if goal.status not in _GOAL_STATUSES:
+        raise ValueError(
+            f"goal.status {goal.status!r} is not one of {', '.join(sorted(_GOAL_STATUSES))}"
+        )
+    parts: list[Task | Subtask] = [*goal.tasks, *(s for t in goal.tasks for s in t.subtasks)]
+    for part in parts:
+        if part.status not in _STATUSES:
+            allowed = ", ".join(sorted(_STATUSES))
+            raise ValueError(
+                f"{part.description!r}: status {part.status!r} is not one of {allowed}"
+            )
+
+
+def _tree(goal: Goal) -> tuple[Any, ...]:
+    """Take down all of a tree that a hand may change."""
+    return (goal.description, str(goal.status), tuple(_task(t) for t in goal.tasks))
+
+
+def _task(task: Task) -> tuple[Any, ...]:
+    return (task.description, str(task.status), tuple(_subtask(s) for s in task.subtasks))
+
+
+def _subtask(s: Subtask) -> tuple[Any, ...]:
+    actions = tuple((a.seq, a.name, a.result) for a in s.actions)
+    return (s.description, str(s.status), s.attempts, s.last_failure, s.summary, actions)
