@@ -54,6 +54,7 @@ from clew_daemon.processes.llm_slots import Slots
 from clew_daemon.processes.nursery import Nursery, SpawnError
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record import home
+from clew_daemon.record.dependencies import Known
 from clew_daemon.record.doing import now_view
 from clew_daemon.record.goals import Book
 from clew_daemon.record.listing import listed
@@ -243,8 +244,8 @@ class App:
         )
         daemon.playbook.load()
         self._supervisor = Supervisor(daemon)
-        self._reviewer = Reviewer(daemon)
-        self._retention = Retention(daemon, self._supervisor)
+        self._reviewer = Reviewer(daemon.book, daemon.playbook, lambda: daemon.settings.playbook)
+        self._retention = Retention(daemon, self._supervisor.uses)
         people = People(daemon, self._supervisor)
         self._people = people
         control = Control(self._places.socket, self._handlers(people))
@@ -444,7 +445,7 @@ class App:
         now = time.time()
         if params.get("goal"):
             state = (await self._people.whole(params)).state
-            known = schedule.Known(self._daemon.book.states(), self._daemon.book.gone)
+            known = Known(self._daemon.book.states(), self._daemon.book.gone)
             waits = schedule.waits_for(state, known, running, now, hint=True)
             detail = {**goal_detail(state, now, waits), "now": self._now(state)}
             return {"daemon": await self._view(), "goal": detail}
@@ -455,7 +456,7 @@ class App:
             )
         last = None if before is None else self._people.find({"goal": before}).state.accepted_seq
         shown, more = listed(states.values(), limit, last)
-        known = schedule.Known(states, self._daemon.book.gone)
+        known = Known(states, self._daemon.book.gone)
         goals = [
             {
                 **status_view(state, now, schedule.waits_for(state, known, running, now)),

@@ -58,7 +58,7 @@ LLM_MODULES = ("clew_worker.agent.llm", "openai")
 NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG")
 
 
-class CannotBegin(Exception):  # noqa: N818 - it says what is so
+class CannotBegin(Exception):
     """The daemon cannot run here; `code` is what to exit with."""
 
     def __init__(self, message: str, code: int) -> None:

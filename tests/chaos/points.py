@@ -103,8 +103,8 @@ RETENTION = {
     "ledger.shrink": "clew_shared.ledger.sqlite:Ledger.shrink",
     "book.forget": "clew_daemon.record.goals:Book.forget",
     "retention.let_go": "clew_daemon.supervision.retention:Retention.let_go",
-    "retention.folders": "clew_daemon.supervision.retention:_remove_folders",
-    "retention.remove_tree": "clew_daemon.supervision.retention:remove_tree",
+    "retention.folders": "clew_daemon.supervision.scratch:remove_folders",
+    "retention.remove_tree": "clew_daemon.supervision.scratch:remove_tree",
     "os.rmdir": "os:rmdir",
 }
 """The same, of what is done to goals that ended long ago."""

@@ -34,6 +34,7 @@ from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.publish import report
 from clew_daemon.record import eventlog
 from clew_daemon.record import goals as book_module
+from clew_daemon.record.dependencies import Known
 from clew_daemon.record.goals import Book
 from clew_daemon.reload import reload
 from clew_daemon.session import executors, session
@@ -176,7 +177,9 @@ class SimDaemon:
         book.listeners.append(world.watch.listened)
         self.daemon.playbook.load()
         self.supervisor = Supervisor(self.daemon)
-        self.reviewer = Reviewer(self.daemon)
+        self.reviewer = Reviewer(
+            self.daemon.book, self.daemon.playbook, lambda: self.daemon.settings.playbook
+        )
         self.people = People(self.daemon, self.supervisor)
         tasks: list[asyncio.Task[Any]] = []
         try:
@@ -347,7 +350,7 @@ class SimDaemon:
         states, running = self.daemon.book.states(), self.supervisor.running
         if running or not self.ledger.idle or any(s.working for s in states.values()):
             return False
-        known, now = schedule.Known(states), self.world.clock.time()
+        known, now = Known(states), self.world.clock.time()
         return all(
             s.ended
             or s.goal.status == "blocked"

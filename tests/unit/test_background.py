@@ -14,7 +14,8 @@ from clew_daemon.learning import reviewer
 from clew_daemon.processes.endings import Ended
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.supervision import supervisor
-from clew_daemon.supervision.retention import Retention, clear
+from clew_daemon.supervision.retention import Retention
+from clew_daemon.supervision.scratch import clear
 from clew_shared.config.settings import Settings
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed, LedgerUnwell
 
@@ -63,7 +64,7 @@ async def test_reviews_go_on_after_a_fault_of_one(monkeypatch, fault):
     """Any fault of the ledger ended them until the next start, and no goal was ever settled any more."""
     monkeypatch.setattr(reviewer, "AGAIN_S", 0.0)
     work = Faulty(fault)
-    made = reviewer.Reviewer(parts())
+    made = reviewer.Reviewer(parts().book, None, lambda: None)
     monkeypatch.setattr(made, "_review", work)
     for goal in ("a", "b"):
         made._due.put_nowait(goal)
@@ -116,7 +117,7 @@ async def test_a_goal_that_is_retried_while_others_are_let_go_stays(monkeypatch)
         publisher=SimpleNamespace(keeps=lambda _: False),
         places=SimpleNamespace(state=Path("/nowhere")),
     )
-    await Retention(daemon, SimpleNamespace(uses=lambda _: False)).let_go(1.0)
+    await Retention(daemon, lambda _: False).let_go(1.0)
     assert gone == ["a"]
 
 

@@ -2,16 +2,13 @@
 
 import pytest
 
+from clew_daemon.host.folders import overlap
+from clew_daemon.record.dependencies import Known, bound, cycle, holder
 from clew_daemon.supervision.schedule import (
-    Known,
     awaited,
-    bound,
-    cycle,
     due,
-    holder,
     lost_dependency,
     next_moment,
-    overlap,
     ready,
     waits_for,
 )

@@ -52,18 +52,18 @@ class Address:
         )
 
 
-class NoDaemon(CliError):  # noqa: N818 - says what is so
+class NoDaemon(CliError):
     """No daemon answers at the control socket."""
 
     def __init__(self, address: Address) -> None:
         super().__init__(address.silence, EXIT_NO_DAEMON)
 
 
-class Silent(CliError):  # noqa: N818 - says what is so
+class Silent(CliError):
     """A daemon is there but did not answer in time."""
 
 
-class Refused(CliError):  # noqa: N818 - says what is so
+class Refused(CliError):
     """The daemon answered with an error; the message is its own, `data` what came with it."""
 
     def __init__(self, message: str, data: Any = None) -> None:

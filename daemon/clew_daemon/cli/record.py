@@ -141,8 +141,9 @@ def waits(where: Where, shown: Iterable[State], now: float) -> dict[str, str]:
 
 def waits_in(reader: Reader, shown: Iterable[State], now: float) -> dict[str, str]:
     """Say what each of these goals that is queued waits for while no worker runs; `now` in seconds since 1970."""
+    from clew_daemon.record.dependencies import Known
     from clew_daemon.record.store import load_listed
-    from clew_daemon.supervision.schedule import FOR_A_WORKER, Known, waits_for
+    from clew_daemon.supervision.schedule import FOR_A_WORKER, waits_for
     from clew_shared.record.model import GoalStatus
 
     queued = [state for state in shown if state.goal.status == GoalStatus.QUEUED]

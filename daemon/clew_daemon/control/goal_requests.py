@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.control.server import ControlError
 from clew_daemon.processes import workspace_guard
-from clew_daemon.supervision import schedule
+from clew_daemon.record.dependencies import Known, called, holder
 from clew_shared.config.settings import RunbookAgent
 from clew_shared.ledger import LedgerError
 from clew_shared.record import events as ev
@@ -50,7 +50,7 @@ class People:
         if name in cores:
             return cores[name]
         states = self._d.book.states()
-        found = schedule.Known(states).named(name)
+        found = Known(states).named(name)
         if len(found) == 1:
             return cores[found[0]]
         if found:
@@ -106,7 +106,7 @@ class People:
             return "recorded; the agent is shown it"
         if state.goal.status == GoalStatus.COMPLETED and self._is_runbook(state):
             return f"recorded. {RUNBOOK_DONE}"
-        return f"recorded; `clew retry {schedule.called(state)}` continues with it"
+        return f"recorded; `clew retry {called(state)}` continues with it"
 
     def _is_runbook(self, state: State) -> bool:
         agents, name = self._d.settings.agents, state.spec.agent
@@ -242,7 +242,7 @@ class People:
 
     def _refuse_namesake(self, state: State) -> None:
         """Raise ControlError where an ended goal would live again beside another one of its name."""
-        other = schedule.holder(state.spec.name, self._d.book.states(), state.goal_id)
+        other = holder(state.spec.name, self._d.book.states(), state.goal_id)
         if state.ended and other:
             raise ControlError(
                 f"{state.goal_id} cannot go on: its name {state.spec.name} is in use by {other}, which has not ended"
@@ -275,11 +275,11 @@ def _no_retry(state: State) -> str:
         case GoalStatus.FAILED | GoalStatus.CANCELLED | GoalStatus.BLOCKED:
             return ""
         case GoalStatus.COMPLETED:
-            called = schedule.called(state)
+            goal = called(state)
             return (
                 ""
                 if has_follow_up(state)
-                else f"completed; say first what is missing (`clew feedback {called} …`), then `clew retry {called}`"
+                else f"completed; say first what is missing (`clew feedback {goal} …`), then `clew retry {goal}`"
             )
         case _:
             return f"{_status(state)}; there is nothing to retry"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pwd
 import stat
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -69,3 +70,9 @@ def _foreign(what: str, owner: int) -> str:
         f"{what} belongs to {whose}, but this is user {os.getuid()}: "
         f"run clew as that user ({command}), or use another home (clew --home DIR)"
     )
+
+
+def overlap(a: str, b: str) -> bool:
+    """Tell whether two workspaces are the same, or one lies in the other."""
+    one, other = PurePosixPath(a), PurePosixPath(b)
+    return one == other or one in other.parents or other in one.parents

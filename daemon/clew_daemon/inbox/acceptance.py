@@ -12,7 +12,7 @@ import structlog
 from clew_daemon.inbox.goalfile.parse import Fault, GoalFileError, goal_id, parse
 from clew_daemon.inbox.inbox import Accepted, Already, Dropped, Later, Rejected, Verdict
 from clew_daemon.inbox.locating import check, locator, recordable
-from clew_daemon.supervision import schedule
+from clew_daemon.record import dependencies
 from clew_shared.ledger import LedgerState
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
@@ -78,8 +78,8 @@ def _entered(
             recordable(dropped.name),
         ).model_copy(
             update={
-                "depends_on": schedule.bound(
-                    found.depends_on, schedule.Known(daemon.book.states(), daemon.book.gone)
+                "depends_on": dependencies.bound(
+                    found.depends_on, dependencies.Known(daemon.book.states(), daemon.book.gone)
                 )
             }
         ),
@@ -115,11 +115,11 @@ def _workspace(daemon: Daemon, dropped: Dropped, found: GoalFile, goal: str) -> 
 
 def _misplaced(daemon: Daemon, found: GoalFile, event: ev.GoalAccepted) -> list[Fault]:
     """Return why the goal cannot be taken beside the others: its name is in use, or it would wait for itself."""
-    known = schedule.Known(daemon.book.states(), daemon.book.gone)
+    known = dependencies.Known(daemon.book.states(), daemon.book.gone)
     faults = []
-    if other := schedule.holder(found.name, known.states):
+    if other := dependencies.holder(found.name, known.states):
         faults.append(Fault(found.lines.get("name"), name_taken(found.name, other)))
-    if way := schedule.cycle(fold([(0, event)]), known):
+    if way := dependencies.cycle(fold([(0, event)]), known):
         faults.append(Fault(found.lines.get("depends_on"), circular(way)))
     return faults
 

@@ -82,11 +82,11 @@ class Claim:
     entry: Stamp
 
 
-class Changed(Exception):  # noqa: N818 - an answer, no error
+class Changed(Exception):
     """The file is no longer the one that was looked at."""
 
 
-class BeingWritten(Exception):  # noqa: N818 - an answer, no error
+class BeingWritten(Exception):
     """Someone has the file open for writing."""
 
 

@@ -19,8 +19,12 @@ from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
 from clew_shared.record import events as ev
 
 if TYPE_CHECKING:
-    from clew_daemon.parts import Daemon
+    from collections.abc import Callable
+
+    from clew_daemon.learning.playbook import Playbook
+    from clew_daemon.record.goals import Book
     from clew_daemon.record.store import Readable
+    from clew_shared.config.tables import PlaybookSettings
     from clew_shared.core.core import Recorded
     from clew_shared.record.state import State
 
@@ -35,15 +39,19 @@ _RESTS = (ev.GoalEnded, ev.GoalBlocked)
 class Reviewer:
     """Reviews one goal after the other; `start` and `stop` once each."""
 
-    def __init__(self, daemon: Daemon) -> None:
-        self._d = daemon
+    def __init__(
+        self, book: Book, playbook: Playbook, settings: Callable[[], PlaybookSettings]
+    ) -> None:
+        self._book = book
+        self._playbook = playbook
+        self._settings = settings
         self._due: asyncio.Queue[str] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
-        daemon.book.listeners.append(self._heard)
+        book.listeners.append(self._heard)
 
     def start(self) -> None:
         """Begin, with what an earlier daemon left."""
-        for goal, core in self._d.book.cores.items():
+        for goal, core in self._book.cores.items():
             if core.state.rested_seq > core.state.reviewed_seq:
                 self._due.put_nowait(goal)
         self._task = background.begin(self._work())
@@ -78,12 +86,12 @@ class Reviewer:
                 self._due.task_done()
 
     async def _review(self, goal: str) -> None:
-        core = self._d.book.cores.get(goal)
+        core = self._book.cores.get(goal)
         if core is None:
             return
-        rests = await asyncio.to_thread(rests_of, self._d.book.ledger, core.state)
-        if rests and goal in self._d.book.cores:
-            await self._d.playbook.review(core, rests, self._d.settings.playbook)
+        rests = await asyncio.to_thread(rests_of, self._book.ledger, core.state)
+        if rests and goal in self._book.cores:
+            await self._playbook.review(core, rests, self._settings())
 
 
 def rests_of(ledger: Readable, state: State) -> list[Rest]:

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_daemon.supervision.schedule import overlap
+from clew_daemon.host.folders import overlap
 from clew_shared.config.settings import CommandAgent, LlmAgent, RunbookAgent, Settings
 from clew_shared.wire.cells import CellLimits, CellSpec, ExecutorOptions, SandboxSpec
 

@@ -28,7 +28,7 @@ ANSWER_MARGIN_S = 30.0
 DIGEST_TIMEOUT_S = 120.0
 
 
-class ExecutorDied(Exception):  # noqa: N818 - it says what is so
+class ExecutorDied(Exception):
     """The executor ended, or hung and was killed, before it answered."""
 
 

@@ -38,7 +38,7 @@ SPAWN_TIMEOUT_S = 30.0
 KILL_WAIT_S = 5.0
 
 
-class Gone(Exception):  # noqa: N818 - it says what is so
+class Gone(Exception):
     """The process has ended, hangs, or said what is no message."""
 
 

@@ -16,25 +16,11 @@ from clew_shared.wire.tools import TOOLS
 if TYPE_CHECKING:
     from clew_daemon.processes.cells import Agent
     from clew_daemon.record.store import Readable
-    from clew_daemon.session.session import Session
     from clew_shared.config.settings import Settings
     from clew_shared.record.state import State
 
 
 GIVEN_UP_TOLD = 20
-
-
-def hello_view(session: Session, kept: Remembered) -> dict[str, Any]:
-    """Return the answer to `hello` (contract, section 7), and what built-in agents use beside it."""
-    said = told(
-        session.core.state,
-        session.settings,
-        session.agent,
-        session.book.ledger,
-        session.strategies,
-        kept,
-    )
-    return said | {"epoch": session.epoch, "credential": session.credential}
 
 
 def told(

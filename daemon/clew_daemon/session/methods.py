@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources, WorkspaceLostError
 from clew_daemon.record.doing import Work
-from clew_daemon.record.hello import Remembered, hello_view, subtask_view, task_view
+from clew_daemon.record.hello import Remembered, subtask_view, task_view, told
 from clew_daemon.record.shrink import fitted_state
 from clew_daemon.record.store import output_of
 from clew_shared.core import suggestions
@@ -103,10 +103,18 @@ class Methods:
         await self._s.ready.wait()
         self._s.greeted(redact(p.agent))
         self.work.greeted = True
-        view = hello_view(self._s, self._remembered)  # made while that is written
+        view = self._hello_view()  # made while that is written
         self._shown_feedback = self._s.core.state.feedback_seq
         await self._s.commit()
         return view
+
+    def _hello_view(self) -> dict[str, Any]:
+        """Return the answer to `hello`."""
+        s = self._s
+        said = told(
+            s.core.state, s.settings, s.agent, s.book.ledger, s.strategies, self._remembered
+        )
+        return said | {"epoch": s.epoch, "credential": s.credential}
 
     async def _heartbeat(self, _: protocol.Heartbeat) -> dict[str, Any]:
         return {}

@@ -8,32 +8,25 @@ rejected files) is never touched.
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.processes import cells
-from clew_daemon.supervision.schedule import Known
-from clew_shared.files.removal import remove_tree
+from clew_daemon.record.dependencies import Known
+from clew_daemon.supervision.scratch import clear, remove_folders
 from clew_shared.ledger import LedgerCorrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
     from clew_daemon.parts import Daemon
-    from clew_daemon.supervision.supervisor import Supervisor
-    from clew_shared.config.places import Places
     from clew_shared.record.state import State
 
 log = structlog.get_logger()
 
 DAY_S = 86_400.0
 EVERY_S = 3_600.0
-GONE = ".gone"  # how the name of a folder ends that is being removed
 PAUSE_S = 0.05  # between two pieces of work, so that judging has the ledger in between
 
 
@@ -50,21 +43,12 @@ def over(states: Iterable[State], oldest: float) -> list[str]:
     ]
 
 
-async def clear(places: Places, goal: str) -> None:
-    """Remove a goal's own TMPDIR and HOME, which are kept while it lives; one that lives again makes new ones."""
-    folders = cells.private(places, goal)
-    for folder in folders:  # all at once: what is made under their names from now on is not touched
-        with suppress(OSError):
-            folder.rename(folder.with_name(f".{folder.name}.{secrets.token_hex(4)}{GONE}"))
-    await asyncio.to_thread(_remove_folders, folders[0].parent, lambda one: one.name.endswith(GONE))
-
-
 class Retention:
-    """Its two kinds of work, each done every so often."""
+    """Its two kinds of work, each done every so often; `in_use` tells whether a goal has a worker."""
 
-    def __init__(self, daemon: Daemon, supervisor: Supervisor) -> None:
+    def __init__(self, daemon: Daemon, in_use: Callable[[str], bool]) -> None:
         self._d = daemon
-        self._supervisor = supervisor
+        self._in_use = in_use
         self._damaged: set[str] = set()  # said once; `clew verify` says where
 
     async def set_down(self) -> None:
@@ -83,7 +67,7 @@ class Retention:
                 book.set_down(goal)
 
     def _at_rest(self, goal: str) -> bool:
-        busy = self._supervisor.uses(goal) or self._d.publisher.keeps(goal)
+        busy = self._in_use(goal) or self._d.publisher.keeps(goal)
         return not busy and goal in self._d.book.cores and self._d.book.may_set_down(goal)
 
     async def run(self) -> None:
@@ -99,7 +83,7 @@ class Retention:
             log.info("goal.forgotten", goal=goal)
             await asyncio.sleep(PAUSE_S)
         await asyncio.to_thread(
-            _remove_folders,
+            remove_folders,
             self._d.places.state / "goals",
             lambda folder: folder.name in self._d.book.gone,  # of others it may be the last copy
         )
@@ -110,12 +94,5 @@ class Retention:
 
     def _may_go(self, goal: str, oldest: float) -> bool:
         """Look once more, just before: a person may have retried it, or a new goal await it, meanwhile."""
-        busy = self._supervisor.uses(goal) or self._d.publisher.keeps(goal)
+        busy = self._in_use(goal) or self._d.publisher.keeps(goal)
         return not busy and goal in over(self._d.book.states().values(), oldest)
-
-
-def _remove_folders(parent: Path, over: Callable[[Path], bool]) -> None:
-    for folder in parent.iterdir() if parent.is_dir() else ():
-        with suppress(OSError):
-            if over(folder):
-                remove_tree(folder)

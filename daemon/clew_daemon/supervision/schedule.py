@@ -5,153 +5,23 @@ Knows priorities, `not_before`, dependencies and workspaces; nothing about proce
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import PurePosixPath
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from clew_daemon.record.naming import Names
+from clew_daemon.host.folders import overlap
+from clew_daemon.record.dependencies import Dependency, Known, circle, dependencies, rank
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.moment import iso
 from clew_shared.text.spelling import closest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable
 
     from clew_shared.record.state import State
 
 ENDED_BADLY = (GoalStatus.FAILED, GoalStatus.CANCELLED)
-NONE_GONE: Mapping[str, str] = MappingProxyType({})
 FOR_A_WORKER = "waits for a worker"
 SHOWN_MAX = 5
 """How many goals are named that one name in `depends_on` may mean."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dependency:
-    """What a name in `depends_on` means now: the goals it may mean; `status` where it is one ("": unknown)."""
-
-    name: str
-    goals: tuple[str, ...]
-    status: str = ""
-
-    @property
-    def goal(self) -> str:
-        return self.goals[0] if len(self.goals) == 1 else ""
-
-
-class Known:
-    """The goals of one moment and those that retention removed, indexed for many look-ups by name.
-
-    `gone` has the removed ones with their last status. Make one for each round, and none outlives an `await`:
-    what a name means changes with the goals.
-    """
-
-    def __init__(self, states: Mapping[str, State], gone: Mapping[str, str] = NONE_GONE) -> None:
-        self.states, self.gone = states, gone
-        self._found: dict[tuple[str, str], Dependency] = {}
-
-    def dependency(self, name: str, owner: str) -> Dependency:
-        """Return what a name in the `depends_on` of the goal `owner` means: a name, an id, or a beginning of one.
-
-        A goal that is still on record goes before those that were removed, any other before the owner itself.
-        """
-        owned = self.states.get(owner)
-        words = (owner, owned.spec.name) if owned else ()
-        key = name, owner if any(word.startswith(name.lower()) for word in words) else ""
-        if key not in self._found:
-            self._found[key] = self._look_up(*key)
-        return self._found[key]
-
-    def named(self, name: str) -> list[str]:
-        """List the goals that a name may mean: an id, the name of a goal, or the beginning of either."""
-        return self._names.meant(name)
-
-    def _look_up(self, name: str, owner: str) -> Dependency:
-        goals = self._names.meant(name, besides=owner) or self._gone_names.meant(name)
-        goals = goals or ([owner] if owner else [])
-        if len(goals) != 1:
-            return Dependency(name, tuple(goals))
-        state = self.states.get(goals[0])
-        status = str(state.goal.status) if state else self.gone[goals[0]]
-        return Dependency(name, tuple(goals), status)
-
-    @cached_property
-    def in_turn(self) -> list[State]:
-        """The goals that have not ended, in the order in which they get a worker."""
-        return sorted((s for s in self.states.values() if not s.ended), key=_rank)
-
-    def sharing(self, workspace: str) -> Iterator[list[State]]:
-        """Yield the goals that have not ended and overlap a workspace: those in it or below, and in each above."""
-        at, *above = _upwards(workspace)
-        yield self._below.get(at, [])
-        for folder in above:
-            yield self._at.get(folder, [])
-
-    @cached_property
-    def _at(self) -> dict[str, list[State]]:
-        return _grouped((_upwards(s.spec.workspace)[0], s) for s in self.in_turn)
-
-    @cached_property
-    def _below(self) -> dict[str, list[State]]:
-        return _grouped((folder, s) for s in self.in_turn for folder in _upwards(s.spec.workspace))
-
-    @cached_property
-    def _names(self) -> Names:
-        names = {goal: state.spec.name for goal, state in self.states.items()}
-        return Names(names, lambda goal: self.states[goal].ended)
-
-    @cached_property
-    def _gone_names(self) -> Names:
-        return Names(dict.fromkeys(self.gone, ""), lambda _: True)
-
-
-def dependencies(state: State, known: Known) -> list[Dependency]:
-    """Return what a goal's `depends_on` means."""
-    return [known.dependency(name, state.goal_id) for name in state.spec.depends_on]
-
-
-def bound(names: Iterable[str], known: Known) -> tuple[str, ...]:
-    """Replace each unique beginning in `depends_on` by the name that it begins, or else the id.
-
-    So no later goal makes it ambiguous. A name stays a name: a goal that takes it next is the one meant then.
-    """
-    return tuple(dict.fromkeys(_bound(known.dependency(name, ""), known) for name in names))
-
-
-def _bound(one: Dependency, known: Known) -> str:
-    state, word = known.states.get(one.goal), one.name.lower()
-    if state and word != one.goal and state.spec.name.startswith(word):
-        return state.spec.name
-    return one.goal or one.name
-
-
-def holder(name: str, states: Mapping[str, State], besides: str = "") -> str:
-    """Return the living goal that has this name, or the goal on record that has it as its id; "" where there is none.
-
-    `besides` is a goal that does not count.
-    """
-    if name in states and name != besides:
-        return name
-    living = (g for g, s in states.items() if name and s.spec.name == name and not s.ended)
-    return next((goal for goal in living if goal != besides), "")
-
-
-def cycle(new: State, known: Known) -> list[str]:
-    """Return the goals, by name or id, through which a new goal would wait for itself; [] where it would not."""
-    known = Known({**known.states, new.goal_id: new}, known.gone)
-    for one in dependencies(new, known):
-        if one.goal == new.goal_id:
-            return [called(new)] * 2
-        if one.goal in known.states and (way := _circle(one.goal, new.goal_id, known)):
-            return [called(known.states[goal]) for goal in way]
-    return []
-
-
-def called(state: State) -> str:
-    """Return what people call a goal: its name, or else its id."""
-    return state.spec.name or state.goal_id
 
 
 def due(
@@ -209,24 +79,11 @@ def _ahead(state: State, known: Known, now: float) -> str:
     """Return the goal that is ready, too, and gets the workspace of this one before it; "" where there is none."""
     for line in known.sharing(state.spec.workspace):
         for other in line:
-            if _rank(other) >= _rank(state):
+            if rank(other) >= rank(state):
                 break
             if ready(other, known, now):
                 return other.goal_id
     return ""
-
-
-def _grouped(pairs: Iterable[tuple[str, State]]) -> dict[str, list[State]]:
-    groups: dict[str, list[State]] = {}
-    for key, state in pairs:
-        groups.setdefault(key, []).append(state)
-    return groups
-
-
-def _upwards(folder: str) -> list[str]:
-    """Return a folder and all those that it lies in."""
-    path = PurePosixPath(folder)
-    return [str(one) for one in (path, *path.parents)]
 
 
 def ready(
@@ -274,12 +131,6 @@ def lost_dependency(state: State, known: Known) -> Dependency | None:
     return next((one for one in dependencies(state, known) if one.status in ENDED_BADLY), None)
 
 
-def overlap(a: str, b: str) -> bool:
-    """Tell whether two workspaces are the same, or one lies in the other."""
-    one, other = PurePosixPath(a), PurePosixPath(b)
-    return one == other or one in other.parents or other in one.parents
-
-
 def awaited(known: Known) -> dict[str, str]:
     """Return for each queued goal with a dependency that is not completed what it waits for."""
     return {
@@ -321,32 +172,6 @@ def _told(one: Dependency, state: State, known: Known) -> str:
     if one.goal not in known.states:
         how = one.status or "ended and was removed; whether it was completed is not on record"
         return f"{one.goal}, which {how}: {again} without it"
-    if circle := _circle(one.goal, state.goal_id, known):
-        return f"{one.goal}, which waits for this goal ({' → '.join(circle)}): cancel one of them"
+    if way := circle(one.goal, state.goal_id, known):
+        return f"{one.goal}, which waits for this goal ({' → '.join(way)}): cancel one of them"
     return f"{one.goal}, which is {one.status}"
-
-
-def _circle(start: str, end: str, known: Known) -> list[str]:
-    """Return the way by which a goal waits for another one, or will; [] where it doesn't."""
-    came_from = {start: ""}
-    left = [start]
-    while left:
-        goal = left.pop()
-        if goal == end:
-            way = [goal]
-            while way[-1] != start:
-                way.append(came_from[way[-1]])
-            return [end, *reversed(way)]
-        state = known.states[goal]
-        if state.ended or (state.started_at and state.goal.status != GoalStatus.QUEUED):
-            continue  # it waits for none of them any more
-        for one in dependencies(state, known):
-            if one.goal in known.states and one.goal not in came_from:
-                came_from[one.goal] = goal
-                left.append(one.goal)
-    return []
-
-
-def _rank(state: State) -> tuple[int, bool, int]:
-    """Return a goal's place in turn: one that retries (a dead endpoint, say) goes behind those that did not wait."""
-    return -state.spec.priority, state.waits_for_time, state.accepted_seq

@@ -75,7 +75,7 @@ class Numbers(Thresholds, Protocol):
     def themes(self) -> Mapping[str, Sequence[str]]: ...
 
 
-class WrongState(Exception):  # noqa: N818 - it says what is so
+class WrongState(Exception):
     """A command that makes no sense now; the message says why and what would."""
 
 

@@ -19,7 +19,7 @@ class LedgerError(Exception):
         self.hint = hint
 
 
-class LedgerFailed(LedgerError):  # noqa: N818 - says what happened, as its base says that it is an error
+class LedgerFailed(LedgerError):
     """A write failed in a way that must not be retried, or the ledger is closed."""
 
 
@@ -31,19 +31,19 @@ class LedgerBehindError(LedgerError):
     """The file is sound, but it lacks what was recorded: an older ledger, or one without its log."""
 
 
-class LedgerEmpty(LedgerError):  # noqa: N818 - says what happened, as its base says that it is an error
+class LedgerEmpty(LedgerError):
     """Nothing was ever recorded in the file: a first start has made it, and is not ready yet."""
 
 
-class LedgerUnwell(LedgerError):  # noqa: N818 - says what happened, as its base says that it is an error
+class LedgerUnwell(LedgerError):
     """The disk is full or failing, or another program holds the file: a later start may succeed."""
 
 
-class LedgerTooNew(LedgerError):  # noqa: N818 - says what happened, as its base says that it is an error
+class LedgerTooNew(LedgerError):
     """The ledger was written by a newer clew than this one."""
 
 
-class LedgerCorrupt(LedgerError):  # noqa: N818 - says what happened, as its base says that it is an error
+class LedgerCorrupt(LedgerError):
     """The file is not a ledger, or it is damaged; it is never repaired silently."""
 
 

@@ -17,8 +17,8 @@ import pytest
 
 from clew_shared.wire import cells as cellwire
 from clew_shared.wire.cells import CellLimits, CellSpec, Run, SandboxSpec
-from clew_worker.cell.cell import descendants
 from clew_worker.sandbox import kernel
+from clew_worker.sandbox.processes import descendants
 
 DEADLINE_S = 60.0
 ORDINARY_UID = 4242

@@ -31,7 +31,7 @@ class RpcError(Exception):
         self.message = message
 
 
-class Disconnected(Exception):  # noqa: N818 - no fault of anybody's: the daemon hung up
+class Disconnected(Exception):
     """The daemon has closed the connection, or does not answer any more."""
 
 

@@ -17,7 +17,7 @@ _REASON_CHARS = 4_000
 _RETRY_AFTER_MAX_S = 30 * 86_400.0
 
 
-class Leave(Exception):  # noqa: N818 - a decision, not a fault
+class Leave(Exception):
     """The agent cannot go on: `temporary` (later, perhaps), `configuration` (a person must act)."""
 
     def __init__(

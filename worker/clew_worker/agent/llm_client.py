@@ -99,7 +99,7 @@ class LlmError(Exception):
         )
 
 
-class Temporary(LlmError):  # noqa: N818 - named for what to do about it
+class Temporary(LlmError):
     """It may work later; `retry_after_s` where the server named a time, `in_place` where a short pause may help."""
 
     def __init__(
@@ -110,15 +110,15 @@ class Temporary(LlmError):  # noqa: N818 - named for what to do about it
         self.in_place = in_place
 
 
-class Misconfigured(LlmError):  # noqa: N818 - as above
+class Misconfigured(LlmError):
     """A person must change something: key, model, address."""
 
 
-class Overflow(LlmError):  # noqa: N818 - as above
+class Overflow(LlmError):
     """The prompt is too long for the model."""
 
 
-class Unsupported(LlmError):  # noqa: N818 - as above
+class Unsupported(LlmError):
     """The server refused the request as it was (400, 422): tools or a response format, perhaps."""
 
 

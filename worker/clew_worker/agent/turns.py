@@ -26,7 +26,7 @@ _RECORD_CHARS = 1_000
 _ENDED = ("stopped", "budget")
 
 
-class Over(Exception):  # noqa: N818 - the end of the work, not a fault
+class Over(Exception):
     """There is nothing more for this agent to do."""
 
 

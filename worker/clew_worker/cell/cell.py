@@ -34,6 +34,7 @@ from clew_shared.wire.cells import (
 )
 from clew_worker import sandbox
 from clew_worker.sandbox import interpreter, kernel, namespaces, privileges
+from clew_worker.sandbox.processes import descendants
 
 EXIT_CONFIGURATION = 78
 _REPORT_FD = CHANNEL_FD + 1
@@ -128,7 +129,7 @@ def _enter_group(cgroup: str) -> None:
             raise SpawnError("spawn", message) from error
 
 
-class _Ended(Exception):  # noqa: N818 - no error: the daemon is gone, or asked for the end
+class _Ended(Exception):
     pass
 
 
@@ -199,24 +200,6 @@ def _await(child: int) -> int:
         if pid == child:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
-
-
-def descendants(root: int) -> list[int]:
-    """List every process beneath `root`, from /proc."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError):  # gone meanwhile
-                stat = (entry / "stat").read_text(errors="replace")
-                parent = int(stat.rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(entry.name))
-    found: list[int] = []
-    todo = [root]
-    while todo:
-        below = children.pop(todo.pop(), [])
-        found += below
-        todo += below
-    return found
 
 
 def _sweep() -> None:

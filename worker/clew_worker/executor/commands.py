@@ -18,11 +18,11 @@ import time
 from dataclasses import dataclass
 from typing import NoReturn
 
-from clew_worker.cell.cell import descendants
 from clew_worker.executor import starter
 from clew_worker.executor.output import Capture
 from clew_worker.executor.wire import Wire
 from clew_worker.sandbox import kernel, landlock, privileges
+from clew_worker.sandbox.processes import descendants
 
 _CHUNK = 65536
 _DRAIN_S = 0.2

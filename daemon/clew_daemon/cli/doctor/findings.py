@@ -33,3 +33,9 @@ def in_one_line(text: str, *, last: bool = False) -> str:
 def numbered(count: int, what: str) -> str:
     """Return a count with its noun: `1 error`, `2 errors`."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+IDENTITY_FIX = (
+    'git config --global user.name "Your Name" and git config --global user.email you@example.com, '
+    "then clew reload; without it, git commit fails in every workspace"
+)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.cli.doctor.agents import agents
-from clew_daemon.cli.doctor.findings import Finding, numbered
+from clew_daemon.cli.doctor.findings import IDENTITY_FIX, Finding, numbered
 from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
@@ -41,10 +41,6 @@ BROKEN_CONFIG = (
     "a restart before that would fail"
 )
 REJECTED_FIX = "fix it and submit it again, then delete it and its .error.txt from inbox/rejected"
-IDENTITY_FIX = (
-    'git config --global user.name "Your Name" and git config --global user.email you@example.com, '
-    "then clew reload; without it, git commit fails in every workspace"
-)
 
 
 def examine(where: Where) -> list[Finding]:

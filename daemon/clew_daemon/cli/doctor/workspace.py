@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew_daemon.cli.doctor import allowing
-from clew_daemon.cli.doctor.findings import Finding, Level, in_one_line
-from clew_daemon.cli.doctor.host import IDENTITY_FIX
+from clew_daemon.cli.doctor.findings import IDENTITY_FIX, Finding, Level, in_one_line
 from clew_daemon.cli.doctor.trial import AS_IT_IS, Trial, TrialError, Variant
 from clew_daemon.cli.errors import CliError
 from clew_daemon.host import git_identity, git_outside

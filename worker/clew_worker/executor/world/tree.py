@@ -7,13 +7,13 @@ again, and when, others decide (`world`).
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import time
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from clew_worker.executor.world.folder import Folder, Identity
 from clew_worker.executor.world.watches import WRITTEN
 
 if TYPE_CHECKING:
@@ -27,30 +27,7 @@ ENTRIES_MAX = 250_000
 WATCHED_FROM = 500  # entries; fewer are looked at within some milliseconds
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK
 
-Identity = tuple[int, int]
 Entry = tuple[str, os.stat_result]
-
-
-class Folder:
-    """One folder. `lines` has an entry's name and description by name, `below` the folders in it."""
-
-    __slots__ = ("below", "gone", "identity", "lines", "linked", "name", "parent", "path", "watch")
-
-    def __init__(self, parent: Folder | None, name: str, path: str, identity: Identity) -> None:
-        self.parent = parent
-        self.name = name
-        self.path = path  # from the workspace on, with a slash at the end; "" for itself
-        self.identity = identity
-        self.lines: dict[str, bytes] = {}
-        self.below: dict[str, Folder] = {}
-        self.linked: frozenset[str] = frozenset()  # files that have other names, perhaps elsewhere
-        self.watch: int | None = None
-        self.gone = False
-
-    def digest(self) -> bytes:
-        """Digest what it holds; the lines of the folders in it must be up to date."""
-        whole = b"".join(map(self.lines.__getitem__, sorted(self.lines)))
-        return hashlib.blake2b(whole, digest_size=16).digest()
 
 
 class Tree:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from clew_worker.sandbox import kernel
 
 if TYPE_CHECKING:
-    from clew_worker.executor.world.tree import Folder
+    from clew_worker.executor.world.folder import Folder
 
 WATCHES_MAX = 100_000
 EVENTS_BYTES_MAX = 16 * 1024 * 1024  # of one asking; a queue that fills faster has overflowed
