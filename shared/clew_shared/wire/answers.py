@@ -1,0 +1,91 @@
+"""What the daemon answers to an agent's requests: one model for each shape of an answer (docs/protocol.md).
+
+The daemon dumps them with `exclude_unset`, so that a field that says nothing is left out; agents validate what they
+receive. Unknown fields are ignored, so that an older agent understands a newer daemon.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from clew_shared.record.model import Level
+
+ActionResult = Literal["success", "failure", "error", "timeout", "interrupted"]
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what is sent: the fields that were given, as JSON values."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+
+class Intervention(_Answer):
+    """Advice to an agent that goes in circles; `kind` as in docs/loops.md."""
+
+    kind: str
+    message: str
+
+
+class Noted(_Answer):
+    """The answer to `think`, `reflect` and `outcome`."""
+
+    intervention: Intervention | None = None
+    escalated_to: Level | None = None
+
+
+class Outcome(_Answer):
+    """What came of an action: the one shape of it from the executor's answer to the prompt.
+
+    `changed` is None where nobody knows whether the workspace changed; `reason` says why an action was interrupted.
+    """
+
+    result: ActionResult
+    output: str = ""
+    duration_s: float = 0.0
+    changed: bool | None = None
+    exit_code: int | None = None
+    reason: str = ""
+
+
+class _Verdict(_Answer):
+    verdict: Literal["allowed", "blocked"]
+    seq: int
+    reason: str = ""
+    message: str = ""
+    intervention: Intervention | None = None
+    escalated_to: Level | None = None
+
+
+class Judged(_Verdict):
+    """The answer to `act` and `propose`; `outcome` is there where clew has carried out the action."""
+
+    outcome: Outcome | None = None
+
+
+class Recorded(_Verdict):
+    """The answer to `record`."""
+
+    allowed: bool
+
+
+class FailingCheck(_Answer):
+    """A check that did not pass; `exit_code` is None where it did not run to its end."""
+
+    name: str
+    cmd: str = ""
+    exit_code: int | None = None
+    output: str = ""
+
+
+class Finished(_Answer):
+    """The answer to `finish`."""
+
+    accepted: bool
+    failing_checks: tuple[FailingCheck, ...] = ()
+    open_subtasks: tuple[str, ...] = ()
+    escalated_to: Level | None = None
+    message: str = ""
