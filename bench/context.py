@@ -32,7 +32,7 @@ from clew_daemon.record.hello import told
 from clew_shared.config.settings import LlmAgent, Settings
 from clew_shared.ledger import Reader
 from clew_shared.prompt.compact import compact_context
-from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply
 from clew_shared.record.state import State
 from clew_worker.agent.memory import Memory
@@ -149,7 +149,7 @@ def replay(home: Path, settings: Settings, agent: LlmAgent) -> tuple[list[int], 
     with Reader.open(home / "state" / "ledger.db") as reader:
         (goal,) = [name for name in reader.goals() if name]
         for row in reader.read(goal):
-            apply(state, ev.decode(row.body), row.seq)
+            apply(state, decode(row.body), row.seq)
             compact.append(len(compact_context(state, settings.context.max_chars)))
             if row.kind == "reflected":
                 by_turn.append(compact_context(state, settings.context.max_chars))

@@ -15,6 +15,7 @@ from clew_shared.config.settings import load
 from clew_shared.core.core import Core, Report
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import STATE_VERSION
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ async def live_goal(state: Path, actions: int, workspace: Path, agent: str = "be
     """Record a goal in progress with so many actions in its one subtask, and a worker that died with its daemon."""
     ledger, book = _opened(state)
     now = time.time()
-    spec = ev.Spec(description="Grow", workspace=str(workspace), agent=agent)
+    spec = Spec(description="Grow", workspace=str(workspace), agent=agent)
     await book.accept(
         ev.GoalAccepted(at=now, goal_id=GOAL, spec=spec, identity=("grow",)), b"# Grow\n"
     )
@@ -73,7 +74,7 @@ async def live_goal(state: Path, actions: int, workspace: Path, agent: str = "be
 async def idle_goal(state: Path, workspace: Path) -> None:
     """Record one goal, `one`, that was only accepted."""
     ledger, book = _opened(state)
-    spec = ev.Spec(description="One", workspace=str(workspace))
+    spec = Spec(description="One", workspace=str(workspace))
     event = ev.GoalAccepted(at=time.time(), goal_id="one", spec=spec, identity=("one",))
     await book.accept(event, b"# One\n")
     await _closed(ledger)
@@ -96,9 +97,9 @@ async def ended_goals(state: Path, count: int, workspaces: Path, actions: int = 
 
 async def _ended(book: Book, goal: str, workspaces: Path, actions: int) -> None:
     now = time.time()
-    parts = tuple(ev.PlannedSubtask(description=f"Part {n} of it") for n in range(10))
-    tasks = (ev.PlannedTask(description="All of it", subtasks=parts),)
-    spec = ev.Spec(
+    parts = tuple(PlannedSubtask(description=f"Part {n} of it") for n in range(10))
+    tasks = (PlannedTask(description="All of it", subtasks=parts),)
+    spec = Spec(
         description=f"Do {goal}", notes="as agreed\n" * 20, workspace=str(workspaces / goal)
     )
     accepted = ev.GoalAccepted(at=now, goal_id=goal, spec=spec, tasks=tasks, identity=(goal,))

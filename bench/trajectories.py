@@ -17,6 +17,7 @@ from typing import Any
 from clew_shared.config.settings import Loops
 from clew_shared.core.core import Core, Report
 from clew_shared.record import events as ev
+from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data" / "trajectories.jsonl"
@@ -47,7 +48,7 @@ class Played:
 def play(run: dict[str, Any], loops: Any = None) -> Played:
     numbers = count(1)
     core = Core(State(), loops or Loops(), lambda: next(numbers), max_actions=10_000)
-    core.emit(ev.GoalAccepted(goal_id=run["id"], spec=ev.Spec(description="run")))
+    core.emit(ev.GoalAccepted(goal_id=run["id"], spec=Spec(description="run")))
     core.emit(ev.GoalStarted())
     core.start(0.0)
     played = Played(run, [], [])

@@ -14,6 +14,8 @@ import pytest
 from clew_shared.config.settings import Loops
 from clew_shared.core.core import Core, Report
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode, encode
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State, dump, load
 
 hypothesis.settings.register_profile("long", max_examples=2_000, deadline=None)
@@ -82,7 +84,7 @@ class PlayedAgent:
         self.core.emit(
             ev.GoalAccepted(
                 goal_id="goal-1",
-                spec=ev.Spec(description="goal", **(spec or {})),
+                spec=Spec(description="goal", **(spec or {})),
                 tasks=plan(*tasks),
             )
         )
@@ -101,7 +103,7 @@ class PlayedAgent:
 
     def take(self):
         """Move what must be recorded to `rows`, as it would come back from the ledger."""
-        self.rows += [(r.seq, ev.decode(ev.encode(r.event))) for r in self.core.take()]
+        self.rows += [(r.seq, decode(encode(r.event))) for r in self.core.take()]
         return self.rows
 
     def restart(self):
@@ -186,9 +188,9 @@ class PlayedAgent:
 def plan(*tasks):
     """Make a plan of tasks, each a list of its subtasks' descriptions."""
     return tuple(
-        ev.PlannedTask(
+        PlannedTask(
             description=f"task {n}",
-            subtasks=tuple(ev.PlannedSubtask(description=name) for name in names),
+            subtasks=tuple(PlannedSubtask(description=name) for name in names),
         )
         for n, names in enumerate(tasks)
     )

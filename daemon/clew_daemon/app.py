@@ -89,6 +89,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.bootstrap import Beginning
     from clew_shared.config.settings import Change
+    from clew_shared.record.daemon_events import HomeKnown
     from clew_shared.record.state import State
 
 log = structlog.get_logger()
@@ -617,9 +618,7 @@ class App:
 
     # -- small things ----------------------------------------------------------------------------------
 
-    async def _settle_home(
-        self, book: Book, before: ev.HomeKnown | None, now: ev.HomeKnown
-    ) -> None:
+    async def _settle_home(self, book: Book, before: HomeKnown | None, now: HomeKnown) -> None:
         """Let no goal go on by itself in a copied or moved home, and then know the home."""
         if before and home.is_other(before, now):
             log.warning("home.other", before=before.path, host=before.host, now=now.path)

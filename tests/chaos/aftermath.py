@@ -24,6 +24,7 @@ from clew_daemon.publish.standing import standing
 from clew_daemon.record.store import load_state
 from clew_shared.ledger import Reader, lock
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 from clew_shared.record.state import State, dump
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _told(reader: Reader, goal: str) -> Told:
     watch = Goal(State(goal_id=goal), Limits(actions=MAX_ACTIONS))
     told = Told(watch.state)
     for row in reader.read(goal):
-        event = ev.decode(row.body)
+        event = decode(row.body)
         watch.take(row.seq, event, "")
         told.take(row.seq, event)
     whole = dump(watch.state)

@@ -13,6 +13,7 @@ import pytest
 from clew_shared.config.settings import Loops
 from clew_shared.core.core import Core, Report, WrongState
 from clew_shared.record import events as ev
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
@@ -32,7 +33,7 @@ class Daemon(threading.Thread):
         self.finished = []
         numbers = count(1)
         self.core = Core(State(), Loops(), lambda: next(numbers))
-        spec = ev.Spec(description=GOAL, notes="mind the tests")
+        spec = Spec(description=GOAL, notes="mind the tests")
         self.core.emit(ev.GoalAccepted(goal_id="mathx-1", spec=spec, tasks=tasks))
         self.core.emit(ev.GoalStarted())
         self.core.emit(ev.WorkerStarted(epoch=1))
@@ -79,7 +80,7 @@ class Daemon(threading.Thread):
         return {"intervention": None, "escalated_to": None}
 
     def plan(self, p):
-        tasks = tuple(ev.PlannedTask.model_validate(t.model_dump()) for t in p.tasks)
+        tasks = tuple(PlannedTask.model_validate(t.model_dump()) for t in p.tasks)
         self.core.plan(tasks, p.replan, 0.0)
         return {"state": self.view()}
 
@@ -135,8 +136,8 @@ def opened(started):
 
 
 def planned(*names):
-    steps = tuple(ev.PlannedSubtask(description=n) for n in names)
-    return (ev.PlannedTask(description="Task 1", subtasks=steps),)
+    steps = tuple(PlannedSubtask(description=n) for n in names)
+    return (PlannedTask(description="Task 1", subtasks=steps),)
 
 
 def test_the_goal_is_the_daemons_and_nothing_is_written_here(opened, tmp_path):

@@ -18,6 +18,7 @@ from clew_shared.config.tables import IGNORED, Context, LlmAgent, Loops, Playboo
 from clew_shared.core.core import Core, Report, WrongState
 from clew_shared.prompt import transcript
 from clew_shared.record import events as ev
+from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
@@ -32,13 +33,13 @@ INTERNAL_ERROR = -32603
 
 
 def subtask(description, *steps):
-    return ev.PlannedSubtask(
-        description=description, steps=tuple(ev.Step(tool=t, args=a) for t, a in steps)
+    return PlannedSubtask(
+        description=description, steps=tuple(PlannedStep(tool=t, args=a) for t, a in steps)
     )
 
 
 def task(description, *subtasks):
-    return ev.PlannedTask(description=description, subtasks=subtasks)
+    return PlannedTask(description=description, subtasks=subtasks)
 
 
 @dataclass
@@ -60,7 +61,7 @@ class GoalDaemon:
     def __post_init__(self):
         self.workspace = Workspace(str(self.folder))
         self.world = WorldWatch(str(self.folder), IGNORED)
-        spec = ev.Spec(
+        spec = Spec(
             description=self.description,
             notes=self.notes,
             checks=self.checks,

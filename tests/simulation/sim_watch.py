@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import invariants as hold
 
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode, decode_playbook
 from clew_shared.record.fold import apply
 from clew_shared.record.state import EVERYWHERE, State, dump, outline
 
@@ -197,7 +198,7 @@ class Watch:
     def _replayed(self, goal: str, rows: Iterable[Row]) -> Goal:
         known = Goal(State(goal_id=goal), self._world.limits)
         for row in rows:
-            self._hold(known.take, row.seq, ev.decode(row.body), self._disks.get(row.seq, ""))
+            self._hold(known.take, row.seq, decode(row.body), self._disks.get(row.seq, ""))
         return known
 
     def queued(self, rows: list[Row]) -> None:
@@ -206,7 +207,7 @@ class Watch:
         for row in rows:
             if not row.goal:
                 continue
-            event = ev.decode(row.body)
+            event = decode(row.body)
             known = self.goals.get(row.goal) or self._replayed(row.goal, ())
             self.goals[row.goal] = known
             self._world.trace(row.goal, f"#{row.seq} {_short(event)}")
@@ -227,7 +228,7 @@ class Watch:
     def durable(self, rows: list[Row]) -> None:
         """Events have reached the disk."""
         for row in rows:
-            event = ev.decode(row.body) if row.goal else ev.decode_playbook(row.body)
+            event = decode(row.body) if row.goal else decode_playbook(row.body)
             self.recorded[row.seq] = (row.goal, event)
             words = self._words.setdefault(row.goal, set())
             if isinstance(event, ev.Intervened):

@@ -6,12 +6,12 @@ from clew_daemon.processes import cells
 from clew_shared.config.places import places
 from clew_shared.config.settings import CommandAgent, LlmAgent, RunbookAgent, Settings
 from clew_shared.config.tables import Sandbox
-from clew_shared.record import events as ev
+from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 
 PLACES = places({}, Path("/srv/clew"), None)
 OFFLINE = Settings(sandbox=Sandbox(network=False))
-STATE = State(goal_id="goal-1", spec=ev.Spec(description="x", workspace="/srv/goal"))
+STATE = State(goal_id="goal-1", spec=Spec(description="x", workspace="/srv/goal"))
 THINKERS = [LlmAgent(model="m"), RunbookAgent(), CommandAgent(command=("true",))]
 
 

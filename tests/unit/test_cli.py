@@ -23,6 +23,7 @@ from clew_shared.core.core import Report
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 
 AT = 1_790_000_000.0
 MATHX, OTHER = "create-mathx-package-7f3a", "create-other-1234"
@@ -37,11 +38,11 @@ async def record(home: Path) -> None:
     ledger = Ledger.open(home / "state" / "ledger.db")
     book = Book(ledger, Settings())
     book.listeners.clear()
-    subtasks = (ev.PlannedSubtask(description="Create it"), ev.PlannedSubtask(description=EVIL))
-    tasks = (ev.PlannedTask(description="Package", subtasks=subtasks),)
-    spec = ev.Spec(description="Create mathx", workspace="/tmp/mathx")
+    subtasks = (PlannedSubtask(description="Create it"), PlannedSubtask(description=EVIL))
+    tasks = (PlannedTask(description="Package", subtasks=subtasks),)
+    spec = Spec(description="Create mathx", workspace="/tmp/mathx")
     await book.accept(ev.GoalAccepted(at=AT, goal_id=MATHX, spec=spec, tasks=tasks), b"goal")
-    other = ev.GoalAccepted(at=AT + 1, goal_id=OTHER, spec=ev.Spec(description=EVIL))
+    other = ev.GoalAccepted(at=AT + 1, goal_id=OTHER, spec=Spec(description=EVIL))
     await book.accept(other, b"goal")
     core = book.cores[MATHX]
     with book.entering(core):
@@ -320,7 +321,7 @@ def test_the_page_before_begins_at_the_first_goal_that_is_over(clew, tmp_path):
         ledger = Ledger.open(tmp_path / "state" / "ledger.db")
         book = Book(ledger, Settings())
         for n in range(2):
-            spec = ev.Spec(description=f"Over {n}")
+            spec = Spec(description=f"Over {n}")
             goal = ev.GoalAccepted(at=AT + n, goal_id=f"over-{n}", spec=spec, identity=(str(n),))
             await book.accept(goal, b"goal")
             await book.emit(book.cores[f"over-{n}"], ev.GoalEnded(at=AT, status="cancelled"))

@@ -11,6 +11,8 @@ from clew_shared.config.settings import Settings
 from clew_shared.core.core import Report
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
+from clew_shared.record.daemon_events import BulletAdded, BulletRemoved, BulletTagged
+from clew_shared.record.spec import Spec
 
 AT = 1_790_000_000.0
 GOAL = "make-it-7f3a"
@@ -22,7 +24,7 @@ async def record(home):
     ledger = Ledger.open(home / "state" / "ledger.db")
     book = Book(ledger, Settings())
     book.listeners.clear()
-    spec = ev.Spec(description="Make it")
+    spec = Spec(description="Make it")
     await book.accept(ev.GoalAccepted(at=AT, goal_id=GOAL, spec=spec), b"goal")
     core = book.cores[GOAL]
     with book.entering(core):
@@ -34,11 +36,11 @@ async def record(home):
     learned = {"section": "testing", "source_goal": GOAL, "evidence": "call 1", "actions": (seq,)}
     await book.emit_own(
         [
-            ev.BulletAdded(at=AT, id="tes-00001", content="Run tests \x1b[31m", **learned),
-            ev.BulletAdded(at=AT, id="she-00002", section="shell", content="Quote paths"),
-            ev.BulletAdded(at=AT, id="tes-00003", section="testing", content="Never run tests"),
-            ev.BulletTagged(at=AT, id="tes-00001", tag="helpful", reason="imported", times=2),
-            ev.BulletRemoved(at=AT, id="she-00002", reason="by a person"),
+            BulletAdded(at=AT, id="tes-00001", content="Run tests \x1b[31m", **learned),
+            BulletAdded(at=AT, id="she-00002", section="shell", content="Quote paths"),
+            BulletAdded(at=AT, id="tes-00003", section="testing", content="Never run tests"),
+            BulletTagged(at=AT, id="tes-00001", tag="helpful", reason="imported", times=2),
+            BulletRemoved(at=AT, id="she-00002", reason="by a person"),
         ]
     )
     await ledger.close(5)

@@ -12,6 +12,7 @@ from clew_shared.core.core import Report
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.moment import local
+from clew_shared.record.spec import Spec
 
 AT = 1_790_000_000.0
 GOAL, EMPTY = "write-it-1a2b", "empty-0000"
@@ -26,7 +27,7 @@ async def record(home) -> dict[str, int]:
     book = Book(ledger, Settings())
     book.listeners.clear()
     for goal in (GOAL, EMPTY):
-        spec = ev.Spec(description="Write it", workspace="/nowhere")
+        spec = Spec(description="Write it", workspace="/nowhere")
         await book.accept(
             ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, identity=(goal,)), b"goal"
         )

@@ -9,6 +9,7 @@ import pytest
 from clew_shared.config.settings import Loops
 from clew_shared.core.core import Core, Report
 from clew_shared.record import events as ev
+from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "loops.md").read_text()
@@ -51,7 +52,7 @@ PLAYED = [
 
 def play(steps):
     core = Core(State(), Loops(), itertools.count(1).__next__)
-    spec = ev.Spec(description="x", workspace="/w")
+    spec = Spec(description="x", workspace="/w")
     core.emit(ev.GoalAccepted(goal_id="g-1", spec=spec, tasks=()))
     core.emit(ev.GoalStarted())
     core.emit(ev.WorkerStarted(epoch=1))

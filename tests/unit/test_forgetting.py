@@ -8,6 +8,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.fold import apply, fold
 from clew_shared.record.forgetting import EVERY, KEPT
 from clew_shared.record.model import ACTIONS_KEPT
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State, dump, load
 
 AT = 1_790_000_000.0
@@ -16,9 +17,9 @@ AT = 1_790_000_000.0
 def begun(subtasks=1):
     seqs = iter(range(1, 10**9))
     core = Core(State(goal_id="a"), Settings().loops, lambda: next(seqs), max_actions=10**9)
-    parts = tuple(ev.PlannedSubtask(description=f"Part {n}") for n in range(subtasks))
-    tasks = (ev.PlannedTask(description="All", subtasks=parts),)
-    core.emit(ev.GoalAccepted(at=AT, goal_id="a", spec=ev.Spec(description="Do"), tasks=tasks))
+    parts = tuple(PlannedSubtask(description=f"Part {n}") for n in range(subtasks))
+    tasks = (PlannedTask(description="All", subtasks=parts),)
+    core.emit(ev.GoalAccepted(at=AT, goal_id="a", spec=Spec(description="Do"), tasks=tasks))
     core.emit(ev.GoalStarted(at=AT))
     core.start(AT)
     return core

@@ -13,6 +13,8 @@ from clew_daemon.record.store import SNAPSHOT_EVERY, load_listed, load_state
 from clew_shared.config.settings import Settings
 from clew_shared.ledger import Ledger, verify
 from clew_shared.record import events as ev
+from clew_shared.record.daemon_events import BulletAdded, BulletRemoved, BulletTagged
+from clew_shared.record.spec import Spec
 from clew_shared.record.state import STATE_VERSION, dump, load, outline, packed, unpack
 
 AT = 1_790_000_000.0
@@ -35,9 +37,9 @@ async def learned(book, count):
     """Record strategies, each tagged, some put away."""
     for n in range(1, count + 1):
         one = f"tes-{n:05}"
-        added = ev.BulletAdded(at=AT, id=one, section="Testing", content=f"Run test {n} alone")
-        tagged = ev.BulletTagged(at=AT, id=one, tag="helpful", source_goal="g")
-        gone = [ev.BulletRemoved(at=AT, id=one, reason="x")] if n % 3 == 0 else []
+        added = BulletAdded(at=AT, id=one, section="Testing", content=f"Run test {n} alone")
+        tagged = BulletTagged(at=AT, id=one, tag="helpful", source_goal="g")
+        gone = [BulletRemoved(at=AT, id=one, reason="x")] if n % 3 == 0 else []
         await book.emit_own([added, tagged, *gone])
 
 
@@ -79,7 +81,7 @@ async def test_a_snapshot_of_the_playbook_that_its_events_do_not_give_is_a_fault
 
 
 async def over(book, goal="a"):
-    spec = ev.Spec(description="Do", workspace=f"/w/{goal}")
+    spec = Spec(description="Do", workspace=f"/w/{goal}")
     await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, identity=(goal,)), b"file")
     core = book.cores[goal]
     with book.entering(core):
@@ -164,7 +166,7 @@ async def test_a_list_has_a_goal_that_ends_while_it_is_read(ledger, monkeypatch)
 async def test_events_of_other_goals_hurry_no_snapshot(ledger):
     book = opened(ledger)
     for goal in ("a", "b"):
-        spec = ev.Spec(description="Do", workspace=f"/w/{goal}")
+        spec = Spec(description="Do", workspace=f"/w/{goal}")
         await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, identity=(goal,)), b"f")
     for goal, times in (("a", SNAPSHOT_EVERY - 10), ("b", 20)):
         with book.entering(book.cores[goal]):
@@ -193,7 +195,7 @@ async def test_a_ledger_of_the_version_before_is_read_without_outlines(tmp_path,
 
 async def test_daemons_that_each_die_before_a_snapshot_is_due_keep_one_all_the_same(ledger):
     some = SNAPSHOT_EVERY // 2 + 1
-    spec = ev.Spec(description="Do", workspace="/w/a")
+    spec = Spec(description="Do", workspace="/w/a")
     for life in range(2):
         book = opened(ledger)
         if not life:

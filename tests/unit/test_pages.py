@@ -12,6 +12,7 @@ from clew_shared.config.settings import Settings
 from clew_shared.core.core import Report
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import Goal, State
 from clew_shared.views.publish import HistoryFold
 
@@ -21,9 +22,9 @@ DONE = Report("success", "as it was", changed=True)
 
 async def recorded(book, goal, rng):
     """Record a goal with actions that overlap, refusals, interruptions, loops, and several subtasks."""
-    parts = tuple(ev.PlannedSubtask(description=f"Part {n}") for n in range(8))
-    tasks = (ev.PlannedTask(description="All", subtasks=parts),)
-    spec = ev.Spec(description="Do")
+    parts = tuple(PlannedSubtask(description=f"Part {n}") for n in range(8))
+    tasks = (PlannedTask(description="All", subtasks=parts),)
+    spec = Spec(description="Do")
     await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, tasks=tasks), b"file")
     core = book.cores[goal]
     with book.entering(core):

@@ -11,9 +11,10 @@ from clew_shared.core.core import Report
 from clew_shared.ledger import Ledger
 from clew_shared.playbook.reflector import ExecutionReflector
 from clew_shared.record import events as ev
+from clew_shared.record.spec import Spec
 
 AT = 1_790_000_000.0
-CHECKED = ev.Spec(description="Do it", checks={"ok": "true"})
+CHECKED = Spec(description="Do it", checks={"ok": "true"})
 SHOWN = ev.StrategiesShown(epoch=1, ids=("tes-00001",))
 BLOCKED = ev.Escalated(to="person", reason="failed twice")
 REFLECTOR = ExecutionReflector(2, 0.7)
@@ -39,7 +40,7 @@ def ended(status):
     ("events", "spec", "tag"),
     [
         ([ended("completed")], CHECKED, "helpful"),
-        ([ended("completed")], ev.Spec(description="Do it"), "neutral"),
+        ([ended("completed")], Spec(description="Do it"), "neutral"),
         ([ended("failed")], CHECKED, "harmful"),
         ([ended("cancelled")], CHECKED, "neutral"),
         ([BLOCKED, ev.GoalBlocked(reason="failed twice")], CHECKED, "harmful"),

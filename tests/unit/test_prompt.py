@@ -10,6 +10,7 @@ from clew_shared.prompt.tools import offered
 from clew_shared.prompt.view import Call, Finished, Said, View, view_from
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import Raised
 from clew_shared.wire.tools import TOOLS
 
@@ -376,9 +377,9 @@ def test_words_before_a_call_stand_in_the_same_message():
 
 @pytest.fixture
 def state():
-    spec = ev.Spec(description="Build the mathx package", notes="Take care of the notes. " * 20)
-    subtasks = tuple(ev.PlannedSubtask(description=d) for d in ("Write code", "Write tests"))
-    tasks = (ev.PlannedTask(description="Code", subtasks=subtasks),)
+    spec = Spec(description="Build the mathx package", notes="Take care of the notes. " * 20)
+    subtasks = tuple(PlannedSubtask(description=d) for d in ("Write code", "Write tests"))
+    tasks = (PlannedTask(description="Code", subtasks=subtasks),)
     happened = [ev.GoalAccepted(goal_id="g", spec=spec, tasks=tasks), ev.GoalStarted()]
     happened += [ev.SubtaskStarted(task_idx=0, subtask_idx=0), ev.SubtaskFailed(failure="oops")]
     for n in range(5):

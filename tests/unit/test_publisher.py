@@ -15,13 +15,14 @@ from clew_shared.config.settings import Settings
 from clew_shared.core.core import Report
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
+from clew_shared.record.spec import Spec
 from clew_shared.views.contextdir import ContextDir
 
 AT = 1_790_000_000.0
 
 
 async def begin(book, goal, workspace):
-    spec = ev.Spec(description="Do", workspace=str(workspace))
+    spec = Spec(description="Do", workspace=str(workspace))
     await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, identity=(goal,)), b"file")
     with book.entering(book.cores[goal]) as _:
         book.cores[goal].emit(ev.GoalStarted(at=AT))

@@ -15,6 +15,7 @@ from clew_daemon.supervision.schedule import (
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.model import GoalStatus
+from clew_shared.record.spec import Spec
 
 
 def goals(*specs):
@@ -23,7 +24,7 @@ def goals(*specs):
     for n, given in enumerate(specs):
         name = "abcdefgh"[n]
         spec = {"description": name, "workspace": f"/w/{name}", **given}
-        states[name] = fold([(n + 1, ev.GoalAccepted(goal_id=name, spec=ev.Spec(**spec)))])
+        states[name] = fold([(n + 1, ev.GoalAccepted(goal_id=name, spec=Spec(**spec)))])
     return states
 
 
@@ -152,7 +153,7 @@ def named_goals(*goals, **statuses):
     states = {}
     for n, one in enumerate(goals, start=1):
         goal, depends_on = (one, ()) if isinstance(one, str) else one
-        spec = ev.Spec(description=goal, workspace=f"/w/{goal}", depends_on=depends_on)
+        spec = Spec(description=goal, workspace=f"/w/{goal}", depends_on=depends_on)
         states[goal] = fold([(n, ev.GoalAccepted(goal_id=goal, spec=spec))])
         status = statuses.get(goal.replace("-", "_"))
         if status:
@@ -255,7 +256,7 @@ def called(*goals, **statuses):
     for n, one in enumerate(goals, start=1):
         name, depends_on = (one, ()) if isinstance(one, str) else one
         goal = f"{name}-{n}{n}{n}{n}"
-        spec = ev.Spec(description=goal, name=name, workspace=f"/w/{goal}", depends_on=depends_on)
+        spec = Spec(description=goal, name=name, workspace=f"/w/{goal}", depends_on=depends_on)
         states[goal] = fold([(n, ev.GoalAccepted(goal_id=goal, spec=spec))])
         if goal.replace("-", "_") in statuses:
             states[goal].goal.status = GoalStatus(statuses[goal.replace("-", "_")])

@@ -11,7 +11,9 @@ from clew_shared.config.settings import Settings
 from clew_shared.core.core import Report
 from clew_shared.ledger import Ledger, verify
 from clew_shared.record import events as ev
+from clew_shared.record.daemon_events import GoalForgotten
 from clew_shared.record.model import Goal, GoalStatus
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import STATE_VERSION, State, dump, outline, packed, unpack
 from clew_shared.views.publish import status_view
 
@@ -20,11 +22,9 @@ AT = 1_790_000_000.0
 
 async def ended(book, goal="a", *, reviewed=True):
     """Record a goal from its file to its report."""
-    spec = ev.Spec(
-        description="Do", notes="long " * 100, workspace=f"/w/{goal}", checks={"c": "true"}
-    )
-    parts = tuple(ev.PlannedSubtask(description=f"Part {n}") for n in range(3))
-    tasks = (ev.PlannedTask(description="All", subtasks=parts),)
+    spec = Spec(description="Do", notes="long " * 100, workspace=f"/w/{goal}", checks={"c": "true"})
+    parts = tuple(PlannedSubtask(description=f"Part {n}") for n in range(3))
+    tasks = (PlannedTask(description="All", subtasks=parts),)
     accepted = ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, tasks=tasks, identity=(goal,))
     await book.accept(accepted, b"file")
     core = book.cores[goal]
@@ -155,14 +155,14 @@ async def test_how_a_removed_goal_ended_is_on_record_for_goals_that_depend_on_it
 
 async def test_a_goal_that_was_to_be_removed_when_the_daemon_died_is_not_gone(book):
     await ended(book)
-    await book.emit_own([ev.GoalForgotten(at=AT, goal="a", status=GoalStatus.FAILED)])
+    await book.emit_own([GoalForgotten(at=AT, goal="a", status=GoalStatus.FAILED)])
     again = Book(book.ledger, Settings())
     assert again.gone == {}
     assert list(again.cores) == ["a"]
 
 
 def test_a_goal_goes_when_its_time_is_over_and_it_was_reported_and_nobody_awaits_it():
-    waiting = State(goal_id="waiting", spec=ev.Spec(description="x", depends_on=("needed",)))
+    waiting = State(goal_id="waiting", spec=Spec(description="x", depends_on=("needed",)))
     unreported = settled("unreported", 1.0)
     unreported.reported_seq = 0
     states = [settled("old", 1.0), settled("new", 9.0), settled("needed", 1.0), unreported, waiting]
@@ -170,7 +170,7 @@ def test_a_goal_goes_when_its_time_is_over_and_it_was_reported_and_nobody_awaits
 
 
 def test_a_goal_that_another_one_awaits_by_its_beginning_stays():
-    waiting = State(goal_id="waiting", spec=ev.Spec(description="x", depends_on=("Needed",)))
+    waiting = State(goal_id="waiting", spec=Spec(description="x", depends_on=("Needed",)))
     assert over([settled("old-1111", 1.0), settled("needed-2222", 1.0), waiting], 5.0) == [
         "old-1111"
     ]

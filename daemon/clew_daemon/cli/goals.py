@@ -292,12 +292,12 @@ def _reflected(
     """Return a goal's full name, its last iteration records, and whether there are earlier ones."""
     from clew_daemon.cli.record import named, opened
     from clew_daemon.record.iterations import KINDS, records_of
-    from clew_shared.record import events as ev
+    from clew_shared.record.codec import decode
 
     name = named(where, goal)
     with opened(where) as reader:
         rows = () if reader is None else reader.read(name)
-        records = records_of(ev.decode(row.body) for row in rows if row.kind in KINDS)
+        records = records_of(decode(row.body) for row in rows if row.kind in KINDS)
     found = [one for one in records if before is None or one["iteration"] < before]
     shown = found if limit is None else found[-limit:]
     return name, shown, len(shown) < len(found)

@@ -161,10 +161,11 @@ def waits_in(reader: Reader, shown: Iterable[State], now: float) -> dict[str, st
 def file_name(where: Where, goal: str) -> str:
     """Return the name of the file that the goal came from, as it was in the inbox; "" if unknown."""
     from clew_shared.record import events as ev
+    from clew_shared.record.codec import decode
 
     with opened(where) as reader:
         rows = [] if reader is None else list(reader.read(goal, limit=1))
-    accepted = ev.decode(rows[0].body) if rows else None
+    accepted = decode(rows[0].body) if rows else None
     return accepted.spec.file_name if isinstance(accepted, ev.GoalAccepted) else ""
 
 

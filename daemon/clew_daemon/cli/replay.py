@@ -15,7 +15,7 @@ from clew_daemon.record.lost_record import lacking, lost
 from clew_shared.ledger import Fault, LedgerError, Reader
 from clew_shared.ledger import verify as verify_record
 from clew_shared.playbook.playbook import VERSION, Playbook
-from clew_shared.record import events as ev
+from clew_shared.record.codec import decode, decode_playbook
 from clew_shared.record.fold import apply
 from clew_shared.record.state import STATE_VERSION, State, as_dict, outline, unpack
 
@@ -72,7 +72,7 @@ def _playbook_fault(reader: Reader) -> Fault | None:
         if not row.kind.startswith("bullet_"):
             continue
         try:
-            record.apply(playbook, ev.decode_playbook(row.body))
+            record.apply(playbook, decode_playbook(row.body))
         except Exception as error:  # noqa: BLE001 - whatever a wrong event breaks is its fault
             return Fault(row.seq, "", f"the event does not fold: {type(error).__name__}: {error}")
         if snapshot and snapshot[0] == row.seq and json.loads(snapshot[1]) != playbook.to_dict():
@@ -86,7 +86,7 @@ def _goal_fault(reader: Reader, goal: str, outlined: bytes | None) -> Fault | No
     snapshot = reader.latest_snapshot(goal, STATE_VERSION)
     for row in reader.read(goal):
         try:
-            apply(state, ev.decode(row.body), row.seq)
+            apply(state, decode(row.body), row.seq)
         except Exception as error:  # noqa: BLE001 - whatever a wrong event breaks is its fault
             return Fault(row.seq, goal, f"the event does not fold: {type(error).__name__}: {error}")
         if snapshot and snapshot[0] == row.seq and (why := _differs(state, snapshot[1])):

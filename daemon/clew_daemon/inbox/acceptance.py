@@ -16,6 +16,7 @@ from clew_daemon.record import dependencies
 from clew_shared.ledger import LedgerState
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
+from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
 from clew_shared.text.hidden import names_hidden
 from clew_shared.text.plain import plain
 from clew_shared.text.redact import redact
@@ -176,10 +177,10 @@ def agent_of(daemon: Daemon, found: GoalFile) -> str:
     return daemon.settings.agents.resolve(found.agent)
 
 
-def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> ev.Spec:
+def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> Spec:
     """Return what a goal file asks for, as the ledger keeps it."""
     hints = found.suggestions
-    return ev.Spec(
+    return Spec(
         description=found.description,
         name=found.name,
         notes=_notes(found),
@@ -202,16 +203,16 @@ def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> ev.Spec
     )
 
 
-def planned(found: GoalFile) -> tuple[ev.PlannedTask, ...]:
+def planned(found: GoalFile) -> tuple[PlannedTask, ...]:
     """Return the tree of a goal file."""
     return tuple(
-        ev.PlannedTask(
+        PlannedTask(
             description=task.description,
             subtasks=tuple(
-                ev.PlannedSubtask(
+                PlannedSubtask(
                     description=sub.description,
                     done=sub.done,
-                    steps=tuple(ev.Step(tool=s.tool, args=s.args) for s in sub.steps),
+                    steps=tuple(PlannedStep(tool=s.tool, args=s.args) for s in sub.steps),
                 )
                 for sub in task.subtasks
             ),

@@ -20,6 +20,7 @@ from clew_shared.playbook.playbook import VERSION
 from clew_shared.playbook.playbook import Playbook as Kept
 from clew_shared.playbook.reflector import ExecutionReflector
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode_playbook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,7 +37,7 @@ def recorded(ledger: Readable, after: int = 0) -> Iterator[tuple[int, ev.Event]]
     """Read the playbook's events whose number is greater than `after`, oldest first."""
     for row in ledger.read("", after):
         if row.kind.startswith("bullet_"):
-            yield row.seq, ev.decode_playbook(row.body)
+            yield row.seq, decode_playbook(row.body)
 
 
 class Playbook:

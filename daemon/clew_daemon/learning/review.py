@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from clew_shared.playbook.bullet import Tag
     from clew_shared.playbook.reflector import ExecutionReflector
+    from clew_shared.record.spec import Spec
 
 CALLS_KEPT = 200
 """So many of a subtask's last actions are reflected on."""
@@ -56,7 +57,7 @@ class Rest:
 class Runs:
     """Folds a goal's events into its rests; `output` gives the recorded output of an event by its number."""
 
-    def __init__(self, spec: ev.Spec, output: Callable[[int], str]) -> None:
+    def __init__(self, spec: Spec, output: Callable[[int], str]) -> None:
         self._spec = spec
         self._output = output
         self._flying: dict[int, tuple[str, dict[str, Any]]] = {}

@@ -17,6 +17,7 @@ from clew_daemon.learning.review import Rest, Runs
 from clew_daemon.record.store import output_text
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +99,7 @@ def rests_of(ledger: Readable, state: State) -> list[Rest]:
     """Read the rests of a goal that were not yet looked back on."""
     runs = Runs(state.spec, lambda seq: output_text(ledger, seq))
     rows = ledger.read(state.goal_id, state.reviewed_seq)
-    taken = (runs.take(row.seq, ev.decode(row.body)) for row in rows if row.kind in _OF_RUNS)
+    taken = (runs.take(row.seq, decode(row.body)) for row in rows if row.kind in _OF_RUNS)
     return [rest for rest in taken if rest]
 
 

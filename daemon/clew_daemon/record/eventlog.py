@@ -7,6 +7,13 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from clew_shared.record import events as ev
+from clew_shared.record.daemon_events import (
+    BulletAdded,
+    BulletRemoved,
+    BulletRestored,
+    BulletTagged,
+    BulletUpdated,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,17 +123,17 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
     ev.FeedbackGiven: lambda e: ("feedback.given", {"text": e.text}),
     ev.Unblocked: lambda e: ("action.unblocked", {"signature": e.signature}),
     ev.Planned: lambda e: ("goal.planned", {"tasks": len(e.tasks), "replan": e.replan}),
-    ev.BulletAdded: lambda e: (
+    BulletAdded: lambda e: (
         "strategy.learned",
         {"id": e.id, "content": e.content, **_from(e)},
     ),
-    ev.BulletTagged: lambda e: (
+    BulletTagged: lambda e: (
         "strategy.tagged",
         {"id": e.id, "tag": e.tag, "reason": e.reason, **_from(e)},
     ),
-    ev.BulletUpdated: lambda e: ("strategy.updated", {"id": e.id, **_from(e)}),
-    ev.BulletRemoved: lambda e: ("strategy.removed", {"id": e.id, "reason": e.reason, **_from(e)}),
-    ev.BulletRestored: lambda e: ("strategy.restored", {"id": e.id}),
+    BulletUpdated: lambda e: ("strategy.updated", {"id": e.id, **_from(e)}),
+    BulletRemoved: lambda e: ("strategy.removed", {"id": e.id, "reason": e.reason, **_from(e)}),
+    BulletRestored: lambda e: ("strategy.restored", {"id": e.id}),
 }
 
 

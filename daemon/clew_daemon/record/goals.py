@@ -19,12 +19,14 @@ from clew_daemon.record.store import SNAPSHOT_EVERY, in_order, load_outlined, lo
 from clew_shared.config.settings import RunbookAgent
 from clew_shared.core.core import Core, Recorded
 from clew_shared.ledger import Entry, Ledger
-from clew_shared.record import events as ev
+from clew_shared.record.codec import encode
+from clew_shared.record.daemon_events import GoalForgotten
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.state import STATE_VERSION, State, dump, outline, packed
 
 if TYPE_CHECKING:
     from clew_shared.config.settings import Settings
+    from clew_shared.record import events as ev
 
 TELL_S = 0.002
 _STEPS = ("action_allowed", "action_finished")
@@ -171,7 +173,7 @@ class Book:
         )  # before anything is awaited: what is asked of it now finds no goal
         status = GoalStatus(core.state.goal.status)
         try:
-            await self.emit_own([ev.GoalForgotten(at=time.time(), goal=goal, status=status)])
+            await self.emit_own([GoalForgotten(at=time.time(), goal=goal, status=status)])
         except BaseException:  # it is still on record
             self.cores[goal] = core
             raise
@@ -185,7 +187,7 @@ class Book:
 
     async def emit_own(self, events: list[ev.Event]) -> None:
         """Record events of the daemon's own, that belong to no goal."""
-        entries = [Entry("", e.kind, ev.encode(e)) for e in events]  # before any is numbered
+        entries = [Entry("", e.kind, encode(e)) for e in events]  # before any is numbered
         records = [Recorded(self._number(), event) for event in events]
         _, done = self.ledger.append(entries)
         await asyncio.shield(done)
@@ -212,8 +214,8 @@ class Book:
         goal = core.state.goal_id
         if goal in self.outlined:
             raise AssertionError(f"{goal} was released, and its state cannot be continued")
-        entries = [Entry("", r.event.kind, ev.encode(r.event)) for r in own]
-        entries += [Entry(goal, r.event.kind, ev.encode(r.event), r.output) for r in records]
+        entries = [Entry("", r.event.kind, encode(r.event)) for r in own]
+        entries += [Entry(goal, r.event.kind, encode(r.event), r.output) for r in records]
         seqs, done = self.ledger.append(entries)
         if seqs[-1] != records[-1].seq:
             raise AssertionError(f"numbered {records[-1].seq}, recorded as {seqs[-1]}")
@@ -294,7 +296,7 @@ class Book:
 def _forgotten(ledger: Ledger) -> Iterator[tuple[str, str]]:
     """Yield the goals that were removed, and how they had ended, as far as that was recorded."""
     for body in ledger.forgotten():
-        event = ev.GoalForgotten.model_validate_json(body)
+        event = GoalForgotten.model_validate_json(body)
         yield event.goal, event.status
 
 

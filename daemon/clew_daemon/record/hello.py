@@ -9,7 +9,7 @@ from clew_daemon.record.shrink import fitted
 from clew_daemon.record.store import output_text
 from clew_shared.config.settings import LlmAgent
 from clew_shared.prompt import transcript
-from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 from clew_shared.views.publish import state_view
 from clew_shared.wire.tools import TOOLS
 
@@ -147,7 +147,7 @@ def _read_into(fold: transcript.Transcript, goal: str, ledger: Readable, seq: in
     for row in ledger.read(goal, seq):
         seq = row.seq
         if row.kind in transcript.KINDS:
-            fold.take(seq, ev.decode(row.body))
+            fold.take(seq, decode(row.body))
     return seq
 
 

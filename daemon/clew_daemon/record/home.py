@@ -9,8 +9,8 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from clew_shared.record import events as ev
 from clew_shared.record import identity
+from clew_shared.record.daemon_events import HomeKnown
 from clew_shared.record.model import GoalStatus
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ UNFINISHED = (GoalStatus.IN_PROGRESS, GoalStatus.QUEUED, GoalStatus.WAITING)
 """What the original of a copied home may continue with by itself."""
 
 
-def here(state: Path) -> ev.HomeKnown:
+def here(state: Path) -> HomeKnown:
     """Return what this process sees of the home whose state folder is `state`; raises OSError."""
     folder = os.path.realpath(state)
-    return ev.HomeKnown(
+    return HomeKnown(
         at=time.time(),
         identity=identity.of_path(folder),
         path=folder,
@@ -35,23 +35,23 @@ def here(state: Path) -> ev.HomeKnown:
     )
 
 
-def last(ledger: Reading) -> ev.HomeKnown | None:
+def last(ledger: Reading) -> HomeKnown | None:
     """Return the home that the ledger was last in; None if it is not known, in one of clew 0.1.0."""
     body = ledger.last_home()
-    return None if body is None else ev.HomeKnown.model_validate_json(body)
+    return None if body is None else HomeKnown.model_validate_json(body)
 
 
-def is_other(before: ev.HomeKnown | None, now: ev.HomeKnown) -> bool:
+def is_other(before: HomeKnown | None, now: HomeKnown) -> bool:
     """Return whether the ledger was in another home before."""
     return before is not None and not before.identity.is_same(now.identity)
 
 
-def has_changed(before: ev.HomeKnown | None, now: ev.HomeKnown) -> bool:
+def has_changed(before: HomeKnown | None, now: HomeKnown) -> bool:
     """Return whether what is on record of the home does not hold any more."""
     return before is None or before.model_copy(update={"at": now.at}) != now
 
 
-def is_same_process_space(before: ev.HomeKnown | None, now: ev.HomeKnown) -> bool:
+def is_same_process_space(before: HomeKnown | None, now: HomeKnown) -> bool:
     """Return whether process numbers that this home has recorded still mean the same processes."""
     if (
         before is None
@@ -63,7 +63,7 @@ def is_same_process_space(before: ev.HomeKnown | None, now: ev.HomeKnown) -> boo
     return (before.identity.boot, before.pid_namespace) == (now.identity.boot, now.pid_namespace)
 
 
-def question(before: ev.HomeKnown, goal: State) -> tuple[str, str]:
+def question(before: HomeKnown, goal: State) -> tuple[str, str]:
     """Return why a goal of a copied home is blocked, and what a person must answer."""
     where = f"{before.path} (on {before.host})"
     asked = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.record.store import OF_HISTORY, end_of, output_text
 from clew_shared.ledger import SEQ_MAX
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 from clew_shared.record.moment import iso
 from clew_shared.views.publish import HistoryFold, history_view, loop_view
 
@@ -56,7 +57,7 @@ def _ended(ledger: Readable, goal: str, first: int, until: int) -> list[tuple[Ac
             break
         if row.kind not in OF_HISTORY:
             continue
-        event = ev.decode(row.body)
+        event = decode(row.body)
         if isinstance(event, ev.ActionFinished | ev.ActionInterrupted) and event.of < first:
             began = event_at(ledger, goal, event.of)
             if began is not None:
@@ -116,7 +117,7 @@ def whole_action(ledger: Readable, goal: str, seq: int) -> dict[str, Any] | None
 def _outcome(ledger: Readable, goal: str, seq: int) -> dict[str, Any]:
     """Return what came of an action; nothing where it still runs."""
     row = end_of(ledger, goal, seq)
-    end = ev.decode(row.body) if row else None
+    end = decode(row.body) if row else None
     if row and isinstance(end, ev.ActionFinished):
         return {
             "result": end.result,
@@ -167,7 +168,7 @@ def loops(ledger: Readable, goal: str | None, limit: int | None, before: int | N
 def event_at(ledger: Readable, goal: str, seq: int) -> ev.Event | None:
     """Give the event of that number, None where it is not this goal's."""
     row = next(iter(ledger.read(goal, seq - 1, 1)), None)
-    return ev.decode(row.body) if row is not None and row.seq == seq else None
+    return decode(row.body) if row is not None and row.seq == seq else None
 
 
 def _place(ledger: Readable, goal: str, seq: int) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from clew_shared.ledger import SEQ_MAX, LedgerCorrupt
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply
 from clew_shared.record.state import STATE_VERSION, State, outline, unpack
 from clew_shared.views.publish import HistoryFold, history_view
@@ -56,7 +57,7 @@ def replayed(ledger: Readable, goal: str) -> tuple[State, int]:
     state, after = (unpack(found[1]), found[0]) if found else (State(goal_id=goal), 0)
     events = 0
     for row in ledger.read(goal, after):
-        apply(state, ev.decode(row.body), row.seq)
+        apply(state, decode(row.body), row.seq)
         events += 1
     return state, events
 
@@ -88,7 +89,7 @@ def in_order(states: Iterable[State]) -> dict[str, State]:
 def history_lines(ledger: Readable, goal: str, fold: HistoryFold) -> Iterator[dict[str, Any]]:
     """Return the lines of history.jsonl that follow what the fold has taken, oldest first, as they are drawn."""
     for row in ledger.read(goal, fold.seq):
-        if row.kind in OF_HISTORY and (ended := fold.take(row.seq, ev.decode(row.body))):
+        if row.kind in OF_HISTORY and (ended := fold.take(row.seq, decode(row.body))):
             action, of = ended
             yield history_view(action, output_text(ledger, of))
 
@@ -103,7 +104,7 @@ def end_of(ledger: Readable, goal: str, action: int) -> Row | None:
     """Return the event that an action ended with, None if it is not found."""
     for row in ledger.read(goal, action, FOLLOWING_MAX):
         if row.kind in ("action_finished", "action_interrupted"):
-            event = ev.decode(row.body)
+            event = decode(row.body)
             if isinstance(event, ev.ActionFinished | ev.ActionInterrupted) and event.of == action:
                 return row
     return None

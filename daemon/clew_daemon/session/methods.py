@@ -19,6 +19,7 @@ from clew_daemon.record.store import output_of
 from clew_shared.core import suggestions
 from clew_shared.core.core import Heard, Report, Verdict, Word, WrongState
 from clew_shared.record import events as ev
+from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_shared.text.redact import redact, redacted
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
@@ -328,10 +329,10 @@ class Methods:
 
     async def _plan(self, p: protocol.Plan) -> dict[str, Any]:
         tasks = tuple(
-            ev.PlannedTask(
+            PlannedTask(
                 description=redact(t.description),
                 subtasks=tuple(
-                    ev.PlannedSubtask(description=redact(s.description)) for s in t.subtasks
+                    PlannedSubtask(description=redact(s.description)) for s in t.subtasks
                 ),
             )
             for t in p.tasks

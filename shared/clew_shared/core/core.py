@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from clew_shared.record.identity import Identity
+    from clew_shared.record.spec import PlannedTask
     from clew_shared.record.state import State
 
 IGNORED_LIMIT = 2
@@ -485,7 +486,7 @@ class Core:
 
     def plan(
         self,
-        tasks: tuple[ev.PlannedTask, ...],
+        tasks: tuple[PlannedTask, ...],
         replan: Any,
         at: float,
         checks: Sequence[tuple[str, str]] = (),

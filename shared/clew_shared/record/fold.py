@@ -15,6 +15,7 @@ from clew_shared.record import events as ev
 from clew_shared.record import fold_actions as deeds
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
 from clew_shared.record.progress import both_ends
+from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_shared.record.state import (
     CHECK_CHARS,
     EVERYWHERE,
@@ -61,9 +62,9 @@ def _goal_accepted(state: State, e: ev.GoalAccepted, seq: int) -> None:
     state.goal_id, state.spec, state.identity = e.goal_id, e.spec, e.identity
     state.accepted_seq, state.accepted_at = seq, e.at
     state.planned = bool(e.tasks)
-    implicit = ev.PlannedTask(
+    implicit = PlannedTask(
         description=e.spec.description,
-        subtasks=(ev.PlannedSubtask(description=e.spec.description),),
+        subtasks=(PlannedSubtask(description=e.spec.description),),
     )
     state.goal = Goal(e.spec.description, [_task(t) for t in e.tasks or (implicit,)])
     for task in state.goal.tasks:
@@ -178,13 +179,13 @@ def _worker_exited(state: State, e: ev.WorkerExited, _seq: int) -> None:
 # -- the tree ------------------------------------------------------------------------------------------
 
 
-def _subtask(planned: ev.PlannedSubtask) -> Subtask:
+def _subtask(planned: PlannedSubtask) -> Subtask:
     steps = [{"tool": s.tool, "args": s.args} for s in planned.steps]
     status = StepStatus.COMPLETED if planned.done else StepStatus.PENDING
     return Subtask(planned.description, status, steps=steps)
 
 
-def _task(planned: ev.PlannedTask) -> Task:
+def _task(planned: PlannedTask) -> Task:
     return Task(planned.description, [_subtask(s) for s in planned.subtasks])
 
 
@@ -219,7 +220,7 @@ def _planned(state: State, e: ev.Planned, _seq: int) -> None:
         _replan_goal(state, e.tasks)
 
 
-def _replan_task(state: State, planned: ev.PlannedTask) -> None:
+def _replan_task(state: State, planned: PlannedTask) -> None:
     task = state.goal.tasks[state.current_task_idx]
     kept = [s for s in task.subtasks if StepStatus(s.status).done]
     _put_aside(state, [s for s in task.subtasks if not StepStatus(s.status).done])
@@ -231,7 +232,7 @@ def _replan_task(state: State, planned: ev.PlannedTask) -> None:
     state.current_subtask_idx = len(kept)
 
 
-def _replan_goal(state: State, planned: tuple[ev.PlannedTask, ...]) -> None:
+def _replan_goal(state: State, planned: tuple[PlannedTask, ...]) -> None:
     kept: list[Task] = []
     for task in state.goal.tasks:
         done = [s for s in task.subtasks if StepStatus(s.status).done]

@@ -12,9 +12,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from clew_shared.record.events import Prompt, Spec
+from clew_shared.record.events import Prompt  # noqa: TC001 - the type adapter reads it
 from clew_shared.record.identity import Identity  # noqa: TC001 - the type adapter reads it
 from clew_shared.record.model import Action, Cost, Goal, GoalStatus, Subtask, Task
+from clew_shared.record.spec import Spec
 
 STATE_VERSION = 7
 """Snapshots of another version are not read; the ledger is replayed instead."""

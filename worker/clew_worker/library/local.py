@@ -23,8 +23,10 @@ from clew_shared.core.core import Core, Report, Verdict, WrongState
 from clew_shared.gate import Calls
 from clew_shared.ledger import Entry
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode, encode
 from clew_shared.record.fold import fold
 from clew_shared.record.model import Goal, GoalStatus, StepStatus
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 from clew_worker.executor.world.world import WorldWatch
 from clew_worker.library.published import LocalPublished
@@ -229,7 +231,7 @@ class LocalGoal:
         with self._turn() as at:
             core, state = self._core, self.state
             if not state.accepted_seq:
-                spec = ev.Spec(description=self._text, workspace=str(self._folder))
+                spec = Spec(description=self._text, workspace=str(self._folder))
                 core.emit(ev.GoalAccepted(at=at, goal_id=self._goal_id, spec=spec))
                 core.emit(ev.GoalStarted(at=at))
                 state.goal.tasks.clear()  # the agent brings the tree
@@ -252,7 +254,7 @@ class LocalGoal:
             self._core = self._core_of(State(goal_id=self._goal_id))
         before = self.state.seq
         rows = self._records.read(self._goal_id, after=before)
-        fold(((row.seq, ev.decode(row.body)) for row in rows), self.state)
+        fold(((row.seq, decode(row.body)) for row in rows), self.state)
         if self._torn or self.state.seq != before:
             self._published.forget()
         self._torn = False
@@ -296,8 +298,8 @@ class LocalGoal:
         if GoalStatus(state.goal.status).ended:
             self._reopen(at)
         if not state.goal.tasks:
-            step = ev.PlannedSubtask(description=self._text)
-            task = ev.PlannedTask(description=self._text, subtasks=(step,))
+            step = PlannedSubtask(description=self._text)
+            task = PlannedTask(description=self._text, subtasks=(step,))
             core.emit(ev.Planned(at=at, tasks=(task,)))
             core.begin(0, 0, at)
         if state.replan_required in ("task", "goal") and self._is_without_plan():
@@ -393,7 +395,7 @@ class LocalGoal:
 
 
 def _entry(goal: str, record: Any) -> Entry:
-    return Entry(goal, record.event.kind, ev.encode(record.event), record.output)
+    return Entry(goal, record.event.kind, encode(record.event), record.output)
 
 
 def _answer(verdict: Verdict) -> Answer:

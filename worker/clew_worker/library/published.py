@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 from clew_shared.views.contextdir import ContextDir
 from clew_shared.views.publish import HistoryFold, history_view, state_view
 
@@ -73,7 +74,7 @@ class LocalPublished:
     def _rebuild(self, state: State) -> None:
         history = HistoryFold()
         rows = self._records.read(state.goal_id)
-        found = (history.take(row.seq, ev.decode(row.body)) for row in rows)
+        found = (history.take(row.seq, decode(row.body)) for row in rows)
         lines = [history_view(e[0], _text(self._records.output(e[1]))) for e in found if e]
         self._history = history
         self._files.rebuild(state_view(state), lines, history.loops)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from clew_shared.core.core import Report, WrongState
-from clew_shared.record.events import Spec
 from clew_shared.record.model import Goal, StepStatus, Subtask, Task
 from clew_shared.record.signature import signature
+from clew_shared.record.spec import Spec
 from clew_shared.record.state import EVERYWHERE, Scope, State, Tally
 from clew_shared.wire import protocol
 from clew_worker.agent.client import RpcError

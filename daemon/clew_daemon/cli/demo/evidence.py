@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply
 from clew_shared.record.state import State
 
@@ -51,7 +52,7 @@ def resumptions(reader: Reader, goal: str) -> list[Resumption]:
     state = State(goal_id=goal)
     died: tuple[int, Place, tuple[str, ...]] | None = None
     for row in reader.read(goal):
-        event = ev.decode(row.body)
+        event = decode(row.body)
         if isinstance(event, ev.WorkerExited) and event.crash:
             died = (event.epoch, _place(state), tuple(state.blocked_actions))
         apply(state, event, row.seq)

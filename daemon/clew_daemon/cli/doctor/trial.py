@@ -21,7 +21,7 @@ from clew_daemon.processes import cells
 from clew_daemon.processes.children import Children, become_subreaper
 from clew_daemon.processes.executor import Executor, ExecutorDied
 from clew_daemon.processes.nursery import Nursery, SpawnError
-from clew_shared.record import events as ev
+from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 from clew_shared.text.redact import redact
 
@@ -75,7 +75,7 @@ class Trial:
         self._settings = settings
         self._keys = keys
         self._env = env
-        self._state = State(goal_id=GOAL, spec=ev.Spec(description=GOAL, workspace=workspace))
+        self._state = State(goal_id=GOAL, spec=Spec(description=GOAL, workspace=workspace))
         self._executors: dict[Variant, Executor] = {}
 
     async def __aenter__(self) -> Self:

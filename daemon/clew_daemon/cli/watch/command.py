@@ -305,7 +305,7 @@ class Watched:
     def _told(self, reader: Reader, row: Row) -> list[Entry]:
         from clew_daemon.cli.watch.happenings import standing_of, take
         from clew_daemon.record.store import load_state
-        from clew_shared.record import events as ev
+        from clew_shared.record.codec import decode
         from clew_shared.record.state import State
 
         state = self._states.get(row.goal)
@@ -317,7 +317,7 @@ class Watched:
         if row.seq <= state.seq:
             return []
         try:
-            event = ev.decode(row.body)
+            event = decode(row.body)
         except ValueError:
             raise CliError(
                 f"event {row.seq} was recorded by another version of clew: start `clew watch` again"
@@ -348,11 +348,11 @@ class Watched:
 def _from_start(reader: Reader, goal: str) -> tuple[State, list[Entry]]:
     """Give a goal's state, and all that happened in it."""
     from clew_daemon.cli.watch.happenings import take
-    from clew_shared.record import events as ev
+    from clew_shared.record.codec import decode
     from clew_shared.record.state import State
 
     state = State(goal_id=goal)
-    told = [take(state, ev.decode(row.body), row.seq) for row in reader.read(goal)]
+    told = [take(state, decode(row.body), row.seq) for row in reader.read(goal)]
     return state, [entry for entry in told if entry]
 
 
