@@ -15,8 +15,8 @@ from clew_shared.config.settings import load
 from clew_shared.core.core import Core, Report
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
+from clew_shared.record.snapshot import STATE_VERSION
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
-from clew_shared.record.state import STATE_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,7 +26,7 @@ from bench.home import Home, command_agent, wait_for
 
 from clew_daemon.record.store import load_state
 from clew_shared.ledger import Reader
-from clew_shared.record.state import STATE_VERSION, dump, packed, unpack
+from clew_shared.record.snapshot import STATE_VERSION, compressed, decompress, dump
 from clew_shared.text.redact import redacted
 from clew_shared.views.contextdir import FOLDER, ContextDir
 from clew_shared.views.publish import state_view
@@ -117,11 +117,11 @@ def in_process(home: Home, name: str, found: Figures) -> None:
         began = time.perf_counter()
         dumped = dump(state)
         done = time.perf_counter()
-        body = packed(dumped)
+        body = compressed(dumped)
         found.add(f"{name}: dump", "ms", (done - began) * 1000)
         found.add(f"{name}: pack", "ms", (time.perf_counter() - done) * 1000)
         began = time.perf_counter()
-        unpack(body)
+        decompress(body)
         found.add(f"{name}: unpack", "ms", (time.perf_counter() - began) * 1000)
         began = time.perf_counter()
         view = state_view(state)

@@ -15,8 +15,9 @@ from clew_shared.config.settings import Loops
 from clew_shared.core.core import Core, LookFirst, Report
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, encode
+from clew_shared.record.snapshot import dump, load
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
-from clew_shared.record.state import State, dump, load
+from clew_shared.record.state import State
 
 hypothesis.settings.register_profile("long", max_examples=2_000, deadline=None)
 """`pytest --hypothesis-profile=long`: twenty times as deep, for tests that set no number of their own."""

@@ -25,7 +25,8 @@ from clew_daemon.record.store import load_state
 from clew_shared.ledger import Reader, lock
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
-from clew_shared.record.state import State, dump
+from clew_shared.record.snapshot import dump
+from clew_shared.record.state import State
 
 if TYPE_CHECKING:
     from harness import Clew

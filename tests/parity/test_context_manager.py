@@ -8,7 +8,7 @@ import pytest
 from clew_shared.ledger import verify
 from clew_shared.record.codec import decode
 from clew_shared.record.fold import fold
-from clew_shared.record.state import dump
+from clew_shared.record.snapshot import dump
 from clew_worker import Action, ContextManager, LedgerError, Subtask, Task, WrongState
 
 GOAL = "Create mathx package with tests"

@@ -17,7 +17,8 @@ from clew_daemon.record.store import history_lines
 from clew_daemon.supervision import schedule
 from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply
-from clew_shared.record.state import State, dump, load
+from clew_shared.record.snapshot import dump, load
+from clew_shared.record.state import State
 from clew_shared.views.publish import HistoryFold
 
 if TYPE_CHECKING:

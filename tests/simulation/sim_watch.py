@@ -12,7 +12,8 @@ import invariants as hold
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, decode_playbook
 from clew_shared.record.fold import apply
-from clew_shared.record.state import EVERYWHERE, State, dump, outline
+from clew_shared.record.snapshot import dump, outline
+from clew_shared.record.state import EVERYWHERE, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

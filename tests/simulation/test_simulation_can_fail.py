@@ -14,7 +14,7 @@ from clew_daemon.supervision import restart, schedule, supervisor
 from clew_shared.core import core, suggestions
 from clew_shared.ledger import lock
 from clew_shared.prompt import transcript
-from clew_shared.record import fold_actions
+from clew_shared.record.fold import actions
 from clew_shared.record.identity import Identity
 
 SEEDS = 200
@@ -127,7 +127,7 @@ def _waits_for_replans_for_ever(monkeypatch):
 
 
 def _keeps_every_step(monkeypatch):
-    monkeypatch.setattr(fold_actions, "STEPS_KEPT", 10**9)
+    monkeypatch.setattr(actions, "STEPS_KEPT", 10**9)
 
 
 def _folds_more_than_there_is(monkeypatch):

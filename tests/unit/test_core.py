@@ -5,7 +5,7 @@ import pytest
 from clew_shared.core.core import IN_FLIGHT_MAX, LookFirst, Report, WrongState
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
-from clew_shared.record.state import dump
+from clew_shared.record.snapshot import dump
 
 
 def test_the_first_pending_subtask_is_in_progress_at_once(played):

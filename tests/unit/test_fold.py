@@ -7,12 +7,13 @@ from pydantic import ValidationError
 
 from clew_shared.core import suggestions
 from clew_shared.record import events as ev
-from clew_shared.record import fold as folding
 from clew_shared.record.codec import GOAL_EVENTS, decode, encode
 from clew_shared.record.fold import apply, fold
+from clew_shared.record.fold.table import TABLE
 from clew_shared.record.identity import Identity
+from clew_shared.record.snapshot import dump, load
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
-from clew_shared.record.state import STEPS_KEPT, THOUGHTS_KEPT, State, dump, load
+from clew_shared.record.state import STEPS_KEPT, THOUGHTS_KEPT, State
 
 KINDS = {get_args(model.model_fields["kind"].annotation)[0]: model for model in GOAL_EVENTS}
 
@@ -45,7 +46,7 @@ def begun():
 
 
 def test_every_kind_of_event_has_its_place_and_nothing_else_has():
-    assert set(folding._APPLY) == set(KINDS)
+    assert set(TABLE) == set(KINDS.values())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,8 +14,8 @@ from clew_shared.config.settings import Settings
 from clew_shared.ledger import Ledger, verify
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import BulletAdded, BulletRemoved, BulletTagged
+from clew_shared.record.snapshot import STATE_VERSION, compressed, decompress, dump, load, outline
 from clew_shared.record.spec import Spec
-from clew_shared.record.state import STATE_VERSION, dump, load, outline, packed, unpack
 
 AT = 1_790_000_000.0
 
@@ -98,7 +98,7 @@ async def test_an_ended_goal_is_read_by_its_outline_until_something_is_recorded_
     book = opened(ledger)
     core = await over(book)
     ((goal, kept),) = ledger.outlines(STATE_VERSION)
-    assert (goal, dump(unpack(kept))) == ("a", dump(core.state))
+    assert (goal, dump(decompress(kept))) == ("a", dump(core.state))
     assert ledger.without_outline(STATE_VERSION) == []
     await book.whole("a")
     await book.emit(
@@ -132,9 +132,9 @@ async def test_an_outline_that_was_changed_or_is_not_of_its_events_is_a_fault(le
     core = await over(book)
     state = load(dump(core.state))
     state.reason = "another"
-    await ledger.outline("a", state.accepted_seq, state.seq, STATE_VERSION, packed(dump(state)))
+    await ledger.outline("a", state.accepted_seq, state.seq, STATE_VERSION, compressed(dump(state)))
     assert "outline is not what its events give: reason" in checked(ledger.path)["fault"]["message"]
-    kept = packed(dump(outline(load_state(ledger, "a"))))
+    kept = compressed(dump(outline(load_state(ledger, "a"))))
     await ledger.outline("a", state.accepted_seq, state.seq, STATE_VERSION, kept)
     assert checked(ledger.path)["ok"]
     corrupted(ledger, "UPDATE outlines SET state = x'00' WHERE goal = ?", "a")

@@ -13,8 +13,9 @@ from clew_shared.ledger import Ledger, verify
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import GoalForgotten
 from clew_shared.record.model import Goal, GoalStatus
+from clew_shared.record.snapshot import STATE_VERSION, compressed, decompress, dump, outline
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
-from clew_shared.record.state import STATE_VERSION, State, dump, outline, packed, unpack
+from clew_shared.record.state import State
 from clew_shared.views.publish import status_view
 
 AT = 1_790_000_000.0
@@ -100,7 +101,7 @@ async def test_the_next_daemon_has_the_outline_and_starts_from_the_snapshot(book
     book.set_down("a")
     await written(book)
     seq, snapshot = ledger.latest_snapshot("a", STATE_VERSION)
-    assert (seq, dump(unpack(snapshot))) == (core.state.seq, whole)
+    assert (seq, dump(decompress(snapshot))) == (core.state.seq, whole)
     assert len(snapshot) < len(whole) / 5
     again = Book(ledger, Settings())
     assert dump(again.cores["a"].state) == dump(core.state)
@@ -182,6 +183,6 @@ def test_an_outline_of_a_completed_goal_is_still_complete():
 
 
 def test_a_snapshot_that_is_none_is_a_value_error():
-    assert dump(unpack(packed(dump(State(goal_id="a"))))) == dump(State(goal_id="a"))
+    assert dump(decompress(compressed(dump(State(goal_id="a"))))) == dump(State(goal_id="a"))
     with pytest.raises(ValueError, match=r".+"):
-        unpack(b'{"goal_id": "a"}')
+        decompress(b'{"goal_id": "a"}')

@@ -5,7 +5,8 @@ import pytest
 from clew_shared.config.settings import Settings
 from clew_shared.core.core import Core, WrongState
 from clew_shared.record import events as ev
-from clew_shared.record.fold import FOLLOW_UP, fold
+from clew_shared.record.fold import fold
+from clew_shared.record.fold.goal import FOLLOW_UP
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State

@@ -17,7 +17,8 @@ from clew_shared.ledger import verify as verify_record
 from clew_shared.playbook.playbook import VERSION, Playbook
 from clew_shared.record.codec import decode, decode_playbook
 from clew_shared.record.fold import apply
-from clew_shared.record.state import STATE_VERSION, State, as_dict, outline, unpack
+from clew_shared.record.snapshot import STATE_VERSION, as_dict, decompress, outline
+from clew_shared.record.state import State
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,7 +100,7 @@ def _goal_fault(reader: Reader, goal: str, outlined: bytes | None) -> Fault | No
 def _outline_differs(state: State, outlined: bytes) -> str:
     """Return what is wrong with an outline; nothing for one of another moment, since a daemon may be running."""
     try:
-        if unpack(outlined).seq != state.seq:
+        if decompress(outlined).seq != state.seq:
             return ""
     except ValueError:
         pass
@@ -108,7 +109,7 @@ def _outline_differs(state: State, outlined: bytes) -> str:
 
 def _differs(state: State, snapshot: bytes, what: str = "snapshot") -> str:
     try:
-        kept = as_dict(unpack(snapshot))
+        kept = as_dict(decompress(snapshot))
     except ValueError:
         return f"the {what} cannot be read"
     folded = as_dict(state)

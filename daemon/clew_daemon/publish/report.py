@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from clew_shared.record.model import Action, Cost, Subtask
-    from clew_shared.record.state import Check, State, Suggested
+    from clew_shared.record.model import Action, LlmCost, Subtask
+    from clew_shared.record.state import CheckResult, State, SuggestedCheck
 
 TRIED_MAX = 40
 BLOCKED_SHOWN = 20
@@ -192,13 +192,13 @@ def _suggestions(state: State) -> str:
     return _section("Checks that the agent suggested", lines)
 
 
-def _suggested(name: str, one: Suggested) -> str:
+def _suggested(name: str, one: SuggestedCheck) -> str:
     mark = "x" if one.result and one.result.passed else " "
     # code before the texts of others: no backtick of theirs can pair with one of its own
     return f"- [{mark}] {code(one.cmd)} ({inline(name, 80)}): {_how_it_ended(one)}"
 
 
-def _how_it_ended(one: Suggested) -> str:
+def _how_it_ended(one: SuggestedCheck) -> str:
     if one.result is None:
         return "was interrupted" if one.started else "was not run"
     if one.result.passed:
@@ -248,12 +248,12 @@ def _llm_calls(state: State) -> list[str]:
     return head + [_cost_row(name, cost) for name, cost in [*subtasks, ("all", state.cost)]]
 
 
-def _cost_row(name: str, cost: Cost) -> str:
+def _cost_row(name: str, cost: LlmCost) -> str:
     numbers = (cost.calls, cost.tokens_in, cost.tokens_cached, cost.tokens_out, f"{cost.llm_s:.1f}")
     return f"| {name.replace('|', '/')} | " + " | ".join(map(str, numbers)) + " |"
 
 
-def _check(name: str, cmd: str, check: Check) -> str:
+def _check(name: str, cmd: str, check: CheckResult) -> str:
     ends = both_ends(" ".join(check.output.split()), CHECK_CHARS)
     said = "" if check.passed or not ends else f": {inline(ends, 2 * CHECK_CHARS)}"
     mark, how = ("x", "passed") if check.passed else (" ", "failed")

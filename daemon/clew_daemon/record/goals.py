@@ -22,7 +22,8 @@ from clew_shared.ledger import Entry, Ledger
 from clew_shared.record.codec import encode
 from clew_shared.record.daemon_events import GoalForgotten
 from clew_shared.record.model import GoalStatus
-from clew_shared.record.state import STATE_VERSION, State, dump, outline, packed
+from clew_shared.record.snapshot import STATE_VERSION, compressed, dump, outline
+from clew_shared.record.state import State
 
 if TYPE_CHECKING:
     from clew_shared.config.settings import Settings
@@ -271,12 +272,12 @@ class Book:
 
     async def _keep_snapshot(self, goal: str, seq: int, dumped: bytes) -> None:
         async with self._keeping:
-            state = await asyncio.to_thread(packed, dumped)
+            state = await asyncio.to_thread(compressed, dumped)
             await self.ledger.snapshot(goal, seq, STATE_VERSION, state)
 
     async def _keep_outline(self, state: State, dumped: bytes) -> None:
         async with self._keeping:
-            kept = packed(dumped)
+            kept = compressed(dumped)
             await self.ledger.outline(
                 state.goal_id, state.accepted_seq, state.seq, STATE_VERSION, kept
             )

@@ -11,7 +11,8 @@ from clew_shared.ledger import SEQ_MAX, LedgerCorrupt
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply
-from clew_shared.record.state import STATE_VERSION, State, outline, unpack
+from clew_shared.record.snapshot import STATE_VERSION, decompress, outline
+from clew_shared.record.state import State
 from clew_shared.views.publish import HistoryFold, history_view
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def load_state(ledger: Readable, goal: str) -> State:
 def replayed(ledger: Readable, goal: str) -> tuple[State, int]:
     """Return a goal's state as of its last recorded event, and how many events it took after the snapshot."""
     found = ledger.latest_snapshot(goal, STATE_VERSION)
-    state, after = (unpack(found[1]), found[0]) if found else (State(goal_id=goal), 0)
+    state, after = (decompress(found[1]), found[0]) if found else (State(goal_id=goal), 0)
     events = 0
     for row in ledger.read(goal, after):
         apply(state, decode(row.body), row.seq)
@@ -70,7 +71,7 @@ def load_states(ledger: Readable) -> dict[str, State]:
 def load_outlined(ledger: Readable, before: int = SEQ_MAX, limit: int = -1) -> list[State]:
     """Return the outlines of goals that are over and of which nothing was recorded since, the last accepted first."""
     found = ledger.outlines(STATE_VERSION, before, limit)
-    return [outline(unpack(state)) for _, state in found]  # so that they share what is empty
+    return [outline(decompress(state)) for _, state in found]  # so that they share what is empty
 
 
 def load_listed(ledger: Readable, limit: int | None, before: int | None) -> dict[str, State]:

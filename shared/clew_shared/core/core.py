@@ -26,12 +26,12 @@ from clew_shared.gate import (
 )
 from clew_shared.record import events as ev
 from clew_shared.record.fold import apply
-from clew_shared.record.fold_actions import (
+from clew_shared.record.fold.worlds import (
     CLAIMED,
+    comparison_world,
+    information_key,
     makes_progress,
-    told_by,
     world_after,
-    world_before,
 )
 from clew_shared.record.model import GoalStatus, Level, StepStatus
 from clew_shared.record.progress import (
@@ -278,7 +278,10 @@ class Core:
         state = self.state
         event = self._finished(0, tool, args, report, 0.0)
         world = world_after(state, name, event)
-        told, before = told_by(tool, name, world, event), world_before(state, report.world)
+        told, before = (
+            information_key(tool, name, world, event),
+            comparison_world(state, report.world),
+        )
         progress = makes_progress(state.scope, before, world, told)
         writes = tool in WRITE_ONLY_TOOLS or name in state.scope.writers or world != before
         return Known(event.outcome, world, progress, event.soft, idle=writes and not progress)
@@ -410,7 +413,7 @@ class Core:
     def _finished(
         self, seq: int, tool: str, args: dict[str, Any], report: Report, at: float
     ) -> ev.ActionFinished:
-        moved = bool(report.world) and report.world != world_before(self.state, report.world)
+        moved = bool(report.world) and report.world != comparison_world(self.state, report.world)
         return ev.ActionFinished(
             at=at,
             of=seq,

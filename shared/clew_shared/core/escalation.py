@@ -8,7 +8,7 @@ from clew_shared.record.events import Escalated
 
 if TYPE_CHECKING:
     from clew_shared.record.model import Level
-    from clew_shared.record.state import Check, State
+    from clew_shared.record.state import CheckResult, State
 
 
 def escalation(state: State, reason: str, replan_limit: int) -> Escalated:
@@ -53,5 +53,5 @@ def person_question(state: State, why: str, *, hears: bool = True) -> str:
     return f'"{name}" is blocked: {why.rstrip(" .:")}.{fails} {ways}'
 
 
-def _fails(state: State, name: str, check: Check) -> bool:
+def _fails(state: State, name: str, check: CheckResult) -> bool:
     return name in state.spec.checks and not check.passed

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from clew_shared.gate.messages import short, tried
 from clew_shared.gate.verdict import PROTOCOL
 from clew_shared.record.events import Intervened
-from clew_shared.record.fold_actions import ALIKE, streak_of
+from clew_shared.record.fold.thoughts import ALIKE, streak_of
 from clew_shared.text.thoughts import GENERAL
 
 if TYPE_CHECKING:

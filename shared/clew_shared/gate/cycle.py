@@ -8,7 +8,7 @@ from clew_shared.gate.messages import last_time, what_else
 from clew_shared.gate.verdict import Proposal, Refusal, Thresholds
 
 if TYPE_CHECKING:
-    from clew_shared.record.state import State, Step
+    from clew_shared.record.state import CycleStep, State
 
 
 def cycle(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | None:
@@ -27,7 +27,7 @@ def cycle(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal |
     return None
 
 
-def _closes(steps: list[Step], proposal: Proposal, period: int, thresholds: Thresholds) -> int:
+def _closes(steps: list[CycleStep], proposal: Proposal, period: int, thresholds: Thresholds) -> int:
     """Say how many equal rounds the proposal would close, 0 if it closes none that count."""
     for rounds in (2, 3):
         need = rounds * period - 1
@@ -45,7 +45,7 @@ def _closes(steps: list[Step], proposal: Proposal, period: int, thresholds: Thre
     return 0
 
 
-def _equal_rounds(steps: list[Step], signature: str, period: int) -> bool:
+def _equal_rounds(steps: list[CycleStep], signature: str, period: int) -> bool:
     names = [step.signature for step in steps] + [signature]
     first = names[:period]
     if len(set(first)) == 1:

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.record import events as ev
-from clew_shared.record.model import Action, Cost, Goal, GoalStatus
+from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost
 from clew_shared.record.moment import iso
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def goal_detail(state: State, now: float = 0.0, waits: str = "") -> dict[str, An
     }
 
 
-def cost_view(cost: Cost) -> dict[str, float]:
+def cost_view(cost: LlmCost) -> dict[str, float]:
     """Give what LLM calls have cost: how many they were, their tokens, and seconds."""
     return {
         "calls": cost.calls,
