@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.record.goals import Book
 from clew_shared.config.settings import load
-from clew_shared.core.core import Core, Report
+from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.snapshot import STATE_VERSION
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from clew_shared.core.core import Core
+
 GOAL = "grow-7f3a"
 CONFIG = "[limits]\nmax_actions = 100000000\n"
 BATCH = 250  # actions to a commit
@@ -30,20 +32,24 @@ _EDITS_BEFORE = (1, 1, 1, 2, 2, 3, 3, 3, 4, 4)
 """Which world of its ten an action leads to, or is done in: each edit makes another."""
 
 
-def deeds(count: int, first: int = 0) -> Iterator[tuple[str, dict[str, Any], Report]]:
+def deeds(count: int, first: int = 0) -> Iterator[tuple[str, dict[str, Any], ActionReport]]:
     """Edits (each another one), looks into files, and tests whose output moves: 4 to 3 to 3."""
     for n in range(first, first + count):
         path, world = f"src/part_{n % FILES:03}.py", f"{n - n % 10 + _EDITS_BEFORE[n % 10]:064x}"
         if n % 10 in (0, 3, 5, 8):
             args = {"path": path, "old": f"x = {n}", "new": f"x = {n + 1}"}
-            yield "edit_file", args, Report("success", f"edited {path}: x = {n + 1}", True, world)
+            yield (
+                "edit_file",
+                args,
+                ActionReport("success", f"edited {path}: x = {n + 1}", True, world),
+            )
         elif n % 10 in (1, 4, 7):
             text = f"def part_{n}():\n    return {n}\n" * 20
             args = {"path": path, "start_line": n}
-            yield "read_file", args, Report("success", text, False, world)
+            yield "read_file", args, ActionReport("success", text, False, world)
         else:
             said = f"{n} passed, {n % 7} failed\n" + "E   assert x == y\n" * 10
-            yield "run_cmd", {"cmd": "pytest -q"}, Report("failure", said, False, world)
+            yield "run_cmd", {"cmd": "pytest -q"}, ActionReport("failure", said, False, world)
 
 
 async def live_goal(state: Path, actions: int, workspace: Path, agent: str = "bench") -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from clew_shared.config.settings import Loops
-from clew_shared.core.core import Core, Report
+from clew_shared.core.answers import ActionReport
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
@@ -82,7 +83,7 @@ def _act(core: Core, i: int, step: dict[str, Any], played: Played) -> None:
         if step["result"] in ("success", "failure", "error", "timeout")
         else "success"
     )
-    heard = core.outcome(verdict.seq, Report(result, output, step.get("changed")), 0.0)
+    heard = core.outcome(verdict.seq, ActionReport(result, output, step.get("changed")), 0.0)
     _note(played, i, heard.intervention)
 
 

@@ -12,7 +12,8 @@ import hypothesis
 import pytest
 
 from clew_shared.config.settings import Loops
-from clew_shared.core.core import Core, LookFirst, Report
+from clew_shared.core.answers import ActionReport, LookFirst
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, encode
 from clew_shared.record.snapshot import dump, load
@@ -129,7 +130,7 @@ class PlayedAgent:
         if not verdict.allowed:
             return Answer(verdict)
         self.files.update(files or {})
-        report = Report(result, output, None, self.world)
+        report = ActionReport(result, output, None, self.world)
         return Answer(verdict, self.core.outcome(verdict.seq, report, self.at))
 
     def run(self, cmd, result="success", output="", **more):
@@ -146,7 +147,7 @@ class PlayedAgent:
         return self.act("write_file", args, output="written", files={path: content})
 
     def record(self, tool, args, result="success", output=None, changed=None, world=""):
-        report = Report(result, output, changed, world)
+        report = ActionReport(result, output, changed, world)
         return Answer(self.core.record(tool, args, report, self.at))
 
     def claim(self, tool, args, result="success", output=None, changed=None):
@@ -154,7 +155,7 @@ class PlayedAgent:
         verdict = self.propose(tool, args)
         if not verdict.allowed:
             return Answer(verdict)
-        report = Report(result, output, changed, self.world if changed is None else "")
+        report = ActionReport(result, output, changed, self.world if changed is None else "")
         return Answer(verdict, self.core.outcome(verdict.seq, report, self.at))
 
     def think(self, text, *, tools=False):

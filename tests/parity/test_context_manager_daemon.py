@@ -11,7 +11,8 @@ from itertools import count
 import pytest
 
 from clew_shared.config.settings import Loops
-from clew_shared.core.core import Core, Report, WrongState
+from clew_shared.core.answers import ActionReport, WrongState
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
@@ -68,7 +69,7 @@ class Daemon(threading.Thread):
         return ids | {"state": self.view()}
 
     def record(self, p):
-        said = self.core.record(p.tool, p.args, Report(p.result, p.output, p.changed), 0.0)
+        said = self.core.record(p.tool, p.args, ActionReport(p.result, p.output, p.changed), 0.0)
         return {"allowed": said.allowed, "seq": said.seq, "reason": said.reason, "message": "m"}
 
     def propose(self, p):
@@ -76,7 +77,7 @@ class Daemon(threading.Thread):
         return {"verdict": "allowed" if said.allowed else "blocked", "seq": said.seq}
 
     def outcome(self, p):
-        self.core.outcome(p.seq, Report(p.result, p.output, p.changed), 0.0)
+        self.core.outcome(p.seq, ActionReport(p.result, p.output, p.changed), 0.0)
         return {"intervention": None, "escalated_to": None}
 
     def plan(self, p):

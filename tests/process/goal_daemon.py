@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from clew_shared.config.tables import IGNORED, Context, LlmAgent, Loops, PlaybookSettings
-from clew_shared.core.core import Core, Report, WrongState
+from clew_shared.core.answers import ActionReport, WrongState
+from clew_shared.core.core import Core
 from clew_shared.prompt import transcript
 from clew_shared.record import events as ev
 from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
@@ -268,7 +269,7 @@ class GoalDaemon:
             outcome = carry_out(tool, args, context)
             result, output, code = outcome.result, outcome.output, outcome.exit_code
         after = self.world.digest().digest
-        return Report(
+        return ActionReport(
             result=result,
             output=output,
             changed=after != before,

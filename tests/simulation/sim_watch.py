@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sim_world import Limits, World
 
     from clew_daemon.record.goals import Book
-    from clew_shared.core.core import Recorded
+    from clew_shared.core.journal import RecordedEvent
     from clew_shared.ledger import Row
 
 REFUSALS_MAX = 2_500
@@ -247,7 +247,7 @@ class Watch:
             elif isinstance(event, ev.ActionFinished | ev.ActionInterrupted):
                 self._ends.setdefault(row.goal, set()).add(event.of)
 
-    def listened(self, goal: str, records: list[Recorded]) -> None:
+    def listened(self, goal: str, records: list[RecordedEvent]) -> None:
         """The parts of the daemon that act on durable events heard of these."""
         for one in records:
             self._hold(

@@ -19,7 +19,7 @@ from clew_daemon.cli.app import COMMANDS
 from clew_daemon.cli.tree import OVER
 from clew_daemon.record.goals import Book
 from clew_shared.config.settings import Settings
-from clew_shared.core.core import Report
+from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
@@ -52,7 +52,9 @@ async def record(home: Path) -> None:
         for _ in range(4):
             verdict = core.propose("run_cmd", {"cmd": f"false {EVIL}"}, AT)
             if verdict.allowed:
-                core.outcome(verdict.seq, Report("failure", f"boom {EVIL}", changed=False), AT)
+                core.outcome(
+                    verdict.seq, ActionReport("failure", f"boom {EVIL}", changed=False), AT
+                )
     await book.commit(core)
     await ledger.close(5)
 

@@ -8,7 +8,7 @@ import pytest
 from clew_daemon.cli import run
 from clew_daemon.record.goals import Book
 from clew_shared.config.settings import Settings
-from clew_shared.core.core import Report
+from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import BulletAdded, BulletRemoved, BulletTagged
@@ -31,7 +31,7 @@ async def record(home):
         core.emit(ev.GoalStarted(at=AT))
         core.start(AT)
         seq = core.propose("run_cmd", {"cmd": "pytest"}, AT).seq
-        core.outcome(seq, Report("success", "ok", changed=False), AT)
+        core.outcome(seq, ActionReport("success", "ok", changed=False), AT)
     await book.commit(core)
     learned = {"section": "testing", "source_goal": GOAL, "evidence": "call 1", "actions": (seq,)}
     await book.emit_own(

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from clew_shared.config.settings import Loops
-from clew_shared.core.core import Core, Report
+from clew_shared.core.answers import ActionReport
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
@@ -65,7 +66,7 @@ def mark(core, tool, args, result, output, world):
     verdict = core.propose(tool, args, 1.0)
     if not verdict.allowed:
         return "✗"
-    heard = core.outcome(verdict.seq, Report(result, output, None, world), 1.0)
+    heard = core.outcome(verdict.seq, ActionReport(result, output, None, world), 1.0)
     return "!" if verdict.intervention or heard.intervention else "·"
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from clew_shared.config.settings import Settings
-from clew_shared.core.core import Core, Report
+from clew_shared.core.answers import ActionReport
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.fold import apply, fold
 from clew_shared.record.fold.eviction import ENTRIES_MAX, EVICT_EVERY
@@ -27,7 +28,7 @@ def begun(subtasks=1):
 
 
 def edit(core, n):
-    done = Report("success", f"line {n}", changed=True, world=f"w{n}")
+    done = ActionReport("success", f"line {n}", changed=True, world=f"w{n}")
     return core.record("edit_file", {"path": "a", "line": n}, done, AT)
 
 
@@ -59,7 +60,9 @@ def test_what_was_done_last_is_still_known_for_what_it_is(long):
 def test_blocks_are_never_forgotten():
     core = begun()
     for _ in range(3):
-        said = core.record("run_cmd", {"cmd": "false"}, Report("failure", "no", False, "w"), AT)
+        said = core.record(
+            "run_cmd", {"cmd": "false"}, ActionReport("failure", "no", False, "w"), AT
+        )
     assert said.reason == "repetition"
     for n in range(ENTRIES_MAX + EVICT_EVERY):
         edit(core, n)
@@ -82,7 +85,7 @@ def test_a_snapshot_goes_on_as_the_whole_record_does():
 
 def poll(core, times, name="date"):
     for n in range(times):
-        core.record("run_cmd", {"cmd": name}, Report("success", f"{n}x", False, "w"), AT)
+        core.record("run_cmd", {"cmd": name}, ActionReport("success", f"{n}x", False, "w"), AT)
 
 
 def outcomes_of(core):
@@ -106,7 +109,7 @@ def test_no_outcome_is_forgotten_within_what_a_goal_may_do_by_default():
 def test_no_claim_that_says_something_is_forgotten_within_what_a_goal_may_do_by_default():
     core = begun()
     for n in range(1_000):
-        claimed = Report("success", f"{n}x", changed=True)
+        claimed = ActionReport("success", f"{n}x", changed=True)
         core.record("tool", {"n": min(n, 500)}, claimed, AT)
     assert len(next(reversed(core.state.changes.values()))) == 500
 
@@ -114,11 +117,11 @@ def test_no_claim_that_says_something_is_forgotten_within_what_a_goal_may_do_by_
 def test_claims_that_say_nothing_any_more_are_forgotten():
     core = begun()
     for n in range(EVICT_EVERY - 1):
-        core.record("tool", {"n": n % 2}, Report("success", f"{n}x", changed=True), AT)
+        core.record("tool", {"n": n % 2}, ActionReport("success", f"{n}x", changed=True), AT)
     before = sum(map(len, core.state.changes.values()))
-    core.record("tool", {"n": "another"}, Report("success", "x", changed=True), AT)
+    core.record("tool", {"n": "another"}, ActionReport("success", "x", changed=True), AT)
     for n in range(EVICT_EVERY):
-        core.record("tool", {"n": n % 2}, Report("success", f"{n}y", changed=True), AT)
+        core.record("tool", {"n": n % 2}, ActionReport("success", f"{n}y", changed=True), AT)
     assert sum(map(len, core.state.changes.values())) < before + EVICT_EVERY
 
 

@@ -9,7 +9,7 @@ from clew_daemon.record.goals import Book
 from clew_daemon.record.listing import listed
 from clew_daemon.record.store import history_lines
 from clew_shared.config.settings import Settings
-from clew_shared.core.core import Report
+from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
@@ -17,7 +17,7 @@ from clew_shared.record.state import Goal, State
 from clew_shared.views.publish import HistoryFold
 
 AT = 1_790_000_000.0
-DONE = Report("success", "as it was", changed=True)
+DONE = ActionReport("success", "as it was", changed=True)
 
 
 async def recorded(book, goal, rng):
@@ -41,7 +41,9 @@ async def recorded(book, goal, rng):
                 case 5:
                     core.record("write", {"n": n}, DONE, AT)
                 case 6:
-                    core.record("make", {"of": n // 20}, Report("failure", "no", changed=False), AT)
+                    core.record(
+                        "make", {"of": n // 20}, ActionReport("failure", "no", changed=False), AT
+                    )
                 case 7 if not core.state.replan_required:
                     core.complete_subtask(AT, success=True, failure="")
                     core.advance(AT)

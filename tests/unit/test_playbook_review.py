@@ -7,7 +7,7 @@ from clew_daemon.learning.review import Runs, lessons
 from clew_daemon.learning.reviewer import rests_of
 from clew_daemon.record.goals import Book
 from clew_shared.config.settings import Settings
-from clew_shared.core.core import Report
+from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.playbook.reflector import ExecutionReflector
 from clew_shared.record import events as ev
@@ -159,7 +159,7 @@ async def ran(book, playbook):
         core.start(AT)
         for tool, args in [("write_file", {"path": "a.py"}), ("run_cmd", {"cmd": "pytest"})]:
             verdict = core.propose(tool, args, AT)
-            core.outcome(verdict.seq, Report("success", "ok", changed=False), AT)
+            core.outcome(verdict.seq, ActionReport("success", "ok", changed=False), AT)
         core.emit(ended("completed"))
     await book.commit(core)
 

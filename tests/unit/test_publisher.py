@@ -12,7 +12,7 @@ from clew_daemon.publish import publisher as publisher_module
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record.goals import Book
 from clew_shared.config.settings import Settings
-from clew_shared.core.core import Report
+from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.spec import Spec
@@ -52,7 +52,7 @@ async def act(book, count, first=0, text="x"):
     core = book.cores["a"]
     for n in range(first, first + count):
         with book.entering(core):
-            done = Report("success", f"{n}", changed=True, world=f"w{n}")
+            done = ActionReport("success", f"{n}", changed=True, world=f"w{n}")
             core.record("edit", {"n": n, "text": text}, done, AT)
     await book.commit(core)
     await asyncio.sleep(0.01)  # the publisher hears a round after those who wait for the commit

@@ -8,7 +8,7 @@ from clew_daemon.record.goals import Book
 from clew_daemon.record.store import load_state, load_states
 from clew_daemon.supervision.retention import over
 from clew_shared.config.settings import Settings
-from clew_shared.core.core import Report
+from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger, verify
 from clew_shared.record import events as ev
 from clew_shared.record.daemon_events import GoalForgotten
@@ -34,7 +34,9 @@ async def ended(book, goal="a", *, reviewed=True):
         core.emit(ev.WorkerStarted(at=AT, epoch=1, agent="x", pid=1))
         core.start(AT)
         for n in range(30):
-            core.record("write_file", {"path": f"{n}", "content": "x" * 500}, Report("success"), AT)
+            core.record(
+                "write_file", {"path": f"{n}", "content": "x" * 500}, ActionReport("success"), AT
+            )
         core.emit(ev.GoalEnded(at=AT, status="failed", reason="no"))
         core.emit(ev.WorkerExited(at=AT, epoch=1, reason="finished"))
         core.emit(ev.Reported(at=AT))

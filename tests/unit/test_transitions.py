@@ -3,7 +3,8 @@
 import pytest
 
 from clew_shared.config.settings import Settings
-from clew_shared.core.core import Core, WrongState
+from clew_shared.core.answers import WrongState
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.fold.goal import FOLLOW_UP

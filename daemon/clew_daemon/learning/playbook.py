@@ -15,7 +15,7 @@ from clew_daemon.learning.deltas import DeltaError, Draft
 from clew_daemon.learning.record import apply
 from clew_daemon.learning.selection import CHARS_MAX, select
 from clew_daemon.record.store import SNAPSHOT_EVERY
-from clew_shared.core.core import WrongState
+from clew_shared.core.answers import WrongState
 from clew_shared.playbook.playbook import VERSION
 from clew_shared.playbook.playbook import Playbook as Kept
 from clew_shared.playbook.reflector import ExecutionReflector

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clew_daemon.record.goals import Book
     from clew_daemon.record.store import Readable
     from clew_shared.config.tables import PlaybookSettings
-    from clew_shared.core.core import Recorded
+    from clew_shared.core.journal import RecordedEvent
     from clew_shared.record.state import State
 
 log = structlog.get_logger()
@@ -67,7 +67,7 @@ class Reviewer:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    def _heard(self, goal: str, records: list[Recorded]) -> None:
+    def _heard(self, goal: str, records: list[RecordedEvent]) -> None:
         if any(isinstance(record.event, _RESTS) for record in records):
             self._due.put_nowait(goal)
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clew_daemon.record.goals import Book
-    from clew_shared.core.core import Core, Recorded
+    from clew_shared.core.core import Core
+    from clew_shared.core.journal import RecordedEvent
 
 log = structlog.get_logger()
 
@@ -52,7 +53,7 @@ _AT_ONCE = (ev.SubtaskEnded, ev.Escalated, ev.WorkerExited, ev.GoalEnded, ev.Goa
 class _Goal:
     folder: ContextDir
     fold: HistoryFold | None = None  # None: the files must be built again, from the ledger
-    backlog: list[Recorded] = field(default_factory=list)
+    backlog: list[RecordedEvent] = field(default_factory=list)
     lines: list[dict[str, Any]] = field(default_factory=list)
     loops: bool = False
     timer: asyncio.Handle | None = None
@@ -94,7 +95,7 @@ class Publisher:
         self._goals[goal] = _Goal(ContextDir(state.spec.workspace, state.workspace))
         self._soon(goal, 0.0)
 
-    def take(self, goal: str, records: list[Recorded]) -> None:
+    def take(self, goal: str, records: list[RecordedEvent]) -> None:
         """Hear of durable events."""
         kept = self._goals.get(goal)
         if kept is None:

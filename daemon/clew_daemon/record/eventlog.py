@@ -18,7 +18,7 @@ from clew_shared.record.daemon_events import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clew_shared.core.core import Recorded
+    from clew_shared.core.journal import RecordedEvent
 
 log = structlog.get_logger()
 
@@ -142,7 +142,7 @@ def _from(event: Any) -> dict[str, str]:
     return {"goal": event.source_goal} if event.source_goal else {}
 
 
-def log_events(goal: str, records: list[Recorded]) -> None:
+def log_events(goal: str, records: list[RecordedEvent]) -> None:
     """Log what has become durable."""
     for record in records:
         found = line(record.event)

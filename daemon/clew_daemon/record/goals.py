@@ -17,7 +17,8 @@ from clew_daemon.record import eventlog
 from clew_daemon.record.in_turn import InTurn
 from clew_daemon.record.store import SNAPSHOT_EVERY, in_order, load_outlined, load_state, replayed
 from clew_shared.config.settings import RunbookAgent
-from clew_shared.core.core import Core, Recorded
+from clew_shared.core.core import Core
+from clew_shared.core.journal import RecordedEvent
 from clew_shared.ledger import Entry, Ledger
 from clew_shared.record.codec import encode
 from clew_shared.record.daemon_events import GoalForgotten
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 TELL_S = 0.002
 _STEPS = ("action_allowed", "action_finished")
 
-Listener = Callable[[str, list[Recorded]], None]
+Listener = Callable[[str, list[RecordedEvent]], None]
 
 
 class Book:
@@ -44,7 +45,7 @@ class Book:
         self.listeners: list[Listener] = [eventlog.log_events]
         self._tasks: set[asyncio.Future[Any]] = set()
         self._commits: dict[str, asyncio.Future[None]] = {}
-        self._heard: deque[tuple[str, list[Recorded]]] = deque()
+        self._heard: deque[tuple[str, list[RecordedEvent]]] = deque()
         self._later: asyncio.TimerHandle | None = None
         self._last = ledger.last_seq()
         self._snapshots = ledger.snapshots(STATE_VERSION)
@@ -160,7 +161,7 @@ class Book:
         own: Sequence[ev.Event] = (),
     ) -> None:
         """Record one event and wait until it is durable; `own` ones of the daemon in the same transaction."""
-        beside = [Recorded(self._number(), one) for one in own]
+        beside = [RecordedEvent(self._number(), one) for one in own]
         try:
             core.emit(event, output)
         finally:
@@ -189,7 +190,7 @@ class Book:
     async def emit_own(self, events: list[ev.Event]) -> None:
         """Record events of the daemon's own, that belong to no goal."""
         entries = [Entry("", e.kind, encode(e)) for e in events]  # before any is numbered
-        records = [Recorded(self._number(), event) for event in events]
+        records = [RecordedEvent(self._number(), event) for event in events]
         _, done = self.ledger.append(entries)
         await asyncio.shield(done)
         for listener in self.listeners:
@@ -208,7 +209,7 @@ class Book:
         self._last += 1
         return self._last
 
-    def _flush(self, core: Core, own: Sequence[Recorded] = ()) -> None:
+    def _flush(self, core: Core, own: Sequence[RecordedEvent] = ()) -> None:
         records = core.take()
         if not records:
             return
@@ -226,7 +227,7 @@ class Book:
         done.add_done_callback(lambda f: self._durable(goal, records, f))
         self._snapshot(core, len(records))
 
-    def _durable(self, goal: str, records: list[Recorded], done: asyncio.Future[None]) -> None:
+    def _durable(self, goal: str, records: list[RecordedEvent], done: asyncio.Future[None]) -> None:
         if self._commits.get(goal) is done:
             del self._commits[goal]
         if done.cancelled() or done.exception() is not None:

@@ -19,7 +19,7 @@ from clew_shared.record import events as ev
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clew_shared.core.core import Recorded
+    from clew_shared.core.journal import RecordedEvent
     from clew_shared.ledger import Ledger
     from clew_shared.ledger.rescue import Rescued
 
@@ -48,7 +48,7 @@ class RecordWatch:
         if self._ledger.assigned > self._noted:
             self._due.set()
 
-    def heard(self, _goal: str, records: list[Recorded]) -> None:
+    def heard(self, _goal: str, records: list[RecordedEvent]) -> None:
         """Hear of durable events: some are noted at once."""
         if any(isinstance(record.event, NOTED) for record in records):
             self._due.set()

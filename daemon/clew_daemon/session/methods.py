@@ -17,7 +17,14 @@ from clew_daemon.record.hello import Remembered, subtask_view, task_view, told
 from clew_daemon.record.shrink import fitted_state
 from clew_daemon.record.store import output_of
 from clew_shared.core import suggestions
-from clew_shared.core.core import Heard, LookFirst, Report, Verdict, Word, WrongState
+from clew_shared.core.answers import (
+    ActionReport,
+    Feedback,
+    Intervention,
+    LookFirst,
+    Verdict,
+    WrongState,
+)
 from clew_shared.record import events as ev
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_shared.text.redact import redact, redacted
@@ -184,7 +191,7 @@ class Methods:
         with self._s.entering() as core:
             if report is None:
                 core.interrupt("executor_died", time.time(), counts=True, only=verdict.seq)
-                heard = Heard()
+                heard = Feedback()
             else:
                 heard = core.outcome(verdict.seq, report, time.time())
         if report is None:
@@ -207,15 +214,17 @@ class Methods:
     async def _propose(self, p: protocol.Propose) -> dict[str, Any]:
         await self._s.ready.wait()
         verdict = await self._judge(p)
-        return _allowed(verdict, Heard()) if verdict.allowed else _refused(verdict)
+        return _allowed(verdict, Feedback()) if verdict.allowed else _refused(verdict)
 
     async def _outcome(self, p: protocol.Outcome) -> dict[str, Any]:
         if p.result == "interrupted":
             with self._s.entering() as core:
                 core.interrupt("the agent says so", time.time(), counts=False, only=p.seq)
-            return await self._heard(Heard())
+            return await self._heard(Feedback())
         report = (
-            await self._reported(p) if p.seq in self._s.core.state.in_flight else Report(p.result)
+            await self._reported(p)
+            if p.seq in self._s.core.state.in_flight
+            else ActionReport(p.result)
         )
         with self._s.entering() as core:
             heard = core.outcome(p.seq, report, time.time())
@@ -264,14 +273,14 @@ class Methods:
         await self._s.commit()
         return verdict
 
-    async def _carry_out(self, seq: int, p: protocol.Act) -> Report | None:
+    async def _carry_out(self, seq: int, p: protocol.Act) -> ActionReport | None:
         """Run an allowed action; None where its effect is unknown."""
         if p.tool == "recall":
             return self._recall(p.args)
         executor = await self._s.hands.standing()
         if not executor and (lost := await self._s.ground_lost()):
             text = f"{lost.detail} Nothing can be done there: a person is asked."
-            return Report("error", text, changed=False)
+            return ActionReport("error", text, changed=False)
         limits = self._s.settings.limits
         began = time.monotonic()
         try:
@@ -286,11 +295,11 @@ class Methods:
         except OutOfResources:
             raise  # nothing began, and nothing is the action's fault: the worker waits
         except WorkspaceLostError as error:
-            return Report("error", f"Nothing was done: {error}", changed=False)
+            return ActionReport("error", f"Nothing was done: {error}", changed=False)
         except ExecutorDied as error:
             await self._s.hands.died(str(error))
             return None
-        return Report(
+        return ActionReport(
             done.result,
             redact(done.output),
             None,
@@ -299,19 +308,21 @@ class Methods:
             done.exit_code,
         )
 
-    def _recall(self, args: dict[str, Any]) -> Report:
+    def _recall(self, args: dict[str, Any]) -> ActionReport:
         seq = args.get("seq")
         if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= protocol.SEQ_MAX:
-            return Report("error", "recall needs `seq`, the number of an earlier action", False)
+            return ActionReport(
+                "error", "recall needs `seq`, the number of an earlier action", False
+            )
         found = output_of(self._s.book.ledger, self._s.goal_id, seq)
         if found is None:
-            return Report("error", f"no earlier action {seq} with an output", False)
-        return Report("success", found, False)
+            return ActionReport("error", f"no earlier action {seq} with an output", False)
+        return ActionReport("success", found, False)
 
-    async def _reported(self, p: protocol.Outcome | protocol.Record) -> Report:
+    async def _reported(self, p: protocol.Outcome | protocol.Record) -> ActionReport:
         """Make a report of what an agent says; where it is silent on `changed`, the disk is compared."""
         world = await self._s.hands.digest(anew=False) if p.changed is None else ""
-        return Report(
+        return ActionReport(
             p.result,
             None if p.output is None else redact(p.output),
             p.changed,
@@ -585,7 +596,7 @@ class Methods:
         await self._s.commit()
         return level
 
-    async def _heard(self, heard: Heard) -> dict[str, Any]:
+    async def _heard(self, heard: Feedback) -> dict[str, Any]:
         await self._s.commit()
         return {
             "intervention": _word(heard.intervention),
@@ -593,7 +604,7 @@ class Methods:
         }
 
 
-def _allowed(verdict: Verdict, heard: Heard) -> dict[str, Any]:
+def _allowed(verdict: Verdict, heard: Feedback) -> dict[str, Any]:
     return {
         "verdict": "allowed",
         "seq": verdict.seq,
@@ -613,7 +624,7 @@ def _refused(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _word(word: Word | None) -> dict[str, str] | None:
+def _word(word: Intervention | None) -> dict[str, str] | None:
     return asdict(word) if word else None
 
 

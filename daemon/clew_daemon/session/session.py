@@ -29,7 +29,7 @@ from clew_daemon.session.liveness import Vigil
 from clew_daemon.session.methods import Methods
 from clew_daemon.session.worker_output import Printed, drain
 from clew_shared.config.settings import CommandAgent, LlmAgent, RunbookAgent
-from clew_shared.core.core import WrongState
+from clew_shared.core.answers import WrongState
 from clew_shared.core.escalation import person_question
 from clew_shared.ledger import LedgerError
 from clew_shared.prompt.layout import playbook_chars

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from clew_daemon.parts import Daemon
     from clew_daemon.processes.workspace_guard import Ground, Lost
     from clew_daemon.record.store import Readable
-    from clew_shared.core.core import Core, Recorded
+    from clew_shared.core.core import Core
+    from clew_shared.core.journal import RecordedEvent
 
 log = structlog.get_logger()
 
@@ -440,7 +441,7 @@ class Supervisor:
 
     # -- reports -------------------------------------------------------------------------------------
 
-    def _heard(self, goal: str, records: list[Recorded]) -> None:
+    def _heard(self, goal: str, records: list[RecordedEvent]) -> None:
         """Hear of durable events: reports become due, other goals may become ready."""
         if any(isinstance(r.event, REST) for r in records):
             self._reports.put_nowait(goal)

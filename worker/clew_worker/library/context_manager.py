@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from clew_shared.config.settings import load
-from clew_shared.core.core import Report
+from clew_shared.core.answers import ActionReport
 from clew_shared.prompt.compact import compact_context
 from clew_shared.record.model import Result
 from clew_shared.text.redact import redact
@@ -230,7 +230,7 @@ def _named(name: str, args: Mapping[str, Any] | None) -> dict[str, Any]:
     return plain
 
 
-def _report(result: str, output: str | None, changed: bool | None, error_msg: str) -> Report:
+def _report(result: str, output: str | None, changed: bool | None, error_msg: str) -> ActionReport:
     known = _RESULTS.get(str(result))
     if known is None:
         raise ValueError(f"result {result!r} must be one of success, failure, error, timeout")
@@ -239,7 +239,7 @@ def _report(result: str, output: str | None, changed: bool | None, error_msg: st
         plain = _plain(told)
         text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
         told = redact(cut(text, OUTPUT_BYTES))
-    return Report(known, told, changed)
+    return ActionReport(known, told, changed)
 
 
 def _plain(value: Any) -> Any:

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from clew_shared.core.core import Core, LookFirst, Report, Verdict, WrongState
-from clew_shared.gate import Calls
+from clew_shared.core.answers import ActionReport, LookFirst, Verdict, WrongState
+from clew_shared.core.core import Core
+from clew_shared.gate import AgentCalls
 from clew_shared.ledger import Entry
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, encode
@@ -46,7 +47,7 @@ ANOTHER_WAY = (
     "or continue with the next one (advance_to_next_subtask)."
 )
 
-CALLS = Calls(
+CALLS = AgentCalls(
     done="call mark_subtask_complete()",
     failed="mark_subtask_complete(success=False, reason=...)",
     finish="call mark_subtask_complete() and stop",
@@ -103,7 +104,7 @@ class LocalGoal:
 
     # -- calls -------------------------------------------------------------------------------------
 
-    def record(self, tool: str, args: dict[str, Any], report: Report) -> Answer:
+    def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
         """Judge and store what was already done."""
         with self._turn() as at:
             self._make_ready(at)
@@ -119,7 +120,7 @@ class LocalGoal:
                 verdict = self._core.propose(tool, args, at)
             return _answer(verdict)
 
-    def outcome(self, seq: int, report: Report) -> Answer:
+    def outcome(self, seq: int, report: ActionReport) -> Answer:
         """Store what came of an allowed action; one told twice changes nothing."""
         with self._turn() as at:
             if seq not in self.state.in_flight:
@@ -278,11 +279,11 @@ class LocalGoal:
         seq, self._next_seq = self._next_seq, self._next_seq + 1
         return seq
 
-    def _measured(self, report: Report) -> Report:
+    def _measured(self, report: ActionReport) -> ActionReport:
         """Compare the disk where the agent does not say whether it changed anything."""
         if report.changed is not None:
             return report
-        return Report(report.result, report.output, None, self._digest())
+        return ActionReport(report.result, report.output, None, self._digest())
 
     def _digest(self) -> str:
         return self._watch.digest().digest

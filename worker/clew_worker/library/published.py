@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from clew_shared.core.core import Recorded
+    from clew_shared.core.journal import RecordedEvent
     from clew_shared.ledger import TurnLedger
     from clew_shared.record.state import State
 
@@ -46,7 +46,7 @@ class LocalPublished:
         """Build the files again the next time: others have written in the ledger."""
         self._history = None
 
-    def write(self, state: State, done: Sequence[Recorded]) -> None:
+    def write(self, state: State, done: Sequence[RecordedEvent]) -> None:
         """Write what was done; if that fails all is built again with the next call."""
         with suppress(OSError):
             if self._history is None or not self._write_new(state, done, self._history):
@@ -54,14 +54,14 @@ class LocalPublished:
             return
         self._history = None
 
-    def _write_new(self, state: State, done: Sequence[Recorded], history: HistoryFold) -> bool:
+    def _write_new(self, state: State, done: Sequence[RecordedEvent], history: HistoryFold) -> bool:
         view = None if self._state_can_wait(state, done) else state_view(state)
         ended = [(history.take(r.seq, r.event), r) for r in done]
         lines = [history_view(e[0], _text(r.output)) for e, r in ended if e]
         looped = any(isinstance(r.event, ev.LoopDetected) for r in done)
         return self._files.update(view, lines, history.loops if looped else None)
 
-    def _state_can_wait(self, state: State, done: Sequence[Recorded]) -> bool:
+    def _state_can_wait(self, state: State, done: Sequence[RecordedEvent]) -> bool:
         """Return whether `state.json` may follow later: it is large, and nothing but an action was done."""
         if len(state.loop_counts) < STATE_LARGE_ACTIONS:
             return False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from clew_shared.core.core import Report, WrongState
+from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.record.model import Goal, StepStatus, Subtask, Task
 from clew_shared.record.signature import signature
 from clew_shared.record.spec import Spec
@@ -62,7 +62,7 @@ class RemoteGoal:
 
     # -- calls -------------------------------------------------------------------------------------
 
-    def record(self, tool: str, args: dict[str, Any], report: Report) -> Answer:
+    def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
         """Say what was already done."""
         said = {"tool": tool, "args": args, **_told(report)}
         return _answer(self._call("record", **said))
@@ -71,7 +71,7 @@ class RemoteGoal:
         """Ask whether this may be done."""
         return _answer(self._call("propose", tool=tool, args=args))
 
-    def outcome(self, seq: int, report: Report) -> Answer:
+    def outcome(self, seq: int, report: ActionReport) -> Answer:
         """Say what came of an allowed action."""
         answer = self._call("outcome", seq=seq, **_told(report))
         return _answer({"allowed": True, "seq": seq, **answer})
@@ -190,7 +190,7 @@ class RemoteGoal:
         self._stale = False
 
 
-def _told(report: Report) -> dict[str, Any]:
+def _told(report: ActionReport) -> dict[str, Any]:
     told = {"result": report.result, "output": report.output, "changed": report.changed}
     return {k: v for k, v in told.items() if v is not None}
 
