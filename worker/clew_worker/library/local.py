@@ -283,7 +283,7 @@ class LocalGoal:
         return Report(report.result, report.output, None, self._digest())
 
     def _digest(self) -> str:
-        return self._watch.digest().digest
+        return self._watch.digest().name
 
     def _need_allowed(self, seq: int) -> None:
         row = next(iter(self._records.read(self._goal_id, after=seq - 1, limit=1)), None)
