@@ -10,7 +10,7 @@ from typing import Any
 
 from clew_daemon.learning.record import apply
 from clew_shared.playbook.bullet import TAGS, Bullet, Tag
-from clew_shared.playbook.faults import PASSING_FAULT
+from clew_shared.playbook.rules import PASSING_FAULT
 from clew_shared.playbook.playbook import Playbook, worded
 from clew_shared.record import events as ev
 from clew_shared.text.redact import redact
