@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clew_daemon.bootstrap import Beginning
-    from clew_shared.config.settings import Change
+    from clew_shared.config.settings import SettingChange
     from clew_shared.record.state import State
 
 log = structlog.get_logger()
@@ -359,7 +359,7 @@ class App:
             with contextlib.suppress(ControlError):
                 await self._reload()
 
-    async def _reload(self) -> list[Change]:
+    async def _reload(self) -> list[SettingChange]:
         """Take over what the config says now; raises ControlError and changes nothing where it is broken."""
         self._notifier.reloading()
         git = await self._identity()

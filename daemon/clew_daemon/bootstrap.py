@@ -28,7 +28,7 @@ from clew_daemon.logs import setup as logging
 from clew_daemon.processes import zygote
 from clew_daemon.processes.cgroups import Cgroups
 from clew_daemon.processes.children import become_subreaper
-from clew_shared.config.settings import LlmAgent
+from clew_shared.config.settings import LlmAgentSettings
 from clew_shared.ledger.lock import (
     DAEMON,
     LockError,
@@ -203,4 +203,4 @@ def _nursery_env(keys: Keys, settings: Settings) -> dict[str, str]:
 def preload(settings: Settings) -> tuple[str, ...]:
     """Return the modules that the nursery imports for these agents."""
     agents = settings.agents.named.values()
-    return LLM_MODULES if any(isinstance(a, LlmAgent) and a.model for a in agents) else ()
+    return LLM_MODULES if any(isinstance(a, LlmAgentSettings) and a.model for a in agents) else ()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from clew_daemon.cli.front_options import Options
     from clew_daemon.cli.where import Where
     from clew_daemon.inbox.goalfile.model import GoalFile
-    from clew_shared.config.settings import Agents
+    from clew_shared.config.settings import AgentSettings
 
 ACCEPTED_WITHIN_S = 5.0
 WAITED_FOR_S = 60.0
@@ -272,7 +272,7 @@ def _absolute(workspace: str | None) -> str | None:
     return os.path.abspath(workspace)  # noqa: PTH100 - links stay
 
 
-def _faults(where: Where, options: Options, agents: Agents) -> list[str]:
+def _faults(where: Where, options: Options, agents: AgentSettings) -> list[str]:
     """Return what is wrong with the options, each by its option."""
     from clew_daemon.inbox.locating import locator
 
@@ -285,10 +285,10 @@ def _faults(where: Where, options: Options, agents: Agents) -> list[str]:
     return faults
 
 
-def _understood(where: Where, source: _Source, options: Options, agents: Agents) -> _Drop:
+def _understood(where: Where, source: _Source, options: Options, agents: AgentSettings) -> _Drop:
     """Parse a goal with the options in it; CliError with all its errors, by the lines of the file as it was given."""
     from clew_daemon.cli.front_options import merge
-    from clew_daemon.inbox.goalfile.parse import Fault, GoalFileError, parse
+    from clew_daemon.inbox.goalfile.parse import GoalFileError, GoalFileFault, parse
     from clew_daemon.inbox.locating import locator
 
     merged = merge(_text(source.raw), options) if options and _is_text(source.raw) else None
@@ -299,7 +299,7 @@ def _understood(where: Where, source: _Source, options: Options, agents: Agents)
     except GoalFileError as error:
         if merged is None:
             raise CliError(str(error)) from None
-        faults = [Fault(merged.line(fault.line), fault.message) for fault in error.faults]
+        faults = [GoalFileFault(merged.line(fault.line), fault.message) for fault in error.faults]
         raise CliError(str(GoalFileError(source.shown, faults))) from None
     kept = all(getattr(goal, key) == value for key, value in options.single.items())
     if not kept or not {check.strip() for check in options.checks} <= {*goal.checks.values()}:
@@ -358,7 +358,7 @@ def _refuse_names_in_use(where: Where, drops: Sequence[_Drop]) -> None:
         raise CliError("\n".join(errors))
 
 
-def _tell_notes(drop: _Drop, agents: Agents, *, several: bool) -> None:
+def _tell_notes(drop: _Drop, agents: AgentSettings, *, several: bool) -> None:
     goal, of = drop.goal, f"{drop.source.shown}: " if several else ""
     for key in goal.unknown_keys:
         meant = f"; did you mean {goal.suggestions[key]}?" if key in goal.suggestions else ""
