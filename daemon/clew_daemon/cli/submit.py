@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import arguments
-from clew_daemon.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_DAEMON, CliError, tell
+from clew_daemon.cli.errors import CliError, tell
 from clew_daemon.cli.printable import clean, short
+from clew_shared.exit_codes import ExitCode
 from clew_shared.files.durable import sync
 
 if TYPE_CHECKING:
@@ -94,10 +95,10 @@ def submit(
     if as_json:
         _print_ids(taken)
     else:
-        _print_taken(where, taken, running=running and ended != EXIT_NO_DAEMON)
-    if ended == EXIT_INTERRUPTED or (wait and ended):
+        _print_taken(where, taken, running=running and ended != ExitCode.NO_DAEMON)
+    if ended == ExitCode.INTERRUPTED or (wait and ended):
         raise click.exceptions.Exit(ended)
-    raise click.exceptions.Exit(0 if _done(where, taken, wait=wait) else EXIT_FAILED)
+    raise click.exceptions.Exit(0 if _done(where, taken, wait=wait) else ExitCode.FAILED)
 
 
 def _waited(where: Where, taken: Sequence[_Taken], known: set[str], within_s: float) -> int:
@@ -105,9 +106,9 @@ def _waited(where: Where, taken: Sequence[_Taken], known: set[str], within_s: fl
     try:
         _decide(where, taken, known, within_s)
     except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+        return ExitCode.INTERRUPTED
     except CliError:
-        return EXIT_NO_DAEMON
+        return ExitCode.NO_DAEMON
     return 0
 
 

@@ -31,6 +31,7 @@ from clew_daemon.session.worker_output import Printed, drain
 from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings, RunbookAgentSettings
 from clew_shared.core.core import WrongState
 from clew_shared.core.escalation import person_question
+from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger import LedgerError
 from clew_shared.prompt.layout import playbook_chars
 from clew_shared.record import events as ev
@@ -448,7 +449,7 @@ class Session:
             return Ended("finished", "finished", code=code)
         if self.stopping or not state.workable:
             return Ended("stopped", "stopped", code=code)
-        if code in (endings.EXIT_TEMPORARY, endings.EXIT_CONFIGURATION):
+        if code in (ExitCode.TEMPORARY, ExitCode.CONFIGURATION):
             return endings.left(code, self.leave, self._printed.tail)
         if code < vitals.SIGNAL_BASE and state.replan_required in ("task", "goal"):
             self._hand_over("the agent ended instead of replanning")
