@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared.config.settings import Loops
+from clew_shared.config.settings import LoopSettings
 from clew_shared.core.answers import ActionReport
 from clew_shared.core.core import Core
 from clew_shared.record import events as ev
@@ -52,7 +52,7 @@ PLAYED = [
 
 
 def play(steps):
-    core = Core(State(), Loops(), itertools.count(1).__next__)
+    core = Core(State(), LoopSettings(), itertools.count(1).__next__)
     spec = Spec(description="x", workspace="/w")
     core.emit(ev.GoalAccepted(goal_id="g-1", spec=spec, tasks=()))
     core.emit(ev.GoalStarted())

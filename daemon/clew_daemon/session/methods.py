@@ -27,6 +27,7 @@ from clew_shared.core.answers import (
 )
 from clew_shared.record import events as ev
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
+from clew_shared.record.worlds import UNKNOWN, is_measured
 from clew_shared.text.redact import redact, redacted
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
@@ -299,11 +300,12 @@ class Methods:
         except ExecutorDied as error:
             await self._s.hands.died(str(error))
             return None
+        world = done.world.name if done.world else ""
         return ActionReport(
             done.result,
             redact(done.output),
-            None,
-            done.world.digest if done.world else "",
+            done.changed if world == UNKNOWN else None,
+            world,
             done.duration_s or time.monotonic() - began,
             done.exit_code,
         )
@@ -532,7 +534,7 @@ class Methods:
             with self._checking(name):
                 ran = await self._check(name, cmd)
             before, world = world, await self._s.hands.digest(anew=False)
-            if before and world and before != world:
+            if is_measured(before) and is_measured(world) and before != world:
                 changing.append(name)
             if not ran.passed:
                 failing.append(await self._fail_check(name, ran))
@@ -582,7 +584,7 @@ class Methods:
         """Count refused finishes between which the agent changed nothing: asking again is no way forward."""
         state = self._s.core.state
         seen, count = self._refused_finishes
-        same = seen.world == state.world
+        same = seen.world == state.world and not state.world.startswith(UNKNOWN)
         same = same or (seen.actions == state.actions_total and not self._s.own_tools)
         count = count + 1 if same else 1
         self._refused_finishes = (_Refused(state.world, state.actions_total), count)

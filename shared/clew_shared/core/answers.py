@@ -15,7 +15,10 @@ class WrongState(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ActionReport:
-    """What came of an action; `world` is the digest measured after it, "" if nothing was measured."""
+    """What came of an action.
+
+    `world` is the digest after it, UNKNOWN if it could not be measured whole, "" if nothing was measured.
+    """
 
     result: str
     output: str | None = None

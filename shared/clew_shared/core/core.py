@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from clew_shared.core.actions import ActionCommands
 from clew_shared.core.claims import question, unheeded
 from clew_shared.record import events as ev
-from clew_shared.record.fold.worlds import CLAIMED
+from clew_shared.record.model import Result
 from clew_shared.record.progress import head
+from clew_shared.record.worlds import CLAIMED, UNKNOWN
 
 
 @dataclass(slots=True)
@@ -34,11 +35,22 @@ class Core(ActionCommands):
         return self.state.world.startswith(CLAIMED)
 
     def see_world(self, world: str, at: float) -> bool:
-        """Record a fresh digest of the workspace; returns whether it is another world than was believed."""
+        """Record a fresh digest of the workspace; returns whether it is another world than was believed.
+
+        UNKNOWN changes nothing of what is believed, unless an action with an unknown effect came before it.
+        """
         before = self.state.world
-        if world and world not in (before, self.state.measured):
+        news = (
+            self._is_unsettled() if world == UNKNOWN else world not in (before, self.state.measured)
+        )
+        if world and news:
             self.emit(ev.WorldSeen(at=at, world=world))
         return self.state.world != before
+
+    def _is_unsettled(self) -> bool:
+        """Return whether nothing is known of the world yet, or the last action was interrupted."""
+        last = self.state.subtask.actions[-1:] if self.state.subtask else []
+        return not self.state.world or any(a.result == Result.INTERRUPTED for a in last)
 
     def drop_claim(self, world: str, at: float) -> None:
         """Replace a claimed world by a fresh digest of the workspace."""

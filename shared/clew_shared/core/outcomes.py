@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from clew_shared.gate import KnownOutcome
 from clew_shared.record import events as ev
-from clew_shared.record.fold.worlds import (
+from clew_shared.record.consequences import (
     comparison_world,
     information_key,
     makes_progress,
     world_after,
+    world_moved,
 )
 from clew_shared.record.progress import (
     WRITE_ONLY_TOOLS,
@@ -29,7 +30,7 @@ def finished_event(
     state: State, seq: int, tool: str, args: dict[str, Any], report: ActionReport, at: float
 ) -> ev.ActionFinished:
     """Return the event that records the outcome of action number `seq`."""
-    moved = bool(report.world) and report.world != comparison_world(state, report.world)
+    moved = world_moved(state, report.world)
     return ev.ActionFinished(
         at=at,
         of=seq,
@@ -39,7 +40,7 @@ def finished_event(
         error_class=error_class(report.result, report.output, args),
         duration_s=round(report.duration_s, 6),
         exit_code=report.exit_code,
-        changed=moved if report.changed is None and report.world else report.changed,
+        changed=moved if report.changed is None else report.changed,
         world=report.world,
         plain=report.output is None and report.changed is None and not moved,
         soft=soft(tool, args, report.result, report.output, waited=state.scope.waited),

@@ -239,8 +239,8 @@ class ActionBlocked(GoalEvent, frozen=True):
 class ActionFinished(GoalEvent, frozen=True):
     """The outcome of action number `of`; the full output is stored with the event.
 
-    `world` is the digest after it ("": not measured), `error_class` names the error without what varies from call to
-    call, `head` shows both ends of the output.
+    `world` is the digest after it (`worlds.UNKNOWN` if it could not be measured whole, "" if not at all),
+    `error_class` names the error without what varies from call to call, `head` shows both ends of the output.
     """
 
     kind: Literal["action_finished"] = "action_finished"
@@ -267,7 +267,7 @@ class ActionInterrupted(GoalEvent, frozen=True):
 
 
 class WorldSeen(GoalEvent, frozen=True):
-    """The workspace differs from what the last action left.
+    """The workspace differs from what the last action left, or could not be measured whole (UNKNOWN).
 
     With `instead` the measured world replaces one that was only claimed.
     """

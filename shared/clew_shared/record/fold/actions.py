@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew_shared.record.consequences import (
+    comparison_world,
+    counts_as_work,
+    information_key,
+    makes_progress,
+    may_have_changed,
+    world_after,
+    world_moved,
+)
 from clew_shared.record.fold.eviction import count, evict
 from clew_shared.record.fold.thoughts import (
     drop_broken_streaks,
@@ -11,15 +20,10 @@ from clew_shared.record.fold.thoughts import (
     reset_thoughts,
     reset_warning,
 )
-from clew_shared.record.fold.worlds import (
-    comparison_world,
-    information_key,
-    makes_progress,
-    world_after,
-)
 from clew_shared.record.model import ACTIONS_KEPT, Action, Result
 from clew_shared.record.moment import iso
 from clew_shared.record.progress import WRITE_ONLY_TOOLS, is_wait
+from clew_shared.record.signature import digest
 from clew_shared.record.state import (
     EVERYWHERE,
     STEPS_KEPT,
@@ -31,6 +35,7 @@ from clew_shared.record.state import (
     Streak,
     Tally,
 )
+from clew_shared.record.worlds import UNKNOWN, is_measured
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
@@ -83,14 +88,14 @@ def finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
     action = flight.action
     action.result, action.duration_s, action.exit_code = e.result, e.duration_s, e.exit_code
     before = comparison_world(state, e.world)
+    action.changed = world_moved(state, e.world) if e.changed is None else e.changed
     state.world = world_after(state, flight.signature, e)
-    if e.world or e.changed:
-        state.measured = e.world
-    moved = state.world != before
-    action.changed = e.changed if e.changed is not None else (moved if e.world else None)
     _store(state, action)
-    if e.changed and not e.world:
-        _remember_change(state, flight.signature, e.outcome)
+    if is_measured(e.world):
+        state.measured = e.world
+    elif may_have_changed(e):
+        state.measured = ""
+        _remember_change(state, flight.signature, e)
     state.scope.waited = is_wait(action.name, action.args)
     if not state.scope.waited:
         _learn(state, flight, e, before)
@@ -98,11 +103,16 @@ def finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
         reset_repeats(state)  # an agent that waits for something may well think the same again
 
 
-def world_seen(state: State, e: ev.WorldSeen, _seq: int) -> None:
-    if e.instead or comparison_world(state, e.world) != e.world:
-        state.scope.worlds.setdefault(e.world, 1)
-        state.world = e.world
-    state.measured = e.world
+def world_seen(state: State, e: ev.WorldSeen, seq: int) -> None:
+    world, measured = e.world, e.world
+    if world == UNKNOWN:
+        world, measured = UNKNOWN + digest(f"{state.world}\n{seq}"), ""
+        state.novelty += 1
+    replaces = e.instead or state.world.startswith(UNKNOWN)
+    if replaces or comparison_world(state, world) != world:
+        state.scope.worlds.setdefault(world, 1)
+        state.world = world
+    state.measured = measured
 
 
 def _action(state: State, e: ev.ActionAllowed | ev.ActionBlocked, seq: int, result: str) -> Action:
@@ -126,20 +136,22 @@ def _store(state: State, action: Action) -> None:
         del subtask.actions[:-ACTIONS_KEPT]
 
 
-def _remember_change(state: State, signature: str, outcome: str) -> None:
-    """Remember the world that a claimed change led to; `novelty` counts the signatures that changed something."""
-    if signature not in state.changes:
+def _remember_change(state: State, signature: str, e: ev.ActionFinished) -> None:
+    """Remember the world that an unmeasured change led to; `novelty` counts signatures that changed something."""
+    if signature not in state.changes or counts_as_work(e):
         state.novelty += 1
     outcomes = state.changes[signature] = state.changes.pop(signature, {})
-    outcomes.pop(outcome, None)
-    outcomes[outcome] = ClaimedChange(state.world, state.novelty)
+    outcomes.pop(e.outcome, None)
+    outcomes[e.outcome] = ClaimedChange(state.world, state.novelty)
 
 
 def _learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> None:
     """Take an outcome into what the gate remembers: worlds, outcomes, tallies, errors and streaks."""
     scope, after = state.scope, state.world
     action, signature = flight.action, flight.signature
-    changed = after != before or (bool(e.changed) and not e.world)
+    claimed = bool(e.changed) and not is_measured(e.world)
+    moved = after != before or claimed
+    changed = claimed if e.world == UNKNOWN else moved
     information = information_key(action.name, signature, after, e)
     progress = makes_progress(scope, before, after, information)
     writer = action.name in WRITE_ONLY_TOOLS or signature in scope.writers
@@ -160,7 +172,7 @@ def _learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) ->
         attention.fresh = True
         reset_thoughts(state)
     drop_broken_streaks(state)
-    if progress and changed and e.result == Result.SUCCESS:
+    if progress and moved and e.result == Result.SUCCESS:
         reset_warning(state, "same_error")
 
 
