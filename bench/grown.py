@@ -10,7 +10,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import load
 from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
@@ -95,13 +95,13 @@ async def ended_goals(state: Path, count: int, workspaces: Path, actions: int = 
             await asyncio.sleep(0)
     for goal, core in book.cores.items():
         await book.commit(core)
-        book.set_down(goal)
+        book.evict(goal)
     while len(ledger.snapshots(STATE_VERSION)) < len(book.cores):  # noqa: ASYNC110 - nobody tells of it
         await asyncio.sleep(0.01)
     await _closed(ledger)
 
 
-async def _ended(book: Book, goal: str, workspaces: Path, actions: int) -> None:
+async def _ended(book: GoalStore, goal: str, workspaces: Path, actions: int) -> None:
     now = time.time()
     parts = tuple(PlannedSubtask(description=f"Part {n} of it") for n in range(10))
     tasks = (PlannedTask(description="All of it", subtasks=parts),)
@@ -131,10 +131,10 @@ def _work(core: Core, actions: int) -> None:
         core.outcome(verdict.seq, report, time.time())
 
 
-def _opened(state: Path) -> tuple[Ledger, Book]:
+def _opened(state: Path) -> tuple[Ledger, GoalStore]:
     state.mkdir(parents=True, exist_ok=True)
     ledger = Ledger.open(state / "ledger.db")
-    book = Book(ledger, load(CONFIG, {}, "config.toml").settings)
+    book = GoalStore(ledger, load(CONFIG, {}, "config.toml").settings)
     book.listeners.clear()
     return ledger, book
 

@@ -48,7 +48,7 @@ def watch_parts():
     around(protocol, "params", "check", "checked")
     around(core.Core, "propose", "judge", "judged")
     around(core.Core, "outcome", "judge", "judged")
-    around(goals.Book, "_flush", "record", None)
+    around(goals.GoalStore, "_flush", "record", None)
     around(writer.Writer, "put", "put", None)
     around(writer.Writer, "_transact", "commit", "committed")
     around(writer.Writer, "_deliver", "woke", None)

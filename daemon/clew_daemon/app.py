@@ -44,12 +44,12 @@ from clew_daemon.processes.llm_slots import Slots
 from clew_daemon.processes.nursery import Nursery, SpawnError
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record import home
-from clew_daemon.record.dependencies import Known
+from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.doing import now_view
-from clew_daemon.record.goals import Book
-from clew_daemon.record.listing import listed
+from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.lost_record import accept as accept_lacking
 from clew_daemon.record.lost_record import lacking, lost
+from clew_daemon.record.store import listed
 from clew_daemon.record.watch import EVERY_S as RECORD_EVERY_S
 from clew_daemon.record.watch import RecordWatch
 from clew_daemon.reload import reload
@@ -214,7 +214,7 @@ class App:
     async def _serve(self, ledger: Ledger) -> None:
         _start_threads(ledger)
         beginning = self._beginning
-        book = Book(ledger, self._settings)
+        book = GoalStore(ledger, self._settings)
         book.listeners.append(lambda *_: self._news.set())
         book.listeners.append(self._watch.heard)
         before, now = home.last(ledger), home.here(self._places.state)
@@ -439,7 +439,7 @@ class App:
         now = time.time()
         if params.get("goal"):
             state = (await self._people.whole(params)).state
-            known = Known(self._daemon.book.states(), self._daemon.book.gone)
+            known = KnownGoals(self._daemon.book.states(), self._daemon.book.gone)
             waits = schedule.waits_for(state, known, running, now, hint=True)
             detail = {**goal_detail(state, now, waits), "now": self._now(state)}
             return {"daemon": await self._view(), "goal": detail}
@@ -450,7 +450,7 @@ class App:
             )
         last = None if before is None else self._people.find({"goal": before}).state.accepted_seq
         shown, more = listed(states.values(), limit, last)
-        known = Known(states, self._daemon.book.gone)
+        known = KnownGoals(states, self._daemon.book.gone)
         goals = [
             {
                 **status_view(state, now, schedule.waits_for(state, known, running, now)),
@@ -599,7 +599,7 @@ class App:
             self._notifier.extend(3 * RESCUE_TOLD_S)
             if found := await ledger.rescued(RESCUE_TOLD_S):
                 self._watch.saved(found)
-                log.critical("ledger.saved", file=str(found.copy or found.file), said=found.said)
+                log.critical("ledger.saved", file=str(found.copy or found.file), said=found.message)
                 return
 
     def _say_slow(self) -> None:
@@ -611,7 +611,7 @@ class App:
 
     # -- small things ----------------------------------------------------------------------------------
 
-    async def _settle_home(self, book: Book, before: HomeKnown | None, now: HomeKnown) -> None:
+    async def _settle_home(self, book: GoalStore, before: HomeKnown | None, now: HomeKnown) -> None:
         """Let no goal go on by itself in a copied or moved home, and then know the home."""
         if before and home.is_other(before, now):
             log.warning("home.other", before=before.path, host=before.host, now=now.path)
@@ -634,7 +634,7 @@ class App:
         doing.cancel()
         return False
 
-    def _end_leftovers(self, book: Book, *, ours: bool) -> None:
+    def _end_leftovers(self, book: GoalStore, *, ours: bool) -> None:
         """End workers of this home's last daemon, should any live: recognised by number and creation time.
 
         `ours` says that process numbers still mean what they meant to that daemon.

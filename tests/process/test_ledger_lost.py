@@ -12,7 +12,7 @@ import apsw
 import pytest
 from harness import DEADLINE_S, alive
 
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
 from clew_shared.ledger import Ledger, Reader, note, verify
 from clew_shared.record import events as ev
@@ -408,5 +408,5 @@ async def begun(path: Path, workspace: Path) -> None:
     )
     spec = Spec(description="Old", workspace=str(workspace), agent="runbook")
     accepted = ev.GoalAccepted(at=1.0, goal_id="old-0001", spec=spec, tasks=(task,))
-    await Book(ledger, Settings()).accept(accepted, b"# Old")
+    await GoalStore(ledger, Settings()).accept(accepted, b"# Old")
     await ledger.close(60)

@@ -34,8 +34,8 @@ from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.publish import report
 from clew_daemon.record import eventlog
 from clew_daemon.record import goals as book_module
-from clew_daemon.record.dependencies import Known
-from clew_daemon.record.goals import Book
+from clew_daemon.record.dependencies import KnownGoals
+from clew_daemon.record.goals import GoalStore
 from clew_daemon.reload import reload
 from clew_daemon.session import executors, session
 from clew_daemon.session.executors import Hands
@@ -160,7 +160,7 @@ class SimDaemon:
         """Start, serve, stop, in the order of the app."""
         world = self.world
         self.ledger = SimLedger(world, self.loop, self._ledger_state)
-        book = Book(self.ledger, world.settings)  # type: ignore[arg-type]
+        book = GoalStore(self.ledger, world.settings)  # type: ignore[arg-type]
         self.daemon = Daemon(
             places=SimpleNamespace(outbox=None),  # type: ignore[arg-type]
             settings=world.settings,
@@ -350,7 +350,7 @@ class SimDaemon:
         states, running = self.daemon.book.states(), self.supervisor.running
         if running or not self.ledger.idle or any(s.working for s in states.values()):
             return False
-        known, now = Known(states), self.world.clock.time()
+        known, now = KnownGoals(states), self.world.clock.time()
         return all(
             s.ended
             or s.goal.status == "blocked"

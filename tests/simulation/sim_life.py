@@ -12,7 +12,7 @@ from sim_daemon import SimDaemon, in_place_of_the_machine
 from sim_loop import Loop, StuckError
 from sim_world import World
 
-from clew_daemon.record.dependencies import Known
+from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.store import history_lines
 from clew_daemon.supervision import schedule
 from clew_shared.record.codec import decode
@@ -143,7 +143,7 @@ def _afterwards(world: World) -> list[str]:
             apply(whole, decode(row.body), row.seq)
         hold.a_snapshot_and_its_tail_are_the_whole_fold(goal, dump(state), dump(whole))
         states[goal] = whole
-    known = Known(states)
+    known = KnownGoals(states)
     for goal, state in states.items():
         why = schedule.waits_for(state, known, [], world.clock.time())
         if why == "waits for a worker" or why.endswith("goes first"):

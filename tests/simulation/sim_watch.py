@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from sim_cells import Child, Files
     from sim_world import Limits, World
 
-    from clew_daemon.record.goals import Book
+    from clew_daemon.record.goals import GoalStore
     from clew_shared.core.journal import RecordedEvent
-    from clew_shared.ledger import Row
+    from clew_shared.ledger import EventRow
 
 REFUSALS_MAX = 2_500
 DEADLY = "deadly"
@@ -151,7 +151,7 @@ class Watch:
         self._living: dict[str, list[tuple[str, Child]]] = {}
         self._crashes: dict[str, list[float]] = {}
         self._spent: dict[str, tuple[float, float | None]] = {}
-        self._book: Book | None = None
+        self._book: GoalStore | None = None
         self._asked: list[tuple[str, int]] = []
         self._writers: dict[int, str] = {}
         self._owners: dict[str, set[str]] = {}
@@ -183,7 +183,7 @@ class Watch:
 
     # -- the record ------------------------------------------------------------------------------------
 
-    def begins(self, book: Book) -> None:
+    def begins(self, book: GoalStore) -> None:
         """A daemon has loaded its goals: they must be what the record tells."""
         self._book, self.goals, self._crashes = book, {}, {}
         rows = self._world.disk.rows
@@ -196,13 +196,13 @@ class Watch:
                 hold.a_snapshot_and_its_tail_are_the_whole_fold, goal, dump(core.state), told
             )
 
-    def _replayed(self, goal: str, rows: Iterable[Row]) -> Goal:
+    def _replayed(self, goal: str, rows: Iterable[EventRow]) -> Goal:
         known = Goal(State(goal_id=goal), self._world.limits)
         for row in rows:
             self._hold(known.take, row.seq, decode(row.body), self._disks.get(row.seq, ""))
         return known
 
-    def queued(self, rows: list[Row]) -> None:
+    def queued(self, rows: list[EventRow]) -> None:
         """Events were decided on; the daemon's state has them already."""
         touched = {}
         for row in rows:
@@ -226,7 +226,7 @@ class Watch:
                 self._hold(hold.state_is_the_fold_of_the_record, goal, state, dump(known.state))
             self._hold(hold.nothing_grows_without_bound, known.state)
 
-    def durable(self, rows: list[Row]) -> None:
+    def durable(self, rows: list[EventRow]) -> None:
         """Events have reached the disk."""
         for row in rows:
             event = decode(row.body) if row.goal else decode_playbook(row.body)

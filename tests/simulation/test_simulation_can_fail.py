@@ -66,7 +66,7 @@ def _believes_every_claim(monkeypatch):
 
 
 def _answers_before_the_commit(monkeypatch):
-    monkeypatch.setattr(goals.Book, "commit", _heard_at_once)
+    monkeypatch.setattr(goals.GoalStore, "commit", _heard_at_once)
 
 
 def _carries_out_twice(monkeypatch):

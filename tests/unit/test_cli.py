@@ -17,7 +17,7 @@ import pytest
 from clew_daemon.cli import run
 from clew_daemon.cli.app import COMMANDS
 from clew_daemon.cli.tree import OVER
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
@@ -36,7 +36,7 @@ async def record(home: Path) -> None:
     """Record two goals: one with a loop that was refused, and one that was only accepted."""
     (home / "state").mkdir(parents=True)
     ledger = Ledger.open(home / "state" / "ledger.db")
-    book = Book(ledger, Settings())
+    book = GoalStore(ledger, Settings())
     book.listeners.clear()
     subtasks = (PlannedSubtask(description="Create it"), PlannedSubtask(description=EVIL))
     tasks = (PlannedTask(description="Package", subtasks=subtasks),)
@@ -321,7 +321,7 @@ def test_the_page_before_begins_at_the_first_goal_that_is_over(clew, tmp_path):
     async def two_over() -> list[str]:
         await record(tmp_path)
         ledger = Ledger.open(tmp_path / "state" / "ledger.db")
-        book = Book(ledger, Settings())
+        book = GoalStore(ledger, Settings())
         for n in range(2):
             spec = Spec(description=f"Over {n}")
             goal = ev.GoalAccepted(at=AT + n, goal_id=f"over-{n}", spec=spec, identity=(str(n),))
@@ -399,7 +399,7 @@ def test_verify_names_the_first_event_that_does_not_fold(clew, tmp_path):
     async def damage() -> int:
         await record(tmp_path)
         ledger = Ledger.open(tmp_path / "state" / "ledger.db")
-        book = Book(ledger, Settings())
+        book = GoalStore(ledger, Settings())
         seqs, done = ledger.append([_nonsense(MATHX)])
         await done
         del book
@@ -415,9 +415,9 @@ def test_verify_names_the_first_event_that_does_not_fold(clew, tmp_path):
 
 
 def _nonsense(goal: str):
-    from clew_shared.ledger import Entry
+    from clew_shared.ledger import NewEvent
 
-    return Entry(goal, "no_such_event", b'{"kind":"no_such_event"}')
+    return NewEvent(goal, "no_such_event", b'{"kind":"no_such_event"}')
 
 
 # ---- what needs a daemon

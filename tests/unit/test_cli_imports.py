@@ -13,7 +13,7 @@ import threading
 
 import pytest
 
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
@@ -55,7 +55,7 @@ async def record(folder):
     (folder / "state").mkdir()
     ledger = Ledger.open(folder / "state" / "ledger.db")
     accepted = ev.GoalAccepted(at=1.0, goal_id=GOAL, spec=Spec(description="Say hello"))
-    await Book(ledger, Settings()).accept(accepted, b"goal")
+    await GoalStore(ledger, Settings()).accept(accepted, b"goal")
     await ledger.close(5)
 
 

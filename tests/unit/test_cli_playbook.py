@@ -6,7 +6,7 @@ import json
 import pytest
 
 from clew_daemon.cli import run
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
@@ -22,7 +22,7 @@ async def record(home):
     """Record a goal with an action, and two strategies: one drawn from it and tagged, one put away."""
     (home / "state").mkdir(parents=True)
     ledger = Ledger.open(home / "state" / "ledger.db")
-    book = Book(ledger, Settings())
+    book = GoalStore(ledger, Settings())
     book.listeners.clear()
     spec = Spec(description="Make it")
     await book.accept(ev.GoalAccepted(at=AT, goal_id=GOAL, spec=spec), b"goal")

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from clew_daemon.cli import run
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
@@ -24,7 +24,7 @@ async def record(home) -> dict[str, int]:
     """Record a goal with an action of each kind; their numbers, and that of the first one's end."""
     (home / "state").mkdir(parents=True)
     ledger = Ledger.open(home / "state" / "ledger.db")
-    book = Book(ledger, Settings())
+    book = GoalStore(ledger, Settings())
     book.listeners.clear()
     for goal in (GOAL, EMPTY):
         spec = Spec(description="Write it", workspace="/nowhere")

@@ -1,14 +1,12 @@
 """What is kept beside the events can be made anew from them: snapshots of the playbook, outlines of ended goals."""
 
-import asyncio
-
 import pytest
 
 from clew_daemon.cli import replay
 from clew_daemon.cli.replay import checked
 from clew_daemon.learning import playbook as playbook_module
 from clew_daemon.learning.playbook import PlaybookStore
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import SNAPSHOT_EVERY, load_listed, load_state
 from clew_shared.config.settings import Settings
 from clew_shared.ledger import Ledger, verify
@@ -28,7 +26,7 @@ async def ledger(tmp_path):
 
 
 def opened(ledger):
-    book = Book(ledger, Settings())
+    book = GoalStore(ledger, Settings())
     book.listeners.clear()
     return book
 
@@ -44,7 +42,7 @@ async def learned(book, count):
 
 
 async def settled(book):
-    await asyncio.gather(*book._tasks)
+    await book.snapshots.drain()
 
 
 def corrupted(ledger, sql, *values):
@@ -91,7 +89,7 @@ async def over(book, goal="a"):
         core.emit(ev.Reported(at=AT))
         core.emit(ev.Reviewed(at=AT, of=core.state.rested_seq))
     await book.commit(core)
-    book.set_down(goal)
+    book.evict(goal)
     await settled(book)
     return core
 
@@ -124,7 +122,7 @@ async def test_outlines_are_given_the_last_accepted_first_and_page_by_page(ledge
 async def test_a_purged_goal_leaves_no_outline(ledger):
     book = opened(ledger)
     await over(book)
-    await book.forget("a")
+    await book.purge("a")
     assert ledger.outlines(STATE_VERSION) == []
     assert verify(ledger.path).ok
 
@@ -153,7 +151,7 @@ async def test_a_goal_that_goes_on_or_is_let_go_while_it_is_verified_is_no_fault
         core, ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
     )
     assert replay._goal_fault(ledger, "a", outlined) is None
-    await book.forget("a")
+    await book.purge("a")
     assert replay._goal_fault(ledger, "a", outlined) is None
 
 

@@ -5,9 +5,8 @@ import random
 import pytest
 
 from clew_daemon.record import pages
-from clew_daemon.record.goals import Book
-from clew_daemon.record.listing import listed
-from clew_daemon.record.store import history_lines
+from clew_daemon.record.goals import GoalStore
+from clew_daemon.record.store import history_lines, listed
 from clew_shared.config.settings import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
@@ -54,7 +53,7 @@ async def recorded(book, goal, rng):
 @pytest.fixture
 async def ledger(tmp_path):
     ledger = Ledger.open(tmp_path / "ledger.db")
-    book = Book(ledger, Settings())
+    book = GoalStore(ledger, Settings())
     book.listeners.clear()
     rng = random.Random(7)
     for goal in ("a", "b"):

@@ -5,7 +5,7 @@ import pytest
 from clew_daemon.learning.playbook import PlaybookStore, playbook_events
 from clew_daemon.learning.review import OutcomeFold, lessons
 from clew_daemon.learning.reviewer import unreviewed_outcomes
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
@@ -136,7 +136,7 @@ async def opened(tmp_path):
         if ledgers:
             await ledgers[-1].close(5)
         ledgers.append(Ledger.open(tmp_path / "ledger.db"))
-        book = Book(ledgers[-1], Settings())
+        book = GoalStore(ledgers[-1], Settings())
         book.listeners.clear()
         playbook = PlaybookStore(book)
         playbook.load()

@@ -10,7 +10,7 @@ import pytest
 from clew_daemon.cli.restoring import republish
 from clew_daemon.publish import publisher as publisher_module
 from clew_daemon.publish.publisher import Publisher
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
@@ -32,7 +32,7 @@ async def begin(book, goal, workspace):
 @pytest.fixture
 async def book(tmp_path):
     ledger = Ledger.open(tmp_path / "ledger.db")
-    book = Book(ledger, Settings())
+    book = GoalStore(ledger, Settings())
     book.listeners.clear()
     (tmp_path / "work").mkdir()
     await begin(book, "a", tmp_path / "work")

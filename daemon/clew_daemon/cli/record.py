@@ -114,8 +114,7 @@ def states(
     with opened(where) as reader:
         if reader is None:
             return [], False
-        from clew_daemon.record.listing import listed
-        from clew_daemon.record.store import load_listed, load_state
+        from clew_daemon.record.store import listed, load_listed, load_state
 
         last = None if before is None else load_state(reader, before).accepted_seq
         found = load_listed(reader, limit, last)
@@ -141,7 +140,7 @@ def waits(where: Where, shown: Iterable[State], now: float) -> dict[str, str]:
 
 def waits_in(reader: Reader, shown: Iterable[State], now: float) -> dict[str, str]:
     """Say what each of these goals that is queued waits for while no worker runs; `now` in seconds since 1970."""
-    from clew_daemon.record.dependencies import Known
+    from clew_daemon.record.dependencies import KnownGoals
     from clew_daemon.record.store import load_listed
     from clew_daemon.supervision.schedule import FOR_A_WORKER, waits_for
     from clew_shared.record.model import GoalStatus
@@ -153,7 +152,7 @@ def waits_in(reader: Reader, shown: Iterable[State], now: float) -> dict[str, st
     if any(state.spec.depends_on for state in queued):
         known = {**load_listed(reader, None, None), **known}
     gone = dict.fromkeys(reader.purged(), "")
-    among = Known(known, gone)
+    among = KnownGoals(known, gone)
     found = {state.goal_id: waits_for(state, among, (), now) for state in queued}
     return {goal: FOR_THE_DAEMON if told == FOR_A_WORKER else told for goal, told in found.items()}
 

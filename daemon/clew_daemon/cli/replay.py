@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.learning import record
 from clew_daemon.record.lost_record import lacking, lost
-from clew_shared.ledger import Fault, LedgerError, Reader
+from clew_shared.ledger import LedgerError, LedgerFault, Reader
 from clew_shared.ledger import verify as verify_record
 from clew_shared.playbook.playbook import VERSION, LearnedPlaybook
 from clew_shared.record.codec import decode, decode_playbook
@@ -30,7 +30,7 @@ def checked(path: Path, state: Path | None = None) -> dict[str, Any]:
     The folder `state` tells what it once held and does not hold any more.
     """
     if state and (gone := lost(path, state)):
-        missing = Fault(None, None, f"the ledger {gone.what}")
+        missing = LedgerFault(None, None, f"the ledger {gone.what}")
         return {"ok": False, "events": 0, "goals": 0, "fault": asdict(missing)}
     if not path.exists():
         return {"ok": True, "events": 0, "goals": 0, "fault": None}
@@ -45,7 +45,7 @@ def checked(path: Path, state: Path | None = None) -> dict[str, Any]:
     }
 
 
-def _behind(path: Path, state: Path) -> Fault | None:
+def _behind(path: Path, state: Path) -> LedgerFault | None:
     """Return what was once recorded and is missing; a copy of another home may lack what the original has."""
     try:
         missing = lacking(path, state)
@@ -53,20 +53,20 @@ def _behind(path: Path, state: Path) -> Fault | None:
         return None  # the check of the record says what is wrong
     if missing is None or missing.is_copied:
         return None
-    return Fault(None, None, f"the ledger is incomplete: {'; '.join(missing.faults)}")
+    return LedgerFault(None, None, f"the ledger is incomplete: {'; '.join(missing.faults)}")
 
 
-def _fold_fault(path: Path) -> Fault | None:
+def _fold_fault(path: Path) -> LedgerFault | None:
     try:
         with Reader.open(path) as reader:
             outlines = dict(reader.outlines(STATE_VERSION))
             faults = (_goal_fault(reader, goal, outlines.get(goal)) for goal in reader.goals())
             return next(filter(None, faults), None) or _playbook_fault(reader)
     except LedgerError as error:
-        return Fault(None, None, error.what)
+        return LedgerFault(None, None, error.what)
 
 
-def _playbook_fault(reader: Reader) -> Fault | None:
+def _playbook_fault(reader: Reader) -> LedgerFault | None:
     """Fold the playbook from its first event, and compare with its snapshot on the way."""
     playbook, snapshot = LearnedPlaybook(), reader.latest_snapshot("", VERSION)
     for row in reader.read(""):
@@ -75,13 +75,15 @@ def _playbook_fault(reader: Reader) -> Fault | None:
         try:
             record.apply(playbook, decode_playbook(row.body))
         except Exception as error:  # noqa: BLE001 - whatever a wrong event breaks is its fault
-            return Fault(row.seq, "", f"the event does not fold: {type(error).__name__}: {error}")
+            return LedgerFault(
+                row.seq, "", f"the event does not fold: {type(error).__name__}: {error}"
+            )
         if snapshot and snapshot[0] == row.seq and json.loads(snapshot[1]) != playbook.to_dict():
-            return Fault(row.seq, "", "the playbook's snapshot is not what its events give")
+            return LedgerFault(row.seq, "", "the playbook's snapshot is not what its events give")
     return None
 
 
-def _goal_fault(reader: Reader, goal: str, outlined: bytes | None) -> Fault | None:
+def _goal_fault(reader: Reader, goal: str, outlined: bytes | None) -> LedgerFault | None:
     """Fold the goal from its first event, and compare with its snapshot on the way, with its outline at the end."""
     state = State(goal_id=goal)
     snapshot = reader.latest_snapshot(goal, STATE_VERSION)
@@ -89,11 +91,13 @@ def _goal_fault(reader: Reader, goal: str, outlined: bytes | None) -> Fault | No
         try:
             apply(state, decode(row.body), row.seq)
         except Exception as error:  # noqa: BLE001 - whatever a wrong event breaks is its fault
-            return Fault(row.seq, goal, f"the event does not fold: {type(error).__name__}: {error}")
+            return LedgerFault(
+                row.seq, goal, f"the event does not fold: {type(error).__name__}: {error}"
+            )
         if snapshot and snapshot[0] == row.seq and (why := _differs(state, snapshot[1])):
-            return Fault(row.seq, goal, why)
+            return LedgerFault(row.seq, goal, why)
     if outlined and (why := _outline_differs(state, outlined)):
-        return Fault(state.seq, goal, why)
+        return LedgerFault(state.seq, goal, why)
     return None
 
 

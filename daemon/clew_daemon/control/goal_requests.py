@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.control.server import ControlError
 from clew_daemon.processes import workspace_guard
-from clew_daemon.record.dependencies import Known, called, holder
+from clew_daemon.record.dependencies import KnownGoals, called, holder
 from clew_shared.config.settings import RunbookAgentSettings
 from clew_shared.ledger import LedgerError
 from clew_shared.record import events as ev
@@ -50,7 +50,7 @@ class People:
         if name in cores:
             return cores[name]
         states = self._d.book.states()
-        found = Known(states).named(name)
+        found = KnownGoals(states).named(name)
         if len(found) == 1:
             return cores[found[0]]
         if found:

@@ -80,7 +80,7 @@ def _entered(
         ).model_copy(
             update={
                 "depends_on": dependencies.bound(
-                    found.depends_on, dependencies.Known(daemon.book.states(), daemon.book.gone)
+                    found.depends_on, dependencies.KnownGoals(daemon.book.states(), daemon.book.gone)
                 )
             }
         ),
@@ -118,7 +118,7 @@ def _workspace(daemon: Daemon, dropped: Dropped, found: GoalFile, goal: str) -> 
 
 def _misplaced(daemon: Daemon, found: GoalFile, event: ev.GoalAccepted) -> list[GoalFileFault]:
     """Return why the goal cannot be taken beside the others: its name is in use, or it would wait for itself."""
-    known = dependencies.Known(daemon.book.states(), daemon.book.gone)
+    known = dependencies.KnownGoals(daemon.book.states(), daemon.book.gone)
     faults = []
     if other := dependencies.holder(found.name, known.states):
         faults.append(GoalFileFault(found.lines.get("name"), name_taken(found.name, other)))

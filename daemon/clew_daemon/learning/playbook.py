@@ -24,7 +24,7 @@ from clew_shared.record.codec import decode_playbook
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from clew_daemon.record.goals import Book
+    from clew_daemon.record.goals import GoalStore
     from clew_daemon.record.store import Readable
     from clew_shared.config.settings import PlaybookSettings
     from clew_shared.core.core import Core
@@ -42,7 +42,7 @@ def playbook_events(ledger: Readable, after: int = 0) -> Iterator[tuple[int, ev.
 class PlaybookStore:
     """The strategies of all goals and their record; call `load` first."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: GoalStore) -> None:
         self._book = book
         self.current = LearnedPlaybook()
 
@@ -57,7 +57,7 @@ class PlaybookStore:
             after, replayed = seq, replayed + 1
         if replayed >= SNAPSHOT_EVERY:
             dumped = json.dumps(self.current.to_dict(), ensure_ascii=False).encode()
-            self._book.keep("", after, VERSION, dumped)
+            self._book.snapshots.store("", after, VERSION, dumped)
 
     def chosen(
         self, state: State, settings: PlaybookSettings, chars_max: int = CHARS_MAX

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from clew_daemon.learning.playbook import PlaybookStore
-    from clew_daemon.record.goals import Book
+    from clew_daemon.record.goals import GoalStore
     from clew_daemon.record.store import Readable
     from clew_shared.config.tables import PlaybookSettings
     from clew_shared.core.journal import RecordedEvent
@@ -41,7 +41,7 @@ class Reviewer:
     """Reviews one goal after the other; `start` and `stop` once each."""
 
     def __init__(
-        self, book: Book, playbook: PlaybookStore, settings: Callable[[], PlaybookSettings]
+        self, book: GoalStore, playbook: PlaybookStore, settings: Callable[[], PlaybookSettings]
     ) -> None:
         self._book = book
         self._playbook = playbook

@@ -28,7 +28,7 @@ from clew_shared.views.publish import HistoryFold, history_view, state_view
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.record.goals import Book
+    from clew_daemon.record.goals import GoalStore
     from clew_shared.core.core import Core
     from clew_shared.core.journal import RecordedEvent
 
@@ -76,7 +76,7 @@ def pause_s(took_s: float, goals: int) -> float:
 class Publisher:
     """Keeps the published files of working goals up to date; `open` begins, `close` ends."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: GoalStore) -> None:
         self._book = book
         self._goals: dict[str, _Goal] = {}
         self._pool = threads.pool(1, "clew-publish")

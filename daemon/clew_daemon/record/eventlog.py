@@ -1,4 +1,4 @@
-"""What the log says of recorded events: stable names, one line each (contract, section 10)."""
+"""Recorded events as log lines: stable names, one line each (docs/operations.md, Logs)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Line = tuple[str, dict[str, Any]]
 
 
 def line(event: ev.Event) -> Line | None:
-    """Give the name and the fields of an event's log line, None where it has none."""
+    """Return the name and the fields of an event's log line, None if it has none."""
     describe = _LINES.get(type(event))
     return describe(event) if describe else None
 
@@ -138,16 +138,16 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
 
 
 def _from(event: Any) -> dict[str, str]:
-    """Name the goal that a change to the playbook came from."""
+    """Return the goal that a change to the playbook came from, as a field."""
     return {"goal": event.source_goal} if event.source_goal else {}
 
 
 def log_events(goal: str, records: list[RecordedEvent]) -> None:
-    """Log what has become durable."""
+    """Log events that have become durable."""
     for record in records:
         found = line(record.event)
         if found:
             event, fields = found
-            probe = getattr(record.event, "probe", False)  # `goal.waiting` tells of each retry
-            tell = log.debug if probe else log.info
-            tell(event, **({"goal": goal} if goal else {}), seq=record.seq, **fields)
+            probe = getattr(record.event, "probe", False)  # `goal.waiting` reports each retry
+            write = log.debug if probe else log.info
+            write(event, **({"goal": goal} if goal else {}), seq=record.seq, **fields)

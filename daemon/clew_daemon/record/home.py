@@ -1,6 +1,6 @@
-"""Which home a ledger belongs to, so that a copy of it does not continue with work that the original may still do.
+"""Which home a ledger belongs to, so that a copy of it does not continue work that the original may still do.
 
-A home is known by its state folder: renamed it is the same one, copied or restored elsewhere it is another.
+The identity of a home is that of its state folder: renamed it is the same home, copied or restored elsewhere another.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clew_shared.record.model import GoalStatus
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clew_shared.ledger.reader import Reading
+    from clew_shared.ledger.reader import ReadSide
     from clew_shared.record.state import State
 
 UNFINISHED = (GoalStatus.IN_PROGRESS, GoalStatus.QUEUED, GoalStatus.WAITING)
@@ -24,7 +24,7 @@ UNFINISHED = (GoalStatus.IN_PROGRESS, GoalStatus.QUEUED, GoalStatus.WAITING)
 
 
 def here(state: Path) -> HomeKnown:
-    """Return what this process sees of the home whose state folder is `state`; raises OSError."""
+    """Return the home whose state folder is `state`, as this process sees it; raises OSError."""
     folder = os.path.realpath(state)
     return HomeKnown(
         at=time.time(),
@@ -35,8 +35,8 @@ def here(state: Path) -> HomeKnown:
     )
 
 
-def last(ledger: Reading) -> HomeKnown | None:
-    """Return the home that the ledger was last in; None if it is not known, in one of clew 0.1.0."""
+def last(ledger: ReadSide) -> HomeKnown | None:
+    """Return the last home of the ledger; None if it is unknown, as in a ledger of clew 0.1.0."""
     body = ledger.last_home()
     return None if body is None else HomeKnown.model_validate_json(body)
 
@@ -47,12 +47,12 @@ def is_other(before: HomeKnown | None, now: HomeKnown) -> bool:
 
 
 def has_changed(before: HomeKnown | None, now: HomeKnown) -> bool:
-    """Return whether what is on record of the home does not hold any more."""
+    """Return whether the recorded home is outdated."""
     return before is None or before.model_copy(update={"at": now.at}) != now
 
 
 def is_same_process_space(before: HomeKnown | None, now: HomeKnown) -> bool:
-    """Return whether process numbers that this home has recorded still mean the same processes."""
+    """Return whether recorded process numbers still denote the same processes."""
     if (
         before is None
         or is_other(before, now)

@@ -25,6 +25,7 @@ from clew_shared.core.answers import (
     Verdict,
     WrongState,
 )
+from clew_shared.ledger.records import SEQ_MAX
 from clew_shared.record import events as ev
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_shared.record.worlds import UNKNOWN, is_measured
@@ -312,7 +313,7 @@ class Methods:
 
     def _recall(self, args: dict[str, Any]) -> ActionReport:
         seq = args.get("seq")
-        if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= protocol.SEQ_MAX:
+        if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= SEQ_MAX:
             return ActionReport(
                 "error", "recall needs `seq`, the number of an earlier action", False
             )

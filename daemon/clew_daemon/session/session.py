@@ -130,7 +130,7 @@ class Session:
 
     @contextmanager
     def entering(self) -> Iterator[Core]:
-        """Bracket commands to the core; see `Book.entering`."""
+        """Bracket commands to the core; see `GoalStore.entering`."""
         if self.stopping:
             raise WrongState("the worker is being stopped")
         with self._d.book.entering(self.core):

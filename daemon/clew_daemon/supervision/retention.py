@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.record.dependencies import Known
+from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.supervision.scratch import clear, remove_folders
 from clew_shared.ledger import LedgerCorrupt
 
@@ -33,7 +33,7 @@ PAUSE_S = 0.05  # between two pieces of work, so that judging has the ledger in 
 def over(states: Iterable[State], oldest: float) -> list[str]:
     """Name the goals to let go: settled, ended before `oldest`, and awaited by no other goal."""
     states = list(states)
-    known = Known({s.goal_id: s for s in states})
+    known = KnownGoals({s.goal_id: s for s in states})
     names = {name for s in states if not s.ended for name in s.spec.depends_on}
     awaited = {goal for name in names for goal in known.named(name)}
     return [
@@ -64,11 +64,11 @@ class Retention:
                 self._damaged.add(goal)
                 log.error("retention.failed", goal=goal, reason=str(error))  # noqa: TRY400 - a reason, no bug
             if self._at_rest(goal):  # still
-                book.set_down(goal)
+                book.evict(goal)
 
     def _at_rest(self, goal: str) -> bool:
         busy = self._in_use(goal) or self._d.publisher.keeps(goal)
-        return not busy and goal in self._d.book.cores and self._d.book.may_set_down(goal)
+        return not busy and goal in self._d.book.cores and self._d.book.may_evict(goal)
 
     async def run(self) -> None:
         """Let goals go that ended more than `keep_days` ago."""
@@ -79,7 +79,7 @@ class Retention:
         for goal in over(self._d.book.states().values(), oldest):
             if not self._may_go(goal, oldest):
                 continue
-            await self._d.book.forget(goal)
+            await self._d.book.purge(goal)
             log.info("goal.forgotten", goal=goal)
             await asyncio.sleep(PAUSE_S)
         await asyncio.to_thread(

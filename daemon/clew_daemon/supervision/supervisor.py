@@ -21,7 +21,7 @@ from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
 from clew_daemon.publish import report
 from clew_daemon.record import pages
-from clew_daemon.record.dependencies import Known
+from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
 from clew_daemon.supervision.scratch import clear
@@ -171,17 +171,17 @@ class Supervisor:
                 async with asyncio.timeout(timeout_s):
                     await self._wake.wait()
 
-    def _known(self) -> Known:
-        return Known(self._d.book.states(), self._d.book.gone)
+    def _known(self) -> KnownGoals:
+        return KnownGoals(self._d.book.states(), self._d.book.gone)
 
-    def _tell_awaited(self, known: Known) -> None:
+    def _tell_awaited(self, known: KnownGoals) -> None:
         """Log what queued goals wait for among other goals, whenever that changes."""
         before, self._awaited = self._awaited, schedule.awaited(known)
         for goal, told in self._awaited.items():
             if before.get(goal) != told:
                 log.info("goal.waiting", goal=goal, reason=told)
 
-    async def _give_up_lost(self, known: Known) -> None:
+    async def _give_up_lost(self, known: KnownGoals) -> None:
         """Hand goals to a person that wait for one that ended otherwise than completed."""
         for goal, state in known.states.items():
             if goal not in self._d.book.cores:
@@ -214,7 +214,7 @@ class Supervisor:
         core = self._d.book.cores[goal]
         before = _deeds(core)
         self._d.started[goal] = self._d.settings
-        self._d.book.go_by(core, self._d.settings)
+        self._d.book.judge_by(core, self._d.settings)
         try:
             await self._go_on(core)
         except LedgerFailed:

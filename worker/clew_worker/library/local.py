@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 from clew_shared.core.answers import ActionReport, LookFirst, Verdict, WrongState
 from clew_shared.core.core import Core
 from clew_shared.gate import AgentCalls
-from clew_shared.ledger import Entry
+from clew_shared.ledger import NewEvent
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode, encode
 from clew_shared.record.fold import fold
@@ -397,8 +397,8 @@ class LocalGoal:
         self._core.emit(ev.GoalStarted(at=at))
 
 
-def _entry(goal: str, record: Any) -> Entry:
-    return Entry(goal, record.event.kind, encode(record.event), record.output)
+def _entry(goal: str, record: Any) -> NewEvent:
+    return NewEvent(goal, record.event.kind, encode(record.event), record.output)
 
 
 def _answer(verdict: Verdict) -> Answer:

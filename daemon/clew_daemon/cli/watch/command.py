@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clew_daemon.cli.watch.happenings import Entry
     from clew_daemon.cli.watch.view import Seen, View
     from clew_daemon.cli.where import Where
-    from clew_shared.ledger import Follower, Reader, Row
+    from clew_shared.ledger import EventRow, Follower, Reader
     from clew_shared.record.state import State
 
 POLL_S = 0.1
@@ -237,7 +237,7 @@ class Watched:
         self._read_at = time.monotonic()
         return told
 
-    def _taken(self, reader: Reader, rows: list[Row], view: View) -> list[Entry]:
+    def _taken(self, reader: Reader, rows: list[EventRow], view: View) -> list[Entry]:
         if self._follower.was_reset:
             self._has_begun = False
             view.tell([_note("ledger.reset", "the ledger was replaced; this is what it says now")])
@@ -303,7 +303,7 @@ class Watched:
         """Return what is to be said of the daemon, unless no goal needs one any more."""
         return [] if self.rests else self._presence.look(self._wanted())
 
-    def _told(self, reader: Reader, row: Row) -> list[Entry]:
+    def _told(self, reader: Reader, row: EventRow) -> list[Entry]:
         from clew_daemon.cli.watch.happenings import standing_of, take
         from clew_daemon.record.store import load_state
         from clew_shared.record.codec import decode
