@@ -33,7 +33,7 @@ from clew_daemon.processes.llm_slots import Slots
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.publish import report
 from clew_daemon.record import eventlog
-from clew_daemon.record import goals as book_module
+from clew_daemon.record import snapshots
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.reload import reload
@@ -397,7 +397,7 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
     for name, played in sim_ground.in_place_of(world).items():
         replace(workspace_guard, name, played)
     replace(vitals, "created", lambda _: 0.0)
-    replace(book_module, "SNAPSHOT_EVERY", world.snapshot_every)
+    replace(snapshots, "SNAPSHOT_EVERY", world.snapshot_every)
     try:
         yield
     finally:

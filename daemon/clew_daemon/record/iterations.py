@@ -1,4 +1,4 @@
-"""Iteration records as people and programs read them (docs/context.md), assembled from events.
+"""Iteration records as people and programs read them (docs/cli.md, clew history), assembled from events.
 
 An agent reports what it found in a turn's results one turn later; here that hindsight is added to the calls that it is
 about. Every field is present, empty if the agent reported nothing. Pure: events go in, records come out.

@@ -27,7 +27,7 @@ VERSION = 1
 
 
 def state_view(state: State) -> dict[str, Any]:
-    """Return the content of `state.json` (docs/context.md)."""
+    """Return the content of `state.json` (docs/operations.md)."""
     return {
         "version": VERSION,
         "goal_id": state.goal_id,
