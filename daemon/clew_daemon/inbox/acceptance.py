@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.inbox.goalfile.parse import GoalFileError, GoalFileFault, goal_id, parse
+from clew_daemon.inbox.goalfile.faults import GoalFileError, GoalFileFault
+from clew_daemon.inbox.goalfile.parse import goal_id, parse
 from clew_daemon.inbox.inbox import Accepted, Already, Dropped, Later, Rejected, Verdict
 from clew_daemon.inbox.locating import check, locator, recordable
 from clew_daemon.record import dependencies

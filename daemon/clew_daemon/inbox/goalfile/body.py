@@ -15,13 +15,8 @@ from itertools import islice, pairwise
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
-from clew_daemon.inbox.goalfile.model import (
-    GoalFileFault,
-    GoalFileSubtask,
-    GoalFileTask,
-    RunbookStep,
-    shortened,
-)
+from clew_daemon.inbox.goalfile.faults import GoalFileFault, shortened
+from clew_daemon.inbox.goalfile.model import GoalFileSubtask, GoalFileTask, RunbookStep
 
 LINES_MAX = 20_000
 SUBTASKS_MAX = 1_000
