@@ -33,7 +33,7 @@ from clew_daemon.inbox.inbox import Verdict as Dropping
 from clew_daemon.inbox.leftovers import InboxLeft, Left
 from clew_daemon.inbox.owner import HeldElsewhereError, InboxOwner, NotOwnerError
 from clew_daemon.learning.deltas import VERDICTS_MIN
-from clew_daemon.learning.playbook import Playbook
+from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.reviewer import PRUNE_EVERY_S, Reviewer
 from clew_daemon.parts import Daemon
 from clew_daemon.presence import Presence
@@ -225,7 +225,7 @@ class App:
             settings=self._settings,
             keys=self._keys,
             book=book,
-            playbook=Playbook(book),
+            playbook=PlaybookStore(book),
             children=children,
             cgroups=beginning.cgroups,
             nursery=Nursery(children, beginning.nursery_env, beginning.preload, beginning.begun),

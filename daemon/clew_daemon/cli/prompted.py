@@ -91,13 +91,13 @@ def _strategies(
     reader: Reader, state: State, settings: Settings
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the strategies as the agent was shown them, and a line on those that it was not."""
-    from clew_daemon.learning.playbook import recorded
+    from clew_daemon.learning.playbook import playbook_events
     from clew_daemon.learning.record import fold
 
     if not settings.playbook.enabled:
         return [], []
     at = max((r.seq for r in reader.read(state.goal_id) if r.kind == "strategies_shown"), default=0)
-    events = list(recorded(reader))
+    events = list(playbook_events(reader))
     then = fold(event for seq, event in events if seq < at)
     shown = [b.to_dict() for i in state.strategies if (b := then.get_bullet(i))]
     others = len(

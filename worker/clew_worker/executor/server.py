@@ -112,7 +112,7 @@ class Executor:
         if request.world:
             before = self._world
             world = self._digest(anew=False)
-            if before is not None:
+            if before is not None and not (before.partial or world.partial):
                 changed = before.digest != world.digest
         return Done(
             id=request.id,
