@@ -39,7 +39,7 @@ DAEMON = {
     "recover": "clew_daemon.supervision.supervisor:Supervisor.recover",
     "leftovers": "clew_daemon.app:App._end_leftovers",
     "cgroups.claim": "clew_daemon.processes.cgroups:Cgroups.claim",
-    "ready": "clew_daemon.host.service:Notifier.ready",
+    "ready": "clew_daemon.host.sd_notify:Notifier.ready",
     "shut_down": "clew_daemon.app:App._shut_down",
     "supervisor.stop": "clew_daemon.supervision.supervisor:Supervisor.stop",
     "reload.read": "clew_daemon.app:reload",

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 
-def begin(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+def start(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     """Run it from now on; a fault that ends it is logged as the bug that it is."""
     task = asyncio.ensure_future(coroutine)
     task.add_done_callback(_ended)
     return task
 
 
-async def steadily(
+async def repeat(
     name: str, every_s: float, work: Callable[[], Awaitable[Any]], *, first_s: float = 0.0
 ) -> None:
     """Do some work after `first_s` and then every so often; what disk or ledger refused is tried again then."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clew_daemon.host import background, git_outside
+from clew_daemon.host import background, git
 from clew_daemon.host.keys import KeyFileError
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
@@ -70,8 +70,8 @@ class Supervisor:
     async def start(self) -> None:
         """Take up what was left, write reports that are missing, and begin to schedule."""
         await self.recover()
-        self._report_task = background.begin(self._write_reports())
-        self._loop_task = background.begin(self._schedule())
+        self._report_task = background.start(self._write_reports())
+        self._loop_task = background.start(self._schedule())
 
     async def recover(self) -> None:
         """Say of every worker of an earlier daemon that it is over, and what it left in flight."""
@@ -290,12 +290,12 @@ class Supervisor:
         if core.state.epoch:
             return
         workspace, write = core.state.spec.workspace, self._d.settings.sandbox.write
-        if folder := await asyncio.to_thread(git_outside.outside, workspace, write):
+        if folder := await asyncio.to_thread(git.folder_outside, workspace, write):
             log.warning(
                 "workspace.git_outside",
                 goal=core.state.goal_id,
                 folder=folder,
-                hint=git_outside.hint(folder),
+                hint=git.folder_hint(folder),
             )
 
     def _unfit(self, core: Core) -> tuple[str, str] | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 import structlog
 
 from clew_daemon.bootstrap import NURSERY_ENV
-from clew_daemon.host import git_identity
+from clew_daemon.host import git
 from clew_daemon.host.keys import scrubbed
 from clew_daemon.processes import cells
 from clew_daemon.processes.children import Children, become_subreaper
@@ -163,7 +163,7 @@ class Trial:
         return _with(spec, variant)
 
     def _git(self) -> dict[str, str]:
-        return {name: self._env[name] for name in git_identity.NAMES if name in self._env}
+        return {name: self._env[name] for name in git.NAMES if name in self._env}
 
     def _about(self, variant: Variant) -> tuple[Places, Settings, State, tuple[str, ...]]:
         """Give places whose private folders are temporary ones, and what no cell may see of the real ones."""

@@ -14,7 +14,7 @@ WITHIN_S = 0.3
 T = TypeVar("T")
 
 
-class Glance(Generic[T]):
+class LastKnown(Generic[T]):
     """Looks in a thread, one look at a time; `first` stands for what was found before the first look ends."""
 
     def __init__(self, look: Callable[[], T], first: T) -> None:
