@@ -34,8 +34,7 @@ from clew_daemon.host.last_known import LastKnown
 from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.host.threads import THREADS, ThreadsError, pool
 from clew_daemon.inbox.acceptance import accept
-from clew_daemon.inbox.inbox import Dropped, Inbox
-from clew_daemon.inbox.inbox import Verdict as Dropping
+from clew_daemon.inbox.inbox import Inbox
 from clew_daemon.inbox.leftovers import InboxLeft, Left
 from clew_daemon.inbox.owner import HeldElsewhereError, InboxOwner, NotOwnerError
 from clew_daemon.learning.deltas import VERDICTS_MIN
@@ -85,6 +84,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clew_daemon.bootstrap import Bootstrap
+    from clew_daemon.inbox.files import Dropped
+    from clew_daemon.inbox.verdicts import Verdict
     from clew_shared.config.settings import SettingChange
     from clew_shared.record.state import State
 
@@ -500,7 +501,7 @@ class App:
 
     # -- in the background -----------------------------------------------------------------------------
 
-    async def _accept(self, dropped: Dropped) -> Dropping:
+    async def _accept(self, dropped: Dropped) -> Verdict:
         return await accept(self._daemon, dropped)
 
     async def _tell(self) -> None:

@@ -11,8 +11,8 @@ import structlog
 
 from clew_daemon.inbox.goalfile.faults import GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import goal_id, parse
-from clew_daemon.inbox.inbox import Accepted, Already, Dropped, Later, Rejected, Verdict
 from clew_daemon.inbox.locating import check, locator, recordable
+from clew_daemon.inbox.verdicts import Accepted, Already, Later, Rejected, Verdict
 from clew_daemon.record import dependencies
 from clew_shared.ledger import LedgerState
 from clew_shared.record import events as ev
@@ -24,6 +24,7 @@ from clew_shared.text.redact import redact
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from clew_daemon.inbox.files import Dropped
     from clew_daemon.inbox.goalfile.model import GoalFile
     from clew_daemon.parts import Daemon
     from clew_shared.core.core import Core

@@ -43,7 +43,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenFile:
     """A look that has been the same since `since`; not to be tried before `not_before` (both s).
 
     `tries` counts how often it was taken and had to be left where it is.
@@ -82,7 +82,9 @@ def settle_time_s(look: Look, settle_s: float) -> float:
     return settle_s if look.content.size else max(settle_s * 4, EMPTY_SETTLE_S)
 
 
-def decide(now: float, seen: Seen | None, look: Look, *, settle_s: float) -> Wait | Take | Ignore:
+def decide(
+    now: float, seen: SeenFile | None, look: Look, *, settle_s: float
+) -> Wait | Take | Ignore:
     """Whether to take a file that looks like this now and was seen so before.
 
     Times in seconds on one monotonic clock. A first or a changed look starts the wait again.
