@@ -17,7 +17,7 @@ from clew_daemon.record import dependencies
 from clew_shared.ledger import LedgerState
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
-from clew_shared.text.hidden import names_hidden
+from clew_shared.text.hidden import HIDDEN
 from clew_shared.text.plain import plain
 from clew_shared.text.redact import redact
 
@@ -152,7 +152,7 @@ async def _accepted(daemon: Daemon, identity: tuple[str, ...]) -> bool:
 def key_fault(raw: bytes) -> GoalFileFault | None:
     """Say where a goal file holds a key that clew uses, None where it holds none: what is accepted is recorded."""
     lines = raw.decode("utf-8", "replace").splitlines()
-    line = next((n for n, text in enumerate(lines, start=1) if names_hidden(text)), None)
+    line = next((n for n, text in enumerate(lines, start=1) if HIDDEN.named_in(text)), None)
     if line is None:
         return None
     return GoalFileFault(
