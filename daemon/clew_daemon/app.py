@@ -489,7 +489,7 @@ class App:
             "ready": self._ready,
             "status": self._status_text(),
             "config_error": await self._config_error.now(),
-            "managed": self._notifier.is_heard,
+            "managed": self._notifier.is_managed,
             "sandbox": {
                 "mode": self._daemon.settings.sandbox.mode,
                 "landlock_abi": report.landlock_abi if report else None,

@@ -114,7 +114,7 @@ def folder_outside(workspace: str, writable: Iterable[str | Path]) -> str | None
 
 
 def folder_hint(folder: str) -> str:
-    """Say what would let git work."""
+    """Return what would let git work."""
     return f'git fails in this workspace unless the config allows its folder: [sandbox] write = ["{folder}"]'
 
 

@@ -1,6 +1,6 @@
-"""Errors in a config, in words: which key, where it is, and what would be right.
+"""Errors in a config as sentences: which key, where it is, and what would be right.
 
-Pure: it turns pydantic's errors into sentences and knows the shape of the tables, not their source.
+Pure: it knows the shape of the tables, not their source.
 """
 
 import json

@@ -107,7 +107,7 @@ def _is_ours(key: str) -> bool:
 
 
 def _wrong(lines: list[str], start: int, first_line: int) -> str:
-    """Say why the line at `start`, where front matter seems to begin, does not begin it."""
+    """Return why the line at `start`, where front matter seems to begin, does not begin it."""
     line = lines[start]
     if not _is_marker(line):
         return "the `---` above it is missing"
