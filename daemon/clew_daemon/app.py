@@ -671,5 +671,5 @@ def _start_threads(ledger: Ledger) -> None:
         ledger.begin()
     except RuntimeError:
         raise ThreadsError from None
-    liveness.begin()
+    liveness.start_memory_thread()
     asyncio.get_running_loop().set_default_executor(pool(THREADS, "clew"))

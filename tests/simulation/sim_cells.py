@@ -133,7 +133,6 @@ class SimChannel:
         self._arrives = 0.0
         self._closed = False
         self.deaf = self.unread = False
-        self.heard_at = self._loop.time()
         self.outgoing: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
     # the daemon's side
@@ -146,7 +145,6 @@ class SimChannel:
         if line is None:
             return None
         self._incoming.popleft()
-        self.heard_at = self._loop.time()
         return protocol.parse(line)
 
     async def send(self, line: bytes) -> bool:
@@ -183,16 +181,6 @@ class SimExecutor:
     def __init__(self, world: World, goal: str, epoch: int, folder: Files) -> None:
         self._world, self._goal, self._epoch, self._folder = world, goal, epoch, folder
         self.cell = cell(world, goal, "executor")
-
-    @classmethod
-    async def start(
-        cls, _nursery: Any, spec: tuple[World, str, int, tuple[int, int]], _leaf: None
-    ) -> SimExecutor:
-        world, goal, epoch, place = spec
-        await asyncio.sleep(world.rng.uniform(0.001, 0.05))
-        if fault := world.spawn_fault():
-            raise SpawnError(*fault)
-        return cls(world, goal, epoch, stood_on(world, goal, place))
 
     @property
     def alive(self) -> bool:

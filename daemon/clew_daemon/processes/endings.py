@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from clew_daemon.processes import vitals
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources
 from clew_daemon.processes.nursery import SpawnError
 from clew_shared.exit_codes import ExitCode
@@ -13,8 +14,11 @@ from clew_shared.text.plain import plain
 from clew_shared.wire import cells as cellwire
 
 if TYPE_CHECKING:
+    from clew_shared.record.state import State
     from clew_shared.wire.protocol import Leave
 
+
+OWES_REPLAN = "left_instead_of_replanning"
 
 Kind = Literal["finished", "crash", "temporary", "configuration", "stopped", "unable"]
 
@@ -31,8 +35,22 @@ class Ended:
     retry_after_s: float | None = None
 
 
-def left(code: int, leave: Leave | None, detail: str) -> Ended:
-    """Say what 75 (try me later) and 78 (fix the configuration) mean, by the agent's own words."""
+def by_exit(code: int, state: State, *, stopping: bool, leave: Leave | None, output: str) -> Ended:
+    """Return what the exit of an agent means; `output` is the end of what it printed."""
+    if state.ended:
+        return Ended("finished", "finished", code=code)
+    if stopping or not state.workable:
+        return Ended("stopped", "stopped", code=code)
+    if code in (ExitCode.TEMPORARY, ExitCode.CONFIGURATION):
+        return _left(code, leave, output)
+    if code < vitals.SIGNAL_BASE and state.replan_required in ("task", "goal"):
+        return Ended("stopped", OWES_REPLAN, code=code)
+    reason = vitals.exit_words(code) if code else "exited_unfinished"
+    return Ended("crash", reason, output, code)
+
+
+def _left(code: int, leave: Leave | None, detail: str) -> Ended:
+    """Return what 75 (try again later) and 78 (fix the configuration) mean, by the reason that the agent gave."""
     if code == ExitCode.TEMPORARY:
         reason = leave.reason if leave else "the agent asked to be tried later"
         after_s = leave.retry_after_s if leave else None

@@ -36,11 +36,11 @@ class OutOfResources(ExecutorDied):
     """No executor could be started for lack of descriptors, processes or memory: nothing began."""
 
 
-class WorkspaceLostError(ExecutorDied):
+class WorkspaceMissingError(ExecutorDied):
     """The folder that the executor works in is not what stands there: nothing began."""
 
 
-class Executor:
+class ExecutorProcess:
     """One executor process."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Executor:
         self._lock = asyncio.Lock()
 
     @classmethod
-    async def start(cls, nursery: Nursery, spec: CellSpec, group: Leaf | None) -> Executor:
+    async def start(cls, nursery: Nursery, spec: CellSpec, group: Leaf | None) -> ExecutorProcess:
         """Spawn an executor and wait until it answers; raises SpawnError or ExecutorDied."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)

@@ -28,7 +28,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class Missing:
     """Why nothing may act at a workspace: `reason` in a few words, `detail` with the path.
 
     `stranger` is another folder that stands there; `gone` says that nothing does.
@@ -52,7 +52,7 @@ class Lost:
         return f"{self.detail} Fix this, then {resume}."
 
 
-def lost(workspace: str, known: Identity | None) -> Lost | None:
+def missing(workspace: str, known: Identity | None) -> Missing | None:
     """Say what is wrong with the place of a workspace, None if the folder `known` is there.
 
     Without `known` any folder will do. None too if there are no resources to look: it is looked at again.
@@ -61,18 +61,18 @@ def lost(workspace: str, known: Identity | None) -> Lost | None:
         return _wrong(workspace, known)
     except FileNotFoundError:
         detail = f"{workspace} was removed or renamed while the goal worked in it."
-        return Lost("the workspace is gone", detail, gone=True)
+        return Missing("the workspace is gone", detail, gone=True)
     except OSError as error:
         return None if is_shortage(error) else _out_of_reach(workspace, error)
 
 
-def _wrong(workspace: str, known: Identity | None) -> Lost | None:
+def _wrong(workspace: str, known: Identity | None) -> Missing | None:
     real = os.path.realpath(workspace)
     if real != workspace:
-        return Lost("the workspace is now a link", f"{workspace} is now a link to {real}.")
+        return Missing("the workspace is now a link", f"{workspace} is now a link to {real}.")
     found = os.stat(workspace, follow_symlinks=False)  # noqa: PTH116 - the path is text everywhere
     if not stat.S_ISDIR(found.st_mode):
-        return Lost("the workspace is no longer a folder", f"{workspace} is no longer a folder.")
+        return Missing("the workspace is no longer a folder", f"{workspace} is no longer a folder.")
     seen = identity.of_path(workspace)
     if known and not seen.is_same(known):
         return _replaced(workspace, known, seen)
@@ -80,7 +80,7 @@ def _wrong(workspace: str, known: Identity | None) -> Lost | None:
         detail = (
             f"{workspace} cannot be read by this user (mode {stat.S_IMODE(found.st_mode):04o})."
         )
-        return Lost("the workspace cannot be reached", detail)
+        return Missing("the workspace cannot be reached", detail)
     return None
 
 
@@ -107,7 +107,7 @@ def is_place(path: str, place: tuple[int, int]) -> bool:
     return (now.st_dev, now.st_ino) == place
 
 
-def enter(workspace: str, known: Identity | None, *, make: bool) -> Ground | Lost:
+def enter(workspace: str, known: Identity | None, *, make: bool) -> WorkspaceGuard | Missing:
     """Open the folder `known`, or any where that is None; `make` allows an empty one if there is nothing.
 
     Raises OSError where resources have run out.
@@ -117,14 +117,14 @@ def enter(workspace: str, known: Identity | None, *, make: bool) -> Ground | Los
     except OSError as error:
         if is_shortage(error):
             raise
-        return Lost(
+        return Missing(
             f"the workspace cannot be created: {plain(error)}", f"{workspace} cannot be created."
         )
     expected = None if made else known
-    if why := lost(workspace, expected):
+    if why := missing(workspace, expected):
         return why
     try:
-        found = Ground(workspace, os.open(workspace, _FOLDER), made=made)
+        found = WorkspaceGuard(workspace, os.open(workspace, _FOLDER), made=made)
     except OSError as error:
         if is_shortage(error):
             raise
@@ -135,7 +135,7 @@ def enter(workspace: str, known: Identity | None, *, make: bool) -> Ground | Los
     return found
 
 
-class Ground:
+class WorkspaceGuard:
     """The folder that a goal works in, held open from the goal's start to its rest."""
 
     def __init__(self, workspace: str, fd: int, *, made: bool) -> None:
@@ -155,9 +155,9 @@ class Ground:
         """Return, by one system call, whether it is what is there; False says nothing yet."""
         return is_place(self._workspace, self.place)
 
-    def lost(self) -> Lost | None:
+    def missing(self) -> Missing | None:
         """Say what is wrong with its place, None if it is there."""
-        return lost(self._workspace, self.identity)
+        return missing(self._workspace, self.identity)
 
     def occupy(self) -> str:
         """Mark it as worked in until it is closed; returns who else works in it, "" if no one does."""
@@ -177,15 +177,15 @@ def _make(workspace: str) -> bool:
     return True
 
 
-def _replaced(workspace: str, known: Identity, seen: Identity) -> Lost:
+def _replaced(workspace: str, known: Identity, seen: Identity) -> Missing:
     if (known.ino, known.birth_ns) == (seen.ino, seen.birth_ns):
         detail = f"{workspace} is on another device than before: its file system was mounted again, or it is a copy."
-        return Lost("the workspace is on another device", detail, stranger=seen)
+        return Missing("the workspace is on another device", detail, stranger=seen)
     detail = (
         f"{workspace} is not the folder that this goal works in "
         f"(the original: {_described(known)}; now: {_described(seen)})."
     )
-    return Lost("the workspace was replaced", detail, stranger=seen)
+    return Missing("the workspace was replaced", detail, stranger=seen)
 
 
 def _described(folder: Identity) -> str:
@@ -193,6 +193,6 @@ def _described(folder: Identity) -> str:
     return device if folder.birth_ns is None else f"{device}, created {iso(folder.birth_ns / 1e9)}"
 
 
-def _out_of_reach(workspace: str, error: OSError) -> Lost:
+def _out_of_reach(workspace: str, error: OSError) -> Missing:
     detail = f"{workspace} cannot be read: {error.strerror}."
-    return Lost("the workspace cannot be reached", detail)
+    return Missing("the workspace cannot be reached", detail)

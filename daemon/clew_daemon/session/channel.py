@@ -7,7 +7,6 @@ taken from the transport without a stream between, and an answer goes to the soc
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING, Any, cast
 
 from clew_shared.wire import protocol
@@ -21,7 +20,7 @@ WRITE_TIMEOUT_S = 30.0
 class Channel(asyncio.Protocol):
     """A connected stream to one agent; one task receives.
 
-    `heard_at` is monotonic, of the last message that came; `unread` says that it left an answer unread too long.
+    `unread` says that the agent left an answer unread too long.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -33,7 +32,6 @@ class Channel(asyncio.Protocol):
         self._more: asyncio.Future[None] | None = None
         self._room = asyncio.Event()
         self._room.set()
-        self.heard_at = time.monotonic()
         self.unread = False
 
     @classmethod
@@ -58,7 +56,6 @@ class Channel(asyncio.Protocol):
         line = bytes(self._came[: end + 1])
         del self._came[: end + 1]
         self._searched = 0
-        self.heard_at = time.monotonic()
         return protocol.parse(line)
 
     async def send(self, line: bytes) -> bool:

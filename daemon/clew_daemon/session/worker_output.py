@@ -21,7 +21,7 @@ LINE_BYTES_MAX = 1 << 16
 TAIL_CHARS = 2_000
 
 
-class Printed:
+class WorkerOutput:
     """Takes bytes as they arrive; passes the first LINES_MAX lines to `say`, and drops the rest."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -58,7 +58,7 @@ class Printed:
                 self._say(line[:LINE_CHARS])
 
 
-async def drain(fd: int, printed: Printed) -> None:
+async def drain(fd: int, printed: WorkerOutput) -> None:
     """Read a pipe to its end and close it; a bounded number of lines is kept."""
     reader = asyncio.StreamReader(limit=1 << 16)
     loop = asyncio.get_running_loop()
