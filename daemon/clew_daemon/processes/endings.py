@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from clew_daemon.processes import vitals
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources
 from clew_daemon.processes.nursery import SpawnError
+from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerUnwell
 from clew_shared.text.plain import plain
 from clew_shared.wire import cells as cellwire
@@ -15,8 +16,6 @@ from clew_shared.wire import cells as cellwire
 if TYPE_CHECKING:
     from clew_shared.record.state import State
     from clew_shared.wire.protocol import Leave
-
-EXIT_TEMPORARY, EXIT_CONFIGURATION = 75, 78
 
 OWES_REPLAN = "left_instead_of_replanning"
 
@@ -41,7 +40,7 @@ def by_exit(code: int, state: State, *, stopping: bool, leave: Leave | None, out
         return Ended("finished", "finished", code=code)
     if stopping or not state.workable:
         return Ended("stopped", "stopped", code=code)
-    if code in (EXIT_TEMPORARY, EXIT_CONFIGURATION):
+    if code in (ExitCode.TEMPORARY, ExitCode.CONFIGURATION):
         return _left(code, leave, output)
     if code < vitals.SIGNAL_BASE and state.replan_required in ("task", "goal"):
         return Ended("stopped", OWES_REPLAN, code=code)
@@ -51,7 +50,7 @@ def by_exit(code: int, state: State, *, stopping: bool, leave: Leave | None, out
 
 def _left(code: int, leave: Leave | None, detail: str) -> Ended:
     """Return what 75 (try again later) and 78 (fix the configuration) mean, by the reason that the agent gave."""
-    if code == EXIT_TEMPORARY:
+    if code == ExitCode.TEMPORARY:
         reason = leave.reason if leave else "the agent asked to be tried later"
         after_s = leave.retry_after_s if leave else None
         return Ended("temporary", reason, detail, code, retry_after_s=after_s)

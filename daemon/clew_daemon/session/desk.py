@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from clew_daemon.record.doing import Work
 from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
-from clew_shared.config.settings import CommandAgent, LlmAgent, RunbookAgent
+from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings, RunbookAgentSettings
 from clew_shared.core.core import WrongState
 from clew_shared.core.escalation import person_question
 
@@ -38,22 +38,22 @@ class AgentTraits:
     @property
     def is_runbook(self) -> bool:
         """It reads no feedback and no strategies, and cannot replan."""
-        return isinstance(self.agent, RunbookAgent)
+        return isinstance(self.agent, RunbookAgentSettings)
 
     @property
     def own_prompt(self) -> bool:
         """Clew builds its prompts from the answer to `hello`; its `finish` is questioned after a failed action."""
-        return isinstance(self.agent, LlmAgent)
+        return isinstance(self.agent, LlmAgentSettings)
 
     @property
     def is_command(self) -> bool:
         """It is a program that clew does not know."""
-        return isinstance(self.agent, CommandAgent)
+        return isinstance(self.agent, CommandAgentSettings)
 
     @property
     def own_tools(self) -> bool:
         """It may change the workspace by itself, and need not say so."""
-        return isinstance(self.agent, CommandAgent) and self.agent.own_tools
+        return isinstance(self.agent, CommandAgentSettings) and self.agent.own_tools
 
 
 class GoalDesk:
