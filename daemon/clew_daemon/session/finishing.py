@@ -1,4 +1,4 @@
-"""The method `finish`: an agent's claim that its goal is reached is checked before it is accepted (docs/goal-files.md)."""
+"""The method `finish`: the claim that a goal is reached is checked before it is accepted (docs/goal-files.md)."""
 
 from __future__ import annotations
 
