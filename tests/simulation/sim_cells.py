@@ -205,7 +205,7 @@ class SimExecutor:
         await asyncio.sleep(took * rng.random())
         self._living()
         took = asyncio.get_running_loop().time() - began
-        digest = Digest(digest=files.digest(), entries=len(files.contents))
+        digest = self._seen()
         return Done(
             id=0,
             seq=seq,
@@ -220,7 +220,7 @@ class SimExecutor:
         self._living()
         await asyncio.sleep(self._world.rng.uniform(0.0, 0.02))
         self._living()
-        return self._folder.digest()
+        return self._seen().name
 
     async def check(self, name: str, cmd: str, **_: Any) -> Checked:
         self._living()
@@ -235,6 +235,12 @@ class SimExecutor:
 
     async def end(self) -> None:
         await self.cell.kill()
+
+    def _seen(self) -> Digest:
+        """Look at the folder; sometimes the look is cut short, and what it has seen is the same whatever is there."""
+        partial = self._world.rng.random() < self._world.chaos.partial
+        digest = "cut" if partial else self._folder.digest()
+        return Digest(digest=digest, entries=len(self._folder.contents), partial=partial)
 
     def _living(self) -> None:
         if not self.cell.guard.alive:

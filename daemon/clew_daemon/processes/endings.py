@@ -1,4 +1,4 @@
-"""How a worker can end, and what each end means; pure, what is done about it is the supervisor's."""
+"""How a worker can end, and what each end means: pure rules; what follows from it is decided by the supervisor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from clew_shared.wire import cells as cellwire
 if TYPE_CHECKING:
     from clew_shared.record.state import State
     from clew_shared.wire.protocol import Leave
-
 
 OWES_REPLAN = "left_instead_of_replanning"
 
@@ -60,7 +59,7 @@ def _left(code: int, leave: Leave | None, detail: str) -> Ended:
 
 
 def by_surprise(error: BaseException) -> Ended:
-    """Say how a worker ends by an unexpected error: a bug, or half an upgrade."""
+    """Return how a worker ends by an unexpected error: a bug, or half an upgrade."""
     return Ended("crash", "internal", _surprise(error))
 
 
@@ -71,7 +70,7 @@ def _surprise(error: BaseException) -> str:
 
 
 def by_fault(error: SpawnError | ExecutorDied | LedgerError | OSError) -> Ended:
-    """Say how a worker ends by an error that kept it from starting, or from being served."""
+    """Return how a worker ends by an error that kept it from starting, or from being served."""
     if is_short(error):
         return _short_of_resources(error)
     match error:
@@ -89,7 +88,7 @@ def by_fault(error: SpawnError | ExecutorDied | LedgerError | OSError) -> Ended:
 
 
 def _by_spawn(error: SpawnError) -> Ended:
-    """Say whether a worker that cannot be started is tried again: a bug may pass, and so may a fault of the nursery."""
+    """Return whether a worker that cannot be started is tried again: a bug may pass, or a fault of the nursery."""
     match error.reason:
         case "nursery":
             return Ended("temporary", str(error))
@@ -109,12 +108,12 @@ def is_short(error: BaseException) -> bool:
 
 
 def _short_of_resources(error: BaseException) -> Ended:
-    """Wait, as for anything else that is likely to come back: it is not the worker's fault."""
+    """Return that the worker waits, as for anything else that is likely to come back: it is not its fault."""
     return Ended("temporary", f"cannot start a worker, out of resources: {plain(error)}")
 
 
 def _by_ledger(error: LedgerError) -> Ended:
-    """Hand a record that cannot be read to a person; with one that cannot be written the daemon stops."""
+    """Return that a person is asked about a record that cannot be read; if none can be written, the daemon stops."""
     if isinstance(error, LedgerCorrupt):
         return Ended("unable", "ledger", f"the goal's record is damaged: {error.what}")
     if isinstance(error, LedgerUnwell):

@@ -1,6 +1,6 @@
-"""What stands where a goal's workspace should be; looked at before anything acts there.
+"""What is in the place of a goal's workspace; looked at before anything acts there.
 
-A workspace can be removed, renamed, mounted over, or replaced by something else at any moment, by anyone. Paths are
+Anyone may remove, rename, replace or mount over a workspace at any moment. Paths are
 real ones (links resolved when the goal was accepted), so a link on the way is a replacement. Nothing here starts or
 ends anything.
 """
@@ -31,7 +31,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class Missing:
     """Why nothing may act at a workspace: `reason` in a few words, `detail` with the path.
 
-    `stranger` is another folder that stands there; `gone` says that nothing does.
+    `stranger` is another folder in its place; `gone` says that nothing is there.
     """
 
     reason: str
@@ -40,7 +40,7 @@ class Missing:
     gone: bool = False
 
     def question(self, goal: str) -> str:
-        """Ask a person what is to become of it."""
+        """Return the question to a person about what to do."""
         resume = f"`clew resume {goal}`"
         if self.stranger:
             return (
@@ -53,7 +53,7 @@ class Missing:
 
 
 def missing(workspace: str, known: Identity | None) -> Missing | None:
-    """Say what is wrong with the place of a workspace, None if the folder `known` is there.
+    """Return what is wrong with the place of a workspace, None if the folder `known` is there.
 
     Without `known` any folder will do. None too if there are no resources to look: it is looked at again.
     """
@@ -85,9 +85,10 @@ def _wrong(workspace: str, known: Identity | None) -> Missing | None:
 
 
 def accepted(workspace: str, state: State) -> tuple[Identity | None, bool]:
-    """Return what a person accepts who lets a goal go on: another folder, or that an empty one is made.
+    """Return what a person accepts by resuming a goal: another folder, or that an empty one is made.
 
-    Only what they were told of, and only while it is so: else they have put something right, or must be asked again.
+    Only what they were asked about, and only while it is still so: else they have repaired something, or must be asked
+    again.
     """
     try:
         seen = identity.of_path(workspace)
@@ -136,7 +137,7 @@ def enter(workspace: str, known: Identity | None, *, make: bool) -> WorkspaceGua
 
 
 class WorkspaceGuard:
-    """The folder that a goal works in, held open from the goal's start to its rest."""
+    """The folder that a goal works in, held open while the goal is at work."""
 
     def __init__(self, workspace: str, fd: int, *, made: bool) -> None:
         self._workspace = workspace
@@ -148,23 +149,23 @@ class WorkspaceGuard:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Its device and inode, which nothing else gets while it is held."""
+        """Its device and inode, which no other folder gets while it is open."""
         return self.identity.dev, self.identity.ino
 
     def stands(self) -> bool:
-        """Return, by one system call, whether it is what is there; False says nothing yet."""
+        """Return, by one system call, whether it is still in its place; False may also mean unreadable."""
         return is_place(self._workspace, self.place)
 
     def missing(self) -> Missing | None:
-        """Say what is wrong with its place, None if it is there."""
+        """Return what is wrong with its place, None if it is there."""
         return missing(self._workspace, self.identity)
 
     def occupy(self) -> str:
-        """Mark it as worked in until it is closed; returns who else works in it, "" if no one does."""
+        """Mark it as in use until it is closed; returns who else uses it, "" if no one does."""
         return occupied.occupy(self._fd)
 
     def close(self) -> None:
-        """Hold nothing any more; legal at any time."""
+        """Close the folder and remove the mark; legal at any time."""
         self._closed()
 
 

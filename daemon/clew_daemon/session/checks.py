@@ -49,7 +49,7 @@ class Checks:
         self._desk = desk
 
     async def run(self) -> list[FailingCheck]:
-        """Run the goal's checks; returns those that fail (docs/goals.md).
+        """Run the goal's checks; returns those that fail (docs/goal-files.md).
 
         A check may undo what an earlier one has seen. Where they changed the workspace they run once more, and one
         that changes it again fails: what it leaves behind is not what was checked.

@@ -52,7 +52,7 @@ class AgentTraits:
 
     @property
     def own_tools(self) -> bool:
-        """It may change the workspace by itself, and need not say so."""
+        """It may change the workspace by itself without reporting it."""
         return isinstance(self.agent, CommandAgentSettings) and self.agent.own_tools
 
 
@@ -131,7 +131,7 @@ class GoalDesk:
     # -- the workspace -----------------------------------------------------------------------------
 
     async def look(self) -> None:
-        """Take in the world as it is now: somebody else may have changed it."""
+        """Take in the world as it is now: others may have changed it."""
         world = await self.executors.digest(anew=True)
         with self.entering() as core:
             core.see_world(world, time.time())

@@ -1,4 +1,4 @@
-"""The method `finish`: an agent's claim that its goal is reached is checked before it is accepted (docs/goals.md)."""
+"""The method `finish`: the claim that a goal is reached is checked before it is accepted (docs/goal-files.md)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FEEDBACK_CAME = "Feedback from a person arrived that you may not have considered
 
 @dataclass(frozen=True, slots=True)
 class Objections:
-    """What is to be said against a finish: checks that fail, subtasks that are open, or something to consider first."""
+    """What speaks against a finish: checks that fail, subtasks that are open, or something to consider first."""
 
     failing: tuple[FailingCheck, ...] = ()
     open_subtasks: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
-"""Watches one live worker: whether its agent is heard from, gets on, and stays within its memory and its time.
+"""Watches one live worker: whether its agent shows life and gets on, and keeps within its memory and its time.
 
-It owns the clocks that this is judged by, and finds out; ending the worker is its session's.
+It owns the clocks that this is judged by. It reports what it finds; the session ends the worker.
 """
 
 from __future__ import annotations

@@ -33,10 +33,9 @@ RAW_OUTPUT_CHARS = 1_000
 
 
 class Answer(Protocol):
-    """What a method answers."""
+    """What a method answers; `as_json` is what is sent."""
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the answer as it is sent."""
+    def as_json(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)

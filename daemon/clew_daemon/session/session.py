@@ -59,7 +59,7 @@ class Session:
 
     @property
     def work(self) -> Work:
-        """What is under way that the record does not tell."""
+        """What is under way that is not in the record."""
         return self._desk.work
 
     async def run(self) -> Ended:
