@@ -25,7 +25,7 @@ from bench.home import temporary, wait_for
 from bench.page import table
 
 from clew_daemon.record.hello import told
-from clew_shared.config.settings import LlmAgent, Settings
+from clew_shared.config.settings import LlmAgentSettings, Settings
 from clew_shared.ledger import Reader
 from clew_shared.prompt.compact import compact_context
 from clew_shared.record import events as ev
@@ -88,7 +88,9 @@ class LedgerUntil:
         return itertools.takewhile(lambda row: row.seq <= self._seq, rows)
 
 
-def replay(reader: Reader, settings: Settings, agent: LlmAgent) -> tuple[list[str], int, dict]:
+def replay(
+    reader: Reader, settings: Settings, agent: LlmAgentSettings
+) -> tuple[list[str], int, dict]:
     """Return the need-to-know text by turn, its largest size, and what a prompt takes to build."""
     by_turn, largest, build_ms, state, actions = [], 0, {}, State(), 0
     (goal,) = [name for name in reader.goals() if name]
@@ -166,7 +168,7 @@ def work(turns: list[Turn]) -> tuple[list[dict], list[str], tuple[list[str], int
             home.start().drop("goal.md", goal_text())
             wait_for(lambda: any((home.folder / "outbox").glob("*.md")), DEADLINE_S, 0.1)
             home.stop()
-            agent = LlmAgent(base_url=llm.url, model="scripted", mode="tools")
+            agent = LlmAgentSettings(base_url=llm.url, model="scripted", mode="tools")
             with Reader.open(home.folder / "state" / "ledger.db") as reader:
                 replayed = replay(reader, Settings(), agent)
                 (goal,) = [name for name in reader.goals() if name]
