@@ -20,7 +20,7 @@ from bench.figures import Series, short
 
 @dataclass(frozen=True)
 class FleetRun:
-    """What so many workers did; times in seconds, by worker."""
+    """What a fleet of workers did; times in seconds, by worker."""
 
     workers: int
     slower_ms: float

@@ -79,7 +79,7 @@ def work(core: Core, count: int, first: int = 0) -> None:
 
 
 async def live_goal(state: Path, actions: int, workspace: Path) -> None:
-    """Record a goal in progress with so many actions in its one subtask, whose worker died with its daemon."""
+    """Record a goal in progress with its actions in one subtask; its worker died with its daemon."""
     async with opened(state) as book:
         core = await accept(book, GOAL, workspace, agent="bench")
         with book.entering(core):
@@ -99,7 +99,7 @@ async def idle_goal(state: Path, workspace: Path) -> None:
 
 
 async def ended_goals(state: Path, count: int, workspaces: Path, actions: int = 20) -> None:
-    """Record so many goals that were completed, reported and reviewed, in ten subtasks each."""
+    """Record goals that were completed, reported and reviewed, in ten subtasks each."""
     async with opened(state) as book:
         for number in range(count):
             await _ended_goal(book, f"over-{number:05}", workspaces, actions)

@@ -1,7 +1,7 @@
 """What grows with the record: a step, memory, `state.json`, a snapshot, recovery, commands: python -m bench.growth.
 
-Homes are made (`bench.grown`) with so many recorded actions of one goal in progress, or so many goals that are over. A
-real daemon continues each, is killed with SIGKILL and started again, in turns; so are the commands, beside an empty
+Homes are made (`bench.grown`) with many recorded actions of one goal in progress, or many goals that are over. A real
+daemon continues each, is killed with SIGKILL and started again, in turns; so are the commands, beside an empty
 home.
 """
 

@@ -36,7 +36,7 @@ class Seen:
 
 
 def read(trace: Path) -> Seen:
-    """Read what strace wrote, with `-f -y`."""
+    """Return what strace wrote with `-f -y`."""
     seen, open_calls = Seen(), {}
     for number, line in enumerate(trace.read_text(errors="replace").splitlines()):
         found = _CALL.match(line)
@@ -81,7 +81,7 @@ def faults(seen: Seen, steps: int) -> list[str]:
 
 
 def trace(steps: int, out: Path) -> None:
-    """Run a daemon under strace for so many steps."""
+    """Run a daemon under strace while its agent makes steps."""
     with home.temporary(home.bench_agent("step", str(steps))) as place:
         place.before = strace(out)
         place.start()
@@ -106,19 +106,19 @@ class Proof:
     text: str
 
 
-def prove(steps: int, kept: Path | None = None) -> Proof:
+def prove(steps: int, saved: Path | None = None) -> Proof:
     """Trace a daemon, or read a trace that is there."""
-    if kept and kept.exists():
-        return _judged(read(kept), steps)
+    if saved and saved.exists():
+        return _judged(read(saved), steps)
     if not shutil.which("strace"):
         return Proof(2, "strace is missing: nothing was proved")
     with tempfile.TemporaryDirectory(prefix="clew-trace-") as folder:
-        there = kept or Path(folder, "trace")
-        tried = subprocess.run([*strace(there), "true"], check=False, capture_output=True)
+        target = saved or Path(folder, "trace")
+        tried = subprocess.run([*strace(target), "true"], check=False, capture_output=True)
         if tried.returncode:
             return Proof(2, "strace may not trace here: nothing was proved")
-        trace(steps, there)
-        return _judged(read(there), steps)
+        trace(steps, target)
+        return _judged(read(target), steps)
 
 
 def _judged(seen: Seen, steps: int) -> Proof:

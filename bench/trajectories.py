@@ -59,8 +59,8 @@ def play(run: dict[str, Any], loops: Any = None) -> PlayedRun:
                 _act(core, i, step, played)
             case "thought":
                 following = steps[i + 1]["kind"] if i + 1 < len(steps) else ""
-                heard = core.think(step["text"], 0.0, has_tool_calls=following == "action")
-                _note(played, i, heard.intervention)
+                feedback = core.think(step["text"], 0.0, has_tool_calls=following == "action")
+                _note(played, i, feedback.intervention)
             case "user":
                 core.emit(ev.FeedbackGiven(text=step["text"]))
     return played
@@ -79,8 +79,8 @@ def _act(core: Core, i: int, step: dict[str, Any], played: PlayedRun) -> None:
         output += f"\n<{step['output_sha1']}>" if step.get("output_len", 0) > len(output) else ""
     known = step["result"] in ("success", "failure", "error", "timeout")
     result = step["result"] if known else "success"
-    heard = core.outcome(verdict.seq, Report(result, output, step.get("changed")), 0.0)
-    _note(played, i, heard.intervention)
+    feedback = core.outcome(verdict.seq, Report(result, output, step.get("changed")), 0.0)
+    _note(played, i, feedback.intervention)
 
 
 def _note(played: PlayedRun, i: int, intervention: Any) -> None:

@@ -22,19 +22,19 @@ if kind == "loaded":
 if kind == "parent":
     os.posix_spawn("/bin/sleep", ["sleep", "600"], {})
 daemon = int(os.environ.get("CLEW_FD", "-1"))
-heard = b""
+received = b""
 if daemon >= 0:
     os.write(daemon, HELLO)
-    while not (heard.endswith(b"\n") and b'"result"' in heard):
-        heard += os.read(daemon, 65536)
+    while not (received.endswith(b"\n") and b'"result"' in received):
+        received += os.read(daemon, 65536)
 pipe = os.open(path, os.O_WRONLY)
 os.write(pipe, f"{name} {os.getpid()} {time.monotonic():.6f}\n".encode())
 os.close(pipe)
-heard = b""
-while daemon >= 0 and b'"stop"' not in heard:
+received = b""
+while daemon >= 0 and b'"stop"' not in received:
     os.write(daemon, HEARTBEAT)
     if select.select([daemon], [], [], 1.0)[0]:
-        heard = os.read(daemon, 65536) or b'"stop"'
+        received = os.read(daemon, 65536) or b'"stop"'
 while daemon < 0 and kind == "talker":
     time.sleep(0.1)
     print("still here", flush=True)

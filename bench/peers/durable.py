@@ -75,6 +75,6 @@ def _versions(found: dict[str, Way]) -> dict[str, str]:
     for peer, packages in PACKAGES.items():
         if peer in found:
             line = [python(peer), "-c", ask, *packages]
-            said = subprocess.run(line, check=True, capture_output=True, text=True, timeout=60)
-            versions |= dict(zip(packages, said.stdout.split(), strict=True))
+            done = subprocess.run(line, check=True, capture_output=True, text=True, timeout=60)
+            versions |= dict(zip(packages, done.stdout.split(), strict=True))
     return versions

@@ -49,7 +49,7 @@ def _main(ways: Ways) -> Ways:
 
 
 def growth(ways: Ways, options: Options) -> list[Series]:
-    """Microseconds a step, and megabytes on the disk, after so many finished steps of one workflow."""
+    """Microseconds a step, and megabytes on the disk, by the number of finished steps of one workflow."""
     found: list[Series] = []
     with running(*((way, 1) for way in ways.values())) as everyone:
         done = dict.fromkeys(ways, 0)
@@ -127,7 +127,7 @@ def _traced(one: Running, steps: int) -> int | None:
 
 
 def recovery(ways: Ways, options: Options) -> tuple[list[Series], dict[str, dict[str, int]], int]:
-    """Milliseconds until the first new step after so many steps, what was lost or done twice, the seed.
+    """Milliseconds until the first new step by number of steps, what was lost or done twice, the seed.
 
     A program is killed at a random moment during its steps, launched again, and continues with the same workflow.
     """
@@ -165,7 +165,7 @@ def _recover(one: Running, counts: Counter[str], chance: random.Random, *, worke
         agent.kill()
     else:
         one.program.kill()
-    last = max([last, *(said["done"] for said in one.wires[0].rest() if "done" in said)])
+    last = max([last, *(message["done"] for message in one.wires[0].rest() if "done" in message)])
     if worker:
         one.wires[0].close()
     else:
@@ -178,7 +178,7 @@ def _recover(one: Running, counts: Counter[str], chance: random.Random, *, worke
     wire.hear("took_s")
     counts["kills"] += 1
     counts["records lost"] += first["done"] <= last
-    counts["told of a step under way"] += any("interrupted" in said for said in wire.skipped)
+    counts["told of a step under way"] += any("interrupted" in message for message in wire.skipped)
     return float(first["at"] - began) * 1000
 
 
@@ -276,14 +276,14 @@ def failing(ways: Ways) -> dict[str, dict[str, Any]]:
         facts[name] = json.loads(done.stdout.splitlines()[-1])
     if "clew" in ways:
         with running((_clew(mode="failing"), 1)) as (one,):
-            tries = [said for said in one.wires[0].rest() if "tried" in said]
+            tries = [message for message in one.wires[0].rest() if "tried" in message]
             (goal,) = one.program.asked("status")["goals"]  # type: ignore[attr-defined]
-        answers = Counter(said["tried"] for said in tries)
+        answers = Counter(one_try["tried"] for one_try in tries)
         facts["clew"] = {
             "tried": len(tries),
             "ran": answers.pop("ran", 0),
             "refused": dict(answers),
-            "escalated_to": [said["escalated_to"] for said in tries if said["escalated_to"]],
+            "escalated_to": [level for one_try in tries if (level := one_try["escalated_to"])],
             "goal": goal["status"],
         }
     return facts

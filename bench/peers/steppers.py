@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 from bench.home import Home, bench_agent, disk_folder, wait_for
@@ -65,19 +65,6 @@ class StepWire:
     def close(self) -> None:
         self._file.close()
         self._socket.close()
-
-
-class Program(Protocol):
-    """What does the steps: started and killed any number of times."""
-
-    workflows: int
-
-    def start(self, port: int) -> None: ...
-    def kill(self) -> None: ...
-    def processes(self) -> list[psutil.Process]: ...
-    def database(self) -> list[Path]: ...
-    def effects(self) -> list[Path]: ...
-    def log(self) -> str: ...
 
 
 class Script:
@@ -165,6 +152,9 @@ class ClewProgram:
 
     def log(self) -> str:
         return self._home.log.read_text(errors="replace") if self._home else ""
+
+
+Program = Script | ClewProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +265,7 @@ def ways(peers: list[str]) -> tuple[dict[str, Way], dict[str, str]]:
 
 @contextmanager
 def running(*wanted: tuple[Way, int]) -> Iterator[list[Running]]:
-    """Start programs with so many workflows each, in folders of their own; end them on every path."""
+    """Start programs with their workflows, in folders of their own; end them on every path."""
     with ExitStack() as stack:
         everyone = []
         for way, workflows in wanted:
