@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from clew_shared.core.answers import Feedback, Intervention, LookFirst, Verdict, WrongState
+from clew_shared.core.answers import Advice, Feedback, LookFirst, Verdict, WrongState
 from clew_shared.core.budgets import budget_question, spent_budget
 from clew_shared.core.outcomes import finished_event, known_outcome
 from clew_shared.core.thinking import ThinkingCommands
@@ -159,7 +159,7 @@ class ActionCommands(ThinkingCommands):
         )
         if nudge is None:
             return Verdict(True, seq)
-        advice = Intervention("repetition", nudge.message)
+        advice = Advice("repetition", nudge.message)
         self.emit(ev.Intervened(at=at, intervention=advice.kind, message=advice.message))
         self._emit_loop(
             advice.kind, nudge.evidence, at, signature=proposal.signature, attempts=nudge.attempt

@@ -29,7 +29,7 @@ class ActionReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Intervention:
+class Advice:
     """Advice to an agent that goes in circles: its kind (docs/loops.md, Interventions) and its message."""
 
     kind: str
@@ -44,7 +44,7 @@ class Verdict:
     seq: int
     reason: str = ""
     message: str = ""
-    intervention: Intervention | None = None
+    intervention: Advice | None = None
     escalated_to: Level | None = None
 
 
@@ -60,7 +60,7 @@ class Feedback:
     `changed`: the reported action changed the workspace, None if that is unknown.
     """
 
-    intervention: Intervention | None = None
+    intervention: Advice | None = None
     escalated_to: Level | None = None
     known: bool = True
     changed: bool | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clew_shared.core.answers import Feedback, Intervention
+from clew_shared.core.answers import Advice, Feedback
 from clew_shared.core.tree import TreeCommands
 from clew_shared.gate import review
 from clew_shared.record import events as ev
@@ -47,7 +47,7 @@ class ThinkingCommands(TreeCommands):
         what = found.message.partition("\n")[0]
         named = signature if found.intervention == "same_error" else ""
         self._emit_loop(found.intervention, what, at, signature=named)
-        intervention = Intervention(found.intervention, found.message)
+        intervention = Advice(found.intervention, found.message)
         if self.state.ignored_interventions < self.ignored_limit or self.state.replan_required:
             return Feedback(intervention)
         cause = what.partition(". ")[0]  # the rest is advice for the agent

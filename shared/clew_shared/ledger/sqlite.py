@@ -38,7 +38,7 @@ __all__ = ["Ledger", "Reader"]
 class Ledger(ReadSide):
     """The one ledger of a daemon; `append` and all `async` methods belong to one event loop.
 
-    Reading sees what is durable, and may be done from any thread.
+    ReadSide sees what is durable, and may be done from any thread.
     """
 
     def __init__(
