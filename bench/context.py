@@ -28,13 +28,14 @@ import threading
 import time
 from pathlib import Path
 
-from clew_daemon.record.hello import told
+from clew_daemon.record.hello import hello_answer
 from clew_shared.config.settings import LlmAgent, Settings
 from clew_shared.ledger import Reader
 from clew_shared.prompt.compact import compact_context
 from clew_shared.record import events as ev
 from clew_shared.record.fold import apply
 from clew_shared.record.state import State
+from clew_shared.wire.hello import HelloAnswer  # noqa: TC001 - read by mypy only, but cheap
 from clew_worker.agent.memory import Memory
 
 SEED = 7
@@ -130,7 +131,7 @@ def run(home: Path) -> None:
 
 
 class UpTo:
-    """The ledger as it was at an event, for `told`."""
+    """The ledger as it was at an event, for `hello_answer`."""
 
     def __init__(self, reader: Reader, seq: int) -> None:
         self._reader, self._seq = reader, seq
@@ -155,18 +156,18 @@ def replay(home: Path, settings: Settings, agent: LlmAgent) -> tuple[list[int], 
                 by_turn.append(compact_context(state, settings.context.max_chars))
             actions += row.kind == "action_finished"
             if row.kind == "reflected" and actions % 20 == 0 and actions not in build_ms:
-                hello = told(state, settings, agent, UpTo(reader, row.seq), [])
+                hello = hello_answer(state, settings, agent, UpTo(reader, row.seq), [])
                 build_ms[actions] = build_time_ms(hello)
     return compact, by_turn, build_ms
 
 
-def build_time_ms(hello: dict) -> float:
+def build_time_ms(hello: HelloAnswer) -> float:
     memory = Memory()
-    memory.learn(hello)
+    memory.update(hello)
     times = []
     for _ in range(60):
         began = time.perf_counter()
-        _ = memory.laid().messages
+        _ = memory.laid_out().messages
         times.append((time.perf_counter() - began) * 1000)
     return statistics.median(times)
 

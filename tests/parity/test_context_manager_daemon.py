@@ -17,7 +17,7 @@ from clew_shared.record.state import State
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
 from clew_worker import ContextManager, Subtask, SyncClient, Task
-from clew_worker.agent.main import Disconnected, RpcError
+from clew_worker.agent import Disconnected, RpcError
 
 GOAL = "Create mathx package"
 PYTEST = ("run_cmd", {"cmd": ["pytest", "-q"]}, "error")
@@ -68,7 +68,9 @@ class Daemon(threading.Thread):
 
     def record(self, p):
         said = self.core.record(p.tool, p.args, Report(p.result, p.output, p.changed), 0.0)
-        return {"allowed": said.allowed, "seq": said.seq, "reason": said.reason, "message": "m"}
+        verdict = "allowed" if said.allowed else "blocked"
+        judged = {"verdict": verdict, "allowed": said.allowed, "seq": said.seq}
+        return judged | {"reason": said.reason, "message": "m"}
 
     def propose(self, p):
         said = self.core.propose(p.tool, p.args, 0.0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources, WorkspaceLostError
 from clew_daemon.record.doing import Work
-from clew_daemon.record.hello import Remembered, subtask_view, task_view, told
+from clew_daemon.record.hello import SubtaskTranscript, hello_answer, subtask_view, task_view
 from clew_daemon.record.shrink import fitted_state
 from clew_daemon.record.store import output_of
 from clew_shared.core import suggestions
@@ -71,7 +71,7 @@ class Methods:
         self._s = session
         self._refused_finishes = (_Refused(), 0)
         self._slot: Any = None
-        self._remembered = Remembered()
+        self._transcript = SubtaskTranscript()
         self._shown_feedback = self._heard_feedback = 0
         self.work = Work()
 
@@ -111,10 +111,10 @@ class Methods:
     def _hello_view(self) -> dict[str, Any]:
         """Return the answer to `hello`."""
         s = self._s
-        said = told(
-            s.core.state, s.settings, s.agent, s.book.ledger, s.strategies, self._remembered
+        answer = hello_answer(
+            s.core.state, s.settings, s.agent, s.book.ledger, s.strategies, self._transcript
         )
-        return said | {"epoch": s.epoch, "credential": s.credential}
+        return answer.as_json() | {"epoch": s.epoch, "credential": s.credential}
 
     async def _heartbeat(self, _: protocol.Heartbeat) -> dict[str, Any]:
         return {}
