@@ -17,7 +17,7 @@ from dataclasses import replace
 from clew_shared.prompt.layout import PromptLayout, lay_out
 from clew_shared.wire.hello import AgentOptions, Call, HelloAnswer
 from clew_worker.agent.life import live
-from clew_worker.agent.llm import ChatAgent
+from clew_worker.agent.llm import LlmAgent
 from clew_worker.agent.memory import Memory
 
 RECENT = 3
@@ -78,7 +78,7 @@ def main() -> int:
     )
     sock = socket.socket(fileno=int(os.environ["CLEW_FD"]))
     memory = SimpleMemory(agent)
-    return asyncio.run(live(sock, lambda daemon: ChatAgent(daemon, memory)))
+    return asyncio.run(live(sock, lambda daemon: LlmAgent(daemon, memory)))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import folded_count, lay_out
+from clew_shared.prompt.view import PromptView
 from clew_shared.record.model import Goal, Subtask, Task
 from clew_shared.record.state import State
 from clew_shared.text.shorten import without_middle

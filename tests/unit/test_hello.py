@@ -9,8 +9,8 @@ import pytest
 
 from clew_daemon.record.hello import hello_answer
 from clew_daemon.record.shrink import fitted_state, published_state
-from clew_shared.config.settings import LlmAgent, Settings
-from clew_shared.config.tables import RunbookAgent
+from clew_shared.config.settings import LlmAgentSettings, Settings
+from clew_shared.config.tables import RunbookAgentSettings
 from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.view import view_on_record
 from clew_shared.record import events as ev
@@ -168,19 +168,19 @@ def goal(request):
 
 def test_an_llm_agent_is_sent_what_is_on_record(goal):
     record, expected = goal
-    answer = hello_answer(record.state, Settings(), LlmAgent(model="m"), record, [BULLET])
+    answer = hello_answer(record.state, Settings(), LlmAgentSettings(model="m"), record, [BULLET])
     assert recorded(answer.as_json()) == expected["llm"]
 
 
 def test_another_agent_is_sent_what_is_on_record(goal):
     record, expected = goal
-    answer = hello_answer(record.state, Settings(), RunbookAgent(), record, [])
+    answer = hello_answer(record.state, Settings(), RunbookAgentSettings(), record, [])
     assert recorded(answer.as_json()) == expected["runbook"]
 
 
 def test_the_prompt_of_what_was_sent_is_the_one_on_record(goal):
     record, expected = goal
-    answer = hello_answer(record.state, Settings(), LlmAgent(model="m"), record, [BULLET])
+    answer = hello_answer(record.state, Settings(), LlmAgentSettings(model="m"), record, [BULLET])
     received = HelloAnswer.model_validate_json(json.dumps(answer.as_json()))
     for hello in (answer, received):
         assert recorded(lay_out(view_on_record(hello)).messages) == expected["prompt"]

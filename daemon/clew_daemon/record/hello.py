@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.processes.cells import agent_options
 from clew_daemon.record.shrink import fitted
 from clew_daemon.record.store import output_text
-from clew_shared.config.settings import LlmAgent
+from clew_shared.config.settings import LlmAgentSettings
 from clew_shared.prompt.transcript import KINDS, TranscriptFold, sent_entries
 from clew_shared.record import events as ev
 from clew_shared.views.publish import state_view
@@ -43,7 +43,7 @@ def hello_answer(
     An llm agent is sent the `transcript` of the current subtask, any other agent its last actions.
     """
     max_tokens = settings.context.max_tokens
-    if isinstance(agent, LlmAgent):
+    if isinstance(agent, LlmAgentSettings):
         fold = (transcript or SubtaskTranscript()).up_to_now(state, ledger, max_tokens)
         folded = fold.folded
     else:

@@ -8,7 +8,7 @@ import pytest
 
 from clew_worker.agent import llm_client
 from clew_worker.agent.life import live
-from clew_worker.agent.llm import ChatAgent
+from clew_worker.agent.llm import LlmAgent
 from clew_worker.agent.runbook import Runbook
 
 DEADLINE_S = 60
@@ -43,7 +43,7 @@ def run_llm():
     async def run(daemon, server=None):
         if server is not None:
             daemon.agent = {"base_url": server.base_url, "model": "scripted", **daemon.agent}
-        return await _run(daemon, ChatAgent)
+        return await _run(daemon, LlmAgent)
 
     return run
 

@@ -6,11 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
+from clew_shared.exit_codes import ExitCode
 from clew_worker.agent.client import AgentClient, Disconnected, RpcError
-
-EXIT_DONE = 0
-EXIT_TEMPORARY = 75
-EXIT_CONFIGURATION = 78
 
 _REASON_CHARS = 4_000
 _RETRY_AFTER_MAX_S = 30 * 86_400.0
@@ -50,7 +47,7 @@ async def live(sock: socket.socket, make: Callable[[AgentClient], BuiltInAgent])
             task.cancel()
         results = await asyncio.gather(work, *ends, return_exceptions=True)
         if not finished:
-            return EXIT_DONE
+            return ExitCode.OK
         outcome: int | BaseException | Any = results[0]
         if isinstance(outcome, BaseException):
             raise outcome
@@ -61,15 +58,15 @@ async def _work(daemon: AgentClient, agent: BuiltInAgent) -> int:
     try:
         await agent.run()
     except Disconnected:
-        return EXIT_DONE
+        return ExitCode.OK
     except RpcError as error:
         if error.stopping:
-            return EXIT_DONE
+            return ExitCode.OK
         raise
     except CannotContinue as leave:
         await _leave(daemon, leave)
-        return EXIT_TEMPORARY if leave.kind == "temporary" else EXIT_CONFIGURATION
-    return EXIT_DONE
+        return ExitCode.TEMPORARY if leave.kind == "temporary" else ExitCode.CONFIGURATION
+    return ExitCode.OK
 
 
 async def _leave(daemon: AgentClient, leave: CannotContinue) -> None:

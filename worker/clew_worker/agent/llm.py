@@ -51,7 +51,7 @@ _THOUGHT_CHARS = 20_000
 Hindsight = tuple[dict[str, str], ...]
 
 
-class ChatAgent:
+class LlmAgent:
     """Works on one goal with one model until it is done; another `memory` builds other prompts."""
 
     def __init__(self, daemon: AgentClient, memory: Memory | None = None) -> None:

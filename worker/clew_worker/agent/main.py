@@ -15,21 +15,22 @@ def main(name: str, sock_fd: int) -> int:
     """
     import uvloop
 
-    from clew_worker.agent.life import EXIT_CONFIGURATION, BuiltInAgent, live
+    from clew_shared.exit_codes import ExitCode
+    from clew_worker.agent.life import BuiltInAgent, live
 
     def make(daemon: AgentClient) -> BuiltInAgent:
         if name == "llm":
             # imports openai, which a runbook does without
-            from clew_worker.agent.llm import ChatAgent
+            from clew_worker.agent.llm import LlmAgent
 
-            return ChatAgent(daemon)
+            return LlmAgent(daemon)
         from clew_worker.agent.runbook import Runbook
 
         return Runbook(daemon)
 
     if name not in BUILT_IN:
         sys.stderr.write(f"no built-in agent {name!r}; available: {', '.join(BUILT_IN)}\n")
-        return EXIT_CONFIGURATION
+        return ExitCode.CONFIGURATION
 
     async def run() -> int:
         return await live(socket.socket(fileno=sock_fd), make)
