@@ -44,10 +44,10 @@ said = st.builds(
 )
 finished = st.builds(
     FinishedSubtask,
-    st.text(max_size=60),
-    st.text(max_size=300),
-    st.just("completed"),
-    st.just(("it",)),
+    description=st.text(max_size=60),
+    summary=st.text(max_size=300),
+    status=st.just("completed"),
+    insights=st.just(("it",)),
 )
 views = st.builds(
     PromptView,

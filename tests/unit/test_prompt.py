@@ -331,10 +331,10 @@ def test_a_small_goal_is_offered_neither_plan_nor_complete_subtask():
 
 
 def test_a_larger_goal_is_offered_a_plan_until_it_acts():
-    answer = hello(notes="line\n" * 10)
-    assert "plan" in names(answer)
-    answer["state"]["goal"]["tasks"][0]["subtasks"][0]["actions_total"] = 1
-    assert "plan" not in names(answer)
+    state = tree()
+    assert "plan" in names(hello(state, notes="line\n" * 10))
+    state["goal"]["tasks"][0]["subtasks"][0]["actions_total"] = 1
+    assert "plan" not in names(hello(state, notes="line\n" * 10))
 
 
 def test_a_goal_with_a_plan_is_offered_complete_subtask():

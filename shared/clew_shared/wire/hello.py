@@ -242,7 +242,7 @@ class StateAnswer(AnswerModel):
     escalated_to: str | None = None
 
 
-class FinishedSubtask(AnswerModel):
+class FinishedSubtask(AnswerModel, frozen=True):
     """A subtask that is over, with what came of it."""
 
     description: str
