@@ -22,20 +22,20 @@ from typing import Any
 
 GUARD = "CLEW_BENCH_WITHOUT_NAMESPACES"
 DAEMON = {
-    "noticed": "clew_daemon.session.session:Session._exit",
+    "noticed": "clew_daemon.processes.endings:by_exit",
     "torn down": "clew_daemon.session.session:Session._tear_down",
     "agent ended": "clew_daemon.processes.nursery:Cell.kill",
-    "hands ended": "clew_daemon.session.executors:Hands.end",
+    "hands ended": "clew_daemon.session.executors:ExecutorPool.end",
     "end recorded": "clew_daemon.session.session:Session._close",
     "decided": "clew_daemon.supervision.supervisor:Supervisor._decide",
     "connected": "clew_daemon.session.session:Session._connect",
     "asked for a cell": "clew_daemon.processes.zygote:_send",
     "start recorded": "clew_daemon.session.session:Session._record_start",
-    "executor started": "clew_daemon.processes.executor:Executor.start",
-    "world seen": "clew_daemon.session.session:Session.look",
+    "executor started": "clew_daemon.processes.executor:ExecutorProcess.start",
+    "world seen": "clew_daemon.session.desk:GoalDesk.look",
     "ready": "clew_daemon.session.session:Session._start",
     "hello answered": "clew_daemon.session.methods:Methods._hello",
-    "first action": "clew_daemon.session.methods:Methods._carry_out",
+    "first action": "clew_daemon.session.actions:Actions._carry_out",
 }
 WORKER = {
     "nursery asked": "clew_worker.cell.nursery:Nursery.serve_one",

@@ -140,7 +140,7 @@ class SentAction(AnswerModel):
     epoch: int = 0
 
 
-class RunbookStep(AnswerModel):
+class SentStep(AnswerModel):
     """An action that a goal file asks for."""
 
     tool: str
@@ -156,7 +156,7 @@ class SentSubtask(AnswerModel):
     last_failure: str | None = None
     actions_total: int = 0
     actions: tuple[SentAction, ...] = ()
-    steps: tuple[RunbookStep, ...] = ()
+    steps: tuple[SentStep, ...] = ()
 
     @property
     def open(self) -> bool:
@@ -242,13 +242,16 @@ class StateAnswer(AnswerModel):
     escalated_to: str | None = None
 
 
-class FinishedSubtask(AnswerModel, frozen=True):
+class FinishedSubtask(AnswerModel):
     """A subtask that is over, with what came of it."""
 
     description: str
     summary: str = ""
     status: str = StepStatus.COMPLETED
     insights: tuple[str, ...] = ()
+
+    def __hash__(self) -> int:
+        return hash((self.description, self.summary, self.status, self.insights))
 
 
 class HelloState(SentState):

@@ -8,7 +8,7 @@ from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import Judged
 from clew_shared.wire.hello import Call
 from clew_worker.agent.client import RpcError
-from clew_worker.agent.finishing import Finishing
+from clew_worker.agent.finishing import GoalEnding
 from clew_worker.agent.json_mode import ToolRequest
 from clew_worker.agent.plans import plan_fault, read_checks, read_plan
 from clew_worker.agent.turn import AgentContext, WorkFinished
@@ -23,7 +23,7 @@ _ENDED = ("stopped", "budget")
 class CallHandler:
     """Carries out the calls of the model; raises `WorkFinished` where the goal is over for this agent."""
 
-    def __init__(self, context: AgentContext, finishing: Finishing) -> None:
+    def __init__(self, context: AgentContext, finishing: GoalEnding) -> None:
         self._context = context
         self._daemon = context.daemon
         self._memory = context.memory

@@ -18,7 +18,7 @@ from clew_worker.agent.turn import AgentContext, WorkFinished
 CHECK_OUTPUT_CHARS = 1_500
 
 
-class Finishing:
+class GoalEnding:
     """Ends subtasks and the goal; raises `WorkFinished` where the goal is over for this agent."""
 
     def __init__(self, context: AgentContext) -> None:

@@ -20,7 +20,7 @@ from clew_shared.wire.tools import Tool
 from clew_worker.agent import json_mode, reflecting
 from clew_worker.agent.calls import CallHandler
 from clew_worker.agent.client import AgentClient, Disconnected, RpcError
-from clew_worker.agent.finishing import Finishing
+from clew_worker.agent.finishing import GoalEnding
 from clew_worker.agent.json_mode import ModelAnswer
 from clew_worker.agent.life import CannotContinue
 from clew_worker.agent.llm_client import (
@@ -58,7 +58,7 @@ class LlmAgent:
         self._daemon = daemon
         self._memory = memory or Memory()
         self._context = AgentContext(daemon, self._memory, NAME)
-        self._finishing = Finishing(self._context)
+        self._finishing = GoalEnding(self._context)
         self._calls = CallHandler(self._context, self._finishing)
         self._auto = False
         self._rung = 0

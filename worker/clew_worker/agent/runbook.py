@@ -12,7 +12,7 @@ from clew_shared.record.signature import signature
 from clew_shared.text.redact import redacted
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged
-from clew_shared.wire.hello import Call, Entry, HelloAnswer, RunbookStep, SentSubtask
+from clew_shared.wire.hello import Call, Entry, HelloAnswer, SentStep, SentSubtask
 from clew_worker.agent.client import AgentClient, RpcError
 from clew_worker.agent.life import CannotContinue
 
@@ -98,7 +98,7 @@ class Runbook:
         await self._daemon.call("finish", success=False, summary=reason)
 
 
-def _ask_about_interruption(hello: HelloAnswer, step: RunbookStep) -> None:
+def _ask_about_interruption(hello: HelloAnswer, step: SentStep) -> None:
     """Leave an interrupted step to a person where the goal asks for that, until they answer."""
     last = hello.state.transcript[-1] if hello.state.transcript else None
     if not isinstance(last, Call) or last.result != "interrupted":
@@ -112,7 +112,7 @@ def _ask_about_interruption(hello: HelloAnswer, step: RunbookStep) -> None:
 
 
 def position(
-    steps: Sequence[RunbookStep], transcript: Sequence[Entry], total: int, workspace: str = ""
+    steps: Sequence[SentStep], transcript: Sequence[Entry], total: int, workspace: str = ""
 ) -> int:
     """Return the index of the next step, given the subtask's last actions (oldest first) and their `total`.
 
@@ -143,7 +143,7 @@ def _walk(names: Sequence[str], acted: Sequence[tuple[str, bool]], start: int) -
     return at
 
 
-def _failure(step: RunbookStep, judged: Judged) -> str:
+def _failure(step: SentStep, judged: Judged) -> str:
     """Return why a step failed; "" if it did not."""
     outcome = judged.outcome
     if outcome is None:
@@ -155,7 +155,7 @@ def _failure(step: RunbookStep, judged: Judged) -> str:
     return f"{_named(step)}: {outcome.result}{code}" + (f": {output}" if output else "")
 
 
-def _record(step: RunbookStep, judged: Judged) -> dict[str, Any]:
+def _record(step: SentStep, judged: Judged) -> dict[str, Any]:
     """Return the entry of the iteration record (docs/protocol.md)."""
     outcome = judged.outcome
     known = outcome is not None and outcome.result in ("success", "failure", "timeout")
@@ -168,7 +168,7 @@ def _record(step: RunbookStep, judged: Judged) -> dict[str, Any]:
     }
 
 
-def _named(step: RunbookStep) -> str:
+def _named(step: SentStep) -> str:
     args: Mapping[str, Any] = step.args
     shown = args.get("cmd") or args.get("path") or json.dumps(args, sort_keys=True)
     return f"{step.tool} `{str(shown)[:_STEP_CHARS]}`"
