@@ -19,7 +19,7 @@ from harness import DEADLINE_S
 from sim_watch import Goal
 from sim_world import Limits
 
-from clew_daemon.cli.replay import checked
+from clew_daemon.cli.ledger_check import checked
 from clew_daemon.publish.standing import standing
 from clew_daemon.record.store import load_state
 from clew_shared.ledger import Reader, lock

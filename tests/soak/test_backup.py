@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.cli.replay import checked
+from clew_daemon.cli.ledger_check import checked
 
 SECRET = "hunter2abc9"
 STEPS = "".join(f"- [ ] Step {i}\n  ```sh\n  echo {i} >> trace\n  ```\n" for i in range(6))

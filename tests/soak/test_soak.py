@@ -6,7 +6,7 @@ import pytest
 import soak_goals
 from soak_watch import fifth, middle, share
 
-from clew_daemon.cli.replay import checked
+from clew_daemon.cli.ledger_check import checked
 from soak import CONFIG, SAMPLE_EVERY_S, Soak
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from clew_daemon.cli import run
 from clew_daemon.cli.app import COMMANDS
-from clew_daemon.cli.tree import OVER
+from clew_daemon.cli.display.goals import OVER
 from clew_daemon.record.goals import Book
 from clew_shared.config.settings import Settings
 from clew_shared.core.core import Report

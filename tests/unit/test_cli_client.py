@@ -11,7 +11,7 @@ import pytest
 
 from clew_daemon.cli import client, run
 from clew_daemon.cli.client import NoDaemon, Refused, call
-from clew_daemon.cli.demo.command import Killer
+from clew_daemon.cli.commands.demo.command import Killer
 from clew_daemon.cli.errors import CliError
 
 PING = {"pid": 1, "version": "0.1.0", "uptime_s": 5.0, "ready": True, "status": "idle"}
@@ -127,7 +127,7 @@ def test_submit_tells_what_the_daemon_refused(tmp_path, capsys, monkeypatch):
     goal = tmp_path / "g.md"
     goal.write_text("# x\n")
     inbox = tmp_path / "inbox"
-    from clew_daemon.cli import submit
+    from clew_daemon.cli.commands.submit import command as submit
 
     def dropped(folder, files):
         ((_, raw),) = files

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from clew_daemon.cli.output import columns, counted_as, duration, width_of, wrapped
+from clew_daemon.cli.display.output import columns, counted_as, duration, width_of, wrapped
 
 WORDS = st.lists(st.text("ab[]漢 \u0301é-", min_size=1, max_size=90), max_size=12).map(" ".join)
 

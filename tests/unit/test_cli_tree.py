@@ -2,8 +2,15 @@
 
 import pytest
 
-from clew_daemon.cli.output import print_lines
-from clew_daemon.cli.tree import daemon_lines, doing, goal_lines, inbox_lines, overview, thousands
+from clew_daemon.cli.display.goals import (
+    daemon_lines,
+    doing,
+    goal_lines,
+    inbox_lines,
+    overview,
+    thousands,
+)
+from clew_daemon.cli.display.output import print_lines
 from clew_shared.record import events as ev
 from clew_shared.record.moment import iso, local
 from clew_shared.views.publish import goal_detail, status_view

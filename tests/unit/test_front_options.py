@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew_daemon.cli.front_options import Options, merge
+from clew_daemon.cli.commands.submit.front_options import Options, merge
 from clew_daemon.inbox.goalfile.front import composed, split
 from clew_daemon.inbox.goalfile.parse import GoalFileError, parse
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from clew_daemon.cli.watch import view as liveview
-from clew_daemon.cli.watch.happenings import Entry, of_past, standing_of, take
-from clew_daemon.cli.watch.view import Plain, Seen, entry_lines, goal_lines, line
+from clew_daemon.cli.commands.watch import views as liveview
+from clew_daemon.cli.commands.watch.feed import Entry, of_past, standing_of, take
+from clew_daemon.cli.commands.watch.views import Plain, Seen, entry_lines, goal_lines, line
 from clew_shared.record import events as ev
 from clew_shared.record.state import State
 

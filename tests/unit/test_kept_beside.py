@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from clew_daemon.cli import replay
-from clew_daemon.cli.replay import checked
+from clew_daemon.cli import ledger_check as replay
+from clew_daemon.cli.ledger_check import checked
 from clew_daemon.learning import playbook as playbook_module
 from clew_daemon.learning.playbook import Playbook
 from clew_daemon.record.goals import Book

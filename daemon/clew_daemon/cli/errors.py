@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from clew_daemon.cli.printable import clean
+from clew_daemon.cli.display.sanitize import clean
 
 EXIT_FAILED = 1
 EXIT_NO_DAEMON = 3

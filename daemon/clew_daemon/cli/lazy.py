@@ -23,7 +23,9 @@ class LazyCommand(click.Command):
     def imported(self) -> click.Command:
         """Return the command itself."""
         module, _, attribute = self.place.partition(":")
-        found = getattr(import_module(f"clew_daemon.cli.{module}"), attribute or str(self.name))
+        found = getattr(
+            import_module(f"clew_daemon.cli.commands.{module}"), attribute or str(self.name)
+        )
         return cast("click.Command", found)
 
 

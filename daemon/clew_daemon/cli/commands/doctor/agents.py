@@ -17,66 +17,68 @@ from urllib.request import (
     build_opener,
 )
 
-from clew_daemon.cli.doctor.findings import Finding, Level, in_one_line
+from clew_daemon.cli.commands.doctor.findings import Finding, Level, in_one_line
 from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from clew_daemon.cli.doctor.trial import Trial
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.commands.doctor.trial import Trial
+    from clew_daemon.cli.instance import Instance
     from clew_shared.config.settings import CommandAgent, LlmAgent, Settings
 
 LLM_S = 3.0
 
 
-def agents(where: Where) -> Iterator[Finding]:
+def agents(instance: Instance) -> Iterator[Finding]:
     """Check each agent of the config: its endpoint and key, or its command."""
     from clew_shared.config.settings import CommandAgent, LlmAgent
 
-    settings = _settings(where)
+    settings = _settings(instance)
     commands: dict[str, CommandAgent] = {}
     for name, agent in sorted(settings.agents.named.items() if settings else ()):
         if isinstance(agent, LlmAgent):
-            yield _endpoint(f"agent {name}", agent, where)
+            yield _endpoint(f"agent {name}", agent, instance)
         elif isinstance(agent, CommandAgent):
             commands[name] = agent
     if settings and commands:
-        yield from _commands(where, settings, commands)
+        yield from _commands(instance, settings, commands)
 
 
-def _settings(where: Where) -> Settings | None:
+def _settings(instance: Instance) -> Settings | None:
     """Return what the file says; where it is broken, what the running daemon goes by."""
     from clew_shared.config.settings import SettingsError
 
     try:
-        return where.loaded.settings
+        return instance.loaded.settings
     except (CliError, SettingsError):
         try:
-            return where.in_force
+            return instance.in_force
         except CliError:
             return None
 
 
 def _commands(
-    where: Where, settings: Settings, commands: Mapping[str, CommandAgent]
+    instance: Instance, settings: Settings, commands: Mapping[str, CommandAgent]
 ) -> Iterator[Finding]:
     """Look at each command; those that could start are started in the sandbox, in an empty workspace."""
     import asyncio
     import tempfile
 
-    from clew_daemon.cli.doctor.workspace import executor_env
+    from clew_daemon.cli.commands.doctor.workspace import executor_env
 
-    env = executor_env(where)
+    env = executor_env(instance)
     ready: dict[str, CommandAgent] = {}
     for name, agent in commands.items():
-        if finding := _program(f"agent {name}", agent, env | {"HOME": where.env.get("HOME", "/")}):
+        if finding := _program(
+            f"agent {name}", agent, env | {"HOME": instance.env.get("HOME", "/")}
+        ):
             yield finding
         else:
             ready[name] = agent
     if ready:
         with tempfile.TemporaryDirectory(prefix="clew-doctor-") as workspace:
-            yield from asyncio.run(_started(where, settings, ready, env, workspace))
+            yield from asyncio.run(_started(instance, settings, ready, env, workspace))
 
 
 def _program(name: str, agent: CommandAgent, env: Mapping[str, str]) -> Finding | None:
@@ -109,21 +111,21 @@ def _unusable(path: Path) -> str:
 
 
 async def _started(
-    where: Where,
+    instance: Instance,
     settings: Settings,
     ready: Mapping[str, CommandAgent],
     env: Mapping[str, str],
     workspace: str,
 ) -> list[Finding]:
     """Start each command as a goal would, until it says `hello`."""
-    from clew_daemon.cli.doctor.trial import Trial, TrialError
+    from clew_daemon.cli.commands.doctor.trial import Trial, TrialError
     from clew_daemon.host.keys import Keys
 
-    keys = Keys(where.env, where.config.parent)
-    trial = Trial(where.places, settings, keys, env, workspace)
+    keys = Keys(instance.env, instance.config.parent)
+    trial = Trial(instance.places, settings, keys, env, workspace)
     try:
         async with trial:
-            home = where.env.get("HOME", "/")
+            home = instance.env.get("HOME", "/")
             return [
                 await _greeting(trial, name, agent, settings, home) for name, agent in ready.items()
             ]
@@ -135,8 +137,8 @@ async def _greeting(
     trial: Trial, name: str, agent: CommandAgent, settings: Settings, home: str
 ) -> Finding:
     """See whether an agent says `hello`; where it does not, whether a `read` line would help."""
-    from clew_daemon.cli.doctor import allowing
-    from clew_daemon.cli.doctor.trial import Variant
+    from clew_daemon.cli.commands.doctor import allowing
+    from clew_daemon.cli.commands.doctor.trial import Variant
 
     title = f"agent {name}"
     done = await trial.hello(agent)
@@ -159,14 +161,14 @@ def _site_packages(home: str) -> list[str]:
     return [str(path) for path in Path(home, ".local", "lib").glob("python3*/site-packages")]
 
 
-def _endpoint(name: str, agent: LlmAgent, where: Where) -> Finding:
+def _endpoint(name: str, agent: LlmAgent, instance: Instance) -> Finding:
     """Ask the endpoint for its models; any HTTP answer proves that a server is there."""
     from clew_daemon.host.keys import CREDENTIALS, Keys
     from clew_shared.text.redact import redact
 
-    keys = Keys(where.env, where.config.parent)
+    keys = Keys(instance.env, instance.config.parent)
     if fault := keys.fault(agent):
-        of_the_unit = CREDENTIALS in (agent.api_key_file or "") and CREDENTIALS not in where.env
+        of_the_unit = CREDENTIALS in (agent.api_key_file or "") and CREDENTIALS not in instance.env
         level: Level = "warn" if of_the_unit else "fail"
         mend = "`clew status` shows whether the service has it" if of_the_unit else "set it"
         return Finding(name, level, f"no key: {fault}", mend)

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_daemon.cli.doctor import allowing
-from clew_daemon.cli.doctor.findings import IDENTITY_FIX, Finding, Level, in_one_line
-from clew_daemon.cli.doctor.trial import AS_IT_IS, Trial, TrialError, Variant
+from clew_daemon.cli.commands.doctor import allowing
+from clew_daemon.cli.commands.doctor.findings import IDENTITY_FIX, Finding, Level, in_one_line
+from clew_daemon.cli.commands.doctor.trial import AS_IT_IS, Trial, TrialError, Variant
 from clew_daemon.cli.errors import CliError
 from clew_daemon.host import git_identity, git_outside
 from clew_daemon.host.keys import Keys
@@ -26,7 +26,7 @@ from clew_daemon.processes import cells
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.instance import Instance
     from clew_shared.config.settings import Settings
 
 TOOL_S = 20.0
@@ -79,48 +79,48 @@ class _Bench:
         return os.path.lexists(self.workspace / ".git")
 
 
-def examine_workspace(where: Where, folder: Path) -> list[Finding]:
+def examine_workspace(instance: Instance, folder: Path) -> list[Finding]:
     """Try the tools of a workspace; raises CliError where no goal could work there."""
     workspace = folder.expanduser().absolute().resolve()
     if not workspace.is_dir():
         raise CliError(f"{folder} is not a directory: give the workspace of a goal")
     try:
-        locating.check(workspace, where.places, where.env)
+        locating.check(workspace, instance.places, instance.env)
     except ValueError as error:
         raise CliError(str(error)) from None
-    settings = where.in_force
-    keys = Keys(where.env, where.config.parent)
-    env = executor_env(where)
-    trial = Trial(where.places, settings, keys, env, str(workspace))
+    settings = instance.in_force
+    keys = Keys(instance.env, instance.config.parent)
+    env = executor_env(instance)
+    trial = Trial(instance.places, settings, keys, env, str(workspace))
     try:
-        return asyncio.run(_examined(where, settings, trial, env, workspace))
+        return asyncio.run(_examined(instance, settings, trial, env, workspace))
     except TrialError as error:
         return [Finding("sandbox", "fail", str(error), "clew doctor")]
 
 
-def executor_env(where: Where) -> dict[str, str]:
+def executor_env(instance: Instance) -> dict[str, str]:
     """Return the environment that executors get their variables from: the running daemon's, else this one."""
     from clew_daemon.cli.client import ask
 
     try:
-        told = ask(where.socket, "executor_env")
+        told = ask(instance.socket, "executor_env")
     except CliError:  # an older daemon
         told = None
     if told is None:
-        return {**git_identity.read(where.env), **where.env}
+        return {**git_identity.read(instance.env), **instance.env}
     return dict(told)
 
 
 async def _examined(
-    where: Where, settings: Settings, trial: Trial, env: Mapping[str, str], workspace: Path
+    instance: Instance, settings: Settings, trial: Trial, env: Mapping[str, str], workspace: Path
 ) -> list[Finding]:
     async with trial:
         bench = _Bench(
             trial,
             workspace,
             env,
-            where.env.get("PATH", cells.DEFAULT_PATH),
-            where.env.get("HOME", "/"),
+            instance.env.get("PATH", cells.DEFAULT_PATH),
+            instance.env.get("HOME", "/"),
             settings.sandbox.read,
         )
         findings = [

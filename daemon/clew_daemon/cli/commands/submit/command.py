@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew_daemon.cli import arguments
+from clew_daemon.cli import parameters
+from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_DAEMON, CliError, tell
-from clew_daemon.cli.printable import clean, short
 from clew_shared.files.durable import sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from clew_daemon.cli.front_options import Options
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.commands.submit.front_options import Options
+    from clew_daemon.cli.instance import Instance
     from clew_daemon.inbox.goalfile.model import GoalFile
     from clew_shared.config.settings import Agents
 
@@ -55,10 +55,10 @@ SUFFIXES = (".md", ".txt")
 @click.option("--agent", metavar="AGENT", help="The agent that works on the goals.")
 @click.option("--workspace", metavar="DIR", help="Where the agent works.")
 @click.option("--check", "checks", metavar="CMD", multiple=True, help="A check; may be repeated.")
-@arguments.as_json
+@parameters.as_json
 @click.pass_obj
 def submit(
-    where: Where,
+    instance: Instance,
     goals: tuple[str, ...],
     wait: bool,
     name: str | None,
@@ -73,37 +73,37 @@ def submit(
     Options take precedence over the front matter of each file, and checks are added to its own.
     """
     from clew_daemon.cli.client import ask, call
-    from clew_daemon.cli.front_options import Options
+    from clew_daemon.cli.commands.submit.front_options import Options
 
     if wait and as_json:
         raise click.UsageError("--json cannot be used with --wait")
     if name is not None and len(goals) > 1:
         raise click.UsageError("--name can only be used with one goal")
     options = Options(name, agent, _absolute(workspace), checks)
-    drops = _prepared(where, goals, options)
+    drops = _prepared(instance, goals, options)
     if wait:
-        call(where.socket, "ping")  # NoDaemon: there is nothing to wait for
-    running = ask(where.socket, "ping") is not None
+        call(instance.socket, "ping")  # NoDaemon: there is nothing to wait for
+    running = ask(instance.socket, "ping") is not None
     if running:
-        _refuse_names_in_use(where, drops)
-    known = _ids(where) if running else set[str]()
-    paths = drop_all(where.places.inbox, [(each.source.name, each.raw) for each in drops])
+        _refuse_names_in_use(instance, drops)
+    known = _ids(instance) if running else set[str]()
+    paths = drop_all(instance.places.inbox, [(each.source.name, each.raw) for each in drops])
     within_s = (WAITED_FOR_S if wait else ACCEPTED_WITHIN_S) if running else None
     taken = [_Taken(path) for path in paths]
-    ended = _waited(where, taken, known, within_s) if within_s is not None else 0
+    ended = _waited(instance, taken, known, within_s) if within_s is not None else 0
     if as_json:
         _print_ids(taken)
     else:
-        _print_taken(where, taken, running=running and ended != EXIT_NO_DAEMON)
+        _print_taken(instance, taken, running=running and ended != EXIT_NO_DAEMON)
     if ended == EXIT_INTERRUPTED or (wait and ended):
         raise click.exceptions.Exit(ended)
-    raise click.exceptions.Exit(0 if _done(where, taken, wait=wait) else EXIT_FAILED)
+    raise click.exceptions.Exit(0 if _done(instance, taken, wait=wait) else EXIT_FAILED)
 
 
-def _waited(where: Where, taken: Sequence[_Taken], known: set[str], within_s: float) -> int:
+def _waited(instance: Instance, taken: Sequence[_Taken], known: set[str], within_s: float) -> int:
     """Wait as `_decide` does; 0, or the exit code of what ended it early: the dropped files are there all the same."""
     try:
-        _decide(where, taken, known, within_s)
+        _decide(instance, taken, known, within_s)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except CliError:
@@ -111,16 +111,16 @@ def _waited(where: Where, taken: Sequence[_Taken], known: set[str], within_s: fl
     return 0
 
 
-def _done(where: Where, taken: Sequence[_Taken], *, wait: bool) -> bool:
+def _done(instance: Instance, taken: Sequence[_Taken], *, wait: bool) -> bool:
     """Tell whether nothing was rejected; with `wait` whether all goals were completed, which is watched."""
     if not wait:
         return not any(one.error for one in taken)
     found = [one.goal for one in taken if one.goal]
     if not found:
         return False
-    from clew_daemon.cli.watch.command import watch
+    from clew_daemon.cli.commands.watch.command import watch
 
-    return watch(where, found) and len(found) == len(taken)
+    return watch(instance, found) and len(found) == len(taken)
 
 
 def drop(inbox: Path, name: str, raw: bytes) -> Path:
@@ -157,14 +157,14 @@ def drop_all(inbox: Path, files: Iterable[tuple[str, bytes]]) -> list[Path]:
 
 
 def accepted(
-    where: Where, dropped: Path, known: set[str], within_s: float = ACCEPTED_WITHIN_S
+    instance: Instance, dropped: Path, known: set[str], within_s: float = ACCEPTED_WITHIN_S
 ) -> str | None:
     """Wait until the daemon has accepted the dropped file; the goal's id, None when it takes longer.
 
     `known` are the goals that were there before. CliError with the daemon's words if it rejects it.
     """
     taken = _Taken(dropped)
-    _decide(where, [taken], known, within_s)
+    _decide(instance, [taken], known, within_s)
     if taken.error:
         raise CliError(taken.error)
     return taken.goal
@@ -201,19 +201,19 @@ class _Taken:
 # -- reading
 
 
-def _prepared(where: Where, given: Sequence[str], options: Options) -> list[_Drop]:
+def _prepared(instance: Instance, given: Sequence[str], options: Options) -> list[_Drop]:
     """Read and validate all that was given, in the order in which it is to be dropped; CliError with all errors."""
     if given.count("-") > 1:
         raise click.UsageError("- can be given only once: there is one stdin")
     sources, errors = _sources(given)
-    agents = where.in_force.agents
-    if wrong := _faults(where, options, agents):
+    agents = instance.in_force.agents
+    if wrong := _faults(instance, options, agents):
         errors += wrong
         options = type(options)()
     drops: list[_Drop] = []
     for source in sources:
         try:
-            drops.append(_understood(where, source, options, agents))
+            drops.append(_understood(instance, source, options, agents))
         except CliError as error:
             errors.append(error.message)
     if not errors:
@@ -272,28 +272,28 @@ def _absolute(workspace: str | None) -> str | None:
     return os.path.abspath(workspace)  # noqa: PTH100 - links stay
 
 
-def _faults(where: Where, options: Options, agents: Agents) -> list[str]:
+def _faults(instance: Instance, options: Options, agents: Agents) -> list[str]:
     """Return what is wrong with the options, each by its option."""
     from clew_daemon.inbox.locating import locator
 
     faults = options.faults(agents.names)
     if options.workspace is not None and not any("--workspace" in fault for fault in faults):
         try:
-            locator(where.places, where.env)(options.workspace)
+            locator(instance.places, instance.env)(options.workspace)
         except ValueError as error:
             faults.append(f"--workspace: {error}")
     return faults
 
 
-def _understood(where: Where, source: _Source, options: Options, agents: Agents) -> _Drop:
+def _understood(instance: Instance, source: _Source, options: Options, agents: Agents) -> _Drop:
     """Parse a goal with the options in it; CliError with all its errors, by the lines of the file as it was given."""
-    from clew_daemon.cli.front_options import merge
+    from clew_daemon.cli.commands.submit.front_options import merge
     from clew_daemon.inbox.goalfile.parse import Fault, GoalFileError, parse
     from clew_daemon.inbox.locating import locator
 
     merged = merge(_text(source.raw), options) if options and _is_text(source.raw) else None
     raw = merged.text.encode() if merged else source.raw
-    located = locator(where.places, where.env)
+    located = locator(instance.places, instance.env)
     try:
         goal = parse(raw, source.shown, agents.names, located=located, size=source.size)
     except GoalFileError as error:
@@ -341,7 +341,7 @@ def _in_order(drops: list[_Drop]) -> tuple[list[_Drop], list[str]]:
         return drops, [f"`depends_on` makes a cycle: {way}; remove one of these dependencies"]
 
 
-def _refuse_names_in_use(where: Where, drops: Sequence[_Drop]) -> None:
+def _refuse_names_in_use(instance: Instance, drops: Sequence[_Drop]) -> None:
     """Raise CliError where a living goal has one of the names: before anything is dropped."""
     from clew_daemon.cli.client import call
 
@@ -351,7 +351,7 @@ def _refuse_names_in_use(where: Where, drops: Sequence[_Drop]) -> None:
     errors = [
         f"`name` {goal['name']} is in use by {goal['id']}, which has not ended: choose another name, "
         f"or end that goal (`clew cancel {goal['id']}`)"
-        for goal in call(where.socket, "status", limit=0)["goals"]
+        for goal in call(instance.socket, "status", limit=0)["goals"]
         if goal.get("name") in wanted and goal["status"] not in ("completed", "failed", "cancelled")
     ]
     if errors:
@@ -377,7 +377,9 @@ def _note(text: str) -> None:
 # -- what becomes of them
 
 
-def _decide(where: Where, dropped: Sequence[_Taken], known: set[str], within_s: float) -> None:
+def _decide(
+    instance: Instance, dropped: Sequence[_Taken], known: set[str], within_s: float
+) -> None:
     """Wait until the daemon has decided on all dropped files, at most that long; what it decided is put into them.
 
     Raises CliError where the daemon does not answer any more; what was decided until then is kept.
@@ -387,21 +389,21 @@ def _decide(where: Where, dropped: Sequence[_Taken], known: set[str], within_s: 
     while True:
         last = time.monotonic() > deadline
         for one in taken.values():
-            one.error = one.error or _rejection(where.places.inbox / "rejected" / one.path.name)
+            one.error = one.error or _rejection(instance.places.inbox / "rejected" / one.path.name)
         if any(not (one.goal or one.error) for one in taken.values()):
-            _find_goals(where, taken, looked_at)
+            _find_goals(instance, taken, looked_at)
         if last or all(one.goal or one.error for one in taken.values()):
             return
         time.sleep(POLL_S)
 
 
-def _find_goals(where: Where, taken: dict[str, _Taken], looked_at: set[str]) -> None:
+def _find_goals(instance: Instance, taken: dict[str, _Taken], looked_at: set[str]) -> None:
     """Look among the goals that are new for those of the dropped files."""
-    from clew_daemon.cli.record import file_name
+    from clew_daemon.cli.queries import file_name
 
-    for goal in sorted(_ids(where) - looked_at):
+    for goal in sorted(_ids(instance) - looked_at):
         looked_at.add(goal)
-        if one := taken.get(file_name(where, goal)):
+        if one := taken.get(file_name(instance, goal)):
             one.goal = goal
 
 
@@ -413,13 +415,13 @@ def _rejection(path: Path) -> str:
     return f"the daemon rejected it ({path}):\n{error.read_text(errors='replace').rstrip()}"
 
 
-def _ids(where: Where) -> set[str]:
+def _ids(instance: Instance) -> set[str]:
     from clew_daemon.cli.client import call
 
-    return {goal["id"] for goal in call(where.socket, "status", limit=LAST)["goals"]}
+    return {goal["id"] for goal in call(instance.socket, "status", limit=LAST)["goals"]}
 
 
-def _print_taken(where: Where, taken: Sequence[_Taken], *, running: bool) -> None:
+def _print_taken(instance: Instance, taken: Sequence[_Taken], *, running: bool) -> None:
     for one in taken:
         if one.goal:
             print(one.goal, flush=True)
@@ -428,7 +430,7 @@ def _print_taken(where: Where, taken: Sequence[_Taken], *, running: bool) -> Non
     _tell_errors(taken)
     undecided = sum(not (one.goal or one.error) for one in taken)
     if undecided and not running:
-        print(_later(where, undecided))
+        print(_later(instance, undecided))
     elif undecided:
         print("not accepted yet: see `clew status` and `clew logs`")
 
@@ -440,7 +442,7 @@ def _tell_errors(taken: Sequence[_Taken]) -> None:
 
 
 def _print_ids(taken: Sequence[_Taken]) -> None:
-    from clew_daemon.cli.output import print_json
+    from clew_daemon.cli.display.output import print_json
 
     goals: list[dict[str, Any]] = [
         {"id": one.goal, "file": str(one.path), "error": one.error or None} for one in taken
@@ -448,8 +450,8 @@ def _print_ids(taken: Sequence[_Taken]) -> None:
     print_json({"goals": goals})
 
 
-def _later(where: Where, count: int) -> str:
+def _later(instance: Instance, count: int) -> str:
     it = "it starts" if count == 1 else "they start"
-    if found := where.holder:
+    if found := instance.holder:
         return clean(f"{found.running} but does not answer now: {it} later")
     return f"no daemon is running: {it} once one runs (clew start, or clew run)"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.output import RESULT_STYLE, STATUS_STYLE, duration, percent
-from clew_daemon.cli.printable import short
-from clew_daemon.cli.tree import why
+from clew_daemon.cli.display.goals import why
+from clew_daemon.cli.display.output import RESULT_STYLE, STATUS_STYLE, duration, percent
+from clew_daemon.cli.display.sanitize import short
 from clew_daemon.publish.standing import MARKS, standing
 from clew_shared.record import events as ev
 from clew_shared.record.fold import apply

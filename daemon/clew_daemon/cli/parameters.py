@@ -8,16 +8,16 @@ from typing import Any
 import click
 
 from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.where import Where
+from clew_daemon.cli.instance import Instance
 
 
 def complete_goal(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """List the names and ids of goals that begin so; a shell wants an answer or silence, never an error."""
-    from clew_daemon.cli.record import goal_words
+    from clew_daemon.cli.queries import goal_words
 
-    where = Where.of(context.find_root().params.get("home"), os.environ)
+    instance = Instance.of(context.find_root().params.get("home"), os.environ)
     try:
-        return [word for word in goal_words(where) if word.startswith(incomplete)]
+        return [word for word in goal_words(instance) if word.startswith(incomplete)]
     except (CliError, OSError):
         return []
 

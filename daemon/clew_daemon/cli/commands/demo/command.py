@@ -24,7 +24,7 @@ from clew_daemon.cli.errors import EXIT_FAILED, CliError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.instance import Instance
 
 START_S = 30.0
 STOP_S = 20.0
@@ -72,17 +72,17 @@ def demo(chaos: bool, keep: bool) -> None:
 
 def _played(home: Path, *, chaos: bool) -> bool:
     """Play the demo in `home`; true if all goals were completed and the ledger verifies."""
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.instance import Instance
 
-    where = Where(home, {"HOME": os.environ.get("HOME", str(home))})
+    instance = Instance(home, {"HOME": os.environ.get("HOME", str(home))})
     killer = Killer()
-    with _daemon(where):
-        goals = _dropped(where)
-        completed = _watched(where, goals, killer if chaos else None)
+    with _daemon(instance):
+        goals = _dropped(instance)
+        completed = _watched(instance, goals, killer if chaos else None)
         for goal in goals:
-            _show_report(where, goal)
-    sound = _verified(where)
-    resumed = not chaos or _resumed(where, goals, killer.kills)
+            _show_report(instance, goal)
+    sound = _verified(instance)
+    resumed = not chaos or _resumed(instance, goals, killer.kills)
     well = completed and sound and resumed
     print("demo passed" if well else "demo failed")
     if well:
@@ -124,8 +124,8 @@ def _killed(pid: int) -> bool:
     return True
 
 
-def _watched(where: Where, goals: list[str], killer: Killer | None) -> bool:
-    from clew_daemon.cli.watch.command import watch
+def _watched(instance: Instance, goals: list[str], killer: Killer | None) -> bool:
+    from clew_daemon.cli.commands.watch.command import watch
 
     deadline = time.monotonic() + DEMO_S
 
@@ -135,28 +135,28 @@ def _watched(where: Where, goals: list[str], killer: Killer | None) -> bool:
         if killer is not None:
             killer(details)
 
-    return watch(where, goals, each, stays=False, poll_s=WATCH_S)
+    return watch(instance, goals, each, stays=False, poll_s=WATCH_S)
 
 
-def _dropped(where: Where) -> list[str]:
-    from clew_daemon.cli.demo.home import goal_files
-    from clew_daemon.cli.submit import accepted, drop
+def _dropped(instance: Instance) -> list[str]:
+    from clew_daemon.cli.commands.demo.sample import goal_files
+    from clew_daemon.cli.commands.submit.command import accepted, drop
 
     files = goal_files(sys.executable).items()
-    dropped = [drop(where.places.inbox, name, raw) for name, raw in files]
+    dropped = [drop(instance.places.inbox, name, raw) for name, raw in files]
     goals: list[str] = []
     for path in dropped:
-        goal = accepted(where, path, set(goals), ACCEPT_S)
+        goal = accepted(instance, path, set(goals), ACCEPT_S)
         if goal is None:
             raise CliError(f"the daemon did not accept {path.name} within {ACCEPT_S:g} s")
         goals.append(goal)
     return goals
 
 
-def _show_report(where: Where, goal: str) -> None:
-    from clew_daemon.cli.printable import clean
+def _show_report(instance: Instance, goal: str) -> None:
+    from clew_daemon.cli.display.sanitize import clean
 
-    report = where.places.outbox / f"{goal}.md"
+    report = instance.places.outbox / f"{goal}.md"
     deadline = time.monotonic() + START_S
     while not report.exists() and time.monotonic() < deadline:
         time.sleep(POLL_S)
@@ -165,13 +165,13 @@ def _show_report(where: Where, goal: str) -> None:
     print(f"\n---- outbox/{report.name}\n{clean(report.read_text(encoding='utf-8'), lines=True)}")
 
 
-def _resumed(where: Where, goals: list[str], kills: int) -> bool:
+def _resumed(instance: Instance, goals: list[str], kills: int) -> bool:
     """Show where each killed worker was resumed; true if nothing was lost or forgotten."""
-    from clew_daemon.cli.demo.evidence import resumptions
-    from clew_daemon.cli.record import opened
+    from clew_daemon.cli.commands.demo.resumptions import resumptions
+    from clew_daemon.cli.queries import opened
 
     all_found = []
-    with opened(where) as reader:
+    with opened(instance) as reader:
         for goal in goals:
             found = [] if reader is None else resumptions(reader, goal)
             all_found += found
@@ -182,10 +182,10 @@ def _resumed(where: Where, goals: list[str], kills: int) -> bool:
     return exact and len(all_found) >= KILLS_MIN
 
 
-def _verified(where: Where) -> bool:
-    from clew_daemon.cli.replay import checked
+def _verified(instance: Instance) -> bool:
+    from clew_daemon.cli.ledger_check import checked
 
-    report = checked(where.ledger)
+    report = checked(instance.ledger)
     if report["ok"]:
         print(f"ledger: ok, {report['events']} events of {report['goals']} goals")
     else:
@@ -194,11 +194,11 @@ def _verified(where: Where) -> bool:
 
 
 @contextmanager
-def _daemon(where: Where) -> Iterator[None]:
-    """Run a daemon on the home of `where` while the block lasts."""
-    from clew_daemon.cli.demo.home import furnish
+def _daemon(instance: Instance) -> Iterator[None]:
+    """Run a daemon on the home of `instance` while the block lasts."""
+    from clew_daemon.cli.commands.demo.sample import furnish
 
-    home = where.places.config.parent
+    home = instance.places.config.parent
     furnish(home, sys.executable)
     log = home / "daemon.out"
     env = {
@@ -214,19 +214,19 @@ def _daemon(where: Where) -> Iterator[None]:
             start_new_session=True,  # Ctrl-C is ours; the daemon is stopped in order
         )
     try:
-        _wait_ready(where, process, log)
+        _wait_ready(instance, process, log)
         print(f"daemon: pid {process.pid}, in a temporary home: {home}", flush=True)
         yield
     finally:
         _stop(process)
 
 
-def _wait_ready(where: Where, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_ready(instance: Instance, process: subprocess.Popen[bytes], log: Path) -> None:
     from clew_daemon.cli.client import ask
 
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline:
-        answer = ask(where.socket, "ping")
+        answer = ask(instance.socket, "ping")
         if answer is not None and answer["ready"]:
             return
         if process.poll() is not None:

@@ -10,81 +10,81 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew_daemon.cli import arguments
+from clew_daemon.cli import parameters
+from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.errors import EXIT_FAILED, tell
-from clew_daemon.cli.printable import clean, short
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.instance import Instance
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@arguments.goal
+@parameters.goal
 @click.argument("text", metavar="TEXT...", nargs=-1, required=True, help="Message for the agent.")
 @click.pass_obj
-def feedback(where: Where, goal: str, text: tuple[str, ...]) -> None:
+def feedback(instance: Instance, goal: str, text: tuple[str, ...]) -> None:
     """Send the agent a message; this resumes a blocked goal. An ended goal needs `clew retry` as well."""
     from clew_daemon.cli.client import call
 
-    _told(call(where.socket, "feedback", goal=goal, text=" ".join(text)))
+    _told(call(instance.socket, "feedback", goal=goal, text=" ".join(text)))
 
 
 @click.command()
-@arguments.goal
+@parameters.goal
 @click.argument("signature", metavar="SIGNATURE", help="The blocked action, or its beginning.")
 @click.pass_obj
-def unblock(where: Where, goal: str, signature: str) -> None:
+def unblock(instance: Instance, goal: str, signature: str) -> None:
     """Allow a blocked action again (see `clew status GOAL`)."""
     from clew_daemon.cli.client import call
 
-    found = call(where.socket, "status", goal=goal)["goal"]
+    found = call(instance.socket, "status", goal=goal)["goal"]
     meant = _meant(signature, found["blocked_actions"])
-    _told(call(where.socket, "unblock", goal=found["id"], signature=meant))
+    _told(call(instance.socket, "unblock", goal=found["id"], signature=meant))
 
 
 @click.command()
-@arguments.goals
-@arguments.all_goals
+@parameters.goals
+@parameters.all_goals
 @click.pass_obj
-def pause(where: Where, goals: tuple[str, ...], every: bool) -> None:
+def pause(instance: Instance, goals: tuple[str, ...], every: bool) -> None:
     """Stop work on goals until `clew resume`."""
-    _ask(where, "pause", goals, every=every)
+    _ask(instance, "pause", goals, every=every)
 
 
 @click.command()
-@arguments.goals
-@arguments.all_goals
+@parameters.goals
+@parameters.all_goals
 @click.pass_obj
-def resume(where: Where, goals: tuple[str, ...], every: bool) -> None:
+def resume(instance: Instance, goals: tuple[str, ...], every: bool) -> None:
     """Resume paused, waiting or blocked goals."""
-    _ask(where, "resume", goals, every=every)
+    _ask(instance, "resume", goals, every=every)
 
 
 @click.command()
-@arguments.goals
-@arguments.all_goals
+@parameters.goals
+@parameters.all_goals
 @click.pass_obj
-def cancel(where: Where, goals: tuple[str, ...], every: bool) -> None:
+def cancel(instance: Instance, goals: tuple[str, ...], every: bool) -> None:
     """Cancel goals (`retry` reopens them)."""
-    _ask(where, "cancel", goals, every=every)
+    _ask(instance, "cancel", goals, every=every)
 
 
 @click.command()
-@arguments.goals
-@arguments.all_goals
+@parameters.goals
+@parameters.all_goals
 @click.pass_obj
-def retry(where: Where, goals: tuple[str, ...], every: bool) -> None:
+def retry(instance: Instance, goals: tuple[str, ...], every: bool) -> None:
     """Continue goals that failed, were cancelled or are blocked, or completed ones with feedback."""
-    _ask(where, "retry", goals, every=every)
+    _ask(instance, "retry", goals, every=every)
 
 
 @click.command()
 @click.pass_obj
-def reload(where: Where) -> None:
+def reload(instance: Instance) -> None:
     """Read the config again, as SIGHUP does; show what changed, or why it was rejected."""
     from clew_daemon.cli.client import call
 
-    changes = call(where.socket, "reload")["changes"]
+    changes = call(instance.socket, "reload")["changes"]
     if not changes:
         print("nothing changed")
     for change in changes:
@@ -98,7 +98,7 @@ def _value(value: object) -> str:
     return "not set" if value is None else short(json.dumps(value, ensure_ascii=False))
 
 
-def _ask(where: Where, verb: str, goals: tuple[str, ...], *, every: bool) -> None:
+def _ask(instance: Instance, verb: str, goals: tuple[str, ...], *, every: bool) -> None:
     """Ask the same of several goals, tell what became of each, and exit 1 where one could not be done."""
     from clew_daemon.cli.client import call
 
@@ -107,7 +107,7 @@ def _ask(where: Where, verb: str, goals: tuple[str, ...], *, every: bool) -> Non
             "name goals, or use --all, not both" if every else f"which goals? {_HOW}"
         )
     asked: dict[str, Any] = {"all": True} if every else {"goals": list(goals)}
-    results = call(where.socket, verb, **asked)["results"]
+    results = call(instance.socket, verb, **asked)["results"]
     if every and not results:
         print(f"no goal to {verb}")
     for result in results:

@@ -7,15 +7,15 @@ import platform
 import click
 
 from clew_daemon import VERSION
-from clew_daemon.cli import arguments
+from clew_daemon.cli import parameters
 
 
 @click.command()
-@arguments.as_json
+@parameters.as_json
 def version(as_json: bool) -> None:
     """Show the version of clew; with --json also that of Python, and the platform."""
     if as_json:
-        from clew_daemon.cli.output import print_json
+        from clew_daemon.cli.display.output import print_json
 
         python = platform.python_version()
         print_json({"version": VERSION, "python": python, "platform": platform.platform()})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.instance import Instance
     from clew_daemon.processes.cells import Agent
     from clew_shared.config.settings import Settings
     from clew_shared.config.tables import LlmAgent
@@ -23,18 +23,18 @@ LOOKS_AGAIN_MAX = 5
 """A worker may be running: how often the ledger is read again until everything read is of one moment."""
 
 
-def prompted(where: Where, goal: str) -> dict[str, Any]:
+def prompted(instance: Instance, goal: str) -> dict[str, Any]:
     """Return `messages`, as the LLM gets them, `sizes` by block, `left_out`, and the `sha` of the prompt's head.
 
     Sizes are in characters and estimated tokens; `sha_of_last_call` is None before the first one; `note` says
     where no LLM is asked at all.
     """
-    from clew_daemon.cli.record import opened
+    from clew_daemon.cli.queries import opened
     from clew_shared.prompt.layout import lay_out
     from clew_shared.prompt.view import view_on_record
 
-    settings = where.shown_by
-    with opened(where) as reader:
+    settings = instance.shown_by
+    with opened(instance) as reader:
         if reader is None:
             raise CliError(f"there is no goal {goal!r}")
         state, hello, unshown = _told(reader, goal, settings)

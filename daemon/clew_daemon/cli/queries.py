@@ -14,7 +14,7 @@ from clew_daemon.cli.errors import CliError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.instance import Instance
     from clew_shared.ledger import Reader
     from clew_shared.record.state import State
 
@@ -27,16 +27,16 @@ DELETED = (
 
 
 @contextmanager
-def opened(where: Where) -> Iterator[Reader | None]:
+def opened(instance: Instance) -> Iterator[Reader | None]:
     """Open the ledger for reading; None where there is none yet."""
     from clew_shared.ledger import LedgerEmpty, LedgerError, Reader
 
-    refuse_lost(where)
-    if not where.ledger.exists():
+    refuse_lost(instance)
+    if not instance.ledger.exists():
         yield None
         return
     try:
-        with Reader.open(where.ledger) as reader:
+        with Reader.open(instance.ledger) as reader:
             yield reader
     except LedgerEmpty:  # a first start makes it at this moment
         yield None
@@ -47,30 +47,30 @@ def opened(where: Where) -> Iterator[Reader | None]:
         raise CliError(f"the ledger cannot be read: {what}; `clew verify` says where") from None
 
 
-def refuse_lost(where: Where) -> None:
+def refuse_lost(instance: Instance) -> None:
     """Raise CliError where a ledger once was and is gone: that is not the same as no goals."""
     from clew_daemon.record.lost_record import lost
 
-    if gone := lost(where.ledger, where.places.state):
+    if gone := lost(instance.ledger, instance.places.state):
         raise CliError(str(gone))
 
 
-def goal_ids(where: Where) -> list[str]:
+def goal_ids(instance: Instance) -> list[str]:
     """List the ids of all goals on record, sorted."""
-    with opened(where) as reader:
+    with opened(instance) as reader:
         return [] if reader is None else [goal for goal in reader.goals() if goal]
 
 
-def goal_words(where: Where) -> list[str]:
+def goal_words(instance: Instance) -> list[str]:
     """List the ids and the names of all goals on record, sorted."""
-    with opened(where) as reader:
+    with opened(instance) as reader:
         names = {} if reader is None else reader.names()
     return sorted({word for goal, name in names.items() for word in (goal, name) if word})
 
 
-def named(where: Where, name: str) -> str:
+def named(instance: Instance, name: str) -> str:
     """Return the id of the goal that is meant; CliError with what is near, or that it was removed."""
-    with opened(where) as reader:
+    with opened(instance) as reader:
         ids = [] if reader is None else reader.goals()
         if name in ids:  # most of the time; there is no need to look at every goal's name
             return name
@@ -105,13 +105,13 @@ def _has_ended(reader: Reader | None, goal: str) -> bool:
 
 
 def states(
-    where: Where, limit: int | None = None, before: str | None = None
+    instance: Instance, limit: int | None = None, before: str | None = None
 ) -> tuple[list[State], bool]:
     """Return goals' states as they are without a daemon, when no worker runs; and whether earlier ones are left out.
 
     All that have not ended, and of the others the last `limit`; with `before` those that were accepted earlier.
     """
-    with opened(where) as reader:
+    with opened(instance) as reader:
         if reader is None:
             return [], False
         from clew_daemon.record.listing import listed
@@ -123,9 +123,9 @@ def states(
         return [_at_rest(state) for state in shown], more
 
 
-def state(where: Where, goal: str) -> State:
+def state(instance: Instance, goal: str) -> State:
     """Return the state of one goal on record."""
-    with opened(where) as reader:
+    with opened(instance) as reader:
         if reader is None:
             raise CliError(f"no goal {goal!r}")
         from clew_daemon.record.store import load_state
@@ -133,9 +133,9 @@ def state(where: Where, goal: str) -> State:
         return _at_rest(load_state(reader, goal))
 
 
-def waits(where: Where, shown: Iterable[State], now: float) -> dict[str, str]:
+def waits(instance: Instance, shown: Iterable[State], now: float) -> dict[str, str]:
     """Say what each of these goals that is queued waits for while no daemon runs, by the daemon's own rule."""
-    with opened(where) as reader:
+    with opened(instance) as reader:
         return {} if reader is None else waits_in(reader, shown, now)
 
 
@@ -158,11 +158,11 @@ def waits_in(reader: Reader, shown: Iterable[State], now: float) -> dict[str, st
     return {goal: FOR_THE_DAEMON if told == FOR_A_WORKER else told for goal, told in found.items()}
 
 
-def file_name(where: Where, goal: str) -> str:
+def file_name(instance: Instance, goal: str) -> str:
     """Return the name of the file that the goal came from, as it was in the inbox; "" if unknown."""
     from clew_shared.record import events as ev
 
-    with opened(where) as reader:
+    with opened(instance) as reader:
         rows = [] if reader is None else list(reader.read(goal, limit=1))
     accepted = ev.decode(rows[0].body) if rows else None
     return accepted.spec.file_name if isinstance(accepted, ev.GoalAccepted) else ""

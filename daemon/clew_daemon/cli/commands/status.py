@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew_daemon.cli import arguments
+from clew_daemon.cli import parameters
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.output import Line
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.display.output import Line
+    from clew_daemon.cli.instance import Instance
 
 ARGS_CHARS = 120
 """How much of an action's arguments a line of the history has; `clew show` has them whole."""
@@ -24,56 +24,54 @@ DAEMON_KEYS = ("pid", "version", "uptime_s", "ready", "config_error")
 
 
 @click.command()
-@arguments.optional_goal
-@arguments.limit
+@parameters.optional_goal
+@parameters.limit
 @click.option("--before", metavar="ID", help="Only goals accepted before this one.")
-@arguments.as_json
+@parameters.as_json
 @click.pass_obj
 def status(
-    where: Where, goal: str | None, limit: int | None, before: str | None, as_json: bool
+    instance: Instance, goal: str | None, limit: int | None, before: str | None, as_json: bool
 ) -> None:
     """Show the goals that have not ended and the last that have, or one goal's tree and progress."""
-    from clew_daemon.cli.output import print_json, print_lines
+    from clew_daemon.cli.display.output import print_json, print_lines
 
-    asked = arguments.limited(limit, as_json=as_json)
-    view = _one(where, goal) if goal is not None else _all(where, asked, before)
+    asked = parameters.limited(limit, as_json=as_json)
+    view = _one(instance, goal) if goal is not None else _all(instance, asked, before)
     daemon = view["daemon"]
     if as_json:
         view["daemon"] = daemon and {**daemon, **{key: daemon.get(key) for key in DAEMON_KEYS}}
         print_json(view)
         return
-    from clew_daemon.cli import tree
-    from clew_daemon.cli.printable import clean
+    from clew_daemon.cli.display import goals as tree
+    from clew_daemon.cli.display.sanitize import clean
 
-    lines = tree.daemon_lines(daemon, where.holder if daemon is None else None)
+    lines = tree.daemon_lines(daemon, instance.holder if daemon is None else None)
     if goal is not None:
-        shown = tree.goal_lines(view["goal"], report=report_of(where, view["goal"]["id"]))
+        shown = tree.goal_lines(view["goal"], report=report_of(instance, view["goal"]["id"]))
         print_lines([*lines, *shown])
         return
     goals = view["goals"]
     first = next((one["id"] for one in goals if one["status"] in tree.OVER), "")
     lines += tree.inbox_lines(view.get("inbox") or ())
     lines += _left_out(view.get("more"), "goals that have ended", f"clew status --before {first}")
-    none = (
-        f"no goals yet; start one with `clew submit FILE`, or put a file into {where.places.inbox}"
-    )
+    none = f"no goals yet; start one with `clew submit FILE`, or put a file into {instance.places.inbox}"
     print_lines([*lines, *(tree.overview(goals) or [[(clean(none), "dim")]])])
 
 
 @click.command()
-@arguments.goal
-@arguments.limit
-@click.option("--before", type=arguments.SEQ, metavar="SEQ", help="Only actions before this one.")
+@parameters.goal
+@parameters.limit
+@click.option("--before", type=parameters.SEQ, metavar="SEQ", help="Only actions before this one.")
 @click.option(
     "--iterations",
     is_flag=True,
     help="Show iteration records instead: the calls of each turn and what was found.",
 )
 @click.option("--output", is_flag=True, help="Show the first lines of each action's output too.")
-@arguments.as_json
+@parameters.as_json
 @click.pass_obj
 def history(
-    where: Where,
+    instance: Instance,
     goal: str,
     limit: int | None,
     before: int | None,
@@ -82,19 +80,19 @@ def history(
     as_json: bool,
 ) -> None:
     """Show a goal's last actions, oldest first; `clew show` shows one of them in full."""
-    from clew_daemon.cli.output import columns, print_json, print_lines
+    from clew_daemon.cli.display.output import columns, print_json, print_lines
 
     if output and iterations:
         raise click.UsageError("--output cannot be used with --iterations")
 
-    asked = arguments.limited(limit, as_json=as_json)
+    asked = parameters.limited(limit, as_json=as_json)
     if iterations:
-        name, records, more = _reflected(where, goal, asked, before)
+        name, records, more = _reflected(instance, goal, asked, before)
         shown = {"goal": name, "iterations": records, "more": more}
         lines = columns([row for one in records for row in _record_rows(one)])
         first = records[0]["iteration"] if records else 0
     else:
-        name, actions, more = _recorded(where, goal, asked, before, outputs=as_json or output)
+        name, actions, more = _recorded(instance, goal, asked, before, outputs=as_json or output)
         shown = {"goal": name, "actions": actions, "more": more}
         lines = columns([_action_row(action) for action in actions])
         if output:
@@ -106,22 +104,22 @@ def history(
         return
     what = "iterations" if iterations else "actions"
     command = f"clew history {name} {'--iterations ' * iterations}--before {first}"
-    print_lines([*_left_out(more, what, command), *(lines or [_none_yet(where, name, what)])])
+    print_lines([*_left_out(more, what, command), *(lines or [_none_yet(instance, name, what)])])
 
 
 @click.command()
-@arguments.optional_goal
-@arguments.limit
-@click.option("--before", type=arguments.SEQ, metavar="SEQ", help="Only loops before this event.")
-@arguments.as_json
+@parameters.optional_goal
+@parameters.limit
+@click.option("--before", type=parameters.SEQ, metavar="SEQ", help="Only loops before this event.")
+@parameters.as_json
 @click.pass_obj
 def loops(
-    where: Where, goal: str | None, limit: int | None, before: int | None, as_json: bool
+    instance: Instance, goal: str | None, limit: int | None, before: int | None, as_json: bool
 ) -> None:
     """Show the last loops that were detected, with the evidence, oldest first."""
-    from clew_daemon.cli.output import print_json, print_lines
+    from clew_daemon.cli.display.output import print_json, print_lines
 
-    found, more = _looped(where, goal, arguments.limited(limit, as_json=as_json), before)
+    found, more = _looped(instance, goal, parameters.limited(limit, as_json=as_json), before)
     if as_json:
         print_json({"loops": found, "more": more})
         return
@@ -134,54 +132,56 @@ def loops(
 
 
 @click.command()
-@arguments.goal
+@parameters.goal
 @click.option("--compact", is_flag=True, help="Show the compact text instead of the prompt.")
 @click.option(
     "--max-chars",
     type=click.IntRange(200),
     help="The greatest length of the compact text, in characters.",
 )
-@arguments.as_json
+@parameters.as_json
 @click.pass_obj
-def context(where: Where, goal: str, compact: bool, max_chars: int | None, as_json: bool) -> None:
+def context(
+    instance: Instance, goal: str, compact: bool, max_chars: int | None, as_json: bool
+) -> None:
     """Show exactly what the agent's LLM would be shown now, message by message, and its size."""
-    from clew_daemon.cli.output import print_json, print_lines
-    from clew_daemon.cli.printable import clean
-    from clew_daemon.cli.prompted import prompted
-    from clew_daemon.cli.record import named, state
+    from clew_daemon.cli.display.output import print_json, print_lines
+    from clew_daemon.cli.display.sanitize import clean
+    from clew_daemon.cli.prompt_preview import prompted
+    from clew_daemon.cli.queries import named, state
     from clew_shared.prompt.compact import compact_context
 
     if max_chars and not (compact or as_json):
         raise click.UsageError("--max-chars is the length of the compact text: add --compact")
-    name = named(where, goal)
-    limit = max_chars or where.shown_by.context.max_chars
-    text = compact_context(state(where, name), limit)
+    name = named(instance, goal)
+    limit = max_chars or instance.shown_by.context.max_chars
+    text = compact_context(state(instance, name), limit)
     if compact and not as_json:
         size = f"-- {len(text)} characters, at most {limit}"
         print_lines([[(clean(text, lines=True), "")], [(size, "dim")]])
         return
-    shown = prompted(where, name)
+    shown = prompted(instance, name)
     if as_json:
         print_json({"goal": name, "context": text, "chars": len(text)} | shown)
     else:
         print_lines(_prompt_lines(shown))
 
 
-def report_of(where: Where, goal: str) -> str:
+def report_of(instance: Instance, goal: str) -> str:
     """Return the path of a goal's report, "" where there is none yet."""
-    report = where.places.outbox / f"{goal}.md"
+    report = instance.places.outbox / f"{goal}.md"
     return str(report) if report.exists() else ""
 
 
-def _none_yet(where: Where, goal: str, what: str) -> Line:
+def _none_yet(instance: Instance, goal: str, what: str) -> Line:
     """Say that there are no actions or iterations yet, and which action runs."""
-    from clew_daemon.cli.printable import clean, short
-    from clew_daemon.cli.record import state
+    from clew_daemon.cli.display.sanitize import clean, short
+    from clew_daemon.cli.queries import state
 
-    flights = list(state(where, goal).in_flight.values()) if what == "actions" else []
+    flights = list(state(instance, goal).in_flight.values()) if what == "actions" else []
     if not flights:
         return [(f"no {what} yet", "dim")]
-    running = "running" if where.holder is not None else "begun before the daemon ended"
+    running = "running" if instance.holder is not None else "begun before the daemon ended"
     first = flights[-1]
     doing = short(first.signature.replace("::", " ", 1), ARGS_CHARS)
     show = f"clew show {clean(goal)} {first.seq}"
@@ -193,47 +193,47 @@ def _left_out(more: object, what: str, command: str) -> list[Line]:
     return [[(f"… earlier {what}: {command}, or -n 0 for all", "dim")]] if more else []
 
 
-def _all(where: Where, limit: int | None, before: str | None) -> dict[str, Any]:
+def _all(instance: Instance, limit: int | None, before: str | None) -> dict[str, Any]:
     from clew_daemon.cli.client import look
-    from clew_daemon.cli.record import named, states, waits
+    from clew_daemon.cli.queries import named, states, waits
 
-    last = None if before is None else named(where, before)
-    answer = look(where.socket, "status", limit=limit, before=last)
+    last = None if before is None else named(instance, before)
+    answer = look(instance.socket, "status", limit=limit, before=last)
     if answer is not None:
         return dict(answer)
     from clew_daemon.inbox.leftovers import left
     from clew_shared.views.publish import status_view
 
-    found, more = states(where, limit, last)
+    found, more = states(instance, limit, last)
     now = time.time()
-    waiting = waits(where, found, now)
+    waiting = waits(instance, found, now)
     goals = [status_view(one, now, waiting.get(one.goal_id, "")) for one in found]
-    return {"daemon": None, "goals": goals, "more": more, **left(where.places.inbox).view()}
+    return {"daemon": None, "goals": goals, "more": more, **left(instance.places.inbox).view()}
 
 
-def _one(where: Where, goal: str) -> dict[str, Any]:
+def _one(instance: Instance, goal: str) -> dict[str, Any]:
     from clew_daemon.cli.client import look
-    from clew_daemon.cli.record import named, state, waits
+    from clew_daemon.cli.queries import named, state, waits
 
-    name = named(where, goal)
-    answer = look(where.socket, "status", goal=name)
+    name = named(instance, goal)
+    answer = look(instance.socket, "status", goal=name)
     if answer is not None:
         return dict(answer)
     from clew_shared.views.publish import goal_detail
 
-    found, now = state(where, name), time.time()
-    waiting = waits(where, [found], now).get(name, "")
+    found, now = state(instance, name), time.time()
+    waiting = waits(instance, [found], now).get(name, "")
     return {"daemon": None, "goal": goal_detail(found, now, waiting)}
 
 
 def _recorded(
-    where: Where, goal: str, limit: int | None, before: int | None, *, outputs: bool
+    instance: Instance, goal: str, limit: int | None, before: int | None, *, outputs: bool
 ) -> tuple[str, list[dict[str, Any]], bool]:
     """Return a goal's full name, its last actions, and whether there are earlier ones."""
-    from clew_daemon.cli.record import named, opened
+    from clew_daemon.cli.queries import named, opened
 
-    name = named(where, goal)
-    with opened(where) as reader:
+    name = named(instance, goal)
+    with opened(instance) as reader:
         if reader is None:
             return name, [], False
         from clew_daemon.record import pages
@@ -242,13 +242,13 @@ def _recorded(
 
 
 def _looped(
-    where: Where, goal: str | None, limit: int | None, before: int | None
+    instance: Instance, goal: str | None, limit: int | None, before: int | None
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return the last loops of a goal, or of all, and whether there are earlier ones."""
-    from clew_daemon.cli.record import named, opened
+    from clew_daemon.cli.queries import named, opened
 
-    name = None if goal is None else named(where, goal)
-    with opened(where) as reader:
+    name = None if goal is None else named(instance, goal)
+    with opened(instance) as reader:
         if reader is None:
             return [], False
         from clew_daemon.record import pages
@@ -257,8 +257,8 @@ def _looped(
 
 
 def _prompt_lines(shown: dict[str, Any]) -> list[Line]:
-    from clew_daemon.cli.output import columns
-    from clew_daemon.cli.printable import clean
+    from clew_daemon.cli.display.output import columns
+    from clew_daemon.cli.display.sanitize import clean
 
     lines: list[Line] = [[(f"-- {clean(shown['note'])}", "yellow")]] if shown["note"] else []
     for message in shown["messages"]:
@@ -287,15 +287,15 @@ def _prompt_lines(shown: dict[str, Any]) -> list[Line]:
 
 
 def _reflected(
-    where: Where, goal: str, limit: int | None, before: int | None
+    instance: Instance, goal: str, limit: int | None, before: int | None
 ) -> tuple[str, list[dict[str, Any]], bool]:
     """Return a goal's full name, its last iteration records, and whether there are earlier ones."""
-    from clew_daemon.cli.record import named, opened
+    from clew_daemon.cli.queries import named, opened
     from clew_daemon.record.iterations import KINDS, records_of
     from clew_shared.record import events as ev
 
-    name = named(where, goal)
-    with opened(where) as reader:
+    name = named(instance, goal)
+    with opened(instance) as reader:
         rows = () if reader is None else reader.read(name)
         records = records_of(ev.decode(row.body) for row in rows if row.kind in KINDS)
     found = [one for one in records if before is None or one["iteration"] < before]
@@ -305,7 +305,7 @@ def _reflected(
 
 def _record_rows(record: dict[str, Any]) -> list[Line]:
     """Return a turn's lines, one for each call: what was done and what was found."""
-    from clew_daemon.cli.printable import clean
+    from clew_daemon.cli.display.sanitize import clean
     from clew_shared.prompt.reasoning import did, found, reasoning_line
     from clew_shared.record.moment import local
 
@@ -328,9 +328,9 @@ def _record_rows(record: dict[str, Any]) -> list[Line]:
 
 
 def _action_row(action: dict[str, Any]) -> Line:
-    from clew_daemon.cli.output import RESULT_STYLE
-    from clew_daemon.cli.printable import clean, short
-    from clew_daemon.cli.tree import action_text
+    from clew_daemon.cli.display.goals import action_text
+    from clew_daemon.cli.display.output import RESULT_STYLE
+    from clew_daemon.cli.display.sanitize import clean, short
     from clew_shared.record.moment import local
 
     return [
@@ -352,7 +352,7 @@ def _took(action: dict[str, Any]) -> str:
 
 def _head(goal: str, action: dict[str, Any]) -> list[Line]:
     """Return the first lines of an action's output, and where the rest is."""
-    from clew_daemon.cli.printable import clean
+    from clew_daemon.cli.display.sanitize import clean
     from clew_shared.views.publish import OUTPUT_CHARS
 
     output = action["output"]
@@ -364,7 +364,7 @@ def _head(goal: str, action: dict[str, Any]) -> list[Line]:
 
 
 def _loop_lines(entry: dict[str, Any]) -> list[Line]:
-    from clew_daemon.cli.printable import clean
+    from clew_daemon.cli.display.sanitize import clean
     from clew_shared.record.moment import local
 
     escalated = f", escalated to the {entry['escalated_to']}" if entry["escalated_to"] else ""

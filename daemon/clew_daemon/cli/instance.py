@@ -32,14 +32,14 @@ _PATH_KEYS = ("inbox", "outbox", "workspaces", "state", "run")
 
 
 @dataclass(frozen=True)
-class Where:
+class Instance:
     """One clew: `home` is `--home` made absolute, or None; `env` the environment."""
 
     home: Path | None
     env: Mapping[str, str]
 
     @classmethod
-    def of(cls, home: Path | None, env: Mapping[str, str]) -> Where:
+    def of(cls, home: Path | None, env: Mapping[str, str]) -> Instance:
         """Make relative homes absolute, as only the caller's working directory can."""
         if home is None and env.get("CLEW_HOME"):
             home = Path(env["CLEW_HOME"])

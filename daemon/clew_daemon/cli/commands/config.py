@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew_daemon.cli import arguments
+from clew_daemon.cli import parameters
 from clew_daemon.cli.errors import EXIT_FAILED, CliError
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.doctor.findings import Finding
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.commands.doctor.findings import Finding
+    from clew_daemon.cli.instance import Instance
     from clew_shared.config.settings import Loaded
 
 _FINDING_STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
 @click.command()
-@arguments.as_json
+@parameters.as_json
 @click.pass_obj
-def verify(where: Where, as_json: bool) -> None:
+def verify(instance: Instance, as_json: bool) -> None:
     """Replay the ledger and check it; exit 1 and name the first error, if there is one."""
-    from clew_daemon.cli.output import counted_as, print_json, print_lines
-    from clew_daemon.cli.printable import clean
-    from clew_daemon.cli.replay import checked
+    from clew_daemon.cli.display.output import counted_as, print_json, print_lines
+    from clew_daemon.cli.display.sanitize import clean
+    from clew_daemon.cli.ledger_check import checked
 
-    report = checked(where.ledger, where.places.state)
+    report = checked(instance.ledger, instance.places.state)
     if as_json:
         print_json(report)
     elif (fault := report["fault"]) is None:
@@ -51,15 +51,15 @@ def verify(where: Where, as_json: bool) -> None:
     metavar="FILE",
     help="Check this file, and name all errors in it.",
 )
-@arguments.as_json
+@parameters.as_json
 @click.pass_obj
-def config(where: Where, check: Path | None, as_json: bool) -> None:
+def config(instance: Instance, check: Path | None, as_json: bool) -> None:
     """Show the config in effect, and where each value comes from."""
-    from clew_daemon.cli.output import counted_as, print_json
+    from clew_daemon.cli.display.output import counted_as, print_json
     from clew_shared.config.settings import SettingsError, load
 
     try:
-        loaded = where.loaded if check is None else load(_text(check), {}, str(check))
+        loaded = instance.loaded if check is None else load(_text(check), {}, str(check))
     except SettingsError as error:
         if not as_json:
             count = counted_as(len(error.faults), "config error")
@@ -67,13 +67,13 @@ def config(where: Where, check: Path | None, as_json: bool) -> None:
         print_json({"faults": [{"place": f.place, "message": f.message} for f in error.faults]})
         raise click.exceptions.Exit(EXIT_FAILED) from None
     if as_json:
-        values = effective(where, loaded).items()
+        values = effective(instance, loaded).items()
         keys = {key: {"value": value, "source": loaded.sources.get(key)} for key, value in values}
-        print_json({"file": str(check or where.config), "faults": [], "keys": keys})
+        print_json({"file": str(check or instance.config), "faults": [], "keys": keys})
     elif check is not None:
         print(f"{check}: no errors")
     else:
-        _show_config(effective(where, loaded), loaded)
+        _show_config(effective(instance, loaded), loaded)
 
 
 @click.command()
@@ -83,20 +83,20 @@ def config(where: Where, check: Path | None, as_json: bool) -> None:
     metavar="DIR",
     help="Try the developer tools of this folder in the sandbox of a goal.",
 )
-@arguments.as_json
+@parameters.as_json
 @click.pass_obj
-def doctor(where: Where, workspace: Path | None, as_json: bool) -> None:
+def doctor(instance: Instance, workspace: Path | None, as_json: bool) -> None:
     """Check the setup: what works, what does not, and how to fix it; exit 1 if anything fails."""
-    from clew_daemon.cli.output import print_json
+    from clew_daemon.cli.display.output import print_json
 
     if workspace is None:
-        from clew_daemon.cli.doctor.host import examine
+        from clew_daemon.cli.commands.doctor.host import examine
 
-        findings = examine(where)
+        findings = examine(instance)
     else:
-        from clew_daemon.cli.doctor.workspace import examine_workspace
+        from clew_daemon.cli.commands.doctor.workspace import examine_workspace
 
-        findings = examine_workspace(where, workspace)
+        findings = examine_workspace(instance, workspace)
     failed = any(finding.level == "fail" for finding in findings)
     if as_json:
         print_json({"ok": not failed, "checks": [finding.as_dict() for finding in findings]})
@@ -106,12 +106,12 @@ def doctor(where: Where, workspace: Path | None, as_json: bool) -> None:
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
-def effective(where: Where, loaded: Loaded) -> dict[str, Any]:
+def effective(instance: Instance, loaded: Loaded) -> dict[str, Any]:
     """Return every key's value, with the path that is used where the config leaves it open."""
     from clew_shared.config.settings import flatten, places
 
     values = flatten(loaded.settings)
-    used = places(where.env, where.home, loaded.settings)
+    used = places(instance.env, instance.home, loaded.settings)
     for key, value in values.items():
         table, _, name = key.rpartition(".")
         if value is None and table == "paths":
@@ -122,8 +122,8 @@ def effective(where: Where, loaded: Loaded) -> dict[str, Any]:
 
 
 def _show_config(values: dict[str, Any], loaded: Loaded) -> None:
-    from clew_daemon.cli.output import Line, print_lines
-    from clew_daemon.cli.printable import clean
+    from clew_daemon.cli.display.output import Line, print_lines
+    from clew_daemon.cli.display.sanitize import clean
 
     lines: list[Line] = []
     for key, value in values.items():
@@ -135,8 +135,8 @@ def _show_config(values: dict[str, Any], loaded: Loaded) -> None:
 
 
 def _show_findings(findings: list[Finding]) -> None:
-    from clew_daemon.cli.output import Line, print_lines
-    from clew_daemon.cli.printable import clean
+    from clew_daemon.cli.display.output import Line, print_lines
+    from clew_daemon.cli.display.sanitize import clean
 
     lines: list[Line] = []
     for finding in findings:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew_daemon.cli import arguments
+from clew_daemon.cli import parameters
+from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.lazy import Commands
-from clew_daemon.cli.printable import clean, short
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.output import Line
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.display.output import Line
+    from clew_daemon.cli.instance import Instance
     from clew_shared.playbook.bullet import Bullet
     from clew_shared.playbook.playbook import Playbook
     from clew_shared.record.events import Event
@@ -36,7 +36,7 @@ _archived = click.option("--archived", is_flag=True, help="List removed and prun
 
 @click.group(cls=Commands, invoke_without_command=True)
 @_archived
-@arguments.as_json
+@parameters.as_json
 @click.pass_context
 def playbook(context: click.Context, archived: bool, as_json: bool) -> None:
     """Manage the strategies learned across goals; without a command, list them."""
@@ -49,14 +49,14 @@ def playbook(context: click.Context, archived: bool, as_json: bool) -> None:
 
 @playbook.command("list")
 @_archived
-@arguments.as_json
+@parameters.as_json
 @click.pass_obj
-def list_(where: Where, archived: bool, as_json: bool) -> None:
+def list_(instance: Instance, archived: bool, as_json: bool) -> None:
     """List the strategies by section, with their counts and contradictions."""
-    from clew_daemon.cli.output import print_json, print_lines
+    from clew_daemon.cli.display.output import print_json, print_lines
     from clew_shared.playbook.text import render
 
-    playbook = _playbook_of(where)
+    playbook = _playbook_of(instance)
     put_away = playbook.archived() if archived else []
     if as_json:
         print_json(
@@ -77,13 +77,13 @@ def list_(where: Where, archived: bool, as_json: bool) -> None:
 
 @playbook.command()
 @_bullet_id
-@arguments.as_json
+@parameters.as_json
 @click.pass_obj
-def show(where: Where, bullet_id: str, as_json: bool) -> None:
+def show(instance: Instance, bullet_id: str, as_json: bool) -> None:
     """Show one strategy: where it came from, and what counted for and against it."""
-    from clew_daemon.cli.output import print_json, print_lines
+    from clew_daemon.cli.display.output import print_json, print_lines
 
-    view = _view(where, bullet_id)
+    view = _view(instance, bullet_id)
     if as_json:
         print_json(view)
     else:
@@ -93,18 +93,18 @@ def show(where: Where, bullet_id: str, as_json: bool) -> None:
 @playbook.command()
 @_bullet_id
 @click.pass_obj
-def remove(where: Where, bullet_id: str) -> None:
+def remove(instance: Instance, bullet_id: str) -> None:
     """Move a strategy to the archive, where no agent sees it."""
-    _asked(where, "playbook_remove", id=bullet_id)
+    _asked(instance, "playbook_remove", id=bullet_id)
     print(f"{clean(bullet_id)}: removed; `clew playbook restore {clean(bullet_id)}` brings it back")
 
 
 @playbook.command()
 @_bullet_id
 @click.pass_obj
-def restore(where: Where, bullet_id: str) -> None:
+def restore(instance: Instance, bullet_id: str) -> None:
     """Take a strategy out of the archive."""
-    _asked(where, "playbook_restore", id=bullet_id)
+    _asked(instance, "playbook_restore", id=bullet_id)
     print(f"{clean(bullet_id)}: restored")
 
 
@@ -114,13 +114,13 @@ def restore(where: Where, bullet_id: str) -> None:
     type=click.FloatRange(-1, 1),
     help="The threshold (default: `[playbook] prune_below`).",
 )
-@arguments.as_json
+@parameters.as_json
 @click.pass_obj
-def prune(where: Where, below: float | None, as_json: bool) -> None:
+def prune(instance: Instance, below: float | None, as_json: bool) -> None:
     """Archive every strategy whose score, (helpful - harmful) / uses, is below a threshold."""
-    from clew_daemon.cli.output import print_json
+    from clew_daemon.cli.display.output import print_json
 
-    answer = _asked(where, "playbook_prune", below=below)
+    answer = _asked(instance, "playbook_prune", below=below)
     if as_json:
         print_json(answer)
         return
@@ -146,13 +146,13 @@ def prune(where: Where, below: float | None, as_json: bool) -> None:
 )
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.pass_obj
-def export(where: Where, file: Path | None, form: str | None, force: bool) -> None:
+def export(instance: Instance, file: Path | None, form: str | None, force: bool) -> None:
     """Write the playbook to a file or to stdout, for another home, a program or a person."""
     from clew_daemon.learning.exchange import exported
 
     is_markdown = file is not None and file.suffix.casefold() in (".md", ".markdown")
     form = form or ("markdown" if is_markdown else "json")
-    text = exported(_playbook_of(where), form)
+    text = exported(_playbook_of(instance), form)
     if file is None:
         sys.stdout.write(text)
     else:
@@ -188,17 +188,17 @@ def _write(file: Path, text: str, *, force: bool) -> None:
     type=click.Path(allow_dash=True, readable=False),  # reading it says why not
     help="A JSON or Markdown playbook; `-` for stdin.",
 )
-@arguments.as_json
+@parameters.as_json
 @click.pass_obj
-def import_(where: Where, file: str, as_json: bool) -> None:
+def import_(instance: Instance, file: str, as_json: bool) -> None:
     """Import strategies from JSON or Markdown; importing twice changes nothing more."""
-    from clew_daemon.cli.output import print_json
+    from clew_daemon.cli.display.output import print_json
 
     bullets = _read(file)
     done = {"added": 0, "updated": 0, "known": 0}
     for start in range(0, len(bullets), SENT_AT_ONCE):
         part = [one.to_dict() for one in bullets[start : start + SENT_AT_ONCE]]
-        for name, count in _asked(where, "playbook_import", bullets=part).items():
+        for name, count in _asked(instance, "playbook_import", bullets=part).items():
             done[name] += count
     if as_json:
         print_json(done)
@@ -206,10 +206,10 @@ def import_(where: Where, file: str, as_json: bool) -> None:
         print(f"{done['added']} added, {done['updated']} updated, {done['known']} already known")
 
 
-def _asked(where: Where, method: str, **params: Any) -> Any:
+def _asked(instance: Instance, method: str, **params: Any) -> Any:
     from clew_daemon.cli.client import call
 
-    return call(where.socket, method, **params)
+    return call(instance.socket, method, **params)
 
 
 def _read(file: str) -> list[Bullet]:
@@ -236,25 +236,25 @@ def _read(file: str) -> list[Bullet]:
     return bullets
 
 
-def _events(where: Where) -> list[tuple[int, Event]]:
-    from clew_daemon.cli.record import opened
+def _events(instance: Instance) -> list[tuple[int, Event]]:
+    from clew_daemon.cli.queries import opened
     from clew_daemon.learning.playbook import recorded
 
-    with opened(where) as reader:
+    with opened(instance) as reader:
         return [] if reader is None else list(recorded(reader))
 
 
-def _playbook_of(where: Where) -> Playbook:
+def _playbook_of(instance: Instance) -> Playbook:
     from clew_daemon.learning.record import fold
 
-    return fold(event for _, event in _events(where))
+    return fold(event for _, event in _events(instance))
 
 
-def _view(where: Where, bullet_id: str) -> dict[str, Any]:
+def _view(instance: Instance, bullet_id: str) -> dict[str, Any]:
     """Return one strategy with its history and its source."""
     from clew_daemon.learning.record import fold
 
-    events = _events(where)
+    events = _events(instance)
     playbook = fold(event for _, event in events)
     live = playbook.get_bullet(bullet_id)
     bullet = live or next((one for one in playbook.archived() if one.id == bullet_id), None)
@@ -266,18 +266,18 @@ def _view(where: Where, bullet_id: str) -> dict[str, Any]:
         "bullet": bullet.to_dict(),
         "archived": live is None,
         "conflicts": [a if b == bullet_id else b for a, b in pairs if bullet_id in (a, b)],
-        "source": _source(where, of_it[0][1]),
+        "source": _source(instance, of_it[0][1]),
         "events": [_event_view(seq, event) for seq, event in of_it],
     }
 
 
-def _source(where: Where, added: Any) -> dict[str, Any]:
+def _source(instance: Instance, added: Any) -> dict[str, Any]:
     """Return what a strategy was drawn from; of a goal that was deleted only the numbers are left."""
-    from clew_daemon.cli.record import opened
+    from clew_daemon.cli.queries import opened
     from clew_daemon.record.pages import action
 
     actions: list[dict[str, Any]] = []
-    with opened(where) as reader:
+    with opened(instance) as reader:
         if reader is not None:
             found = (action(reader, added.source_goal, seq) for seq in added.actions)
             actions = [one for one in found if one]
@@ -306,7 +306,7 @@ def _event_view(seq: int, event: Any) -> dict[str, Any]:
 
 
 def _lines(view: dict[str, Any]) -> list[Line]:
-    from clew_daemon.cli.tree import action_text
+    from clew_daemon.cli.display.goals import action_text
     from clew_shared.record.moment import local
 
     bullet, source = view["bullet"], view["source"]

@@ -18,10 +18,10 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from clew_daemon.cli.output import STATUS_STYLE, duration, on_terminal, percent, wrapped
-from clew_daemon.cli.printable import clean, short
-from clew_daemon.cli.tree import BAR_CHARS, is_in, thousands
-from clew_daemon.cli.watch.happenings import counted, place, signature
+from clew_daemon.cli.commands.watch.feed import counted, place, signature
+from clew_daemon.cli.display.goals import BAR_CHARS, is_in, thousands
+from clew_daemon.cli.display.output import STATUS_STYLE, duration, on_terminal, percent, wrapped
+from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.publish.standing import standing
 from clew_shared.record.moment import local
 from clew_shared.views.publish import status_view
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from clew_daemon.cli.output import Line
-    from clew_daemon.cli.watch.happenings import Entry
+    from clew_daemon.cli.commands.watch.feed import Entry
+    from clew_daemon.cli.display.output import Line
     from clew_shared.record.state import State
 
 OUTPUT_LINES = 3

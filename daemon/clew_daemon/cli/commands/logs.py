@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew_daemon.cli import arguments
+from clew_daemon.cli import parameters
 from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.instance import Instance
 
 POLL_S = 0.2
 LINES_MAX = 100_000
@@ -29,7 +29,7 @@ _BLOCK_BYTES = 1 << 16
 
 
 @click.command()
-@arguments.optional_goal
+@parameters.optional_goal
 @click.option("-f", "--follow", is_flag=True, help="Follow new lines, until Ctrl-C.")
 @click.option(
     "-n",
@@ -39,20 +39,20 @@ _BLOCK_BYTES = 1 << 16
     show_default=True,
     help="Number of lines.",
 )
-@arguments.as_json
+@parameters.as_json
 @click.pass_obj
-def logs(where: Where, goal: str | None, follow: bool, lines: int, as_json: bool) -> None:
+def logs(instance: Instance, goal: str | None, follow: bool, lines: int, as_json: bool) -> None:
     """Show the log: readable on a terminal, JSON lines otherwise; one document with --json."""
     if as_json and follow:
         raise click.UsageError("--json cannot be used with --follow")
-    name = None if goal is None else _named(where, goal)
-    if not follow and not (where.log_file.exists() or _earlier(where.log_file).exists()):
-        raise CliError(_missing(where))
-    with closing(Tail(where.log_file)) as tail:
+    name = None if goal is None else _named(instance, goal)
+    if not follow and not (instance.log_file.exists() or _earlier(instance.log_file).exists()):
+        raise CliError(_missing(instance))
+    with closing(Tail(instance.log_file)) as tail:
         last = _wanted(tail.last(), name)
         entries = last[-lines:] if lines else []
         if as_json:
-            from clew_daemon.cli.output import print_json
+            from clew_daemon.cli.display.output import print_json
 
             print_json({"log": entries})
         else:
@@ -124,18 +124,18 @@ def _earlier(path: Path) -> Path:
     return path.with_name(path.name + ".1")
 
 
-def _missing(where: Where) -> str:
+def _missing(instance: Instance) -> str:
     """Say why there may be no log."""
     from clew_shared.ledger.lock import beside
 
-    if where.ledger.exists() or beside(where.ledger).exists():
+    if instance.ledger.exists() or beside(instance.ledger).exists():
         why = (
             "a daemon has run here, so the log was moved or removed, or `[log] file` names another; "
             "a running daemon starts a new one with its next line"
         )
     else:
         why = "no daemon has run here, or `[log] file` names another"
-    return f"there is no log at {where.log_file}: {why}\nunder systemd, see also: journalctl --user -u clew -o cat"
+    return f"there is no log at {instance.log_file}: {why}\nunder systemd, see also: journalctl --user -u clew -o cat"
 
 
 def _opened(path: Path) -> Any:
@@ -145,10 +145,10 @@ def _opened(path: Path) -> Any:
         return None
 
 
-def _named(where: Where, goal: str) -> str:
-    from clew_daemon.cli.record import named
+def _named(instance: Instance, goal: str) -> str:
+    from clew_daemon.cli.queries import named
 
-    return named(where, goal)
+    return named(instance, goal)
 
 
 def _wanted(lines: Iterable[bytes], goal: str | None) -> list[dict[str, Any]]:
@@ -166,7 +166,7 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def _show(entries: list[dict[str, Any]]) -> bool:
-    from clew_daemon.cli.output import on_terminal, print_lines
+    from clew_daemon.cli.display.output import on_terminal, print_lines
     from clew_daemon.logs.look import pieces
 
     if on_terminal():

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew_daemon.cli import arguments
+from clew_daemon.cli import parameters
 from clew_daemon.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_DAEMON, CliError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from clew_daemon.cli.watch.happenings import Entry
-    from clew_daemon.cli.watch.view import Seen, View
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.commands.watch.feed import Entry
+    from clew_daemon.cli.commands.watch.views import Seen, View
+    from clew_daemon.cli.instance import Instance
     from clew_shared.ledger import Follower, Reader, Row
     from clew_shared.record.state import State
 
@@ -49,26 +49,26 @@ Detail = dict[str, Any]
 
 
 @click.command("watch")
-@arguments.some_goals
+@parameters.some_goals
 @click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object per line, for each event."
 )
 @click.pass_obj
-def command(where: Where, goals: tuple[str, ...], as_json: bool) -> None:
+def command(instance: Instance, goals: tuple[str, ...], as_json: bool) -> None:
     """Show what goals do as it happens, until they end or need you; without GOAL all goals, until Ctrl-C.
 
     Ctrl-C stops watching; the goals continue, and can be watched again at any time. Exit code 0: all were completed;
     1: one was not; 3: the daemon ended and did not start again; 130: Ctrl-C while a given goal was still running.
     """
-    from clew_daemon.cli.record import named
+    from clew_daemon.cli.queries import named
 
-    names = list(dict.fromkeys(named(where, goal) for goal in goals))
-    done = watch(where, names, attach=True, as_json=as_json)
+    names = list(dict.fromkeys(named(instance, goal) for goal in goals))
+    done = watch(instance, names, attach=True, as_json=as_json)
     raise click.exceptions.Exit(0 if done else EXIT_FAILED)
 
 
 def watch(
-    where: Where,
+    instance: Instance,
     goals: Sequence[str],
     each: Callable[[Sequence[Detail]], None] | None = None,
     *,
@@ -83,9 +83,9 @@ def watch(
     details of the goals after every look. `stays` says that the daemon outlives a Ctrl-C here. Raises CliError where
     the daemon stays away.
     """
-    from clew_daemon.cli.watch.view import shown
+    from clew_daemon.cli.commands.watch.views import shown
 
-    watched = Watched(where, goals, attach=attach)
+    watched = Watched(instance, goals, attach=attach)
     try:
         several, foot = len(goals) != 1, FOOT if stays else ""
         with watched.open(), shown(as_json=as_json, several=several, foot=foot) as view:
@@ -99,17 +99,17 @@ def watch(
         if not stays:
             raise
         unfinished = watched.unfinished
-        _say_goodbye(where, unfinished)
+        _say_goodbye(instance, unfinished)
         raise click.exceptions.Exit(EXIT_INTERRUPTED if goals and unfinished else 0) from None
     if not as_json:
         watched.show_end(with_reports=stays)
     return watched.completed
 
 
-def _say_goodbye(where: Where, unfinished: Mapping[str, bool]) -> None:
+def _say_goodbye(instance: Instance, unfinished: Mapping[str, bool]) -> None:
     """Say which goals go on, how to see them again, and how many need a person; see `Watched.unfinished`."""
-    own = where.home is not None and where.env.get("CLEW_HOME") is None
-    clew = f"clew --home {shlex.quote(str(where.home))}" if own else "clew"
+    own = instance.home is not None and instance.env.get("CLEW_HOME") is None
+    clew = f"clew --home {shlex.quote(str(instance.home))}" if own else "clew"
     going = [goal for goal, goes_on in unfinished.items() if goes_on]
     needing = [goal for goal, goes_on in unfinished.items() if not goes_on]
     told = []
@@ -128,16 +128,16 @@ def _say_goodbye(where: Where, unfinished: Mapping[str, bool]) -> None:
 class Watched:
     """The goals that are watched: their states as the ledger tells, and whether the daemon is there."""
 
-    def __init__(self, where: Where, goals: Sequence[str], *, attach: bool) -> None:
+    def __init__(self, instance: Instance, goals: Sequence[str], *, attach: bool) -> None:
         from clew_shared.ledger import Follower
 
-        self._where = where
+        self._instance = instance
         self._named = list(goals)
         self._attach = attach
         self._states: dict[str, State] = {}
-        self._follower: Follower = Follower(where.ledger)
-        self._asked = Asked(where)
-        self._presence = Presence(where, self._asked)
+        self._follower: Follower = Follower(instance.ledger)
+        self._asked = Asked(instance)
+        self._presence = Presence(instance, self._asked)
         self._read_at = time.monotonic()
         self._has_begun = False
         self._was_at_rest = False
@@ -192,7 +192,7 @@ class Watched:
         """Wait until the reports of goals that ended here are written, but not long: the daemon may have ended."""
         deadline = time.monotonic() + REPORT_S
         while not all(self._is_reported(goal) for goal in self._named):
-            if time.monotonic() > deadline or self._where.holder is None:
+            if time.monotonic() > deadline or self._instance.holder is None:
                 return
             time.sleep(POLL_S)
             self.look(view, None)
@@ -203,14 +203,14 @@ class Watched:
 
     def show_end(self, *, with_reports: bool) -> None:
         """Print how the goals ended, and leave that standing."""
-        from clew_daemon.cli.goals import report_of
-        from clew_daemon.cli.output import on_terminal, print_lines
-        from clew_daemon.cli.printable import clean
-        from clew_daemon.cli.tree import answer_lines, closing_lines, goal_lines
+        from clew_daemon.cli.commands.status import report_of
+        from clew_daemon.cli.display.goals import answer_lines, closing_lines, goal_lines
+        from clew_daemon.cli.display.output import on_terminal, print_lines
+        from clew_daemon.cli.display.sanitize import clean
 
         for goal in self._named:
             detail = self._detail(goal)
-            report = report_of(self._where, goal) if with_reports else ""
+            report = report_of(self._instance, goal) if with_reports else ""
             if on_terminal() or self._was_at_rest:
                 print_lines(goal_lines(detail, report=report))
                 continue
@@ -248,7 +248,7 @@ class Watched:
 
     def _begun(self, reader: Reader) -> list[Entry]:
         """Take up the goals that are watched from now on; what they did before, as it is wanted."""
-        from clew_daemon.cli.watch.happenings import standing_of
+        from clew_daemon.cli.commands.watch.feed import standing_of
         from clew_daemon.record.store import load_listed
 
         if self._has_begun:
@@ -272,17 +272,17 @@ class Watched:
 
     def _waits_in(self, reader: Reader) -> dict[str, str]:
         """Say what the queued goals wait for, as far as the ledger tells; a running daemon knows better."""
-        from clew_daemon.cli.record import FOR_THE_DAEMON, waits_in
+        from clew_daemon.cli.queries import FOR_THE_DAEMON, waits_in
 
         found = waits_in(reader, self._states.values(), time.time())
-        if self._where.holder is not None:
+        if self._instance.holder is not None:
             found = {goal: told for goal, told in found.items() if told != FOR_THE_DAEMON}
         self._waited.update(found)
         return found
 
     def _waits(self) -> list[Entry]:
         """Return entries for goals that wait for something else than was last told of them."""
-        from clew_daemon.cli.watch.happenings import waiting_of
+        from clew_daemon.cli.commands.watch.feed import waiting_of
 
         at, found = self._asked.at, []
         for goal, view in self._asked.goals.items():
@@ -303,7 +303,7 @@ class Watched:
         return [] if self.rests else self._presence.look(self._wanted())
 
     def _told(self, reader: Reader, row: Row) -> list[Entry]:
-        from clew_daemon.cli.watch.happenings import standing_of, take
+        from clew_daemon.cli.commands.watch.feed import standing_of, take
         from clew_daemon.record.store import load_state
         from clew_shared.record import events as ev
         from clew_shared.record.state import State
@@ -331,7 +331,7 @@ class Watched:
         return ", ".join(self._named) or "every goal"
 
     def _seen(self) -> list[Seen]:
-        from clew_daemon.cli.watch.view import Seen
+        from clew_daemon.cli.commands.watch.views import Seen
 
         goals = self._named or [goal for goal, state in self._states.items() if not state.ended]
         told, at = self._asked.goals, self._asked.at
@@ -347,7 +347,7 @@ class Watched:
 
 def _from_start(reader: Reader, goal: str) -> tuple[State, list[Entry]]:
     """Give a goal's state, and all that happened in it."""
-    from clew_daemon.cli.watch.happenings import take
+    from clew_daemon.cli.commands.watch.feed import take
     from clew_shared.record import events as ev
     from clew_shared.record.state import State
 
@@ -358,7 +358,7 @@ def _from_start(reader: Reader, goal: str) -> tuple[State, list[Entry]]:
 
 def _past(reader: Reader, goal: str) -> tuple[State, list[Entry]]:
     """Give a goal's state, how its last actions ended, and those that run."""
-    from clew_daemon.cli.watch.happenings import of_past
+    from clew_daemon.cli.commands.watch.feed import of_past
     from clew_daemon.record.pages import event_at
     from clew_daemon.record.store import load_state
     from clew_shared.record import events as ev
@@ -377,7 +377,7 @@ def _past(reader: Reader, goal: str) -> tuple[State, list[Entry]]:
 
 
 def _note(event: str, text: str) -> Entry:
-    from clew_daemon.cli.watch.happenings import Entry
+    from clew_daemon.cli.commands.watch.feed import Entry
 
     return Entry(time.time(), "", event, text, style="yellow")
 
@@ -385,8 +385,8 @@ def _note(event: str, text: str) -> Entry:
 class Asked:
     """What the daemon says beside the record: a thread asks it, so that a slow answer holds nothing up."""
 
-    def __init__(self, where: Where) -> None:
-        self._where = where
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="asking", daemon=True)
         self._answer: tuple[float, dict[str, Any]] = (0.0, {})
@@ -431,7 +431,7 @@ class Asked:
         while not self._over.wait(pause_s):
             at, began = time.time(), time.monotonic()
             try:
-                answer = call(self._where.socket, "status", limit=0)
+                answer = call(self._instance.socket, "status", limit=0)
             except CliError:
                 answer = {}
             if answer:
@@ -442,7 +442,7 @@ class Asked:
 
 
 def _rejected(name: str, reason: str) -> Entry:
-    from clew_daemon.cli.printable import short
+    from clew_daemon.cli.display.sanitize import short
 
     said = short(reason, 300)
     return _note("goal.rejected", f"inbox: {short(name)} was rejected{': ' * bool(said)}{said}")
@@ -451,8 +451,8 @@ def _rejected(name: str, reason: str) -> Entry:
 class Presence:
     """Whether a daemon has the ledger: by its lock, which is free at the moment that its holder ends."""
 
-    def __init__(self, where: Where, asked: Asked) -> None:
-        self._where = where
+    def __init__(self, instance: Instance, asked: Asked) -> None:
+        self._instance = instance
         self._asked = asked
         self._look_at = 0.0
         self._gone_at: float | None = None
@@ -467,7 +467,7 @@ class Presence:
         if now < self._look_at:
             return []
         self._look_at = now + HOLDER_S
-        if self._where.holder is not None:
+        if self._instance.holder is not None:
             return self._there()
         wait_s = MANAGED_S if self._asked.managed else ALONE_S
         if self._gone_at is None:

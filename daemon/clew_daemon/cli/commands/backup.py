@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew_daemon.cli import arguments
+from clew_daemon.cli import parameters
 from clew_daemon.cli.errors import CliError
 from clew_shared.files.durable import sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.instance import Instance
 
 DEADLINE_S = 600.0
 TELL_EVERY_S = 0.2
@@ -40,13 +40,13 @@ MB = 1 << 20
     show_default=True,
     help="Give up if the copy takes longer.",
 )
-@arguments.as_json
+@parameters.as_json
 @click.pass_obj
-def backup(where: Where, file: Path, force: bool, deadline_s: float, as_json: bool) -> None:
+def backup(instance: Instance, file: Path, force: bool, deadline_s: float, as_json: bool) -> None:
     """Copy the ledger to FILE, with or without a running daemon, and verify the copy."""
-    from clew_daemon.cli.output import print_json
+    from clew_daemon.cli.display.output import print_json
 
-    ledger = where.ledger
+    ledger = instance.ledger
     _may_be_written(file, ledger, force=force)
     part = file.absolute().with_name(f".{file.name}.{os.getpid()}.part")
     with removed(part):
@@ -70,34 +70,34 @@ def backup(where: Where, file: Path, force: bool, deadline_s: float, as_json: bo
 @click.option(
     "--keep", is_flag=True, help="Continue with the ledger as it is, without what it lacks."
 )
-@arguments.as_json
+@parameters.as_json
 @click.pass_obj
-def restore(where: Where, file: Path | None, keep: bool, as_json: bool) -> None:
+def restore(instance: Instance, file: Path | None, keep: bool, as_json: bool) -> None:
     """Replace the ledger with a backup, while no daemon runs; the present ledger is kept beside it."""
-    from clew_daemon.cli.output import print_json
+    from clew_daemon.cli.display.output import print_json
 
     if (file is None) != keep:
         raise click.UsageError(
             "name a FILE to restore, or use --keep to continue with the ledger as it is"
         )
-    with _alone(where):
-        done = _kept(where) if file is None else _restored(where, file)
+    with _alone(instance):
+        done = _kept(instance) if file is None else _restored(instance, file)
     if as_json:
         print_json(done)
     else:
         _tell_restored(done)
 
 
-def _restored(where: Where, file: Path) -> dict[str, Any]:
-    from clew_daemon.cli import restoring
+def _restored(instance: Instance, file: Path) -> dict[str, Any]:
+    from clew_daemon.cli.commands import restore as restoring
     from clew_shared.ledger import note
 
-    ledger = where.ledger
+    ledger = instance.ledger
     if ledger.exists() and file.exists() and ledger.samefile(file):
         raise CliError(f"{file} is the ledger itself; name a backup of it")
     with removed(ledger.with_name(f".{ledger.name}.{os.getpid()}.part")) as part:
         found = copied(file, part, DEADLINE_S)
-        lost = restoring.compared(where, part)
+        lost = restoring.compared(instance, part)
         noted = note.read(ledger)
         note.drop(ledger)  # it is of the ledger that goes: a start after a kill must not ask for it
         try:
@@ -106,18 +106,18 @@ def _restored(where: Where, file: Path) -> dict[str, Any]:
             if noted:
                 note.write(ledger, noted, durable=True)
             raise
-    lost = restoring.accepted(where, lost)
+    lost = restoring.accepted(instance, lost)
     restoring.republish(ledger)
     aside_name = aside and str(aside)
     return {"file": str(file.absolute()), **found, "aside": aside_name, **lost}
 
 
-def _kept(where: Where) -> dict[str, Any]:
-    from clew_daemon.cli import restoring
-    from clew_daemon.cli.replay import checked
+def _kept(instance: Instance) -> dict[str, Any]:
+    from clew_daemon.cli.commands import restore as restoring
+    from clew_daemon.cli.ledger_check import checked
     from clew_shared.ledger import Reader
 
-    ledger = where.ledger
+    ledger = instance.ledger
     if not ledger.exists():
         raise CliError(f"there is no ledger at {ledger} to keep; name a backup to restore")
     report = checked(ledger)
@@ -127,14 +127,14 @@ def _kept(where: Where) -> dict[str, Any]:
         )
     with Reader.open(ledger) as reader:
         found = {"events": report["events"], "goals": report["goals"], "seq": reader.last_seq()}
-    lost = restoring.accepted(where, {"note": "", "goals_lost": [], "goals_set_back": []})
+    lost = restoring.accepted(instance, {"note": "", "goals_lost": [], "goals_set_back": []})
     restoring.republish(ledger)
     return {"file": None, **found, "aside": None, **lost}
 
 
 def copied(source: Path, target: Path, deadline_s: float) -> dict[str, Any]:
     """Copy a ledger and verify the copy; {events, goals, seq} of it, or CliError."""
-    from clew_daemon.cli.replay import checked
+    from clew_daemon.cli.ledger_check import checked
     from clew_shared.ledger import LedgerCorrupt, LedgerError, Reader, copy
 
     if not source.exists():
@@ -213,34 +213,34 @@ def _telling(deadline_s: float) -> Callable[[int, int], None]:
 
 
 @contextmanager
-def _alone(where: Where) -> Iterator[None]:
+def _alone(instance: Instance) -> Iterator[None]:
     """Hold the locks of a daemon, so that none is running and none starts."""
     from clew_daemon.host.folders import FolderError, make_private
     from clew_shared.ledger.lock import RESTORE, LockError, acquire, acquire_pid_file, beside
 
-    where.refuse_broken()
+    instance.refuse_broken()
     with ExitStack() as held:
         try:
-            make_private(where.places.state)
-            make_private(where.places.run)
-            where.ledger.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            held.enter_context(acquire(beside(where.ledger), role=RESTORE))
-            held.enter_context(acquire_pid_file(where.places.run))
+            make_private(instance.places.state)
+            make_private(instance.places.run)
+            instance.ledger.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            held.enter_context(acquire(beside(instance.ledger), role=RESTORE))
+            held.enter_context(acquire_pid_file(instance.places.run))
         except (LockError, FolderError) as error:
             raise CliError(str(error)) from None
         yield
 
 
 def _holding(found: dict[str, Any]) -> str:
-    from clew_daemon.cli.output import counted_as
+    from clew_daemon.cli.display.output import counted_as
 
     counted = f"{counted_as(found['events'], 'event')} of {counted_as(found['goals'], 'goal')}"
     return f"{counted}, up to number {found['seq']}"
 
 
 def _tell_restored(done: dict[str, Any]) -> None:
-    from clew_daemon.cli.output import counted_as
-    from clew_daemon.cli.printable import clean
+    from clew_daemon.cli.display.output import counted_as
+    from clew_daemon.cli.display.sanitize import clean
 
     if done["file"]:
         print(f"restored {done['file']}: {_holding(done)}; verified")

@@ -14,14 +14,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.doctor.agents import agents
-from clew_daemon.cli.doctor.findings import IDENTITY_FIX, Finding, numbered
+from clew_daemon.cli.commands.doctor.agents import agents
+from clew_daemon.cli.commands.doctor.findings import IDENTITY_FIX, Finding, numbered
 from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.instance import Instance
 
 PROGRAM_S = 10.0
 SANDBOX_S = 30.0
@@ -43,9 +43,9 @@ BROKEN_CONFIG = (
 REJECTED_FIX = "fix it and submit it again, then delete it and its .error.txt from inbox/rejected"
 
 
-def examine(where: Where) -> list[Finding]:
+def examine(instance: Instance) -> list[Finding]:
     """Check everything, in the order in which one problem causes the next."""
-    checks: tuple[Callable[[Where], Iterator[Finding]], ...] = (
+    checks: tuple[Callable[[Instance], Iterator[Finding]], ...] = (
         _python,
         _config,
         _folders,
@@ -62,13 +62,13 @@ def examine(where: Where) -> list[Finding]:
     findings: list[Finding] = []
     for check in checks:
         try:
-            findings += check(where)
+            findings += check(instance)
         except CliError as error:
             findings.append(Finding(check.__name__.strip("_"), "fail", error.message))
     return findings
 
 
-def _python(_: Where) -> Iterator[Finding]:
+def _python(_: Instance) -> Iterator[Finding]:
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info[:2] < PYTHON_MIN:
         yield Finding("python", "fail", version, "install Python 3.11 or newer")
@@ -100,27 +100,27 @@ def _packages() -> Finding:
     return Finding("packages", "ok", f"all {len(wanted)} installed")
 
 
-def _config(where: Where) -> Iterator[Finding]:
+def _config(instance: Instance) -> Iterator[Finding]:
     from clew_shared.config.settings import SettingsError
 
     try:
-        loaded = where.loaded
+        loaded = instance.loaded
     except SettingsError as error:
         errors = "\n".join(map(str, error.faults))
-        found = f"{numbered(len(error.faults), 'error')} in {where.config}"
+        found = f"{numbered(len(error.faults), 'error')} in {instance.config}"
         yield Finding("config", "fail", found, f"{errors}\n{BROKEN_CONFIG}")
         return
     except CliError as error:
         yield Finding("config", "fail", error.message, BROKEN_CONFIG)
         return
-    there = str(where.config) if where.config_text is not None else "no file; all defaults"
+    there = str(instance.config) if instance.config_text is not None else "no file; all defaults"
     yield Finding("config", "ok", there)
     if fault := loaded.settings.agents.fault():
         yield Finding("default agent", "warn", fault, "goals with a runbook work without one")
 
 
-def _folders(where: Where) -> Iterator[Finding]:
-    places = where.places
+def _folders(instance: Instance) -> Iterator[Finding]:
+    places = instance.places
     for name in ("inbox", "outbox", "workspaces", "state", "run"):
         yield _folder(name, getattr(places, name), private=name in ("state", "run"))
     free_mb = shutil.disk_usage(_existing(places.state)).free >> 20
@@ -154,36 +154,36 @@ def _existing(path: Path) -> Path:
     return next((place for place in (path, *path.parents) if place.exists()), Path("/"))
 
 
-def _ledger(where: Where) -> Iterator[Finding]:
-    from clew_daemon.cli.record import goal_ids, refuse_lost
+def _ledger(instance: Instance) -> Iterator[Finding]:
+    from clew_daemon.cli.queries import goal_ids, refuse_lost
     from clew_daemon.record.lost_record import lacking
     from clew_shared.ledger import LedgerError
 
-    refuse_lost(where)
-    if not where.ledger.exists():
-        yield Finding("ledger", "ok", f"{where.ledger} (created on first start)")
+    refuse_lost(instance)
+    if not instance.ledger.exists():
+        yield Finding("ledger", "ok", f"{instance.ledger} (created on first start)")
         return
     try:
-        goals = goal_ids(where)
-        missing = lacking(where.ledger, where.places.state)
+        goals = goal_ids(instance)
+        missing = lacking(instance.ledger, instance.places.state)
     except (CliError, LedgerError, OSError) as error:
         yield Finding("ledger", "fail", str(error))
         return
     if missing and not missing.is_copied:
-        behind = missing.error(where.ledger)
+        behind = missing.error(instance.ledger)
         yield Finding("ledger", "fail", f"{behind.path} {behind.what}", behind.hint)
         return
     yield Finding(
         "ledger",
         "ok",
-        f"{where.ledger}, {numbered(len(goals), 'goal')}; check it with `clew verify`",
+        f"{instance.ledger}, {numbered(len(goals), 'goal')}; check it with `clew verify`",
     )
 
 
-def _daemon(where: Where) -> Iterator[Finding]:
+def _daemon(instance: Instance) -> Iterator[Finding]:
     from clew_daemon.cli.client import NoDaemon, call
 
-    address = where.socket
+    address = instance.socket
     try:
         answer = call(address, "ping")
     except NoDaemon as error:
@@ -192,11 +192,11 @@ def _daemon(where: Where) -> Iterator[Finding]:
         else:
             start = "`clew start` or `clew run`"
             first = f"fix the config, then start it: {start}"
-            yield Finding("daemon", "warn", "not running", start if _is_sound(where) else first)
+            yield Finding("daemon", "warn", "not running", start if _is_sound(instance) else first)
     except CliError as error:
         restart = "see clew logs; then stop that process and start it again"
         first = "see clew logs; fix the config before you restart it"
-        yield Finding("daemon", "fail", error.message, restart if _is_sound(where) else first)
+        yield Finding("daemon", "fail", error.message, restart if _is_sound(instance) else first)
     else:
         found = f"pid {answer['pid']}, version {answer['version']}"
         if answer.get("config_error"):
@@ -204,21 +204,21 @@ def _daemon(where: Where) -> Iterator[Finding]:
         yield Finding("daemon", "ok", found)
 
 
-def _is_sound(where: Where) -> bool:
+def _is_sound(instance: Instance) -> bool:
     """Tell whether a daemon could start with the config as it is on disk."""
     from clew_shared.config.settings import SettingsError
 
     try:
-        return bool(where.loaded)
+        return bool(instance.loaded)
     except (CliError, SettingsError):
         return False
 
 
-def _inbox(where: Where) -> Iterator[Finding]:
+def _inbox(instance: Instance) -> Iterator[Finding]:
     """Name what will not become a goal, the newest first."""
     from clew_daemon.inbox.leftovers import left
 
-    found = left(where.places.inbox)
+    found = left(instance.places.inbox)
     for one in found.shown[:INBOX_SHOWN_MAX]:
         what = "was rejected" if one["rejected"] else "will not be taken"
         fix = REJECTED_FIX if one["rejected"] else "move it away, or fix it"
@@ -227,14 +227,14 @@ def _inbox(where: Where) -> Iterator[Finding]:
         yield Finding("inbox", "warn", f"and {found.total - INBOX_SHOWN_MAX} more", "clew status")
 
 
-def _git(where: Where) -> Iterator[Finding]:
+def _git(instance: Instance) -> Iterator[Finding]:
     """See whether the executors can commit."""
     from clew_daemon.host import git_identity
 
-    if git_identity.program(where.env) is None:
+    if git_identity.program(instance.env) is None:
         yield Finding("git", "warn", "not installed", "install git if goals work in repositories")
         return
-    found = git_identity.read(where.env)
+    found = git_identity.read(instance.env)
     if len(found) < len(git_identity.NAMES):
         lacking = " and ".join(
             what for what in ("name", "email") if f"GIT_AUTHOR_{what.upper()}" not in found
@@ -247,13 +247,13 @@ def _git(where: Where) -> Iterator[Finding]:
         )
 
 
-def _sandbox(where: Where) -> Iterator[Finding]:
+def _sandbox(instance: Instance) -> Iterator[Finding]:
     report = _probed()
     if isinstance(report, str):
         yield Finding("sandbox", "fail", report)
         return
     abi = report["landlock_abi"]
-    mode = _sandbox_mode(where)
+    mode = _sandbox_mode(instance)
     found = f"Landlock ABI {abi}, {report['isolation']}, mode {mode}"
     messages = "\n".join(report["messages"])
     if abi == 0 and mode == "enforce":
@@ -262,11 +262,11 @@ def _sandbox(where: Where) -> Iterator[Finding]:
         yield Finding("sandbox", "warn" if messages or mode != "enforce" else "ok", found, messages)
 
 
-def _sandbox_mode(where: Where) -> str:
+def _sandbox_mode(instance: Instance) -> str:
     from clew_shared.config.settings import SettingsError
 
     try:
-        return where.loaded.settings.sandbox.mode
+        return instance.loaded.settings.sandbox.mode
     except SettingsError:
         return "enforce"
 
@@ -281,7 +281,7 @@ def _probed() -> dict[str, Any] | str:
     return dict(json.loads(done.stdout))
 
 
-def _cgroup(where: Where) -> Iterator[Finding]:
+def _cgroup(instance: Instance) -> Iterator[Finding]:
     """Ask the daemon what it has; without one, see what a daemon started from here would have."""
     from clew_daemon.cli.client import NoDaemon, call
     from clew_daemon.host import units
@@ -289,7 +289,7 @@ def _cgroup(where: Where) -> Iterator[Finding]:
     from clew_daemon.processes.cgroups import CONTROLLERS
 
     try:
-        said = call(where.socket, "ping").get("cgroup", {})
+        said = call(instance.socket, "ping").get("cgroup", {})
     except NoDaemon:
         own, why_not = cgroup_tree.own_group()
         if own:
@@ -306,7 +306,7 @@ def _cgroup(where: Where) -> Iterator[Finding]:
     yield Finding("control groups", "ok", found)
 
 
-def _inotify(_: Where) -> Iterator[Finding]:
+def _inotify(_: Instance) -> Iterator[Finding]:
     """See how many large workspaces the kernel can watch; the others are scanned in full."""
     try:
         queues, watches = (
@@ -327,7 +327,7 @@ def _inotify(_: Where) -> Iterator[Finding]:
         yield Finding("inotify", "ok", found)
 
 
-def _systemd(where: Where) -> Iterator[Finding]:
+def _systemd(instance: Instance) -> Iterator[Finding]:
     from clew_daemon.host.units import unit_path
 
     done = _ran(["systemctl", "--version"], PROGRAM_S)
@@ -346,7 +346,7 @@ def _systemd(where: Where) -> Iterator[Finding]:
         "systemd", "ok", f"version {version}" + (", reload by SIGHUP only" if old else "")
     )
     yield _user_manager()
-    unit = unit_path(where.env)
+    unit = unit_path(instance.env)
     if unit.exists():
         yield Finding("unit", "ok", str(unit))
     else:

@@ -15,7 +15,7 @@ from clew_daemon.cli.errors import CliError
 from clew_shared.files.durable import sync, unused_name
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.instance import Instance
     from clew_shared.ledger import Reader
     from clew_shared.record.state import State
 
@@ -23,22 +23,22 @@ DATABASE = ("", "-wal", "-shm")
 BUSY_MS = 5_000
 
 
-def compared(where: Where, backup: Path) -> dict[str, Any]:
+def compared(instance: Instance, backup: Path) -> dict[str, Any]:
     """Return what the present ledger has and the backup does not: {note, goals_lost, goals_set_back}."""
     from clew_shared.ledger import LedgerError, Reader
 
     none: dict[str, Any] = {"note": "", "goals_lost": [], "goals_set_back": []}
-    if not where.ledger.exists():
+    if not instance.ledger.exists():
         return none
     try:
-        with Reader.open(where.ledger) as present, Reader.open(backup) as kept:
-            return _compared(where, present, kept)
+        with Reader.open(instance.ledger) as present, Reader.open(backup) as kept:
+            return _compared(instance, present, kept)
     except LedgerError as error:
         return none | {"note": f"what is lost is unknown: {error.what}"}
 
 
-def _compared(where: Where, present: Reader, kept: Reader) -> dict[str, Any]:
-    from clew_daemon.cli.output import counted_as
+def _compared(instance: Instance, present: Reader, kept: Reader) -> dict[str, Any]:
+    from clew_daemon.cli.display.output import counted_as
 
     now, then, gone = present.heads(), kept.heads(), set(kept.purged())
     lost = [g for g in now if g and g not in then and g not in gone]
@@ -51,13 +51,13 @@ def _compared(where: Where, present: Reader, kept: Reader) -> dict[str, Any]:
         note = f"recorded after the backup: {counted_as(missing, 'event')}" if missing > 0 else ""
     return {
         "note": note,
-        "goals_lost": [{"id": goal, "file": _goal_file(where, goal)} for goal in sorted(lost)],
+        "goals_lost": [{"id": goal, "file": _goal_file(instance, goal)} for goal in sorted(lost)],
         "goals_set_back": [_set_back(present, kept, goal) for goal in sorted(back) if goal],
     }
 
 
-def _goal_file(where: Where, goal: str) -> str | None:
-    return _file_in(where.places.state / "goals" / goal)
+def _goal_file(instance: Instance, goal: str) -> str | None:
+    return _file_in(instance.places.state / "goals" / goal)
 
 
 def _file_in(folder: Path) -> str | None:
@@ -115,7 +115,7 @@ def _beside(path: Path, end: str) -> Path:
     return path.with_name(path.name + end)
 
 
-def accepted(where: Where, lost: dict[str, Any]) -> dict[str, Any]:
+def accepted(instance: Instance, lost: dict[str, Any]) -> dict[str, Any]:
     """Let the next start continue with the ledger that is there; {note, goals_lost, goals_set_back, home, unfinished}.
 
     The folders of goals that it does not have are moved away. `home` is where it comes from, if that is another
@@ -125,7 +125,7 @@ def accepted(where: Where, lost: dict[str, Any]) -> dict[str, Any]:
     from clew_daemon.record.store import load_states
     from clew_shared.ledger import LedgerError, Reader
 
-    ledger, state = where.ledger, where.places.state
+    ledger, state = instance.ledger, instance.places.state
     try:
         missing = lost_record.lacking(ledger, state)
         moved = lost_record.accept(ledger, state, missing)

@@ -9,7 +9,7 @@ import json
 import shlex
 from pathlib import Path
 
-from clew_daemon.cli.demo import stubborn_agent
+from clew_daemon.cli.commands.demo import stubborn_agent
 
 PAUSE_S = 0.4
 """Each step takes so long, so that there is something to see, and to kill."""

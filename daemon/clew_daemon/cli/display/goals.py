@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.output import (
+from clew_daemon.cli.display.output import (
     STATUS_STYLE,
     Line,
     Span,
@@ -22,7 +22,7 @@ from clew_daemon.cli.output import (
     percent,
     roughly,
 )
-from clew_daemon.cli.printable import clean, short
+from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.publish.standing import MARKS as SIGNS
 from clew_daemon.publish.standing import PAUSED, standing
 from clew_shared.record.moment import local

@@ -7,42 +7,42 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew_daemon.cli import arguments
+from clew_daemon.cli import parameters
 from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.output import Line
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.display.output import Line
+    from clew_daemon.cli.instance import Instance
 
 INDENT = "    "
 
 
 @click.command()
-@arguments.goal
+@parameters.goal
 @click.argument(
     "seq",
-    type=arguments.SEQ,
+    type=parameters.SEQ,
     metavar="SEQ",
     help="The action's number, as `clew history GOAL` lists it.",
 )
-@arguments.as_json
+@parameters.as_json
 @click.pass_obj
-def show(where: Where, goal: str, seq: int, as_json: bool) -> None:
+def show(instance: Instance, goal: str, seq: int, as_json: bool) -> None:
     """Show one action in full: arguments, verdict, result, time, and all of its output."""
-    from clew_daemon.cli.output import print_json, print_lines
+    from clew_daemon.cli.display.output import print_json, print_lines
 
-    name, action = _found(where, goal, seq)
+    name, action = _found(instance, goal, seq)
     if as_json:
         print_json({"goal": name, "action": action})
     else:
         print_lines(action_lines(name, action))
 
 
-def _found(where: Where, goal: str, seq: int) -> tuple[str, dict[str, Any]]:
-    from clew_daemon.cli.record import named, opened
+def _found(instance: Instance, goal: str, seq: int) -> tuple[str, dict[str, Any]]:
+    from clew_daemon.cli.queries import named, opened
 
-    name = named(where, goal)
-    with opened(where) as reader:
+    name = named(instance, goal)
+    with opened(instance) as reader:
         if reader is None:
             raise CliError(f"there is no goal {goal!r}")
         from clew_daemon.record import pages
@@ -64,9 +64,9 @@ def _unknown(goal: str, seq: int, near: list[int]) -> str:
 
 def action_lines(goal: str, action: dict[str, Any]) -> list[Line]:
     """Return an action as a person reads it; its output stands last, whole."""
-    from clew_daemon.cli.output import RESULT_STYLE
-    from clew_daemon.cli.printable import clean
-    from clew_daemon.cli.tree import why
+    from clew_daemon.cli.display.goals import why
+    from clew_daemon.cli.display.output import RESULT_STYLE
+    from clew_daemon.cli.display.sanitize import clean
     from clew_shared.record.moment import local
 
     result = action["result"] or "running"
@@ -130,7 +130,7 @@ def _text(label: str, text: str) -> list[Line]:
 
 
 def _lines_of(text: str) -> list[str]:
-    from clew_daemon.cli.printable import clean
+    from clew_daemon.cli.display.sanitize import clean
 
     return (
         clean(text.replace("\r\n", "\n").expandtabs(), lines=True).rstrip("\n").split("\n")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clew_daemon.cli import arguments
+from clew_daemon.cli import parameters
+from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import EXIT_CONFIG, EXIT_FAILED, CliError, tell
 from clew_daemon.cli.lazy import Commands
-from clew_daemon.cli.printable import clean
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.instance import Instance
     from clew_daemon.host.units import Installed, Service
     from clew_shared.config.settings import Loaded, Places
 
@@ -24,7 +24,7 @@ _NOT_OURS = "not as the service: end it where it was started"
 
 @click.command()
 @click.pass_obj
-def run(where: Where) -> None:
+def run(instance: Instance) -> None:
     """Run the daemon in the foreground, as systemd does.
 
     SIGTERM or SIGINT stops it, SIGHUP reads the config again. Exit code 78: the config cannot be
@@ -33,11 +33,11 @@ def run(where: Where) -> None:
     from clew_shared.config.settings import SettingsError, places
 
     try:
-        loaded = where.loaded
+        loaded = instance.loaded
     except (SettingsError, CliError) as error:
         raise CliError(f"the config cannot be used:\n{error}", EXIT_CONFIG) from None
     gc.set_threshold(*GC_USUAL)
-    raise click.exceptions.Exit(_run(places(where.env, where.home, loaded.settings), loaded))
+    raise click.exceptions.Exit(_run(places(instance.env, instance.home, loaded.settings), loaded))
 
 
 def _run(places: Places, loaded: Loaded) -> int:
@@ -54,67 +54,67 @@ def _run(places: Places, loaded: Loaded) -> int:
 
 @click.command()
 @click.pass_obj
-def start(where: Where) -> None:
+def start(instance: Instance) -> None:
     """Start the systemd user service, and wait until the daemon is ready."""
-    if running := _outside(where):
+    if running := _outside(instance):
         raise CliError(f"{running}, {_NOT_OURS}")
-    _ = where.settings  # with one that cannot be used it would only fail, with less to say
-    _control(where, "start")
+    _ = instance.settings  # with one that cannot be used it would only fail, with less to say
+    _control(instance, "start")
 
 
 @click.command()
 @click.pass_obj
-def stop(where: Where) -> None:
+def stop(instance: Instance) -> None:
     """Stop the systemd user service, and wait until its agents have ended."""
     from clew_daemon.host import units
 
-    found = units.look("", home=where.home, env=where.env)
+    found = units.look("", home=instance.home, env=instance.env)
     is_ours = found.installed and not found.other_home and not found.error
-    if not is_ours and (running := _outside(where)):
+    if not is_ours and (running := _outside(instance)):
         raise CliError(f"{running}, {_NOT_OURS}")
-    _control(where, "stop")
-    if running := _outside(where):
+    _control(instance, "stop")
+    if running := _outside(instance):
         raise CliError(f"{running}, {_NOT_OURS}")
 
 
 @click.command()
 @click.pass_obj
-def restart(where: Where) -> None:
+def restart(instance: Instance) -> None:
     """Restart the systemd user service; its goals continue where they were."""
-    if running := _outside(where):
+    if running := _outside(instance):
         raise CliError(f"{running}, {_NOT_OURS}")
-    _ = where.settings  # a daemon that works is not stopped for one that could not start
-    _control(where, "restart")
+    _ = instance.settings  # a daemon that works is not stopped for one that could not start
+    _control(instance, "restart")
 
 
-def _control(where: Where, verb: str) -> None:
+def _control(instance: Instance, verb: str) -> None:
     from clew_daemon.host import units
 
     try:
-        units.control(verb, where.home, env=where.env)
+        units.control(verb, instance.home, env=instance.env)
     except units.ServiceError as error:
         raise CliError(str(error)) from None
     print({"start": "started", "stop": "stopped", "restart": "restarted"}[verb])
 
 
-def _outside(where: Where) -> str:
+def _outside(instance: Instance) -> str:
     """Say which daemon runs that is not the service, "" where none does."""
     from clew_daemon.host import units
 
-    found = where.holder
+    found = instance.holder
     if found is None:
         return ""
-    service = units.look("", home=where.home, env=where.env)
-    is_service = _is_managed(where) if service.error else found.pid == service.pid
+    service = units.look("", home=instance.home, env=instance.env)
+    is_service = _is_managed(instance) if service.error else found.pid == service.pid
     return "" if is_service else found.running
 
 
-def _is_managed(where: Where) -> bool:
+def _is_managed(instance: Instance) -> bool:
     """Tell whether the running daemon says that systemd started it."""
     from clew_daemon.cli.client import ask
 
     try:
-        return bool((ask(where.socket, "ping") or {}).get("managed"))
+        return bool((ask(instance.socket, "ping") or {}).get("managed"))
     except CliError:  # it does not answer: what it is cannot be known
         return False
 
@@ -127,16 +127,16 @@ def service() -> None:
 @service.command()
 @click.option("--now", is_flag=True, help="Start it, too.")
 @click.pass_obj
-def install(where: Where, now: bool) -> None:
+def install(instance: Instance, now: bool) -> None:
     """Write and enable the systemd user unit for this clew."""
     from clew_daemon.host import units
 
-    if now and (running := _outside(where)):
+    if now and (running := _outside(instance)):
         raise CliError(f"{running}, {_NOT_OURS}")
-    grace_s = where.settings.restart.stop_grace_s
+    grace_s = instance.settings.restart.stop_grace_s
     try:
         done = units.install(
-            _program(), home=where.home, stop_grace_s=grace_s, env=where.env, now=now
+            _program(), home=instance.home, stop_grace_s=grace_s, env=instance.env, now=now
         )
     except units.ServiceError as error:
         raise CliError(str(error)) from None
@@ -145,48 +145,48 @@ def install(where: Where, now: bool) -> None:
 
 @service.command()
 @click.pass_obj
-def uninstall(where: Where) -> None:
+def uninstall(instance: Instance) -> None:
     """Stop, disable and remove the systemd user unit."""
     from clew_daemon.host import units
 
     try:
-        done = units.uninstall(where.home, env=where.env)
+        done = units.uninstall(instance.home, env=instance.env)
     except units.ServiceError as error:
         raise CliError(str(error)) from None
     _report(done)
 
 
 @service.command()
-@arguments.as_json
+@parameters.as_json
 @click.pass_obj
-def status(where: Where, as_json: bool) -> None:
+def status(instance: Instance, as_json: bool) -> None:
     """Show whether the service is installed, enabled and running."""
     from dataclasses import asdict
 
-    from clew_daemon.cli.output import print_json, print_lines
+    from clew_daemon.cli.display.output import print_json, print_lines
     from clew_daemon.host import units
 
     try:
-        grace_s = where.settings.restart.stop_grace_s
+        grace_s = instance.settings.restart.stop_grace_s
     except CliError:  # what the service does is worth knowing all the same
         grace_s = units.STOP_GRACE_S
-    version = units.manager_version(where.env)
-    expected = units.unit_text(_program(), where.home, stop_grace_s=grace_s, version=version)
-    found = units.look(expected, home=where.home, env=where.env)
+    version = units.manager_version(instance.env)
+    expected = units.unit_text(_program(), instance.home, stop_grace_s=grace_s, version=version)
+    found = units.look(expected, home=instance.home, env=instance.env)
     if as_json:
         print_json(asdict(found))
     else:
-        print_lines([(line, "")] for line in _service_lines(where, found))
+        print_lines([(line, "")] for line in _service_lines(instance, found))
 
 
-def _service_lines(where: Where, found: Service) -> list[str]:
+def _service_lines(instance: Instance, found: Service) -> list[str]:
     from clew_daemon.host.units import removal
 
     if not found.installed:
         return ["not installed: clew service install"]
     lines = [f"unit      {found.unit}"]
     if found.other_home:
-        remove = removal(found.other_home, where.env)
+        remove = removal(found.other_home, instance.env)
         return [
             *lines,
             f"          installed for another home: {clean(found.other_home)}",
