@@ -1,8 +1,8 @@
-"""Which clew is meant: its folders, its ledger, its config, from `--home` and the environment.
+"""One instance of clew, from `--home` and the environment: its folders, ledger, config and running daemon.
 
-Reading commands must answer at once, so they take the few keys they need straight from the file;
-`settings` is the whole, validated config for those that need it. Whatever the file says now, the
-running daemon is found: a broken file is warned of once, and its last daemon's places are used.
+Commands that only read must answer at once, so they take the few keys that they need from the file itself; `settings`
+is the whole, validated config for the others. The running daemon is found even if the file is broken: that is
+printed once as a warning, and the places of its last daemon are used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from clew_daemon.cli.errors import CliError, tell
+from clew_daemon.cli.errors import CliError, print_error
 from clew_shared.config import configfile
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ _PATH_KEYS = ("inbox", "outbox", "workspaces", "state", "run")
 
 @dataclass(frozen=True)
 class Instance:
-    """One clew: `home` is `--home` made absolute, or None; `env` the environment."""
+    """One instance: `home` is the absolute path of `--home`, or None; `env` is the environment."""
 
     home: Path | None
     env: Mapping[str, str]
 
     @classmethod
     def of(cls, home: Path | None, env: Mapping[str, str]) -> Instance:
-        """Make relative homes absolute, as only the caller's working directory can."""
+        """Make the instance; a relative home is below the working directory."""
         if home is None and env.get("CLEW_HOME"):
             home = Path(env["CLEW_HOME"])
         try:
@@ -64,14 +64,14 @@ class Instance:
 
     @cached_property
     def places(self) -> Places:
-        """The folders, with `[paths]` applied; of a broken config what the last daemon used."""
+        """The folders, with `[paths]` applied; with a broken config those of the last daemon."""
         found = {key: self._key("paths", key) for key in _PATH_KEYS}
         try:
             return self._moved(found)
         except CliError as error:
             if not any(found.values()):
                 raise
-            self._broken(error.message)
+            self._warn_broken(error.message)
             return self._moved({key: self._noted(key) for key in _PATH_KEYS})
 
     @cached_property
@@ -79,7 +79,7 @@ class Instance:
         """The ledger's file, which may be absent."""
         url = self._key("ledger", "url") or f"{SQLITE}<state>/ledger.db"
         if not url.startswith((f"{SQLITE}/", f"{SQLITE}<state>")):
-            self._broken(f"{self.config}: `ledger.url` is {url!r}")
+            self._warn_broken(f"{self.config}: `ledger.url` is {url!r}")
             url = SQLITE + (self._noted("ledger") or "<state>/ledger.db")
         return Path(url.removeprefix(SQLITE).replace("<state>", str(self.places.state)))
 
@@ -90,14 +90,14 @@ class Instance:
         try:
             return Path(named).expanduser() if named else self.places.log_file
         except RuntimeError as error:
-            self._broken(f"{self.config}: `log.file` is {named!r}: {error}")
+            self._warn_broken(f"{self.config}: `log.file` is {named!r}: {error}")
             return Path(self._noted("log") or self.places.log_file)
 
     @property
     def socket(self) -> Address:
-        """Where a daemon of this ledger answers: where its lock says, else in the run folder of this environment.
+        """The control socket: the one that the holder of the ledger's lock names, otherwise that of the run folder.
 
-        What a holder in another container says is a path there: our own run folder is looked at first.
+        A holder in another container names a path of that container, so our own run folder comes first.
         """
         from clew_daemon.cli.client import Address
 
@@ -108,7 +108,7 @@ class Instance:
 
     @property
     def holder(self) -> Holder | None:
-        """Who holds the lock of the ledger now; None also where that cannot be seen."""
+        """The present holder of the ledger's lock; None if there is none or it cannot be determined."""
         from clew_shared.ledger.lock import beside, holder
 
         with suppress(OSError):
@@ -133,29 +133,34 @@ class Instance:
             raise CliError(f"the config cannot be used:\n{error}") from None
 
     @cached_property
-    def in_force(self) -> Settings:
-        """The settings of the running daemon; without one, those of the file, or CliError."""
-        from clew_daemon.cli.client import look
+    def settings_in_force(self) -> Settings:
+        """The settings of the running daemon; without one those of the file, or CliError."""
+        from clew_daemon.cli.client import ask_soon
         from clew_shared.config.settings import Settings
 
-        with suppress(CliError, ValueError):  # an older daemon, which does not tell
-            if (told := look(self.socket, "settings")) is not None:
-                return Settings.model_validate_json(json.dumps(told))
+        with suppress(CliError, ValueError):  # an older daemon
+            if (answer := ask_soon(self.socket, "settings")) is not None:
+                return Settings.model_validate_json(json.dumps(answer))
         return self.settings
 
     @cached_property
-    def shown_by(self) -> Settings:
-        """What is in force, for commands that only show things: with a broken file the defaults."""
+    def settings_for_display(self) -> Settings:
+        """The settings in force, or the defaults if the file is broken: for commands that only show things."""
         from clew_shared.config.settings import Settings
 
         try:
-            return self.in_force
+            return self.settings_in_force
         except CliError as error:
-            self._broken(error.message)
+            self._warn_broken(error.message)
             return Settings()
 
+    def report_of(self, goal: str) -> str:
+        """Return the path of a goal's report, "" if there is none yet."""
+        report = self.places.outbox / f"{goal}.md"
+        return str(report) if report.exists() else ""
+
     def refuse_broken(self) -> None:
-        """Raise CliError where the config leaves open which ledger is meant: for what replaces files."""
+        """Raise CliError if a broken config leaves open which ledger is meant; for commands that replace files."""
         _ = self.ledger
         if self._faults:
             raise CliError("this needs a config file that can be read: fix it first")
@@ -175,15 +180,15 @@ class Instance:
     def _faults(self) -> list[str]:
         return []
 
-    def _broken(self, why: str) -> None:
-        """Say once that the config file is broken: the running daemon has its own settings."""
+    def _warn_broken(self, why: str) -> None:
+        """Print a warning about the config file, once; the running daemon has its own settings."""
         if not self._faults:
-            tell(f"warning: the config file is broken and was ignored: {why}")
+            print_error(f"warning: the config file is broken and was ignored: {why}")
         self._faults.append(why)
 
     @cached_property
     def _raw(self) -> dict[str, Any] | None:
-        """The file's tables, {} where there is none; None where it cannot be read."""
+        """The tables of the file, {} without a file, None for a file that cannot be read."""
         try:
             text = configfile.read(self.config)
             if not text:
@@ -192,14 +197,14 @@ class Instance:
 
             return tomllib.loads(text)
         except (configfile.ConfigFileError, RecursionError) as error:
-            self._broken(str(error) or f"{self.config} is nested too deeply")
+            self._warn_broken(str(error) or f"{self.config} is nested too deeply")
         except ValueError as error:
-            self._broken(f"{self.config}: not valid TOML: {error}")
+            self._warn_broken(f"{self.config}: not valid TOML: {error}")
         return None
 
     @cached_property
     def _last(self) -> dict[str, Path]:
-        """Where the last daemon with this config had its places."""
+        """The places of the last daemon with this config."""
         from clew_daemon.host import places_note
 
         return places_note.read(self._places(None))
@@ -208,7 +213,7 @@ class Instance:
         return str(self._last[key]) if key in self._last else None
 
     def _key(self, table: str, key: str) -> str | None:
-        """Return a key's text, None where it is not set; of a broken file what the last daemon used."""
+        """Return a key's text, None if it is not set; with a broken file what the last daemon used."""
         named = self.env.get(f"CLEW_{table}__{key}".upper())
         if named:
             return named
@@ -218,7 +223,7 @@ class Instance:
             value = found.get(key) if isinstance(found, dict) else found
             if value is None or (isinstance(value, str) and value and "\0" not in value):
                 return value
-            self._broken(f"{self.config}: `{table}.{key}` is {value!r}")
+            self._warn_broken(f"{self.config}: `{table}.{key}` is {value!r}")
         if table == "ledger":
             return SQLITE + noted if (noted := self._noted("ledger")) else None
         return self._noted("log" if table == "log" else key)

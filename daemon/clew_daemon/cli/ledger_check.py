@@ -1,7 +1,7 @@
-"""`clew verify`: the ledger's own check of the record, then each goal's events folded again.
+"""The check of a whole ledger: its own check of the record, then a fold of each goal's events.
 
-The ledger checks sequence, hashes and outputs; here it is checked that the events still give a state, and that
-each snapshot is the state that its events give.
+The ledger checks sequence, hashes and outputs. This module checks that the events still fold into a state, and that
+each snapshot equals the state that its events fold into.
 """
 
 from __future__ import annotations
@@ -23,33 +23,31 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def checked(path: Path, state: Path | None = None) -> dict[str, Any]:
+def check_ledger(path: Path, state: Path | None = None) -> dict[str, Any]:
     """Check the ledger at `path`: {ok, events, goals, fault}; a missing one is valid and empty.
 
-    The folder `state` tells what it once held and does not hold any more.
+    The folder `state` shows what the ledger once held and has lost since.
     """
     if state and (gone := lost(path, state)):
-        missing = Fault(None, None, f"the ledger {gone.what}")
-        return {"ok": False, "events": 0, "goals": 0, "fault": asdict(missing)}
+        return _report(Fault(None, None, f"the ledger {gone.what}"))
     if not path.exists():
-        return {"ok": True, "events": 0, "goals": 0, "fault": None}
+        return _report(None)
     behind = _behind(path, state) if state else None  # first: a daemon may write meanwhile
     report = verify_record(path)
-    fault = report.fault or _fold_fault(path) or behind
-    return {
-        "ok": fault is None,
-        "events": report.events,
-        "goals": report.goals,
-        "fault": None if fault is None else asdict(fault),
-    }
+    return _report(report.fault or _fold_fault(path) or behind, report.events, report.goals)
+
+
+def _report(fault: Fault | None, events: int = 0, goals: int = 0) -> dict[str, Any]:
+    found = None if fault is None else asdict(fault)
+    return {"ok": fault is None, "events": events, "goals": goals, "fault": found}
 
 
 def _behind(path: Path, state: Path) -> Fault | None:
-    """Return what was once recorded and is missing; a copy of another home may lack what the original has."""
+    """Return the fault that recorded events are missing; a copy of another home may lack some."""
     try:
         missing = lacking(path, state)
     except (LedgerError, OSError):
-        return None  # the check of the record says what is wrong
+        return None  # the check of the record reports it
     if missing is None or missing.is_copied:
         return None
     return Fault(None, None, f"the ledger is incomplete: {'; '.join(missing.faults)}")
@@ -66,14 +64,14 @@ def _fold_fault(path: Path) -> Fault | None:
 
 
 def _playbook_fault(reader: Reader) -> Fault | None:
-    """Fold the playbook from its first event, and compare with its snapshot on the way."""
+    """Fold the playbook from its first event, and compare it with its snapshot on the way."""
     playbook, snapshot = Playbook(), reader.latest_snapshot("", VERSION)
     for row in reader.read(""):
         if not row.kind.startswith("bullet_"):
             continue
         try:
             record.apply(playbook, ev.decode_playbook(row.body))
-        except Exception as error:  # noqa: BLE001 - whatever a wrong event breaks is its fault
+        except Exception as error:  # noqa: BLE001 - any error is the fault of the event
             return Fault(row.seq, "", f"the event does not fold: {type(error).__name__}: {error}")
         if snapshot and snapshot[0] == row.seq and json.loads(snapshot[1]) != playbook.to_dict():
             return Fault(row.seq, "", "the playbook's snapshot is not what its events give")
@@ -81,13 +79,13 @@ def _playbook_fault(reader: Reader) -> Fault | None:
 
 
 def _goal_fault(reader: Reader, goal: str, outlined: bytes | None) -> Fault | None:
-    """Fold the goal from its first event, and compare with its snapshot on the way, with its outline at the end."""
+    """Fold a goal from its first event; compare it with its snapshot on the way and its outline at the end."""
     state = State(goal_id=goal)
     snapshot = reader.latest_snapshot(goal, STATE_VERSION)
     for row in reader.read(goal):
         try:
             apply(state, ev.decode(row.body), row.seq)
-        except Exception as error:  # noqa: BLE001 - whatever a wrong event breaks is its fault
+        except Exception as error:  # noqa: BLE001 - any error is the fault of the event
             return Fault(row.seq, goal, f"the event does not fold: {type(error).__name__}: {error}")
         if snapshot and snapshot[0] == row.seq and (why := _differs(state, snapshot[1])):
             return Fault(row.seq, goal, why)
@@ -97,7 +95,7 @@ def _goal_fault(reader: Reader, goal: str, outlined: bytes | None) -> Fault | No
 
 
 def _outline_differs(state: State, outlined: bytes) -> str:
-    """Return what is wrong with an outline; nothing for one of another moment, since a daemon may be running."""
+    """Return what is wrong with an outline, "" for one of another moment: a daemon may be running."""
     try:
         if unpack(outlined).seq != state.seq:
             return ""
@@ -108,9 +106,9 @@ def _outline_differs(state: State, outlined: bytes) -> str:
 
 def _differs(state: State, snapshot: bytes, what: str = "snapshot") -> str:
     try:
-        kept = as_dict(unpack(snapshot))
+        stored = as_dict(unpack(snapshot))
     except ValueError:
         return f"the {what} cannot be read"
     folded = as_dict(state)
-    keys = sorted(key for key in folded if folded[key] != kept.get(key))
+    keys = sorted(key for key in folded if folded[key] != stored.get(key))
     return f"the {what} is not what its events give: {', '.join(keys)}" if keys else ""

@@ -1,23 +1,26 @@
-"""The arguments and options that several commands share, and the completion of goals."""
+"""Arguments and options that several commands share, and the completion of goals."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.instance import Instance
 
+if TYPE_CHECKING:
+    from clew_daemon.cli.display.output import Line
+
 
 def complete_goal(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """List the names and ids of goals that begin so; a shell wants an answer or silence, never an error."""
-    from clew_daemon.cli.queries import goal_words
+    """Return the names and ids of goals that begin with `incomplete`; none where the ledger cannot be read."""
+    from clew_daemon.cli.queries import goal_names
 
     instance = Instance.of(context.find_root().params.get("home"), os.environ)
     try:
-        return [word for word in goal_words(instance) if word.startswith(incomplete)]
+        return [word for word in goal_names(instance) if word.startswith(incomplete)]
     except (CliError, OSError):
         return []
 
@@ -57,7 +60,7 @@ LIMIT, LIMIT_JSON = 100, 1_000
 
 
 class Number(click.ParamType[int]):
-    """A number within bounds that are too far away to be worth a line of help; `#17` is 17."""
+    """An integer within bounds that are too wide to mention in the help; `#17` is 17."""
 
     name = "integer"
 
@@ -65,7 +68,7 @@ class Number(click.ParamType[int]):
         self._least, self._most = least, most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number; a usage error where it is none, or out of bounds."""
+        """Return the number, or fail with a usage error."""
         try:
             number = int(str(value).removeprefix("#"))
         except ValueError:
@@ -77,7 +80,7 @@ class Number(click.ParamType[int]):
         return number
 
 
-SEQ = Number(1, (1 << 63) - 1)  # what SQLite can number
+SEQ = Number(1, (1 << 63) - 1)  # the row ids of SQLite
 limit = click.option(
     "-n",
     "--limit",
@@ -88,7 +91,12 @@ limit = click.option(
 
 
 def limited(limit: int | None, *, as_json: bool) -> int | None:
-    """Return how many to show, None for all."""
+    """Return how many entries to show, None for all."""
     if limit is None:
         return LIMIT_JSON if as_json else LIMIT
     return limit or None
+
+
+def earlier_lines(more: object, what: str, command: str) -> list[Line]:
+    """Return a line on entries that the limit left out, with the command that shows them; none if `more` is false."""
+    return [[(f"… earlier {what}: {command}, or -n 0 for all", "dim")]] if more else []

@@ -1,13 +1,14 @@
-"""The prompt of a goal, as its agent would build it now: from the ledger alone, by the same pure function.
+"""The prompt of a goal as its agent would build it now, from the ledger alone, by the same pure function.
 
-Form, tightness and token count are those of the last call, so that what is shown here is what the next call sends,
-byte for byte. It asks no LLM and writes nothing.
+Form, tightness and token count are those of the last call, so the preview equals the next call byte for byte. It
+calls no LLM and writes nothing.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from clew_daemon.cli.display.units import counted
 from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
@@ -19,29 +20,29 @@ if TYPE_CHECKING:
     from clew_shared.prompt.view import View
     from clew_shared.record.state import State
 
-LOOKS_AGAIN_MAX = 5
-"""A worker may be running: how often the ledger is read again until everything read is of one moment."""
+REREADS_MAX = 5
+"""How often the ledger is read again, at most, until all that was read is of one moment: a worker may be running."""
+
+LEFT_OUT = " characters left out …]"
 
 
-def prompted(instance: Instance, goal: str) -> dict[str, Any]:
-    """Return `messages`, as the LLM gets them, `sizes` by block, `left_out`, and the `sha` of the prompt's head.
+def preview(instance: Instance, goal: str) -> dict[str, Any]:
+    """Return the prompt as JSON: `messages` as the LLM gets them, `sizes` by block, `left_out`, `sha` of its head.
 
-    Sizes are in characters and estimated tokens; `sha_of_last_call` is None before the first one; `note` says
-    where no LLM is asked at all.
+    Sizes are in characters and estimated tokens; `sha_of_last_call` is None before the first call; `note` says why
+    there is no next call.
     """
-    from clew_daemon.cli.queries import opened
+    from clew_daemon.cli.queries import open_ledger
     from clew_shared.prompt.layout import lay_out
     from clew_shared.prompt.view import view_on_record
 
-    settings = instance.shown_by
-    with opened(instance) as reader:
-        if reader is None:
-            raise CliError(f"there is no goal {goal!r}")
-        state, hello, unshown = _told(reader, goal, settings)
-        for _ in range(LOOKS_AGAIN_MAX):
+    settings = instance.settings_for_display
+    with open_ledger(instance) as reader:
+        state, hello, unshown = _hello(reader, goal, settings)
+        for _ in range(REREADS_MAX):
             if next(reader.read(goal, state.seq, 1), None) is None:
                 break
-            state, hello, unshown = _told(reader, goal, settings)
+            state, hello, unshown = _hello(reader, goal, settings)
     agent = _agent(settings, state)
     laid = lay_out(view_on_record(hello))
     view = laid.view
@@ -56,15 +57,17 @@ def prompted(instance: Instance, goal: str) -> dict[str, Any]:
     }
 
 
-def _told(reader: Reader, goal: str, settings: Settings) -> tuple[State, dict[str, Any], list[str]]:
-    """Return the state, what the agent would be told, and a line on the strategies that it would not."""
+def _hello(
+    reader: Reader, goal: str, settings: Settings
+) -> tuple[State, dict[str, Any], list[str]]:
+    """Return the state, the answer that `hello` would get, and a line on the strategies that it would leave out."""
     from clew_daemon.record.hello import told
     from clew_daemon.record.store import load_state
 
     state = load_state(reader, goal)
     shown, unshown = _strategies(reader, state, settings)
-    asked = _thinking(settings, _agent(settings, state))
-    return state, told(state, settings, asked, reader, shown), unshown
+    agent = _llm_agent(settings, _agent(settings, state))
+    return state, told(state, settings, agent, reader, shown), unshown
 
 
 def _agent(settings: Settings, state: State) -> Agent:
@@ -77,8 +80,8 @@ def _agent(settings: Settings, state: State) -> Agent:
         ) from None
 
 
-def _thinking(settings: Settings, agent: Agent) -> LlmAgent:
-    """Return the agent itself where it asks an LLM, else the default one."""
+def _llm_agent(settings: Settings, agent: Agent) -> LlmAgent:
+    """Return the agent itself if it calls an LLM, otherwise the default one."""
     from clew_shared.config.tables import LlmAgent
 
     if isinstance(agent, LlmAgent):
@@ -90,7 +93,7 @@ def _thinking(settings: Settings, agent: Agent) -> LlmAgent:
 def _strategies(
     reader: Reader, state: State, settings: Settings
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the strategies as the agent was shown them, and a line on those that it was not."""
+    """Return the strategies as the agent was shown them, and a line on the others."""
     from clew_daemon.learning.playbook import recorded
     from clew_daemon.learning.record import fold
 
@@ -100,51 +103,47 @@ def _strategies(
     events = list(recorded(reader))
     then = fold(event for seq, event in events if seq < at)
     shown = [b.to_dict() for i in state.strategies if (b := then.get_bullet(i))]
-    others = len(
-        {b.id for b in fold(event for _, event in events).bullets()} - set(state.strategies)
-    )
+    all_ids = {b.id for b in fold(event for _, event in events).bullets()}
+    others = len(all_ids - set(state.strategies))
     why = "each epoch is shown a selection; `clew playbook list` has all of them"
-    count = f"{others} {'strategy' if others == 1 else 'strategies'} of the playbook"
-    return shown, [f"{count} ({why})"] if others else []
+    count = counted(others, "strategy", "strategies")
+    return shown, [f"{count} of the playbook ({why})"] if others else []
 
 
 def _cut(view: View) -> list[str]:
-    """Say of how many outputs only the two ends are shown."""
+    """Return a line on the outputs of which only the two ends are shown."""
     from clew_shared.prompt.messages import output_chars
     from clew_shared.prompt.view import Call
 
     cut = sum(
-        _LEFT_OUT in e.output
+        LEFT_OUT in e.output
         or len(e.output) > output_chars(view.max_tokens, view.tightness, e.name)
         for e in view.transcript[view.folded :]
         if isinstance(e, Call)
     )
-    count = f"{cut} {'output' if cut == 1 else 'outputs'}"
-    return [f"the middle of {count} (too long for the token budget)"] if cut else []
-
-
-_LEFT_OUT = " characters left out …]"
+    return (
+        [f"the middle of {counted(cut, 'output')} (too long for the token budget)"] if cut else []
+    )
 
 
 def _tools_left_out(hello: dict[str, Any], view: View) -> list[str]:
-    """Say which tools are not offered now, and why."""
+    """Return a line for each tool that is not offered now, with the reason."""
     from clew_shared.prompt.tools import COMPLETE_SUBTASK, PLAN, REFLECT, has_plan, is_small
 
     if view.replan:
-        return [
-            f"tools: all but {' and '.join(t.name for t in view.tools)} (the agent must plan again)"
-        ]
+        offered = " and ".join(tool.name for tool in view.tools)
+        return [f"tools: all but {offered} (the agent must plan again)"]
     shown = {tool.name for tool in view.tools}
     small, planned = is_small(hello), has_plan(hello["state"])
     in_short = "omitted for short goals"
-    said = {tool["name"]: in_short for tool in hello["tools"]}
-    said[PLAN.name] = "there is a plan" if planned else in_short if small else "work has begun"
-    said[COMPLETE_SUBTASK.name] = "the goal has no subtasks: `finish` ends it"
+    reasons = {tool["name"]: in_short for tool in hello["tools"]}
+    reasons[PLAN.name] = "there is a plan" if planned else in_short if small else "work has begun"
+    reasons[COMPLETE_SUBTASK.name] = "the goal has no subtasks: `finish` ends it"
     if view.reflects:
-        said[REFLECT.name] = "in json mode it is part of the answer"
+        reasons[REFLECT.name] = "in json mode it is part of the answer"
     else:
-        said[REFLECT.name] = in_short if small else "the agent's `reflection` is not inline"
-    return [f"tool {name} ({why})" for name, why in said.items() if name not in shown]
+        reasons[REFLECT.name] = in_short if small else "the agent's `reflection` is not inline"
+    return [f"tool {name} ({why})" for name, why in reasons.items() if name not in shown]
 
 
 def _note(state: State, agent: Agent) -> str:

@@ -1,4 +1,4 @@
-"""`verify` the ledger, show or check the `config`, ask the `doctor`."""
+"""`clew config` and `clew reload`: the config in effect, errors in a config file, and what a reload changed."""
 
 from __future__ import annotations
 
@@ -9,39 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
+from clew_daemon.cli.client import call
+from clew_daemon.cli.display.output import Line, print_json, print_lines
+from clew_daemon.cli.display.sanitize import clean, short
+from clew_daemon.cli.display.units import counted
 from clew_daemon.cli.errors import EXIT_FAILED, CliError
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.commands.doctor.findings import Finding
     from clew_daemon.cli.instance import Instance
     from clew_shared.config.settings import Loaded
-
-_FINDING_STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
-
-
-@click.command()
-@parameters.as_json
-@click.pass_obj
-def verify(instance: Instance, as_json: bool) -> None:
-    """Replay the ledger and check it; exit 1 and name the first error, if there is one."""
-    from clew_daemon.cli.display.output import counted_as, print_json, print_lines
-    from clew_daemon.cli.display.sanitize import clean
-    from clew_daemon.cli.ledger_check import checked
-
-    report = checked(instance.ledger, instance.places.state)
-    if as_json:
-        print_json(report)
-    elif (fault := report["fault"]) is None:
-        counted = (
-            f"{counted_as(report['events'], 'event')} of {counted_as(report['goals'], 'goal')}"
-        )
-        print_lines([[("ok", "green"), (f": {counted}", "")]])
-    else:
-        at = "" if fault["seq"] is None else f" at event {fault['seq']}"
-        of = "" if not fault["goal"] else f" of {fault['goal']}"
-        print_lines([[("error", "bold red"), (clean(f"{at}{of}: {fault['message']}"), "")]])
-    if not report["ok"]:
-        raise click.exceptions.Exit(EXIT_FAILED)
 
 
 @click.command()
@@ -55,59 +31,41 @@ def verify(instance: Instance, as_json: bool) -> None:
 @click.pass_obj
 def config(instance: Instance, check: Path | None, as_json: bool) -> None:
     """Show the config in effect, and where each value comes from."""
-    from clew_daemon.cli.display.output import counted_as, print_json
     from clew_shared.config.settings import SettingsError, load
 
     try:
         loaded = instance.loaded if check is None else load(_text(check), {}, str(check))
     except SettingsError as error:
         if not as_json:
-            count = counted_as(len(error.faults), "config error")
-            raise CliError(f"{count}:\n{error}") from None
+            raise CliError(f"{counted(len(error.faults), 'config error')}:\n{error}") from None
         print_json({"faults": [{"place": f.place, "message": f.message} for f in error.faults]})
         raise click.exceptions.Exit(EXIT_FAILED) from None
     if as_json:
-        values = effective(instance, loaded).items()
+        values = _effective(instance, loaded).items()
         keys = {key: {"value": value, "source": loaded.sources.get(key)} for key, value in values}
         print_json({"file": str(check or instance.config), "faults": [], "keys": keys})
     elif check is not None:
         print(f"{check}: no errors")
     else:
-        _show_config(effective(instance, loaded), loaded)
+        print_lines(_config_lines(_effective(instance, loaded), loaded))
 
 
 @click.command()
-@click.option(
-    "--workspace",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Try the developer tools of this folder in the sandbox of a goal.",
-)
-@parameters.as_json
 @click.pass_obj
-def doctor(instance: Instance, workspace: Path | None, as_json: bool) -> None:
-    """Check the setup: what works, what does not, and how to fix it; exit 1 if anything fails."""
-    from clew_daemon.cli.display.output import print_json
-
-    if workspace is None:
-        from clew_daemon.cli.commands.doctor.host import examine
-
-        findings = examine(instance)
-    else:
-        from clew_daemon.cli.commands.doctor.workspace import examine_workspace
-
-        findings = examine_workspace(instance, workspace)
-    failed = any(finding.level == "fail" for finding in findings)
-    if as_json:
-        print_json({"ok": not failed, "checks": [finding.as_dict() for finding in findings]})
-    else:
-        _show_findings(findings)
-    if failed:
-        raise click.exceptions.Exit(EXIT_FAILED)
+def reload(instance: Instance) -> None:
+    """Read the config again, as SIGHUP does; show what changed, or why it was rejected."""
+    changes = call(instance.socket, "reload")["changes"]
+    if not changes:
+        print("nothing changed")
+    for change in changes:
+        applies = change.get("applies", "now" if change["live"] else "after a restart")
+        when = "" if applies == "now" else f"  (applies {applies})"
+        old, new = _short_value(change["old"]), _short_value(change["new"])
+        print(f"{clean(change['key'])}: {old} -> {new}{when}")
 
 
-def effective(instance: Instance, loaded: Loaded) -> dict[str, Any]:
-    """Return every key's value, with the path that is used where the config leaves it open."""
+def _effective(instance: Instance, loaded: Loaded) -> dict[str, Any]:
+    """Return the values by their keys, with the path in use where the config does not set one."""
     from clew_shared.config.settings import flatten, places
 
     values = flatten(loaded.settings)
@@ -121,31 +79,18 @@ def effective(instance: Instance, loaded: Loaded) -> dict[str, Any]:
     return values
 
 
-def _show_config(values: dict[str, Any], loaded: Loaded) -> None:
-    from clew_daemon.cli.display.output import Line, print_lines
-    from clew_daemon.cli.display.sanitize import clean
-
+def _config_lines(values: dict[str, Any], loaded: Loaded) -> list[Line]:
     lines: list[Line] = []
     for key, value in values.items():
         source = loaded.sources.get(key, "default")
+        shown = "unset" if value is None else json.dumps(value, ensure_ascii=False)
         style = "dim" if source == "default" else "bold"
-        shown = f" = {clean(_toml(value))}"
-        lines.append([(key, ""), (shown, style), (f"  # {clean(source)}", "dim")])
-    print_lines(lines)
+        lines.append([(key, ""), (f" = {clean(shown)}", style), (f"  # {clean(source)}", "dim")])
+    return lines
 
 
-def _show_findings(findings: list[Finding]) -> None:
-    from clew_daemon.cli.display.output import Line, print_lines
-    from clew_daemon.cli.display.sanitize import clean
-
-    lines: list[Line] = []
-    for finding in findings:
-        style = _FINDING_STYLE[finding.level]
-        lines.append(
-            [(f"{finding.level:<5}", style), (f"{finding.name}: {clean(finding.found)}", "")]
-        )
-        lines += [[(f"      {clean(line)}", "dim")] for line in finding.mend.splitlines()]
-    print_lines(lines)
+def _short_value(value: object) -> str:
+    return "not set" if value is None else short(json.dumps(value, ensure_ascii=False))
 
 
 def _text(path: Path) -> str:
@@ -153,7 +98,3 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise CliError(f"{path} is not UTF-8 (at byte {error.start}): save it as UTF-8") from None
-
-
-def _toml(value: Any) -> str:
-    return "unset" if value is None else json.dumps(value, ensure_ascii=False)

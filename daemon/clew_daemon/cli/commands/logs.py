@@ -1,7 +1,4 @@
-"""`clew logs`: the last lines of the daemon's log, and those that are added to it, across rotation.
-
-It reads the file that `[log] file` names; what the lines mean is for the reader.
-"""
+"""`clew logs`: the last lines of the daemon's log file, and new lines as they are written, across rotation."""
 
 from __future__ import annotations
 
@@ -15,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
+from clew_daemon.cli.display.output import on_terminal, print_json, print_lines
 from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.queries import goal_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 POLL_S = 0.2
 LINES_MAX = 100_000
-_BLOCK_BYTES = 1 << 16
 
 
 @click.command()
@@ -45,15 +43,13 @@ def logs(instance: Instance, goal: str | None, follow: bool, lines: int, as_json
     """Show the log: readable on a terminal, JSON lines otherwise; one document with --json."""
     if as_json and follow:
         raise click.UsageError("--json cannot be used with --follow")
-    name = None if goal is None else _named(instance, goal)
+    name = None if goal is None else goal_id(instance, goal)
     if not follow and not (instance.log_file.exists() or _earlier(instance.log_file).exists()):
         raise CliError(_missing(instance))
-    with closing(Tail(instance.log_file)) as tail:
+    with closing(LogTail(instance.log_file)) as tail:
         last = _wanted(tail.last(), name)
         entries = last[-lines:] if lines else []
         if as_json:
-            from clew_daemon.cli.display.output import print_json
-
             print_json({"log": entries})
         else:
             _show(entries)
@@ -63,17 +59,17 @@ def logs(instance: Instance, goal: str | None, follow: bool, lines: int, as_json
 
 
 def _wait() -> None:
-    """Wait a little; raise BrokenPipeError as soon as nothing reads our output any more."""
+    """Wait for `POLL_S`; raise BrokenPipeError as soon as the reader of our output has ended."""
     sys.stdout.flush()
     reader = select.poll()
-    with suppress(ValueError, OSError):  # not a file of the system: nothing to see
-        reader.register(sys.stdout.fileno(), 0)  # an error or a hang-up is always told
+    with suppress(ValueError, OSError):  # no file descriptor: nothing to poll
+        reader.register(sys.stdout.fileno(), 0)  # errors and hang-ups are always reported
     if reader.poll(POLL_S * 1000):
         raise BrokenPipeError
 
 
-class Tail:
-    """A log file that is read from where reading ended, and from its start where it was rotated."""
+class LogTail:
+    """A log file that is read from the end of the last read, and from its start after a rotation."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -81,16 +77,16 @@ class Tail:
         self._rest = b""
 
     def last(self) -> list[bytes]:
-        """Read the rotated file and this one up to its end; whole lines, oldest first."""
+        """Return the whole lines of the rotated file and of this one, oldest first."""
         earlier = _earlier(self._path)
         before = earlier.read_bytes().splitlines() if earlier.exists() else []
         return [*before, *self.added()][-LINES_MAX:]
 
     def added(self) -> list[bytes]:
-        """Read what was added since the last call; whole lines only."""
+        """Return the whole lines that were added since the last call."""
         lines = self._read()
         if self._rotated():
-            lines += self._read()  # what was written between our reading and the renaming
+            lines += self._read()  # lines that were written before the renaming
             self.close()
             self._file, self._rest = _opened(self._path), b""
             lines += self._read()
@@ -120,12 +116,12 @@ class Tail:
 
 
 def _earlier(path: Path) -> Path:
-    """Return the path of the file that was rotated last."""
+    """Return the path of the last rotated file."""
     return path.with_name(path.name + ".1")
 
 
 def _missing(instance: Instance) -> str:
-    """Say why there may be no log."""
+    """Return why there may be no log."""
     from clew_shared.ledger.lock import beside
 
     if instance.ledger.exists() or beside(instance.ledger).exists():
@@ -145,12 +141,6 @@ def _opened(path: Path) -> Any:
         return None
 
 
-def _named(instance: Instance, goal: str) -> str:
-    from clew_daemon.cli.queries import named
-
-    return named(instance, goal)
-
-
 def _wanted(lines: Iterable[bytes], goal: str | None) -> list[dict[str, Any]]:
     return [entry for entry in _parsed(lines) if goal is None or entry.get("goal") == goal]
 
@@ -166,7 +156,6 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def _show(entries: list[dict[str, Any]]) -> bool:
-    from clew_daemon.cli.display.output import on_terminal, print_lines
     from clew_daemon.logs.look import pieces
 
     if on_terminal():

@@ -1,6 +1,6 @@
 """`clew playbook`: list, show, remove, restore, prune, export and import the strategies learned across goals.
 
-Reading goes to the ledger, with or without a daemon; changing asks the daemon.
+It reads the ledger, with or without a daemon; changes go through the daemon.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
+from clew_daemon.cli.client import call
+from clew_daemon.cli.display.output import Line, print_json, print_lines
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.errors import CliError
-from clew_daemon.cli.lazy import Commands
+from clew_daemon.cli.lazy import CommandGroup
+from clew_daemon.cli.queries import ledger_if_any, open_ledger
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.display.output import Line
     from clew_daemon.cli.instance import Instance
     from clew_shared.playbook.bullet import Bullet
     from clew_shared.playbook.playbook import Playbook
@@ -26,15 +28,13 @@ if TYPE_CHECKING:
 
 IMPORT_BYTES_MAX = 16 << 20
 SENT_AT_ONCE = 100
-
+SOURCE_KEYS = ("seq", "name", "args", "result")
 
 _bullet_id = click.argument("bullet_id", metavar="ID", help="A strategy's id, such as fil-00042.")
-
-
 _archived = click.option("--archived", is_flag=True, help="List removed and pruned strategies too.")
 
 
-@click.group(cls=Commands, invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @_archived
 @parameters.as_json
 @click.pass_context
@@ -53,23 +53,22 @@ def playbook(context: click.Context, archived: bool, as_json: bool) -> None:
 @click.pass_obj
 def list_(instance: Instance, archived: bool, as_json: bool) -> None:
     """List the strategies by section, with their counts and contradictions."""
-    from clew_daemon.cli.display.output import print_json, print_lines
     from clew_shared.playbook.text import render
 
     playbook = _playbook_of(instance)
-    put_away = playbook.archived() if archived else []
+    in_archive = playbook.archived() if archived else []
     if as_json:
         print_json(
             {
                 "bullets": [one.to_dict() for one in playbook.bullets()],
-                "archived": [one.to_dict() for one in put_away],
+                "archived": [one.to_dict() for one in in_archive],
                 "conflicts": [[one.id, other.id] for one, other in playbook.conflicts()],
             }
         )
         return
     text = render(playbook.bullets()) or "no strategies yet"
-    if put_away:
-        text += "\n\n" + render(put_away).replace("## Learned Strategies", "## Archived")
+    if in_archive:
+        text += "\n\n" + render(in_archive).replace("## Learned Strategies", "## Archived")
     print_lines(
         [[(clean(line), "bold" if line.startswith("#") else "")] for line in text.split("\n")]
     )
@@ -81,8 +80,6 @@ def list_(instance: Instance, archived: bool, as_json: bool) -> None:
 @click.pass_obj
 def show(instance: Instance, bullet_id: str, as_json: bool) -> None:
     """Show one strategy: where it came from, and what counted for and against it."""
-    from clew_daemon.cli.display.output import print_json, print_lines
-
     view = _view(instance, bullet_id)
     if as_json:
         print_json(view)
@@ -95,7 +92,7 @@ def show(instance: Instance, bullet_id: str, as_json: bool) -> None:
 @click.pass_obj
 def remove(instance: Instance, bullet_id: str) -> None:
     """Move a strategy to the archive, where no agent sees it."""
-    _asked(instance, "playbook_remove", id=bullet_id)
+    call(instance.socket, "playbook_remove", id=bullet_id)
     print(f"{clean(bullet_id)}: removed; `clew playbook restore {clean(bullet_id)}` brings it back")
 
 
@@ -104,7 +101,7 @@ def remove(instance: Instance, bullet_id: str) -> None:
 @click.pass_obj
 def restore(instance: Instance, bullet_id: str) -> None:
     """Take a strategy out of the archive."""
-    _asked(instance, "playbook_restore", id=bullet_id)
+    call(instance.socket, "playbook_restore", id=bullet_id)
     print(f"{clean(bullet_id)}: restored")
 
 
@@ -118,9 +115,7 @@ def restore(instance: Instance, bullet_id: str) -> None:
 @click.pass_obj
 def prune(instance: Instance, below: float | None, as_json: bool) -> None:
     """Archive every strategy whose score, (helpful - harmful) / uses, is below a threshold."""
-    from clew_daemon.cli.display.output import print_json
-
-    answer = _asked(instance, "playbook_prune", below=below)
+    answer = call(instance.socket, "playbook_prune", below=below)
     if as_json:
         print_json(answer)
         return
@@ -160,7 +155,7 @@ def export(instance: Instance, file: Path | None, form: str | None, force: bool)
 
 
 def _write(file: Path, text: str, *, force: bool) -> None:
-    """Write a file, or to a device or a pipe; a file that exists is replaced at once, and only with `force`."""
+    """Write a file, a device or a pipe; an existing file is replaced atomically, and only with `force`."""
     if file.exists() and not file.is_file():
         file.write_text(text, encoding="utf-8")
         return
@@ -169,9 +164,8 @@ def _write(file: Path, text: str, *, force: bool) -> None:
             with file.open("x", encoding="utf-8") as made:
                 made.write(text)
         except FileExistsError:
-            raise CliError(
-                f"{file} exists; name another file, or replace it with --force"
-            ) from None
+            how = "name another file, or replace it with --force"
+            raise CliError(f"{file} exists; {how}") from None
         return
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
@@ -185,20 +179,18 @@ def _write(file: Path, text: str, *, force: bool) -> None:
 @click.argument(
     "file",
     metavar="FILE|-",
-    type=click.Path(allow_dash=True, readable=False),  # reading it says why not
+    type=click.Path(allow_dash=True, readable=False),  # reading it gives the better error
     help="A JSON or Markdown playbook; `-` for stdin.",
 )
 @parameters.as_json
 @click.pass_obj
 def import_(instance: Instance, file: str, as_json: bool) -> None:
     """Import strategies from JSON or Markdown; importing twice changes nothing more."""
-    from clew_daemon.cli.display.output import print_json
-
     bullets = _read(file)
     done = {"added": 0, "updated": 0, "known": 0}
     for start in range(0, len(bullets), SENT_AT_ONCE):
         part = [one.to_dict() for one in bullets[start : start + SENT_AT_ONCE]]
-        for name, count in _asked(instance, "playbook_import", bullets=part).items():
+        for name, count in call(instance.socket, "playbook_import", bullets=part).items():
             done[name] += count
     if as_json:
         print_json(done)
@@ -206,15 +198,7 @@ def import_(instance: Instance, file: str, as_json: bool) -> None:
         print(f"{done['added']} added, {done['updated']} updated, {done['known']} already known")
 
 
-def _asked(instance: Instance, method: str, **params: Any) -> Any:
-    from clew_daemon.cli.client import call
-
-    return call(instance.socket, method, **params)
-
-
 def _read(file: str) -> list[Bullet]:
-    from pathlib import Path
-
     from clew_daemon.learning.exchange import imported
 
     if file == "-":
@@ -229,18 +213,15 @@ def _read(file: str) -> list[Bullet]:
     except ValueError as error:
         raise CliError(f"{file} cannot be imported: {error}") from None
     if not bullets:
-        raise CliError(
-            f"{file} has no strategies: it needs what `clew playbook export` writes, or lines "
-            "`- what to do` under `### Section`"
-        )
+        needed = "what `clew playbook export` writes, or lines `- what to do` under `### Section`"
+        raise CliError(f"{file} has no strategies: it needs {needed}")
     return bullets
 
 
 def _events(instance: Instance) -> list[tuple[int, Event]]:
-    from clew_daemon.cli.queries import opened
     from clew_daemon.learning.playbook import recorded
 
-    with opened(instance) as reader:
+    with ledger_if_any(instance) as reader:
         return [] if reader is None else list(recorded(reader))
 
 
@@ -260,34 +241,28 @@ def _view(instance: Instance, bullet_id: str) -> dict[str, Any]:
     bullet = live or next((one for one in playbook.archived() if one.id == bullet_id), None)
     if bullet is None:
         raise CliError(f"there is no strategy {bullet_id!r}; `clew playbook list` lists them")
-    of_it = [(seq, event) for seq, event in events if getattr(event, "id", "") == bullet_id]
+    history = [(seq, event) for seq, event in events if getattr(event, "id", "") == bullet_id]
     pairs = [(one.id, other.id) for one, other in playbook.conflicts()]
     return {
         "bullet": bullet.to_dict(),
         "archived": live is None,
         "conflicts": [a if b == bullet_id else b for a, b in pairs if bullet_id in (a, b)],
-        "source": _source(instance, of_it[0][1]),
-        "events": [_event_view(seq, event) for seq, event in of_it],
+        "source": _source(instance, history[0][1]),
+        "events": [_event_view(seq, event) for seq, event in history],
     }
 
 
 def _source(instance: Instance, added: Any) -> dict[str, Any]:
-    """Return what a strategy was drawn from; of a goal that was deleted only the numbers are left."""
-    from clew_daemon.cli.queries import opened
+    """Return the goal and the actions that a strategy was learned from; of a deleted goal only their numbers."""
     from clew_daemon.record.pages import action
 
-    actions: list[dict[str, Any]] = []
-    with opened(instance) as reader:
-        if reader is not None:
-            found = (action(reader, added.source_goal, seq) for seq in added.actions)
-            actions = [one for one in found if one]
+    with open_ledger(instance) as reader:
+        found = [action(reader, added.source_goal, seq) for seq in added.actions]
     return {
         "goal": added.source_goal,
         "evidence": added.evidence,
         "action_seqs": list(added.actions),
-        "actions": [
-            {key: one[key] for key in ("seq", "name", "args", "result")} for one in actions
-        ],
+        "actions": [{key: one[key] for key in SOURCE_KEYS} for one in found if one],
     }
 
 
@@ -306,7 +281,7 @@ def _event_view(seq: int, event: Any) -> dict[str, Any]:
 
 
 def _lines(view: dict[str, Any]) -> list[Line]:
-    from clew_daemon.cli.display.goals import action_text
+    from clew_daemon.cli.display.goal import action_text
     from clew_shared.record.moment import local
 
     bullet, source = view["bullet"], view["source"]

@@ -1,64 +1,29 @@
-"""Running the daemon: `run` in the foreground, `start`, `stop`, `restart` and `service` under systemd."""
+"""The daemon under systemd: `start`, `stop`, `restart`, and `service` with its commands."""
 
 from __future__ import annotations
 
-import gc
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from clew_daemon.cli import parameters
+from clew_daemon.cli.display.output import print_json, print_lines
 from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import EXIT_CONFIG, EXIT_FAILED, CliError, tell
-from clew_daemon.cli.lazy import Commands
+from clew_daemon.cli.errors import EXIT_FAILED, CliError, print_error
+from clew_daemon.cli.lazy import CommandGroup
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
     from clew_daemon.host.units import Installed, Service
-    from clew_shared.config.settings import Loaded, Places
-
-GC_USUAL = (700, 10, 10)
-_NOT_OURS = "not as the service: end it where it was started"
-
-
-@click.command()
-@click.pass_obj
-def run(instance: Instance) -> None:
-    """Run the daemon in the foreground, as systemd does.
-
-    SIGTERM or SIGINT stops it, SIGHUP reads the config again. Exit code 78: the config cannot be
-    used, and all its errors are on stderr; starting again would not change that.
-    """
-    from clew_shared.config.settings import SettingsError, places
-
-    try:
-        loaded = instance.loaded
-    except (SettingsError, CliError) as error:
-        raise CliError(f"the config cannot be used:\n{error}", EXIT_CONFIG) from None
-    gc.set_threshold(*GC_USUAL)
-    raise click.exceptions.Exit(_run(places(instance.env, instance.home, loaded.settings), loaded))
-
-
-def _run(places: Places, loaded: Loaded) -> int:
-    from clew_daemon.bootstrap import CannotBegin, beginning, failed
-
-    try:
-        with beginning(places, loaded) as begun:
-            from clew_daemon.app import run  # while the nursery warms up
-
-            return run(begun)
-    except CannotBegin as error:
-        return failed(str(error), error.code)
 
 
 @click.command()
 @click.pass_obj
 def start(instance: Instance) -> None:
     """Start the systemd user service, and wait until the daemon is ready."""
-    if running := _outside(instance):
-        raise CliError(f"{running}, {_NOT_OURS}")
-    _ = instance.settings  # with one that cannot be used it would only fail, with less to say
+    _refuse_unmanaged(instance)
+    _ = instance.settings  # a broken config is explained better here than in the journal
     _control(instance, "start")
 
 
@@ -70,20 +35,18 @@ def stop(instance: Instance) -> None:
 
     found = units.look("", home=instance.home, env=instance.env)
     is_ours = found.installed and not found.other_home and not found.error
-    if not is_ours and (running := _outside(instance)):
-        raise CliError(f"{running}, {_NOT_OURS}")
+    if not is_ours:
+        _refuse_unmanaged(instance)
     _control(instance, "stop")
-    if running := _outside(instance):
-        raise CliError(f"{running}, {_NOT_OURS}")
+    _refuse_unmanaged(instance)
 
 
 @click.command()
 @click.pass_obj
 def restart(instance: Instance) -> None:
     """Restart the systemd user service; its goals continue where they were."""
-    if running := _outside(instance):
-        raise CliError(f"{running}, {_NOT_OURS}")
-    _ = instance.settings  # a daemon that works is not stopped for one that could not start
+    _refuse_unmanaged(instance)
+    _ = instance.settings  # a running daemon is not stopped for one that could not start
     _control(instance, "restart")
 
 
@@ -97,8 +60,14 @@ def _control(instance: Instance, verb: str) -> None:
     print({"start": "started", "stop": "stopped", "restart": "restarted"}[verb])
 
 
-def _outside(instance: Instance) -> str:
-    """Say which daemon runs that is not the service, "" where none does."""
+def _refuse_unmanaged(instance: Instance) -> None:
+    """Raise CliError if a daemon runs that is not the service."""
+    if running := _unmanaged(instance):
+        raise CliError(f"{running}, not as the service: end it where it was started")
+
+
+def _unmanaged(instance: Instance) -> str:
+    """Return the description of a running daemon that is not the service, "" if there is none."""
     from clew_daemon.host import units
 
     found = instance.holder
@@ -110,16 +79,16 @@ def _outside(instance: Instance) -> str:
 
 
 def _is_managed(instance: Instance) -> bool:
-    """Tell whether the running daemon says that systemd started it."""
+    """Return whether the running daemon reports that systemd started it."""
     from clew_daemon.cli.client import ask
 
     try:
         return bool((ask(instance.socket, "ping") or {}).get("managed"))
-    except CliError:  # it does not answer: what it is cannot be known
+    except CliError:  # it does not answer: unknown
         return False
 
 
-@click.group(cls=Commands, no_args_is_help=False)
+@click.group(cls=CommandGroup, no_args_is_help=False)
 def service() -> None:
     """Install, inspect or remove the systemd user service."""
 
@@ -131,8 +100,8 @@ def install(instance: Instance, now: bool) -> None:
     """Write and enable the systemd user unit for this clew."""
     from clew_daemon.host import units
 
-    if now and (running := _outside(instance)):
-        raise CliError(f"{running}, {_NOT_OURS}")
+    if now:
+        _refuse_unmanaged(instance)
     grace_s = instance.settings.restart.stop_grace_s
     try:
         done = units.install(
@@ -163,12 +132,11 @@ def status(instance: Instance, as_json: bool) -> None:
     """Show whether the service is installed, enabled and running."""
     from dataclasses import asdict
 
-    from clew_daemon.cli.display.output import print_json, print_lines
     from clew_daemon.host import units
 
     try:
         grace_s = instance.settings.restart.stop_grace_s
-    except CliError:  # what the service does is worth knowing all the same
+    except CliError:  # the state of the service can be shown all the same
         grace_s = units.STOP_GRACE_S
     version = units.manager_version(instance.env)
     expected = units.unit_text(_program(), instance.home, stop_grace_s=grace_s, version=version)
@@ -193,9 +161,8 @@ def _service_lines(instance: Instance, found: Service) -> list[str]:
             f"          to remove it: {clean(remove)}",
         ]
     if not found.up_to_date:
-        lines.append(
-            "          it is not what `clew service install` would write now: run that again"
-        )
+        stale = "it is not what `clew service install` would write now: run that again"
+        lines.append(f"          {stale}")
     if found.error:
         return [*lines, f"unknown   systemd cannot be asked: {clean(found.error)}"]
     since = f" since {found.since}" if found.since and found.active == "active" else ""
@@ -203,9 +170,8 @@ def _service_lines(instance: Instance, found: Service) -> list[str]:
     lines.append(f"state     {found.active}{since}{pid}")
     if found.status:
         lines.append(f"          {clean(found.status)}")
-    lines.append(
-        "at login  started" if found.enabled else "at login  not started: clew service install"
-    )
+    at_login = "started" if found.enabled else "not started: clew service install"
+    lines.append(f"at login  {at_login}")
     lingers = "keeps running" if found.linger else "stops; to keep it: loginctl enable-linger"
     return [*lines, f"at logout {lingers}"]
 
@@ -213,7 +179,7 @@ def _service_lines(instance: Instance, found: Service) -> list[str]:
 def _report(done: Installed) -> None:
     print("\n".join(done.messages), flush=True)
     if not done.ok:
-        tell("\n".join(done.faults))
+        print_error("\n".join(done.faults))
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
@@ -227,7 +193,6 @@ def _program() -> str:
         return str(beside)
     named = shutil.which("clew")
     if named is None:
-        raise CliError(
-            "the program `clew` is not on PATH: install clew, e.g. with `pipx install .` in its folder"
-        )
+        how = "install clew, e.g. with `pipx install .` in its folder"
+        raise CliError(f"the program `clew` is not on PATH: {how}")
     return str(Path(named).absolute())

@@ -1,4 +1,4 @@
-"""`clew show`: one action in full, as the ledger has it."""
+"""`clew show`: one action in full, as it is on record."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
+from clew_daemon.cli.display.output import INDENT, RESULT_STYLE, Line, print_json, print_lines
+from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.queries import goal_id, open_ledger
 
 if TYPE_CHECKING:
-    from clew_daemon.cli.display.output import Line
     from clew_daemon.cli.instance import Instance
 
-INDENT = "    "
+CHANGED = {True: "changed", False: "not changed"}
 
 
 @click.command()
@@ -29,8 +31,6 @@ INDENT = "    "
 @click.pass_obj
 def show(instance: Instance, goal: str, seq: int, as_json: bool) -> None:
     """Show one action in full: arguments, verdict, result, time, and all of its output."""
-    from clew_daemon.cli.display.output import print_json, print_lines
-
     name, action = _found(instance, goal, seq)
     if as_json:
         print_json({"goal": name, "action": action})
@@ -39,14 +39,10 @@ def show(instance: Instance, goal: str, seq: int, as_json: bool) -> None:
 
 
 def _found(instance: Instance, goal: str, seq: int) -> tuple[str, dict[str, Any]]:
-    from clew_daemon.cli.queries import named, opened
+    from clew_daemon.record import pages
 
-    name = named(instance, goal)
-    with opened(instance) as reader:
-        if reader is None:
-            raise CliError(f"there is no goal {goal!r}")
-        from clew_daemon.record import pages
-
+    name = goal_id(instance, goal)
+    with open_ledger(instance) as reader:
         action = pages.whole_action(reader, name, seq)
         near = [] if action else pages.nearest_actions(reader, name, seq)
     if action is None:
@@ -63,10 +59,8 @@ def _unknown(goal: str, seq: int, near: list[int]) -> str:
 
 
 def action_lines(goal: str, action: dict[str, Any]) -> list[Line]:
-    """Return an action as a person reads it; its output stands last, whole."""
-    from clew_daemon.cli.display.goals import why
-    from clew_daemon.cli.display.output import RESULT_STYLE
-    from clew_daemon.cli.display.sanitize import clean
+    """Return the lines of an action; its whole output comes last."""
+    from clew_daemon.cli.display.goal import reason_text
     from clew_shared.record.moment import local
 
     result = action["result"] or "running"
@@ -82,7 +76,7 @@ def action_lines(goal: str, action: dict[str, Any]) -> list[Line]:
         "time": local(action["timestamp"]),
         "duration": _duration(action),
         "exit code": "" if action["exit_code"] is None else str(action["exit_code"]),
-        "workspace": _CHANGED.get(action["changed"], ""),
+        "workspace": CHANGED.get(action["changed"], ""),
         "rationale": action["rationale"],
         "verdict": action["verdict"],
     }
@@ -90,7 +84,7 @@ def action_lines(goal: str, action: dict[str, Any]) -> list[Line]:
         facts["verdict"] = f"blocked: {action['reason']}"
         facts["signature"] = action["signature"]
     if result == "interrupted":
-        facts["interrupted"] = f"{why(action['reason'])}; its effect is unknown"
+        facts["interrupted"] = f"{reason_text(action['reason'])}; its effect is unknown"
     lines: list[Line] = [head]
     for name, value in facts.items():
         lines += _text(f"{name}: ", value) if value else []
@@ -101,9 +95,6 @@ def action_lines(goal: str, action: dict[str, Any]) -> list[Line]:
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         lines += _text(f"{INDENT}{clean(name)}: ", shown)
     return [*lines, *_output(action)]
-
-
-_CHANGED = {True: "changed", False: "not changed"}
 
 
 def _duration(action: dict[str, Any]) -> str:
@@ -121,7 +112,7 @@ def _output(action: dict[str, Any]) -> list[Line]:
 
 
 def _text(label: str, text: str) -> list[Line]:
-    """Return a text after its label; where it has several lines, they stand below it."""
+    """Return a text behind its label; several lines are below it, indented."""
     lines = _lines_of(text)
     if len(lines) < 2:
         return [[(label, "bold"), ("".join(lines), "")]]
@@ -130,10 +121,6 @@ def _text(label: str, text: str) -> list[Line]:
 
 
 def _lines_of(text: str) -> list[str]:
-    from clew_daemon.cli.display.sanitize import clean
-
-    return (
-        clean(text.replace("\r\n", "\n").expandtabs(), lines=True).rstrip("\n").split("\n")
-        if text
-        else []
-    )
+    if not text:
+        return []
+    return clean(text.replace("\r\n", "\n").expandtabs(), lines=True).rstrip("\n").split("\n")

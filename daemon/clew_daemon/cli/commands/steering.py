@@ -1,21 +1,24 @@
-"""What a person asks of the daemon: `feedback`, `unblock`, `pause`, `reload`, and the like.
+"""Requests of a person to the daemon on goals: `feedback`, `unblock`, `pause`, `resume`, `cancel`, `retry`.
 
-Each command asks the control socket; the daemon decides, and finds the goals that are meant.
+The daemon finds the goals that are meant, decides and records; see `clew_daemon.control.goal_requests`.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.display.sanitize import clean, short
-from clew_daemon.cli.errors import EXIT_FAILED, tell
+from clew_daemon.cli.client import call
+from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.errors import EXIT_FAILED, print_error
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
+
+HOW_TO_NAME_GOALS = "which goals? Name one or more, or use --all"
+DONE = {"pause": "paused", "resume": "resumed", "cancel": "cancelled", "retry": "queued again"}
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -24,9 +27,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def feedback(instance: Instance, goal: str, text: tuple[str, ...]) -> None:
     """Send the agent a message; this resumes a blocked goal. An ended goal needs `clew retry` as well."""
-    from clew_daemon.cli.client import call
-
-    _told(call(instance.socket, "feedback", goal=goal, text=" ".join(text)))
+    _print_answer(call(instance.socket, "feedback", goal=goal, text=" ".join(text)))
 
 
 @click.command()
@@ -35,104 +36,55 @@ def feedback(instance: Instance, goal: str, text: tuple[str, ...]) -> None:
 @click.pass_obj
 def unblock(instance: Instance, goal: str, signature: str) -> None:
     """Allow a blocked action again (see `clew status GOAL`)."""
-    from clew_daemon.cli.client import call
-
     found = call(instance.socket, "status", goal=goal)["goal"]
-    meant = _meant(signature, found["blocked_actions"])
-    _told(call(instance.socket, "unblock", goal=found["id"], signature=meant))
+    matching = [name for name in found["blocked_actions"] if name.startswith(signature)]
+    meant = matching[0] if len(matching) == 1 else signature
+    _print_answer(call(instance.socket, "unblock", goal=found["id"], signature=meant))
 
 
-@click.command()
-@parameters.goals
-@parameters.all_goals
-@click.pass_obj
-def pause(instance: Instance, goals: tuple[str, ...], every: bool) -> None:
-    """Stop work on goals until `clew resume`."""
-    _ask(instance, "pause", goals, every=every)
+def _goals_command(verb: str, summary: str) -> click.Command:
+    """Make a command that asks the daemon for the same change of several goals, or of all."""
+
+    @click.command(verb, help=summary)
+    @parameters.goals
+    @parameters.all_goals
+    @click.pass_obj
+    def command(instance: Instance, goals: tuple[str, ...], every: bool) -> None:
+        _change_goals(instance, verb, goals, every=every)
+
+    return command
 
 
-@click.command()
-@parameters.goals
-@parameters.all_goals
-@click.pass_obj
-def resume(instance: Instance, goals: tuple[str, ...], every: bool) -> None:
-    """Resume paused, waiting or blocked goals."""
-    _ask(instance, "resume", goals, every=every)
+pause = _goals_command("pause", "Stop work on goals until `clew resume`.")
+resume = _goals_command("resume", "Resume paused, waiting or blocked goals.")
+cancel = _goals_command("cancel", "Cancel goals (`retry` reopens them).")
+retry = _goals_command(
+    "retry",
+    "Continue goals that failed, were cancelled or are blocked, or completed ones with feedback.",
+)
 
 
-@click.command()
-@parameters.goals
-@parameters.all_goals
-@click.pass_obj
-def cancel(instance: Instance, goals: tuple[str, ...], every: bool) -> None:
-    """Cancel goals (`retry` reopens them)."""
-    _ask(instance, "cancel", goals, every=every)
-
-
-@click.command()
-@parameters.goals
-@parameters.all_goals
-@click.pass_obj
-def retry(instance: Instance, goals: tuple[str, ...], every: bool) -> None:
-    """Continue goals that failed, were cancelled or are blocked, or completed ones with feedback."""
-    _ask(instance, "retry", goals, every=every)
-
-
-@click.command()
-@click.pass_obj
-def reload(instance: Instance) -> None:
-    """Read the config again, as SIGHUP does; show what changed, or why it was rejected."""
-    from clew_daemon.cli.client import call
-
-    changes = call(instance.socket, "reload")["changes"]
-    if not changes:
-        print("nothing changed")
-    for change in changes:
-        applies = change.get("applies", "now" if change["live"] else "after a restart")
-        when = "" if applies == "now" else f"  (applies {applies})"
-        old, new = _value(change["old"]), _value(change["new"])
-        print(f"{clean(change['key'])}: {old} -> {new}{when}")
-
-
-def _value(value: object) -> str:
-    return "not set" if value is None else short(json.dumps(value, ensure_ascii=False))
-
-
-def _ask(instance: Instance, verb: str, goals: tuple[str, ...], *, every: bool) -> None:
-    """Ask the same of several goals, tell what became of each, and exit 1 where one could not be done."""
-    from clew_daemon.cli.client import call
-
+def _change_goals(instance: Instance, verb: str, goals: tuple[str, ...], *, every: bool) -> None:
+    """Send the request, print the result for each goal, and exit 1 where one failed."""
     if every == bool(goals):
-        raise click.UsageError(
-            "name goals, or use --all, not both" if every else f"which goals? {_HOW}"
-        )
-    asked: dict[str, Any] = {"all": True} if every else {"goals": list(goals)}
-    results = call(instance.socket, verb, **asked)["results"]
+        raise click.UsageError("name goals, or use --all, not both" if every else HOW_TO_NAME_GOALS)
+    request: dict[str, Any] = {"all": True} if every else {"goals": list(goals)}
+    results = call(instance.socket, verb, **request)["results"]
+    failed = [result for result in results if "error" in result]
     if every and not results:
         print(f"no goal to {verb}")
     for result in results:
         if "error" not in result:
-            _told(result)
-    failed = [result for result in results if "error" in result]
+            _print_answer(result)
     for result in failed:
-        tell(result["error"])
+        print_error(result["error"])
     if every and results:
-        done = len(results) - len(failed)
         of = f" of {len(results)}" if failed else ""
-        print(f"{done}{of} goal{'' if len(results) == 1 else 's'} {_DONE[verb]}")
+        goals_noun = "goal" if len(results) == 1 else "goals"
+        print(f"{len(results) - len(failed)}{of} {goals_noun} {DONE[verb]}")
     if failed:
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
-_HOW = "Name one or more, or use --all"
-_DONE = {"pause": "paused", "resume": "resumed", "cancel": "cancelled", "retry": "queued again"}
-
-
-def _told(answer: dict[str, Any]) -> None:
+def _print_answer(answer: dict[str, Any]) -> None:
     print(f"{clean(answer['id'])}: {clean(answer.get('said') or answer['status'])}")
-
-
-def _meant(signature: str, blocked: list[str]) -> str:
-    """Return the blocked signature that begins so, where it is the only one."""
-    beginning = [name for name in blocked if name.startswith(signature)]
-    return beginning[0] if len(beginning) == 1 else signature

@@ -1,4 +1,4 @@
-"""`clew version`: which clew this is, and what it runs on."""
+"""`clew version`: the versions of clew and Python, and the platform."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from clew_daemon import VERSION
 from clew_daemon.cli import parameters
+from clew_daemon.cli.display.output import print_json
 
 
 @click.command()
@@ -15,14 +16,12 @@ from clew_daemon.cli import parameters
 def version(as_json: bool) -> None:
     """Show the version of clew; with --json also that of Python, and the platform."""
     if as_json:
-        from clew_daemon.cli.display.output import print_json
-
         python = platform.python_version()
         print_json({"version": VERSION, "python": python, "platform": platform.platform()})
     else:
-        print(line())
+        print(version_line())
 
 
-def line() -> str:
-    """Return the version as `clew --version` prints it."""
+def version_line() -> str:
+    """Return the line of `clew --version`."""
     return f"clew {VERSION}"

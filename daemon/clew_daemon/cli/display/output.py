@@ -1,8 +1,8 @@
-"""How results are printed: JSON for programs, plain text in a pipe, styled text on a terminal.
+"""Printing of results: JSON for programs, plain text in a pipe, styled text on a terminal.
 
-A line is made of spans, each a text and a style of rich; without a terminal the styles are dropped
-and rich is not even imported. A line that is wider than the terminal is wrapped between words, never cut.
-The texts of goals and agents are cleaned before they get here.
+A line consists of spans, each a text and a style of rich; without a terminal the styles are dropped and rich is not
+imported. A line that is wider than the terminal is wrapped between words, never cut. The caller cleans the texts of
+goals and agents (`sanitize.clean`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from clew_daemon.cli.display.sanitize import clean
+
 if TYPE_CHECKING:
     from rich.text import Text
 
 Span = tuple[str, str]
 Line = Sequence[Span]
+INDENT = "    "
 
 STATUS_STYLE = {
     "queued": "cyan",
@@ -42,49 +45,48 @@ RESULT_STYLE = {
 
 
 HANGING = 4
-"""How far the later parts of a wrapped line are indented, beyond the first one."""
+"""The indentation of the later parts of a wrapped line, in columns beyond that of the first one."""
 
 LAST_CELL_MIN = 30
-"""The least width that a row's last cell is wrapped in; in less it goes to lines of its own."""
+"""The least width in which the last cell of a row is wrapped; a narrower one goes to lines of its own."""
 
 
 def on_terminal() -> bool:
-    """Tell whether stdout is a terminal that can do more than print lines."""
+    """Return whether stdout is a terminal that understands control sequences."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON document, in ASCII, so that no terminal and no locale is troubled by it."""
+    """Print one JSON document, in ASCII, which every terminal and locale can show."""
     print(json.dumps(value, indent=2 if sys.stdout.isatty() else None))
 
 
 def print_lines(lines: Iterable[Line]) -> None:
-    """Print lines, wrapped between words where the terminal is narrower; a pipe gets them as they are."""
+    """Print lines, wrapped between words to the width of the terminal; unwrapped into a pipe."""
     if not on_terminal():
         for line in lines:
             print("".join(text for text, _ in line).rstrip())
         return
     from rich.console import Console
 
-    console = Console(highlight=False, markup=False, emoji=False)  # heeds NO_COLOR itself
+    console = Console(highlight=False, markup=False, emoji=False)  # rich respects NO_COLOR
     for line in lines:
         for part in wrapped(line, console.width):
             console.print(part, soft_wrap=True)
 
 
-def styled(line: Line) -> Text:
-    """Return a line as rich's text."""
+def _styled(line: Line) -> Text:
     from rich.text import Text
 
     return Text.assemble(*line)
 
 
 def wrapped(line: Line, width: int) -> list[Text]:
-    """Return a line in parts that fit the width, the later ones indented; a longer word is left to the terminal.
+    """Return a line in parts that fit the width, the later ones indented; the terminal breaks longer words.
 
-    Of a row of `columns` the last cell is wrapped in its column, or begins a line where its column is too narrow.
+    The last cell of a row of `columns` is wrapped in its column, or on lines of its own where that is too narrow.
     """
-    text, last = styled(line), line.last if isinstance(line, Row) else 0
+    text, last = _styled(line), line.last if isinstance(line, TableRow) else 0
     return [
         part for each in text.split("\n", allow_blank=True) for part in _parts(each, width, last)
     ]
@@ -108,7 +110,7 @@ def _parts(text: Text, width: int, last: int) -> list[Text]:
 
 
 def _breaks(text: str, width: int, hang: int, last: int, *, below: bool) -> list[int]:
-    """Return where the parts after the first begin; up to `last` a single space does not part two words."""
+    """Return where the parts after the first begin; before `last` a single space does not separate two words."""
     cells = [found.span() for found in re.finditer(r"\S+(?: \S+)*", text[:last])]
     found, column, after = [], 0, 0
     for begin, end in (*cells, *(word.span() for word in re.compile(r"\S+").finditer(text, last))):
@@ -120,8 +122,8 @@ def _breaks(text: str, width: int, hang: int, last: int, *, below: bool) -> list
     return found
 
 
-class Row(list[Span]):
-    """A line of a table: cells padded to their columns; the last one begins at character `last`."""
+class TableRow(list[Span]):
+    """A line of a table, its cells padded to their columns; the last cell begins at character `last`."""
 
     def __init__(self, cells: Iterable[Span], last: int) -> None:
         super().__init__(cells)
@@ -129,21 +131,21 @@ class Row(list[Span]):
 
 
 def columns(rows: Sequence[Sequence[Span]], gap: str = "  ") -> list[Line]:
-    """Set rows in columns, each as wide as its widest cell; the last one is not padded."""
+    """Return rows as lines with aligned columns; the last column is not padded."""
     widths = [max(width_of(row[i][0]) for row in rows) for i in range(len(rows[0]))] if rows else []
-    return [_row(row, widths, gap) for row in rows]
+    return [_table_row(row, widths, gap) for row in rows]
 
 
-def _row(cells: Sequence[Span], widths: list[int], gap: str) -> Row:
+def _table_row(cells: Sequence[Span], widths: list[int], gap: str) -> TableRow:
     padded = [
         (text + " " * (width - width_of(text)) + gap, style)
         for (text, style), width in zip(cells[:-1], widths, strict=False)
     ]
-    return Row([*padded, cells[-1]], sum(len(text) for text, _ in padded))
+    return TableRow([*padded, cells[-1]], sum(len(text) for text, _ in padded))
 
 
 def width_of(text: str) -> int:
-    """Return how many columns of a terminal a text takes: wide characters take two."""
+    """Return the width of a text in columns of a terminal: wide characters take two."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -151,32 +153,8 @@ def width_of(text: str) -> int:
     return cell_len(text)
 
 
-def percent(progress: float) -> str:
-    """Return a share of 1 as a percentage."""
-    return f"{round(progress * 100)}%"
-
-
-def counted_as(count: int, one: str, several: str = "") -> str:
-    """Return a count with its noun: `1 goal`, `2 goals`; `several` is the plural where it is not formed by -s."""
-    return f"{count} {one if count == 1 else several or one + 's'}"
-
-
-def roughly(seconds: float) -> str:
-    """Return a time in its largest unit: `12 s`, `5 min`, `3 h`, `2 d`."""
-    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= unit:
-            return f"{int(seconds // unit)} {name}"
-    return f"{int(seconds)} s"
-
-
-def duration(seconds: float, *, whole: bool = False) -> str:
-    """Return a time in its two largest units: `3.2 s`, `4 min 10 s`, `2 h 5 min`, `3 d 4 h`; `whole` drops tenths."""
-    seconds = int(seconds) if whole else round(seconds, 1)
-    if seconds < 60:
-        return f"{seconds} s" if whole else f"{seconds:.1f} s"
-    minutes, second = divmod(int(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    if days:
-        return f"{days} d {hour} h"
-    return f"{hours} h {minute} min" if hours else f"{minutes} min {second} s"
+def paragraph(label: str, text: str, style: str = "bold") -> list[Line]:
+    """Return a text of several lines behind its label, its further lines indented."""
+    first, *rest = clean(text, lines=True).strip().splitlines() or [""]
+    indent = " " * (len(label) - len(label.lstrip())) + INDENT
+    return [[(label, style), (first, "")], *([(f"{indent}{line}", "")] for line in rest)]

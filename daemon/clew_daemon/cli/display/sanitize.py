@@ -1,4 +1,4 @@
-"""Text made harmless for a terminal: goals and agents may write what they like.
+"""Text made harmless for a terminal: the texts of goals and agents may contain control characters.
 
 Pure, and imported by every command.
 """
@@ -11,10 +11,9 @@ SHOWN_CHARS = 100
 
 
 def clean(text: str, *, lines: bool = False) -> str:
-    r"""Return the text with every control character spelled out (`\x1b`); `lines` keeps new lines.
+    r"""Return the text with every control character escaped (`\x1b`); `lines` keeps new lines.
 
-    Also spelled out: what reorders text (bidirectional overrides), line separators and lone
-    surrogates. Tabs become a space.
+    Bidirectional overrides, line separators and lone surrogates are escaped, too. Tabs become a space.
     """
     if text.isascii() and text.isprintable():
         return text

@@ -1,1 +1,1 @@
-"""`clew demo`: a sample goal in a temporary home, with crashes."""
+"""`clew demo`: sample goals in a temporary home, with crashes."""

@@ -1,7 +1,6 @@
-"""`clew demo`: the main job in a temporary home, with a real daemon and real workers.
+"""`clew demo`: the main job on sample goals in a temporary home, with a real daemon and real workers.
 
-With `--chaos` the workers are killed on the way. It is the first thing that a person sees of clew,
-so it says what it does.
+With `--chaos` it kills the workers several times.
 """
 
 from __future__ import annotations
@@ -19,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import EXIT_FAILED, CliError
+from clew_daemon.cli.instance import Instance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from clew_daemon.cli.instance import Instance
 
 START_S = 30.0
 STOP_S = 20.0
@@ -44,8 +44,8 @@ The README has a first goal file to copy."""
 EXIT_TERMINATED = 128 + signal.SIGTERM
 
 
-def _called() -> str:
-    """Return how to call clew in this shell: by its path where it is not on PATH."""
+def _program() -> str:
+    """Return the command for clew in this shell: its path if it is not on PATH."""
     program = Path(sys.argv[0])
     if shutil.which("clew") or program.name != "clew":
         return "clew"
@@ -57,9 +57,8 @@ def _called() -> str:
 @click.option("--keep", is_flag=True, help="Keep the temporary home.")
 def demo(chaos: bool, keep: bool) -> None:
     """Show clew at work on a sample goal; needs no LLM, and leaves nothing behind."""
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED)
-    )  # the daemon is ours to stop
+    # Unwind on SIGTERM, too: the daemon of the demo must be stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
     home = Path(tempfile.mkdtemp(prefix="clew-demo-"))
     try:
         raise click.exceptions.Exit(0 if _played(home, chaos=chaos) else EXIT_FAILED)
@@ -71,27 +70,25 @@ def demo(chaos: bool, keep: bool) -> None:
 
 
 def _played(home: Path, *, chaos: bool) -> bool:
-    """Play the demo in `home`; true if all goals were completed and the ledger verifies."""
-    from clew_daemon.cli.instance import Instance
-
+    """Play the demo in `home`; return whether all goals were completed and the ledger verifies."""
     instance = Instance(home, {"HOME": os.environ.get("HOME", str(home))})
-    killer = Killer()
+    killer = WorkerKiller()
     with _daemon(instance):
-        goals = _dropped(instance)
+        goals = _submitted(instance)
         completed = _watched(instance, goals, killer if chaos else None)
         for goal in goals:
             _show_report(instance, goal)
     sound = _verified(instance)
     resumed = not chaos or _resumed(instance, goals, killer.kills)
-    well = completed and sound and resumed
-    print("demo passed" if well else "demo failed")
-    if well:
-        print(NEXT.format(clew=_called()))
-    return well
+    passed = completed and sound and resumed
+    print("demo passed" if passed else "demo failed")
+    if passed:
+        print(NEXT.format(clew=_program()))
+    return passed
 
 
-class Killer:
-    """Kills each goal's worker in the middle of its work, once per subtask."""
+class WorkerKiller:
+    """Kills each goal's worker while it runs an action, once per subtask."""
 
     def __init__(self) -> None:
         self.kills = 0
@@ -100,21 +97,19 @@ class Killer:
     def __call__(self, details: Sequence[dict[str, Any]]) -> None:
         for detail in details:
             at = (detail["id"], detail["current_task_idx"], detail["current_subtask_idx"])
-            # The one that loops is killed when it has been refused: the refusal must outlive it.
-            due = detail["blocked_actions"] or detail["agent"] != "stubborn"
-            if at in self._done or not due or not detail["in_flight"] or not detail["pid"]:
+            # The looping agent is killed after a refusal, which must outlive it.
+            is_due = detail["blocked_actions"] or detail["agent"] != "stubborn"
+            if at in self._done or not is_due or not detail["in_flight"] or not detail["pid"]:
                 continue
             if _killed(detail["pid"]):
                 self._done.add(at)
                 self.kills += 1
-                print(
-                    f"{detail['id']}: sent SIGKILL to its worker, process {detail['pid']}",
-                    flush=True,
-                )
+                killed = f"sent SIGKILL to its worker, process {detail['pid']}"
+                print(f"{detail['id']}: {killed}", flush=True)
 
 
 def _killed(pid: int) -> bool:
-    """Kill a live process; false where it had already ended."""
+    """Kill a live process; return False if it had already ended."""
     try:
         if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
             return False
@@ -124,7 +119,7 @@ def _killed(pid: int) -> bool:
     return True
 
 
-def _watched(instance: Instance, goals: list[str], killer: Killer | None) -> bool:
+def _watched(instance: Instance, goals: list[str], killer: WorkerKiller | None) -> bool:
     from clew_daemon.cli.commands.watch.command import watch
 
     deadline = time.monotonic() + DEMO_S
@@ -138,24 +133,22 @@ def _watched(instance: Instance, goals: list[str], killer: Killer | None) -> boo
     return watch(instance, goals, each, stays=False, poll_s=WATCH_S)
 
 
-def _dropped(instance: Instance) -> list[str]:
+def _submitted(instance: Instance) -> list[str]:
+    """Put the sample goals into the inbox; return their ids once they are accepted."""
     from clew_daemon.cli.commands.demo.sample import goal_files
-    from clew_daemon.cli.commands.submit.command import accepted, drop
+    from clew_daemon.cli.commands.submit.inbox import Submission, await_decisions, drop_all
 
-    files = goal_files(sys.executable).items()
-    dropped = [drop(instance.places.inbox, name, raw) for name, raw in files]
-    goals: list[str] = []
-    for path in dropped:
-        goal = accepted(instance, path, set(goals), ACCEPT_S)
-        if goal is None:
-            raise CliError(f"the daemon did not accept {path.name} within {ACCEPT_S:g} s")
-        goals.append(goal)
-    return goals
+    paths = drop_all(instance.places.inbox, goal_files(sys.executable).items())
+    submissions = [Submission(path) for path in paths]
+    await_decisions(instance, submissions, set(), ACCEPT_S)
+    for one in submissions:
+        if one.goal is None:
+            late = f"the daemon did not accept {one.path.name} within {ACCEPT_S:g} s"
+            raise CliError(one.error or late)
+    return [one.goal for one in submissions if one.goal]
 
 
 def _show_report(instance: Instance, goal: str) -> None:
-    from clew_daemon.cli.display.sanitize import clean
-
     report = instance.places.outbox / f"{goal}.md"
     deadline = time.monotonic() + START_S
     while not report.exists() and time.monotonic() < deadline:
@@ -166,26 +159,22 @@ def _show_report(instance: Instance, goal: str) -> None:
 
 
 def _resumed(instance: Instance, goals: list[str], kills: int) -> bool:
-    """Show where each killed worker was resumed; true if nothing was lost or forgotten."""
+    """Print where each killed worker was resumed; return whether nothing was lost."""
     from clew_daemon.cli.commands.demo.resumptions import resumptions
-    from clew_daemon.cli.queries import opened
+    from clew_daemon.cli.queries import open_ledger
 
-    all_found = []
-    with opened(instance) as reader:
-        for goal in goals:
-            found = [] if reader is None else resumptions(reader, goal)
-            all_found += found
-            for resumption in found:
-                print(f"{goal}: {resumption}")
+    with open_ledger(instance) as reader:
+        found = [(goal, one) for goal in goals for one in resumptions(reader, goal)]
+    for goal, resumption in found:
+        print(f"{goal}: {resumption}")
     print(f"workers killed: {kills}")
-    exact = all(resumption.exact for resumption in all_found)
-    return exact and len(all_found) >= KILLS_MIN
+    return len(found) >= KILLS_MIN and all(resumption.is_exact for _, resumption in found)
 
 
 def _verified(instance: Instance) -> bool:
-    from clew_daemon.cli.ledger_check import checked
+    from clew_daemon.cli.ledger_check import check_ledger
 
-    report = checked(instance.ledger)
+    report = check_ledger(instance.ledger)
     if report["ok"]:
         print(f"ledger: ok, {report['events']} events of {report['goals']} goals")
     else:
@@ -201,9 +190,8 @@ def _daemon(instance: Instance) -> Iterator[None]:
     home = instance.places.config.parent
     furnish(home, sys.executable)
     log = home / "daemon.out"
-    env = {
-        k: v for k, v in os.environ.items() if not k.startswith("CLEW_") and k != "NOTIFY_SOCKET"
-    }
+    env = {name: os.environ[name] for name in os.environ if not name.startswith("CLEW_")}
+    env.pop("NOTIFY_SOCKET", None)
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "clew_daemon", "--home", str(home), "run"],
@@ -211,7 +199,7 @@ def _daemon(instance: Instance) -> Iterator[None]:
             stdout=out,
             stderr=out,
             env=env,
-            start_new_session=True,  # Ctrl-C is ours; the daemon is stopped in order
+            start_new_session=True,  # Ctrl-C must not reach the daemon: it is stopped below
         )
     try:
         _wait_ready(instance, process, log)
@@ -232,12 +220,12 @@ def _wait_ready(instance: Instance, process: subprocess.Popen[bytes], log: Path)
         if process.poll() is not None:
             break
         time.sleep(POLL_S)
-    said = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
-    raise CliError("\n".join(["the daemon did not start; its last output:", *said]))
+    output = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+    raise CliError("\n".join(["the daemon did not start; its last output:", *output]))
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Stop the daemon by SIGTERM; one that does not listen is killed, and its workers with it."""
+    """Stop the daemon by SIGTERM, otherwise by SIGKILL, with which its workers end as well."""
     with suppress(ProcessLookupError):
         process.terminate()
     try:

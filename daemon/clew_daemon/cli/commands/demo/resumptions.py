@@ -1,13 +1,11 @@
-"""What the ledger says of workers that died: where each was, and where the next one resumed.
-
-The demo claims that a killed worker is back at the very same subtask; here the record is asked.
-"""
+"""Crashes of workers on record: the subtask of the worker that died, and the one where the next worker resumed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clew_daemon.cli.display.units import counted
 from clew_shared.record import events as ev
 from clew_shared.record.fold import apply
 from clew_shared.record.state import State
@@ -16,11 +14,12 @@ if TYPE_CHECKING:
     from clew_shared.ledger import Reader
 
 Place = tuple[int, int]
+"""The indices of a task and a subtask."""
 
 
 @dataclass(frozen=True)
 class Resumption:
-    """One crash: the epoch that died, its subtask, that of the next epoch, and their blocks."""
+    """One crash: the epoch that died, its subtask and that of the next epoch, and the blocked actions of both."""
 
     epoch: int
     died_at: Place
@@ -29,24 +28,21 @@ class Resumption:
     blocks_after: tuple[str, ...]
 
     @property
-    def exact(self) -> bool:
-        """Whether the next worker stood where the dead one had, with every block still there."""
-        kept = set(self.blocks_before) <= set(self.blocks_after)
-        return self.died_at == self.resumed_at and kept
+    def is_exact(self) -> bool:
+        """Whether the next worker resumed at the same subtask, with every block still in force."""
+        is_blocked = set(self.blocks_before) <= set(self.blocks_after)
+        return self.died_at == self.resumed_at and is_blocked
 
     def __str__(self) -> str:
-        count = len(self.blocks_after)
-        kept = f", {count} blocked {'action' if count == 1 else 'actions'} still blocked" * bool(
-            count
-        )
+        blocks = counted(len(self.blocks_after), "blocked action")
+        blocked = f", {blocks} still blocked" if self.blocks_after else ""
         died, resumed = (f"{t + 1}.{s + 1}" for t, s in (self.died_at, self.resumed_at))
-        return (
-            f"epoch {self.epoch} died in {died}, epoch {self.epoch + 1} resumed at {resumed}{kept}"
-        )
+        after = f"epoch {self.epoch + 1} resumed at {resumed}"
+        return f"epoch {self.epoch} died in {died}, {after}{blocked}"
 
 
 def resumptions(reader: Reader, goal: str) -> list[Resumption]:
-    """List a goal's crashes that were followed by another worker, oldest first."""
+    """Return a goal's crashes that were followed by another worker, oldest first."""
     found: list[Resumption] = []
     state = State(goal_id=goal)
     died: tuple[int, Place, tuple[str, ...]] | None = None

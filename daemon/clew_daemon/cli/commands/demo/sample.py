@@ -1,7 +1,4 @@
-"""What `clew demo` puts into its throw-away home: a config, a sample goal, and one that loops.
-
-Pure texts; running them is `demo.py`.
-"""
+"""The files of the home of `clew demo`: a config, a sample goal, and one whose agent loops."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from pathlib import Path
 from clew_daemon.cli.commands.demo import stubborn_agent
 
 PAUSE_S = 0.4
-"""Each step takes so long, so that there is something to see, and to kill."""
+"""The length of each step, so that there is something to see, and to kill."""
 
 _CONFIG = """\
 [daemon]
@@ -134,5 +131,5 @@ def goal_files(python: str) -> dict[str, bytes]:
 
 
 def _quoted(value: object) -> str:
-    """Write a value for TOML or YAML, whatever stands in its texts."""
+    """Return a value as TOML and YAML write it."""
     return json.dumps(value, ensure_ascii=False)

@@ -1,1 +1,4 @@
-"""`clew doctor`: what works here, what does not, and how to fix it."""
+"""`clew doctor`: checks what clew needs, and how to fix what does not work.
+
+Each check is a function that yields findings and raises only CliError. It changes nothing.
+"""

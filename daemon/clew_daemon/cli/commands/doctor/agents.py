@@ -1,4 +1,4 @@
-"""What the doctor looks at about agents: endpoints answer, keys are there, commands start in the sandbox."""
+"""Checks of the agents: endpoints answer, keys are present, commands start in the sandbox."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from clew_daemon.cli.errors import CliError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from clew_daemon.cli.commands.doctor.trial import Trial
+    from clew_daemon.cli.commands.doctor.trial import SandboxTrial
     from clew_daemon.cli.instance import Instance
     from clew_shared.config.settings import CommandAgent, LlmAgent, Settings
 
@@ -46,14 +46,14 @@ def agents(instance: Instance) -> Iterator[Finding]:
 
 
 def _settings(instance: Instance) -> Settings | None:
-    """Return what the file says; where it is broken, what the running daemon goes by."""
+    """Return the settings of the file; of a broken file, those of the running daemon."""
     from clew_shared.config.settings import SettingsError
 
     try:
         return instance.loaded.settings
     except (CliError, SettingsError):
         try:
-            return instance.in_force
+            return instance.settings_in_force
         except CliError:
             return None
 
@@ -61,7 +61,7 @@ def _settings(instance: Instance) -> Settings | None:
 def _commands(
     instance: Instance, settings: Settings, commands: Mapping[str, CommandAgent]
 ) -> Iterator[Finding]:
-    """Look at each command; those that could start are started in the sandbox, in an empty workspace."""
+    """Check each command; those that could start are started in the sandbox, in an empty workspace."""
     import asyncio
     import tempfile
 
@@ -82,7 +82,7 @@ def _commands(
 
 
 def _program(name: str, agent: CommandAgent, env: Mapping[str, str]) -> Finding | None:
-    """Say why a command cannot be started at all, None if it might be."""
+    """Return why a command cannot be started at all, None if it might be."""
     from clew_daemon.processes.cells import resolved
 
     program = resolved(agent.command, env)[0]
@@ -100,7 +100,7 @@ def _program(name: str, agent: CommandAgent, env: Mapping[str, str]) -> Finding 
 
 
 def _unusable(path: Path) -> str:
-    """Say why a path is not a program, "" if it may be one."""
+    """Return why a path is not a program, "" if it may be one."""
     if not os.path.lexists(path):
         return "does not exist"
     if not path.exists():
@@ -117,12 +117,12 @@ async def _started(
     env: Mapping[str, str],
     workspace: str,
 ) -> list[Finding]:
-    """Start each command as a goal would, until it says `hello`."""
-    from clew_daemon.cli.commands.doctor.trial import Trial, TrialError
+    """Start each command as a goal would, until it calls `hello`."""
+    from clew_daemon.cli.commands.doctor.trial import SandboxTrial, TrialError
     from clew_daemon.host.keys import Keys
 
     keys = Keys(instance.env, instance.config.parent)
-    trial = Trial(instance.places, settings, keys, env, workspace)
+    trial = SandboxTrial(instance.places, settings, keys, env, workspace)
     try:
         async with trial:
             home = instance.env.get("HOME", "/")
@@ -134,11 +134,11 @@ async def _started(
 
 
 async def _greeting(
-    trial: Trial, name: str, agent: CommandAgent, settings: Settings, home: str
+    trial: SandboxTrial, name: str, agent: CommandAgent, settings: Settings, home: str
 ) -> Finding:
-    """See whether an agent says `hello`; where it does not, whether a `read` line would help."""
+    """Check whether an agent calls `hello`; if not, search for a `read` line that helps."""
     from clew_daemon.cli.commands.doctor import allowing
-    from clew_daemon.cli.commands.doctor.trial import Variant
+    from clew_daemon.cli.commands.doctor.trial import SandboxVariant
 
     title = f"agent {name}"
     done = await trial.hello(agent)
@@ -148,7 +148,7 @@ async def _greeting(
     paths = [*agent.command, *allowing.mentioned(done.output), *_site_packages(home)]
     folders = allowing.roots([path for path in paths if path.startswith("/")], home)
     for some in dict.fromkeys([*((one,) for one in folders), tuple(folders)]):
-        if some and (await trial.hello(agent, Variant(read=some))).ok:
+        if some and (await trial.hello(agent, SandboxVariant(read=some))).ok:
             line = allowing.line(settings.sandbox.read, some, home)
             fix = f"[sandbox] {line}\n(tried: it starts with that; restart clew after the change)"
             return Finding(title, "fail", f"it does not start in the sandbox: {why}", fix)
@@ -157,7 +157,7 @@ async def _greeting(
 
 
 def _site_packages(home: str) -> list[str]:
-    """Return where `pip install --user` puts modules, which a sandbox does not show."""
+    """Return the folders of `pip install --user`, which a sandbox hides."""
     return [str(path) for path in Path(home, ".local", "lib").glob("python3*/site-packages")]
 
 
@@ -170,8 +170,8 @@ def _endpoint(name: str, agent: LlmAgent, instance: Instance) -> Finding:
     if fault := keys.fault(agent):
         of_the_unit = CREDENTIALS in (agent.api_key_file or "") and CREDENTIALS not in instance.env
         level: Level = "warn" if of_the_unit else "fail"
-        mend = "`clew status` shows whether the service has it" if of_the_unit else "set it"
-        return Finding(name, level, f"no key: {fault}", mend)
+        fix = "`clew status` shows whether the service has it" if of_the_unit else "set it"
+        return Finding(name, level, f"no key: {fault}", fix)
     url = f"{agent.base_url}/models"
     key = keys.of(agent)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -180,34 +180,32 @@ def _endpoint(name: str, agent: LlmAgent, instance: Instance) -> Finding:
             models = _models(answer.read(1 << 20))
     except HTTPError as error:
         error.close()
-        mend = "check the key" if error.code in (401, 403) else "check base_url"
-        return Finding(name, "fail", redact(f"{url} answers with status {error.code}"), mend)
+        fix = "check the key" if error.code in (401, 403) else "check base_url"
+        return Finding(name, "fail", redact(f"{url} answers with status {error.code}"), fix)
     except (URLError, OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
-        mend = f"start the server at {_place(agent.base_url)}, or set base_url"
-        return Finding(name, "fail", redact(f"{url}: {reason}"), mend)
+        fix = f"start the server at {_place(agent.base_url)}, or set base_url"
+        return Finding(name, "fail", redact(f"{url}: {reason}"), fix)
     if models and agent.model and agent.model not in models:
-        there = redact(", ".join(models[:8]))
-        return Finding(
-            name, "warn", redact(f"{url} has no model {agent.model!r}"), f"available: {there}"
-        )
+        found = redact(f"{url} has no model {agent.model!r}")
+        return Finding(name, "warn", found, f"available: {redact(', '.join(models[:8]))}")
     return Finding(name, "ok", redact(f"{agent.model or 'no model set'} at {agent.base_url}"))
 
 
 def _place(url: str) -> str:
-    """Return the host and port of an address, without a name and password."""
+    """Return the host and port of an address, without user name and password."""
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """Follows no redirect: urllib would send the key along."""
+    """Follows no redirect: urllib would send the key to the new address."""
 
     def redirect_request(self, *_args: Any, **_named: Any) -> None:
         return None
 
 
 def _opener() -> OpenerDirector:
-    """Ask as the agents do: without a proxy, without redirects."""
+    """Return an opener that connects as the agents do: without a proxy, without redirects."""
     return build_opener(_NoRedirect, ProxyHandler({}))
 
 

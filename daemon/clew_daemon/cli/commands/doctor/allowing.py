@@ -1,4 +1,4 @@
-"""Which folder a `[sandbox] read` line would have to name so that a program works; pure but for looking at links."""
+"""The folders that a `[sandbox] read` line would have to name for a program to work; it only reads links."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READABLE = (
     "/nix",
     "/dev",
 )
-"""Always readable in a sandbox: no line is needed for what lies there."""
+"""Always readable in a sandbox."""
 
 TOO_WIDE = frozenset(("/", "/home", "/root", "/tmp", "/var", "/srv", "/mnt", "/media", "/run"))  # noqa: S108 - names only
 LINKS_MAX = 10
@@ -43,7 +43,7 @@ _PATHS = re.compile(r"(?<![\w.:])/[^\s'\":;,()\[\]<>]+")
 
 
 def roots(paths: Iterable[str], home: str) -> list[str]:
-    """Return the folders to allow so that these paths, and what they link to, can be read; without doubles."""
+    """Return the folders to allow so that these paths and their link targets can be read, each once."""
     found: list[str] = []
     for path in paths:
         for one in chain(path):
@@ -56,13 +56,13 @@ def roots(paths: Iterable[str], home: str) -> list[str]:
 
 
 def variables(folders: Iterable[str], home: str) -> dict[str, str]:
-    """Return the variables that say where these folders are, for tools that else look in HOME."""
+    """Return variables with the places of these folders, for tools that otherwise look in HOME."""
     names = {os.path.relpath(folder, home): folder for folder in folders}
     return {_VARIABLES[name]: folder for name, folder in names.items() if name in _VARIABLES}
 
 
 def chain(path: str) -> list[str]:
-    """Return a path and what it links to, step by step, with the interpreter that its first line names."""
+    """Return a path, its link targets step by step, and the interpreter that its first line names."""
     found: list[str] = []
     todo = [os.path.abspath(path)]  # noqa: PTH100 - links stay
     while todo and len(found) < LINKS_MAX:
@@ -85,7 +85,7 @@ def mentioned(output: str) -> list[str]:
 
 
 def line(settings_read: Iterable[str], folders: Iterable[str], home: str) -> str:
-    """Return the line for `[sandbox]`, with what is allowed already."""
+    """Return the line for `[sandbox]`, including the folders that are allowed already."""
     named = dict.fromkeys([*settings_read, *(shown(folder, home) for folder in folders)])
     return f"read = {toml_list(named)}"
 
@@ -96,7 +96,7 @@ def toml_list(texts: Iterable[str]) -> str:
 
 
 def shown(folder: str, home: str) -> str:
-    """Return a folder as the config may name it: below the user's home with `~`."""
+    """Return a folder as the config may name it, with `~` for the user's home."""
     return "~" + folder[len(home) :] if folder.startswith(home + "/") else folder
 
 
@@ -110,7 +110,7 @@ def _interpreter(path: str) -> list[str]:
 
 
 def _root(path: str, home: str) -> str:
-    """Return the folder that a path belongs to, "" where that is readable anyway, or would be too wide."""
+    """Return the folder that a path belongs to, "" if it is readable anyway or would allow too much."""
     if path.startswith(home + "/") and home != "/":
         parts = path[len(home) + 1 :].split("/")
         if parts[0].startswith("."):

@@ -1,8 +1,8 @@
-"""What the doctor finds, one finding about each thing."""
+"""The findings of the doctor, one for each thing that it checks."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 LINE_CHARS = 300
@@ -12,16 +12,16 @@ Level = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found out about one thing; `mend` says what to do, "" where there is nothing to do."""
+    """The state of one thing; `fix` is what to do about it, "" if nothing."""
 
     name: str
     level: Level
     found: str
-    mend: str = ""
+    fix: str = ""
 
     def as_dict(self) -> dict[str, str]:
-        """Return it as JSON has it."""
-        return asdict(self)
+        """Return the finding as JSON; its key for `fix` is `mend`."""
+        return {"name": self.name, "level": self.level, "found": self.found, "mend": self.fix}
 
 
 def in_one_line(text: str, *, last: bool = False) -> str:

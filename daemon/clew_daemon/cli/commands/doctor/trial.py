@@ -1,4 +1,4 @@
-"""Cells as a goal would get them, started by the doctor: real sandbox, a folder as workspace, nothing left behind."""
+"""Cells started by the doctor as a goal would get them: in the real sandbox, with a folder as workspace."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GOAL = "clew-doctor"
 OUTPUT_BYTES = 8_192
 HELLO_S = 15.0
 QUIET = {"PYTHONDONTWRITEBYTECODE": "1", "GIT_OPTIONAL_LOCKS": "0"}
-"""Nothing is left in the workspace, not even a cache."""
+"""Keeps programs from writing caches and locks into the workspace."""
 
 
 class TrialError(Exception):
@@ -47,26 +47,26 @@ class TrialError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """How a trial ended: `ok`, and what was printed, without keys."""
+class TrialResult:
+    """The end of a trial, with the redacted output."""
 
     ok: bool
     output: str
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
-    """What is changed in the sandbox for one trial: folders to read, variables to set."""
+class SandboxVariant:
+    """A change of the sandbox for one trial: more folders to read, variables to set."""
 
     read: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
 
 
-AS_IT_IS: Final = Variant()
+AS_IT_IS: Final = SandboxVariant()
 
 
-class Trial:
-    """Starts executors and agents in `workspace`; an async context, for the main thread."""
+class SandboxTrial:
+    """Starts executors and agents in `workspace`; an async context manager for the main thread."""
 
     def __init__(
         self, places: Places, settings: Settings, keys: Keys, env: Mapping[str, str], workspace: str
@@ -76,7 +76,7 @@ class Trial:
         self._keys = keys
         self._env = env
         self._state = State(goal_id=GOAL, spec=ev.Spec(description=GOAL, workspace=workspace))
-        self._executors: dict[Variant, Executor] = {}
+        self._executors: dict[SandboxVariant, Executor] = {}
 
     async def __aenter__(self) -> Self:
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
@@ -100,18 +100,21 @@ class Trial:
         self._children.sweep()
         shutil.rmtree(self._private, ignore_errors=True)
 
-    async def command(self, cmd: str, timeout_s: float, variant: Variant = AS_IT_IS) -> Tried:
+    async def command(
+        self, cmd: str, timeout_s: float, variant: SandboxVariant = AS_IT_IS
+    ) -> TrialResult:
         """Run a shell command as an action of a goal; raises TrialError where there is no executor."""
         try:
             executor = await self._executor(variant)
             done = await executor.check(GOAL, cmd, timeout_s=timeout_s, output_bytes=OUTPUT_BYTES)
         except (SpawnError, ExecutorDied, OSError) as error:
             raise TrialError(f"no executor: {error}") from None
-        said = done.output if done.result != "timeout" else f"no answer within {timeout_s:g} s"
-        return Tried(done.result == "success", redact(said).strip())
+        is_late = done.result == "timeout"
+        output = f"no answer within {timeout_s:g} s" if is_late else done.output
+        return TrialResult(done.result == "success", redact(output).strip())
 
-    async def hello(self, agent: Agent, variant: Variant = AS_IT_IS) -> Tried:
-        """Start an agent and wait for its first message; it is ended before it gets an answer."""
+    async def hello(self, agent: Agent, variant: SandboxVariant = AS_IT_IS) -> TrialResult:
+        """Start an agent and wait for its first message; it is killed before it gets an answer."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         output, output_w = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -119,14 +122,14 @@ class Trial:
         printed = bytearray()
         cell: Cell | None = None
         loop = asyncio.get_running_loop()
-        loop.add_reader(output, _take, output, printed)
+        loop.add_reader(output, _read_tail, output, printed)
         try:
             try:
                 with theirs:
                     spec = self._agent_spec(agent, variant)
                     cell = await self._nursery.spawn(spec, theirs.fileno(), output_w)
             except (SpawnError, OSError) as error:
-                return Tried(ok=False, output=str(error))
+                return TrialResult(ok=False, output=str(error))
             finally:
                 os.close(output_w)
             first = b""
@@ -134,14 +137,14 @@ class Trial:
                 async with asyncio.timeout(HELLO_S):
                     first = await loop.sock_recv(ours, 1)
             if first:
-                return Tried(ok=True, output="")
+                return TrialResult(ok=True, output="")
             code = cell.guard.ended.result() if cell.guard.ended.done() else None
-            _take(output, printed)
-            said = redact(printed.decode("utf-8", "replace")).strip()
-            silent = (
-                f"it said nothing within {HELLO_S:g} s" if code is None else f"exit code {code}"
+            _read_tail(output, printed)
+            text = redact(printed.decode("utf-8", "replace")).strip()
+            silent = f"it said nothing within {HELLO_S:g} s"
+            return TrialResult(
+                ok=False, output=text or (f"exit code {code}" if code is not None else silent)
             )
-            return Tried(ok=False, output=said or silent)
         finally:
             loop.remove_reader(output)
             ours.close()
@@ -149,24 +152,26 @@ class Trial:
             if cell:
                 await cell.kill()
 
-    async def _executor(self, variant: Variant) -> Executor:
+    async def _executor(self, variant: SandboxVariant) -> Executor:
         known = self._executors.get(variant)
         if known is None or not known.alive:
-            spec = cells.executor_spec(*self._about(variant), self._env, self._git())
+            spec = cells.executor_spec(*self._surroundings(variant), self._env, self._git())
             spec = _with(spec, variant)
             known = self._executors[variant] = await Executor.start(self._nursery, spec, None)
         return known
 
-    def _agent_spec(self, agent: Agent, variant: Variant) -> CellSpec:
-        places, settings, state, hide = self._about(variant)
+    def _agent_spec(self, agent: Agent, variant: SandboxVariant) -> CellSpec:
+        places, settings, state, hide = self._surroundings(variant)
         spec = cells.agent_spec(places, settings, state, agent, hide, self._env, self._git(), 1)
         return _with(spec, variant)
 
     def _git(self) -> dict[str, str]:
         return {name: self._env[name] for name in git_identity.NAMES if name in self._env}
 
-    def _about(self, variant: Variant) -> tuple[Places, Settings, State, tuple[str, ...]]:
-        """Give places whose private folders are temporary ones, and what no cell may see of the real ones."""
+    def _surroundings(
+        self, variant: SandboxVariant
+    ) -> tuple[Places, Settings, State, tuple[str, ...]]:
+        """Return places with temporary private folders, settings, state, and the real paths to hide from cells."""
         sandbox = self._settings.sandbox
         read = (*sandbox.read, *variant.read)
         settings = self._settings.model_copy(
@@ -179,12 +184,12 @@ class Trial:
         return places, settings, self._state, hide
 
 
-def _with(spec: CellSpec, variant: Variant) -> CellSpec:
+def _with(spec: CellSpec, variant: SandboxVariant) -> CellSpec:
     return spec.model_copy(update={"env": {**spec.env, **QUIET, **dict(variant.env)}})
 
 
-def _take(pipe: int, printed: bytearray) -> None:
-    """Read what was printed, and keep the end of it."""
+def _read_tail(pipe: int, printed: bytearray) -> None:
+    """Read the output and keep its last `OUTPUT_BYTES`."""
     with contextlib.suppress(BlockingIOError):
         while data := os.read(pipe, 1 << 16):
             printed += data

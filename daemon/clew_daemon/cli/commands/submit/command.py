@@ -1,44 +1,37 @@
-"""Submitting goals: `submit`.
+"""`clew submit`: the command, and what it prints.
 
-The files are read here first, so that all their errors are shown at once; the daemon still decides.
+It reads and checks the goals first, so that all their errors are shown at once; the daemon still decides.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import secrets
-import stat
-import sys
-import time
-from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.display.sanitize import clean, short
-from clew_daemon.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_DAEMON, CliError, tell
-from clew_shared.files.durable import sync
+from clew_daemon.cli.client import ask, call
+from clew_daemon.cli.commands.submit.inbox import Submission, await_decisions, drop_all, goal_ids
+from clew_daemon.cli.display.output import print_json
+from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.errors import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_NO_DAEMON,
+    CliError,
+    print_error,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from clew_daemon.cli.commands.submit.front_options import Options
+    from clew_daemon.cli.commands.submit.goal_files import CheckedGoal
     from clew_daemon.cli.instance import Instance
-    from clew_daemon.inbox.goalfile.model import GoalFile
-    from clew_shared.config.settings import Agents
 
 ACCEPTED_WITHIN_S = 5.0
 WAITED_FOR_S = 60.0
 """How long `--wait` waits until a goal is accepted."""
-LAST = 100
-"""Of the goals that are over: ours may be by the time that we ask."""
-POLL_S = 0.1
-GOAL_BYTES_MAX = 1 << 20
-SUFFIXES = (".md", ".txt")
 
 
 @click.command()
@@ -47,7 +40,7 @@ SUFFIXES = (".md", ".txt")
     metavar="FILE|-|TEXT...",
     nargs=-1,
     required=True,
-    type=click.Path(allow_dash=True, readable=False),  # reading it says why not
+    type=click.Path(allow_dash=True, readable=False),  # reading it gives the better error
     help="Goal files, - for stdin, or the text of a goal in quotes.",
 )
 @click.option("--wait", is_flag=True, help="Show progress; exit 0 if all goals were completed.")
@@ -72,280 +65,44 @@ def submit(
     An argument with white space that names no file and does not end in .md or .txt is text.
     Options take precedence over the front matter of each file, and checks are added to its own.
     """
-    from clew_daemon.cli.client import ask, call
-    from clew_daemon.cli.commands.submit.front_options import Options
+    from clew_daemon.cli.commands.submit.front_options import SubmitOptions
+    from clew_daemon.cli.commands.submit.goal_files import check_goals
 
     if wait and as_json:
         raise click.UsageError("--json cannot be used with --wait")
     if name is not None and len(goals) > 1:
         raise click.UsageError("--name can only be used with one goal")
-    options = Options(name, agent, _absolute(workspace), checks)
-    drops = _prepared(instance, goals, options)
+    options = SubmitOptions(name, agent, _absolute(workspace), checks)
+    checked = check_goals(instance, goals, options)
     if wait:
         call(instance.socket, "ping")  # NoDaemon: there is nothing to wait for
-    running = ask(instance.socket, "ping") is not None
-    if running:
-        _refuse_names_in_use(instance, drops)
-    known = _ids(instance) if running else set[str]()
-    paths = drop_all(instance.places.inbox, [(each.source.name, each.raw) for each in drops])
-    within_s = (WAITED_FOR_S if wait else ACCEPTED_WITHIN_S) if running else None
-    taken = [_Taken(path) for path in paths]
-    ended = _waited(instance, taken, known, within_s) if within_s is not None else 0
+    is_running = ask(instance.socket, "ping") is not None
+    if is_running:
+        _refuse_names_in_use(instance, checked)
+    known = goal_ids(instance) if is_running else set[str]()
+    paths = drop_all(instance.places.inbox, [(each.source.name, each.raw) for each in checked])
+    submissions = [Submission(path) for path in paths]
+    within_s = WAITED_FOR_S if wait else ACCEPTED_WITHIN_S
+    code = _await_decisions(instance, submissions, known, within_s) if is_running else 0
     if as_json:
-        _print_ids(taken)
+        _print_json(submissions)
     else:
-        _print_taken(instance, taken, running=running and ended != EXIT_NO_DAEMON)
-    if ended == EXIT_INTERRUPTED or (wait and ended):
-        raise click.exceptions.Exit(ended)
-    raise click.exceptions.Exit(0 if _done(instance, taken, wait=wait) else EXIT_FAILED)
-
-
-def _waited(instance: Instance, taken: Sequence[_Taken], known: set[str], within_s: float) -> int:
-    """Wait as `_decide` does; 0, or the exit code of what ended it early: the dropped files are there all the same."""
-    try:
-        _decide(instance, taken, known, within_s)
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    except CliError:
-        return EXIT_NO_DAEMON
-    return 0
-
-
-def _done(instance: Instance, taken: Sequence[_Taken], *, wait: bool) -> bool:
-    """Tell whether nothing was rejected; with `wait` whether all goals were completed, which is watched."""
-    if not wait:
-        return not any(one.error for one in taken)
-    found = [one.goal for one in taken if one.goal]
-    if not found:
-        return False
-    from clew_daemon.cli.commands.watch.command import watch
-
-    return watch(instance, found) and len(found) == len(taken)
-
-
-def drop(inbox: Path, name: str, raw: bytes) -> Path:
-    """Put a file into the inbox in one piece and under a name of its own; its path. See `drop_all`."""
-    return drop_all(inbox, [(name, raw)])[0]
-
-
-def drop_all(inbox: Path, files: Iterable[tuple[str, bytes]]) -> list[Path]:
-    """Put files into the inbox, each in one piece and under a name of its own; their paths.
-
-    All are written under hidden names first, so that none is there where one cannot be written; they are durable
-    when this returns.
-    """
-    from clew_daemon.inbox.files import rename_new
-
-    inbox.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as cleaning:
-        written: list[tuple[Path, Path]] = []
-        for name, raw in files:
-            # by this name the goal is found again
-            given = Path(name.encode("utf-8", "replace").decode())
-            token = secrets.token_hex(3)
-            partial = inbox / f".clew-submit-{token}.tmp"
-            cleaning.callback(partial.unlink, missing_ok=True)
-            with partial.open("xb") as stream:
-                stream.write(raw)
-                stream.flush()
-                os.fsync(stream.fileno())
-            written.append((partial, inbox / f"{given.stem[:100]}-{token}{given.suffix}"))
-        for partial, target in written:
-            rename_new(partial, target)
-    sync(inbox)
-    return [target for _, target in written]
-
-
-def accepted(
-    instance: Instance, dropped: Path, known: set[str], within_s: float = ACCEPTED_WITHIN_S
-) -> str | None:
-    """Wait until the daemon has accepted the dropped file; the goal's id, None when it takes longer.
-
-    `known` are the goals that were there before. CliError with the daemon's words if it rejects it.
-    """
-    taken = _Taken(dropped)
-    _decide(instance, [taken], known, within_s)
-    if taken.error:
-        raise CliError(taken.error)
-    return taken.goal
-
-
-@dataclass(frozen=True)
-class _Source:
-    """A goal as it was given: how messages call it, its name in the inbox, its bytes, the file's true size."""
-
-    shown: str
-    name: str
-    raw: bytes
-    size: int | None = None
-
-
-@dataclass(frozen=True)
-class _Drop:
-    """What is to be dropped: the bytes with the options in them, and the goal that they are."""
-
-    source: _Source
-    raw: bytes
-    goal: GoalFile
-
-
-@dataclass
-class _Taken:
-    """What became of a dropped file: its goal's id, or why it was rejected."""
-
-    path: Path
-    goal: str | None = None
-    error: str = ""
-
-
-# -- reading
-
-
-def _prepared(instance: Instance, given: Sequence[str], options: Options) -> list[_Drop]:
-    """Read and validate all that was given, in the order in which it is to be dropped; CliError with all errors."""
-    if given.count("-") > 1:
-        raise click.UsageError("- can be given only once: there is one stdin")
-    sources, errors = _sources(given)
-    agents = instance.in_force.agents
-    if wrong := _faults(instance, options, agents):
-        errors += wrong
-        options = type(options)()
-    drops: list[_Drop] = []
-    for source in sources:
-        try:
-            drops.append(_understood(instance, source, options, agents))
-        except CliError as error:
-            errors.append(error.message)
-    if not errors:
-        drops, errors = _in_order(drops)
-    if errors:
-        raise CliError("\n".join(errors))
-    for each in drops:
-        _tell_notes(each, agents, several=len(drops) > 1)
-    return drops
-
-
-def _sources(given: Sequence[str]) -> tuple[list[_Source], list[str]]:
-    sources: list[_Source] = []
-    errors: list[str] = []
-    for one in given:
-        try:
-            sources.append(_source(one))
-        except CliError as error:
-            errors.append(error.message)
-        except FileNotFoundError:
-            is_text = " " in one.strip()  # a goal that happens to end in the name of a file
-            hint = "; if this is the text of a goal, end it with a full stop" if is_text else ""
-            errors.append(f"no such file: {short(one)}{hint}")
-        except OSError as error:
-            errors.append(f"{short(one)}: {error.strerror}")
-    if len(given) > 1 and not sources and not any(re.search(r"\s|/", one) for one in given):
-        errors.append('to submit a text, put it in quotes: clew submit "…"')
-    return sources, errors
-
-
-def _source(given: str) -> _Source:
-    """Read what an argument means: stdin, a file, or itself."""
-    if given == "-":
-        raw = sys.stdin.buffer.read(GOAL_BYTES_MAX + 1)
-        return _Source("stdin", "stdin.md", raw)
-    path = Path(given)
-    if not os.path.lexists(given) and re.search(r"\s", given) and not given.endswith(SUFFIXES):
-        return _Source("the text", "goal.md", os.fsencode(given))
-    if not given:
-        raise CliError("the goal is empty: give a file, or a text in quotes")
-    if path.is_dir():
-        raise CliError(f"{short(given)} is a folder: give a goal file")
-    with path.open("rb") as stream:
-        status = os.fstat(stream.fileno())
-        raw = stream.read(GOAL_BYTES_MAX + 1)
-    size = status.st_size if stat.S_ISREG(status.st_mode) else None
-    # The name says nothing about the content here: a person chose this very file.
-    name = path.name.lstrip(".") or "goal"
-    return _Source(given, name if path.suffix in SUFFIXES else f"{name}.md", raw, size)
+        _print_results(instance, submissions, is_running=is_running and code != EXIT_NO_DAEMON)
+    if code == EXIT_INTERRUPTED or (wait and code):
+        raise click.exceptions.Exit(code)
+    raise click.exceptions.Exit(0 if _succeeded(instance, submissions, wait=wait) else EXIT_FAILED)
 
 
 def _absolute(workspace: str | None) -> str | None:
-    """Make the folder absolute, as only the caller's working directory can; `~` is left for the daemon."""
+    """Make the folder absolute, below the working directory; the daemon expands `~`."""
     if not workspace or workspace == "~" or workspace.startswith("~/"):
         return workspace
     return os.path.abspath(workspace)  # noqa: PTH100 - links stay
 
 
-def _faults(instance: Instance, options: Options, agents: Agents) -> list[str]:
-    """Return what is wrong with the options, each by its option."""
-    from clew_daemon.inbox.locating import locator
-
-    faults = options.faults(agents.names)
-    if options.workspace is not None and not any("--workspace" in fault for fault in faults):
-        try:
-            locator(instance.places, instance.env)(options.workspace)
-        except ValueError as error:
-            faults.append(f"--workspace: {error}")
-    return faults
-
-
-def _understood(instance: Instance, source: _Source, options: Options, agents: Agents) -> _Drop:
-    """Parse a goal with the options in it; CliError with all its errors, by the lines of the file as it was given."""
-    from clew_daemon.cli.commands.submit.front_options import merge
-    from clew_daemon.inbox.goalfile.parse import Fault, GoalFileError, parse
-    from clew_daemon.inbox.locating import locator
-
-    merged = merge(_text(source.raw), options) if options and _is_text(source.raw) else None
-    raw = merged.text.encode() if merged else source.raw
-    located = locator(instance.places, instance.env)
-    try:
-        goal = parse(raw, source.shown, agents.names, located=located, size=source.size)
-    except GoalFileError as error:
-        if merged is None:
-            raise CliError(str(error)) from None
-        faults = [Fault(merged.line(fault.line), fault.message) for fault in error.faults]
-        raise CliError(str(GoalFileError(source.shown, faults))) from None
-    kept = all(getattr(goal, key) == value for key, value in options.single.items())
-    if not kept or not {check.strip() for check in options.checks} <= {*goal.checks.values()}:
-        raise CliError(
-            f"{source.shown}: the options cannot be added to its front matter; write them there"
-        )
-    return _Drop(source, raw, goal)
-
-
-def _is_text(raw: bytes) -> bool:
-    try:
-        raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return False
-    return len(raw) <= GOAL_BYTES_MAX
-
-
-def _text(raw: bytes) -> str:
-    return re.sub(r"\r\n?", "\n", raw.decode("utf-8-sig"))
-
-
-def _in_order(drops: list[_Drop]) -> tuple[list[_Drop], list[str]]:
-    """Put goals behind those of the batch that they depend on; else what is wrong with the batch."""
-    from graphlib import CycleError, TopologicalSorter
-
-    names = [each.goal.name for each in drops if each.goal.name]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        return drops, [f"`name` {name} is used by several of these goals" for name in twice]
-    by_name = {each.goal.name: n for n, each in enumerate(drops) if each.goal.name}
-    awaited = {
-        n: [by_name[name] for name in each.goal.depends_on if name in by_name]
-        for n, each in enumerate(drops)
-    }
-    try:
-        return [drops[n] for n in TopologicalSorter(awaited).static_order()], []
-    except CycleError as error:
-        way = " → ".join(drops[n].goal.name for n in reversed(error.args[1]))
-        return drops, [f"`depends_on` makes a cycle: {way}; remove one of these dependencies"]
-
-
-def _refuse_names_in_use(instance: Instance, drops: Sequence[_Drop]) -> None:
-    """Raise CliError where a living goal has one of the names: before anything is dropped."""
-    from clew_daemon.cli.client import call
-
-    wanted = {each.goal.name for each in drops if each.goal.name}
+def _refuse_names_in_use(instance: Instance, checked: Sequence[CheckedGoal]) -> None:
+    """Raise CliError, before anything is dropped, if a goal that has not ended has one of the names."""
+    wanted = {each.goal.name for each in checked if each.goal.name}
     if not wanted:
         return
     errors = [
@@ -358,99 +115,61 @@ def _refuse_names_in_use(instance: Instance, drops: Sequence[_Drop]) -> None:
         raise CliError("\n".join(errors))
 
 
-def _tell_notes(drop: _Drop, agents: Agents, *, several: bool) -> None:
-    goal, of = drop.goal, f"{drop.source.shown}: " if several else ""
-    for key in goal.unknown_keys:
-        meant = f"; did you mean {goal.suggestions[key]}?" if key in goal.suggestions else ""
-        _note(f"{of}unknown key {key!r} (ignored){meant}")
-    if goal.agent is None and goal.runnable_without_llm:
-        return
-    if fault := agents.fault(goal.agent):
-        _note(f"{of}{fault}")
+def _await_decisions(
+    instance: Instance, submissions: Sequence[Submission], known: set[str], within_s: float
+) -> int:
+    """Wait for the daemon's decisions; return 0, or the exit code if Ctrl-C or the daemon ended the wait early."""
+    try:
+        await_decisions(instance, submissions, known, within_s)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except CliError:
+        return EXIT_NO_DAEMON
+    return 0
 
 
-def _note(text: str) -> None:
-    """Say something that is worth knowing but not an error."""
-    print(f"clew: note: {clean(text)}", file=sys.stderr)
+def _succeeded(instance: Instance, submissions: Sequence[Submission], *, wait: bool) -> bool:
+    """Return whether none was rejected; with `wait` watch the goals, and return whether all were completed."""
+    if not wait:
+        return not any(one.error for one in submissions)
+    goals = [one.goal for one in submissions if one.goal]
+    if not goals:
+        return False
+    from clew_daemon.cli.commands.watch.command import watch
+
+    return watch(instance, goals) and len(goals) == len(submissions)
 
 
-# -- what becomes of them
-
-
-def _decide(
-    instance: Instance, dropped: Sequence[_Taken], known: set[str], within_s: float
+def _print_results(
+    instance: Instance, submissions: Sequence[Submission], *, is_running: bool
 ) -> None:
-    """Wait until the daemon has decided on all dropped files, at most that long; what it decided is put into them.
-
-    Raises CliError where the daemon does not answer any more; what was decided until then is kept.
-    """
-    taken = {one.path.name: one for one in dropped}
-    looked_at, deadline = set(known), time.monotonic() + within_s
-    while True:
-        last = time.monotonic() > deadline
-        for one in taken.values():
-            one.error = one.error or _rejection(instance.places.inbox / "rejected" / one.path.name)
-        if any(not (one.goal or one.error) for one in taken.values()):
-            _find_goals(instance, taken, looked_at)
-        if last or all(one.goal or one.error for one in taken.values()):
-            return
-        time.sleep(POLL_S)
-
-
-def _find_goals(instance: Instance, taken: dict[str, _Taken], looked_at: set[str]) -> None:
-    """Look among the goals that are new for those of the dropped files."""
-    from clew_daemon.cli.queries import file_name
-
-    for goal in sorted(_ids(instance) - looked_at):
-        looked_at.add(goal)
-        if one := taken.get(file_name(instance, goal)):
-            one.goal = goal
-
-
-def _rejection(path: Path) -> str:
-    """Return why the daemon has rejected a file, "" where it has not."""
-    error = path.with_name(path.name + ".error.txt")
-    if not (path.exists() and error.exists()):
-        return ""
-    return f"the daemon rejected it ({path}):\n{error.read_text(errors='replace').rstrip()}"
-
-
-def _ids(instance: Instance) -> set[str]:
-    from clew_daemon.cli.client import call
-
-    return {goal["id"] for goal in call(instance.socket, "status", limit=LAST)["goals"]}
-
-
-def _print_taken(instance: Instance, taken: Sequence[_Taken], *, running: bool) -> None:
-    for one in taken:
+    for one in submissions:
         if one.goal:
             print(one.goal, flush=True)
         elif not one.error:
             print(f"added to the inbox as {clean(str(one.path))}")
-    _tell_errors(taken)
-    undecided = sum(not (one.goal or one.error) for one in taken)
-    if undecided and not running:
-        print(_later(instance, undecided))
+    for one in submissions:
+        if one.error:
+            print_error(one.error)
+    undecided = sum(not one.is_decided for one in submissions)
+    if undecided and not is_running:
+        print(_when_it_starts(instance, undecided))
     elif undecided:
         print("not accepted yet: see `clew status` and `clew logs`")
 
 
-def _tell_errors(taken: Sequence[_Taken]) -> None:
-    for one in taken:
-        if one.error:
-            tell(one.error)
+def _print_json(submissions: Sequence[Submission]) -> None:
+    print_json(
+        {
+            "goals": [
+                {"id": one.goal, "file": str(one.path), "error": one.error or None}
+                for one in submissions
+            ]
+        }
+    )
 
 
-def _print_ids(taken: Sequence[_Taken]) -> None:
-    from clew_daemon.cli.display.output import print_json
-
-    goals: list[dict[str, Any]] = [
-        {"id": one.goal, "file": str(one.path), "error": one.error or None} for one in taken
-    ]
-    print_json({"goals": goals})
-
-
-def _later(instance: Instance, count: int) -> str:
+def _when_it_starts(instance: Instance, count: int) -> str:
     it = "it starts" if count == 1 else "they start"
     if found := instance.holder:
         return clean(f"{found.running} but does not answer now: {it} later")

@@ -1,7 +1,7 @@
-"""The options of `submit` put into a goal file's front matter: what is dropped carries them, the user's file stays.
+"""The options of `clew submit` merged into the front matter of the dropped copy of a goal file.
 
-Pure. The text is edited in place and not written out again, so that all else in it stays as it was, and each line
-of the result is known by its line in the file.
+Pure. The text is edited and not dumped again, so that everything else in it stays as it is, and each line of the
+result is known by its line in the file.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 Edit = tuple[int, int, str]
-"""From where to where a text is replaced, and by what."""
+"""The start and end of the text that is replaced, and its replacement."""
 
 
 @dataclass(frozen=True)
-class Options:
-    """What `submit` was told beside the file; they go before the front matter's own, checks are added to its own."""
+class SubmitOptions:
+    """The options beside the file: they override its front matter; checks are added to its own."""
 
     name: str | None = None
     agent: str | None = None
@@ -33,7 +33,7 @@ class Options:
 
     @property
     def single(self) -> dict[str, str]:
-        """The keys of which there can be only one."""
+        """The given keys that have one value, not a list."""
         given = {"name": self.name, "agent": self.agent, "workspace": self.workspace}
         return {key: value for key, value in given.items() if value is not None}
 
@@ -41,7 +41,7 @@ class Options:
         return bool(self.single or self.checks)
 
     def faults(self, agents: Collection[str]) -> list[str]:
-        """Return what is wrong with the options themselves, each by its option."""
+        """Return the errors of the options themselves, each with the name of its option."""
         given = [(key, key, value) for key, value in self.single.items()]
         given += [("check", "checks", check) for check in self.checks]
         return [
@@ -52,28 +52,28 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Merged:
-    """A goal file's text with the options in it; `origins` has for each of its lines the line of the file."""
+class MergedText:
+    """A goal file's text with the options in it; `origins` has the line of the file for each of its lines."""
 
     text: str
     origins: tuple[int, ...]
 
     def line(self, line: int | None) -> int | None:
-        """Return which line of the file a line of the text is."""
+        """Return the line of the file for a line of this text."""
         return None if line is None else self.origins[min(line, len(self.origins)) - 1]
 
 
-def merge(text: str, options: Options) -> Merged:
-    """Put the options into a goal file's text, whose lines end in new lines alone.
+def merge(text: str, options: SubmitOptions) -> MergedText:
+    """Merge the options into a goal file's text, with Unix line ends.
 
-    Where its front matter cannot be read the text is left as it is: reading it says why.
+    A text whose front matter cannot be read is returned as it is: parsing it gives the error.
     """
     try:
         edits = _edits(text, options)
     except (ValueError, FrontError):
         edits = []
     merged = _edited(text, edits)
-    # what an anchor or a tag stands before cannot be edited so
+    # A value behind an anchor or a tag cannot be edited in this way.
     return merged if _is_readable(merged.text) else _edited(text, [])
 
 
@@ -86,7 +86,7 @@ def _is_readable(text: str) -> bool:
     return True
 
 
-def _edits(text: str, options: Options) -> list[Edit]:
+def _edits(text: str, options: SubmitOptions) -> list[Edit]:
     front, _, _ = goalfile_front.split(text)
     if front is None:
         if goalfile_front.lookalike(text, 1):
@@ -108,8 +108,8 @@ def _edits(text: str, options: Options) -> list[Edit]:
     return [(offset + start, offset + end, new) for start, end, new in edits]
 
 
-def _new(options: Options, values: Collection[str]) -> list[tuple[str, str]]:
-    """Return the keys that the front matter does not have yet, and their values as YAML."""
+def _new(options: SubmitOptions, values: Collection[str]) -> list[tuple[str, str]]:
+    """Return the keys that the front matter lacks, with their values as YAML."""
     new = [(key, _quoted(value)) for key, value in options.single.items() if key not in values]
     if options.checks and "checks" not in values:
         new.append(("checks", _flow(_named(options.checks, ()))))
@@ -127,7 +127,7 @@ def _added_keys(root: yaml.MappingNode | None, new: list[tuple[str, str]]) -> Ed
 
 
 def _added_checks(front: str, node: yaml.Node, checks: tuple[str, ...]) -> Edit:
-    """Add checks to those of the file, in the form in which these are written."""
+    """Add checks to those of the file, in the YAML style of these."""
     at, indent = node.start_mark.index, " " * node.start_mark.column
     if isinstance(node, yaml.SequenceNode):
         if node.flow_style:
@@ -144,7 +144,7 @@ def _added_checks(front: str, node: yaml.Node, checks: tuple[str, ...]) -> Edit:
 
 
 def _named(checks: tuple[str, ...], taken: Collection[str]) -> dict[str, str]:
-    """Name the checks check_1, check_2 and so on, as far as these names are free."""
+    """Name the checks check_1, check_2 and so on, without the names in `taken`."""
     named: dict[str, str] = {}
     number = 0
     for check in checks:
@@ -158,12 +158,12 @@ def _named(checks: tuple[str, ...], taken: Collection[str]) -> dict[str, str]:
 def _replacing(front: str, node: yaml.Node, new: str) -> Edit:
     start, end = node.start_mark.index, node.end_mark.index
     old = front[start:end]
-    if not old:  # a key without a value: right behind its colon
+    if not old:  # a key without a value: after its colon
         return start, end, f" {new}"
     return start, start + len(old.rstrip()), new
 
 
-def _edited(text: str, edits: list[Edit]) -> Merged:
+def _edited(text: str, edits: list[Edit]) -> MergedText:
     parts: list[str] = []
     origins, line, at = [1], 1, 0
     for start, end, new in [*sorted(edits), (len(text), len(text), "")]:
@@ -175,7 +175,7 @@ def _edited(text: str, edits: list[Edit]) -> Merged:
         line += text.count("\n", start, end)
         parts += [text[at:start], new]
         at = end
-    return Merged("".join(parts), tuple(origins))
+    return MergedText("".join(parts), tuple(origins))
 
 
 def _flow(named: dict[str, str]) -> str:
@@ -187,7 +187,7 @@ def _flow_list(checks: Iterable[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Quote a text for YAML, whose double quotes are those of JSON but for a few characters it wants escaped."""
+    """Quote a text for YAML: as in JSON, with a few more characters escaped."""
     quoted = json.dumps(text, ensure_ascii=False)
     return "".join(char if char.isprintable() else _escaped(char) for char in quoted)
 
@@ -197,7 +197,7 @@ def _escaped(char: str) -> str:
 
 
 def _faults(key: str, value: str, agents: Collection[str]) -> list[str]:
-    """Return what is wrong with the value of one key, in words that follow its option."""
+    """Return the errors of the value of one key, worded to follow the name of its option."""
     if not value.strip():
         return ["is empty"]
     found = goalfile_front.read(f"{key}: {_quoted(value)}\n", agents).faults

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from clew_daemon.cli.commands.watch import views as liveview
-from clew_daemon.cli.commands.watch.feed import Entry, of_past, standing_of, take
-from clew_daemon.cli.commands.watch.views import Plain, Seen, entry_lines, goal_lines, line
+from clew_daemon.cli.commands.watch.feed import FeedEntry, advance, past_entry, status_entry
+from clew_daemon.cli.commands.watch.goal_status import GoalMoment, goal_lines
+from clew_daemon.cli.commands.watch.live_view import LiveView
+from clew_daemon.cli.commands.watch.views import PlainView, entry_line, entry_lines
 from clew_shared.record import events as ev
 from clew_shared.record.state import State
 
@@ -19,11 +20,11 @@ AT = 1_790_000_000.0
 def told(agent):
     """The entries of all that an agent's core has emitted."""
     state = State(goal_id="goal-1")
-    return [entry for seq, event in agent.take() if (entry := take(state, event, seq))]
+    return [entry for seq, event in agent.take() if (entry := advance(state, event, seq))]
 
 
 def lines(agent):
-    return [line(entry) for entry in told(agent)]
+    return [entry_line(entry) for entry in told(agent)]
 
 
 def test_the_beginning_of_a_goal_is_told_step_by_step(agent):
@@ -38,19 +39,19 @@ def test_the_beginning_of_a_goal_is_told_step_by_step(agent):
 def test_an_action_is_told_when_it_starts_and_when_it_ends_with_the_head_of_its_output(agent):
     agent.run("ls", output="\n\n  first\nsecond")
     first, last = told(agent)[-2:]
-    assert (first.begins, first.event, line(first)) == (
+    assert (first.begins, first.event, entry_line(first)) == (
         True,
         "action.allowed",
         '#6 run_cmd {"cmd":"ls"}',
     )
     assert (last.begins, last.event, last.of) == (False, "action.finished", first.of)
-    assert line(last) == '#6 success, 0.0 s: run_cmd {"cmd":"ls"}: first'
+    assert entry_line(last) == '#6 success, 0.0 s: run_cmd {"cmd":"ls"}: first'
     assert last.output == "first\nsecond"
 
 
 def test_a_pipe_says_how_an_action_ended_without_saying_again_what_it_was(agent, capsys):
     agent.run("ls", output="a.txt")
-    Plain().tell(told(agent)[-2:])
+    PlainView().tell(told(agent)[-2:])
     assert capsys.readouterr().out.splitlines() == [
         'goal-1: #6 run_cmd {"cmd":"ls"}',
         "goal-1: #6 success, 0.0 s: a.txt",
@@ -123,12 +124,12 @@ def test_who_comes_later_is_told_of_past_actions_in_the_very_same_entries(agent)
     agent.core.propose("run_cmd", {"cmd": "sleep 9"}, AT)
     agent.core.interrupt("daemon_died", AT + 5, counts=False)
     for seq, event in agent.take():
-        entry = take(state, event, seq)
+        entry = advance(state, event, seq)
         if isinstance(event, ev.ActionAllowed | ev.ActionBlocked):
             began[seq] = event.signature
         if event.kind.startswith("action_"):
             live.append(entry)
-            past.append(of_past("goal-1", seq, event, began.get(getattr(event, "of", 0), "")))
+            past.append(past_entry("goal-1", seq, event, began.get(getattr(event, "of", 0), "")))
     assert past == live
     assert {one.event for one in live} == {
         "action.allowed",
@@ -142,50 +143,50 @@ def test_who_comes_later_is_told_of_past_actions_in_the_very_same_entries(agent)
 def test_where_a_goal_stands_is_told_with_its_reason_its_question_and_what_it_waits_for(played):
     asked = played()
     asked.core.emit(ev.GoalBlocked(reason="stuck", question="Which way?\nLeft or right?"))
-    entry = standing_of(asked.state)
-    assert (line(entry), entry.output) == (
+    entry = status_entry(asked.state)
+    assert (entry_line(entry), entry.output) == (
         "blocked 0%: stuck",
         "Which way?\nLeft or right?",
     )
     assert entry.as_json()["seq"] is None
     waiting = played()
     waiting.core.emit(ev.GoalWaiting(reason="the endpoint http://llm", until=AT))
-    assert line(standing_of(waiting.state)).startswith(
+    assert entry_line(status_entry(waiting.state)).startswith(
         "waiting 0%: the endpoint http://llm, until 2026-"
     )
     waiting.core.emit(ev.GoalRequeued(by="resume", reopen=True))
-    told = line(standing_of(waiting.state, "waits for other-1, which is queued"))
+    told = entry_line(status_entry(waiting.state, "waits for other-1, which is queued"))
     assert told == "queued 0%: other-1, which is queued"
 
 
 def test_the_end_of_a_goal_keeps_its_time_when_feedback_comes_later(agent):
     agent.core.emit(ev.GoalEnded(at=AT, status="failed", reason="no disk"))
     agent.core.emit(ev.FeedbackGiven(at=AT + 60, text="there is one now"))
-    assert standing_of(agent.state).at == AT
-    assert line(standing_of(agent.state)) == "failed 0%: no disk"
+    assert status_entry(agent.state).at == AT
+    assert entry_line(status_entry(agent.state)) == "failed 0%: no disk"
 
 
 def test_a_pipe_has_the_whole_question_on_lines_of_its_own_and_the_whole_advice(agent, capsys):
     asked = "The endpoint refused. " * 30 + "Then `clew resume goal-1`.\nOr cancel it."
     state = State(goal_id="goal-1")
-    entry = take(state, ev.GoalBlocked(reason="stuck", question=asked), 1)
-    Plain().tell([entry])
+    entry = advance(state, ev.GoalBlocked(reason="stuck", question=asked), 1)
+    PlainView().tell([entry])
     first, second = asked.splitlines()
     assert capsys.readouterr().out.splitlines() == [
         "goal-1: blocked 0%: stuck",
         f"goal-1: question: {first}",
         f"goal-1: question: {second}",
     ]
-    refused = Entry(AT, "g", "action.blocked", "#1 refused", output="Try " * 100 + "this.")
-    assert line(refused).endswith("this.")
+    refused = FeedEntry(AT, "g", "action.blocked", "#1 refused", output="Try " * 100 + "this.")
+    assert entry_line(refused).endswith("this.")
     assert any("this." in text for each in entry_lines(refused, several=False) for text, _ in each)
 
 
 def test_what_a_goal_wrote_cannot_move_the_cursor():
-    evil = Entry(
+    evil = FeedEntry(
         AT, "g", "action.finished", "#1 success, 0.0 s", action="x", output="\x1b[31m\x07red"
     )
-    assert "\x1b" not in line(evil)
+    assert "\x1b" not in entry_line(evil)
     assert all("\x1b" not in text for each in entry_lines(evil, several=True) for text, _ in each)
 
 
@@ -194,7 +195,7 @@ def test_what_a_goal_wrote_cannot_move_the_cursor():
 
 def at_work(agent, **told):
     agent.core.emit(ev.WorkerStarted(at=AT, epoch=1))
-    return Seen(agent.state, told, AT + 1)
+    return GoalMoment(agent.state, told, AT + 1)
 
 
 def drawn(seen, at):
@@ -217,39 +218,39 @@ def test_a_running_tool_is_shown_with_its_time_from_the_record_alone(agent):
     agent.core.emit(ev.WorkerStarted(at=AT, epoch=1))
     agent.core.propose("run_cmd", {"cmd": "make"}, AT + 2)
     assert (
-        drawn(Seen(agent.state), AT + 72)[-1]
+        drawn(GoalMoment(agent.state), AT + 72)[-1]
         == 'tool running for 1 min 10 s: #7 run_cmd {"cmd":"make"}'
     )
 
 
 def test_a_waiting_goal_says_what_for_since_when_and_until_when(agent):
     agent.core.emit(ev.GoalWaiting(at=AT, reason="cannot reach http://llm", until=AT + 60))
-    said = drawn(Seen(agent.state), AT + 20)[-1]
+    said = drawn(GoalMoment(agent.state), AT + 20)[-1]
     assert said.startswith("waiting for cannot reach http://llm until ")
     assert said.endswith("(in 40 s); for 20 s now")
 
 
 def test_a_paused_goal_says_how_it_goes_on(agent):
     agent.core.emit(ev.GoalWaiting(at=AT, reason="paused", paused=True))
-    assert drawn(Seen(agent.state), AT)[-1] == "paused; to resume: clew resume goal-1"
+    assert drawn(GoalMoment(agent.state), AT)[-1] == "paused; to resume: clew resume goal-1"
 
 
 def test_without_a_daemon_nothing_is_said_to_be_at_work_and_no_time_is_counted(agent, played):
     agent.core.emit(ev.WorkerStarted(at=AT, epoch=1))
     agent.core.propose("run_cmd", {"cmd": "make"}, AT + 2)
-    seen = Seen(agent.state, away=True)
+    seen = GoalMoment(agent.state, is_away=True)
     assert drawn(seen, AT + 72)[-1] == "stopped; continues when the daemon runs"
     assert drawn(seen, AT + 72) == drawn(seen, AT + 900)
     waiting = played()
     waiting.core.emit(ev.GoalWaiting(at=AT, reason="the endpoint http://llm"))
-    seen = Seen(waiting.state, away=True)
+    seen = GoalMoment(waiting.state, is_away=True)
     assert drawn(seen, AT + 20)[-1] == "waiting for the endpoint http://llm"
 
 
 def test_a_reason_that_the_question_has_is_not_said_beside_it(agent):
     agent.core.emit(ev.GoalBlocked(reason="no disk", question="There is no disk. Which one?"))
-    assert drawn(Seen(agent.state), AT)[-1] == "question: There is no disk. Which one?"
-    assert not [said for said in drawn(Seen(agent.state), AT) if said == "no disk"]
+    assert drawn(GoalMoment(agent.state), AT)[-1] == "question: There is no disk. Which one?"
+    assert not [said for said in drawn(GoalMoment(agent.state), AT) if said == "no disk"]
 
 
 # ---- in a window
@@ -261,7 +262,7 @@ def window(monkeypatch, columns, rows):
             super().__init__(width=columns, height=rows, force_terminal=True, **options)
 
     monkeypatch.setattr("rich.console.Console", Window)
-    return liveview._Terminal(several=True, foot="FOOT")
+    return LiveView(several=True, foot="FOOT")
 
 
 def fitted(view, seen, note=""):
@@ -279,7 +280,7 @@ def test_the_live_part_fits_a_small_window_and_keeps_what_needs_a_person(
     for number, one in enumerate(agents):
         one.state.goal_id = f"goal-with-a-rather-long-name-{number:04}"
     agents[-1].core.emit(ev.GoalBlocked(reason="stuck", question="Which way? " * 500))
-    said, height = fitted(view, [Seen(one.state) for one in agents], "the daemon has ended")
+    said, height = fitted(view, [GoalMoment(one.state) for one in agents], "the daemon has ended")
     assert height <= 20
     text = "\n".join(said)
     assert f"{count - 1:04}" in text
@@ -293,7 +294,7 @@ def test_the_live_part_fits_a_small_window_and_keeps_what_needs_a_person(
 
 def test_with_room_a_goal_is_shown_in_full(played, monkeypatch):
     view = window(monkeypatch, 120, 40)
-    said, _ = fitted(view, [Seen(played(["first", "second"]).state)])
+    said, _ = fitted(view, [GoalMoment(played(["first", "second"]).state)])
     assert "1.1 first" in said
     assert any(one.startswith("[....................] 0%  in_progress") for one in said)
 
@@ -306,7 +307,7 @@ def test_questions_never_hide_the_goal_that_is_at_work(played, monkeypatch, coun
         one.state.goal_id = f"goal-with-a-rather-long-name-{number:04}"
     for one in agents[1:]:
         one.core.emit(ev.GoalBlocked(reason="stuck " * 50, question="Which way? " * 50))
-    said, height = fitted(view, [Seen(one.state) for one in agents])
+    said, height = fitted(view, [GoalMoment(one.state) for one in agents])
     assert height <= 20
     text = "\n".join(said)
     assert "name-0000" in text

@@ -2,15 +2,11 @@
 
 import pytest
 
-from clew_daemon.cli.display.goals import (
-    daemon_lines,
-    doing,
-    goal_lines,
-    inbox_lines,
-    overview,
-    thousands,
-)
+from clew_daemon.cli.display.daemon import daemon_lines, inbox_lines
+from clew_daemon.cli.display.goal import activity, goal_lines
+from clew_daemon.cli.display.goal_list import overview
 from clew_daemon.cli.display.output import print_lines
+from clew_daemon.cli.display.units import thousands
 from clew_shared.record import events as ev
 from clew_shared.record.moment import iso, local
 from clew_shared.views.publish import goal_detail, status_view
@@ -109,8 +105,8 @@ def test_what_an_agent_does_now_and_for_how_long_stands_in_the_tree_and_in_the_l
     assert "now: thinking for 12 s" in drawn(agent, now=NOW)
     assert listed(agent, now=NOW)[1].endswith("thinking for 12 s")
     tool = {"doing": "tool", "since": iso(AT - 3), "what": "pytest -q"}
-    assert doing(tool, AT) == "pytest -q for 3 s"
-    assert doing(tool | {"what": ""}, AT - 60) == "running a tool for 0 s"
+    assert activity(tool, AT) == "pytest -q for 3 s"
+    assert activity(tool | {"what": ""}, AT - 60) == "running a tool for 0 s"
 
 
 def test_a_goal_without_checks_is_completed_unverified_and_says_how_to_add_some(played):
