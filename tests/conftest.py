@@ -11,8 +11,8 @@ from itertools import count
 import hypothesis
 import pytest
 
-from clew_shared.config.settings import Loops
-from clew_shared.core.core import Core, Report
+from clew_shared.config.settings import LoopSettings
+from clew_shared.core.core import Core, LookFirst, Report
 from clew_shared.record import events as ev
 from clew_shared.record.state import State, dump, load
 
@@ -77,7 +77,10 @@ class PlayedAgent:
         self.at = 0.0
         self.rows = []
         self.core = Core(
-            State(), Loops.model_validate(loops), lambda: next(numbers), max_actions=max_actions
+            State(),
+            LoopSettings.model_validate(loops),
+            lambda: next(numbers),
+            max_actions=max_actions,
         )
         self.core.emit(
             ev.GoalAccepted(
@@ -112,11 +115,17 @@ class PlayedAgent:
     def look(self):
         return self.core.see_world(self.world, self.at)
 
+    def propose(self, tool, args):
+        """Propose as a driver does, which looks at the world before a refusal."""
+        verdict = self.core.propose(tool, args, self.at, fresh=False)
+        if isinstance(verdict, LookFirst):
+            self.look()
+            verdict = self.core.propose(tool, args, self.at)
+        return verdict
+
     def act(self, tool, args, result="success", output="", *, files=None):
         """Propose; where it is allowed, change `files` and report with a measured world."""
-        if self.core.refuses(tool, args):
-            self.look()
-        verdict = self.core.propose(tool, args, self.at)
+        verdict = self.propose(tool, args)
         if not verdict.allowed:
             return Answer(verdict)
         self.files.update(files or {})
@@ -142,9 +151,7 @@ class PlayedAgent:
 
     def claim(self, tool, args, result="success", output=None, changed=None):
         """Do something as an agent that runs its own tools: proposed, done, told."""
-        if self.core.refuses(tool, args):
-            self.look()
-        verdict = self.core.propose(tool, args, self.at)
+        verdict = self.propose(tool, args)
         if not verdict.allowed:
             return Answer(verdict)
         report = Report(result, output, changed, self.world if changed is None else "")

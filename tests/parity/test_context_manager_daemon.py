@@ -10,14 +10,14 @@ from itertools import count
 
 import pytest
 
-from clew_shared.config.settings import Loops
+from clew_shared.config.settings import LoopSettings
 from clew_shared.core.core import Core, Report, WrongState
 from clew_shared.record import events as ev
 from clew_shared.record.state import State
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
 from clew_worker import ContextManager, Subtask, SyncClient, Task
-from clew_worker.agent.main import Disconnected, RpcError
+from clew_worker.agent import Disconnected, RpcError
 
 GOAL = "Create mathx package"
 PYTEST = ("run_cmd", {"cmd": ["pytest", "-q"]}, "error")
@@ -31,7 +31,7 @@ class Daemon(threading.Thread):
         self.sock, self.heard, self.beats = sock, deque(), threading.Semaphore(0)
         self.finished = []
         numbers = count(1)
-        self.core = Core(State(), Loops(), lambda: next(numbers))
+        self.core = Core(State(), LoopSettings(), lambda: next(numbers))
         spec = ev.Spec(description=GOAL, notes="mind the tests")
         self.core.emit(ev.GoalAccepted(goal_id="mathx-1", spec=spec, tasks=tasks))
         self.core.emit(ev.GoalStarted())

@@ -10,6 +10,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from clew_shared.exit_codes import ExitCode
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -75,7 +77,7 @@ def _invoke(args: Sequence[str]) -> int:
 
     from clew_daemon.cli.app import clew
     from clew_daemon.cli.completion import answer_shell
-    from clew_daemon.cli.errors import EXIT_INTERRUPTED, CliError, explained, print_error
+    from clew_daemon.cli.errors import CliError, explained, print_error
 
     try:
         if (code := answer_shell(clew)) is not None:
@@ -88,7 +90,7 @@ def _invoke(args: Sequence[str]) -> int:
         print_error(error.message)
         return error.code
     except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         raise
     except Exception as error:

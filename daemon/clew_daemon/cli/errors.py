@@ -9,18 +9,13 @@ import os
 import sys
 
 from clew_daemon.cli.display.sanitize import clean
-
-EXIT_FAILED = 1
-EXIT_NO_DAEMON = 3
-EXIT_INTERRUPTED = 130
-EXIT_CONFIG = 78
-"""EX_CONFIG, for `clew run` with an unusable config: systemd does not start it again."""
+from clew_shared.exit_codes import ExitCode
 
 
 class CliError(Exception):
     """The command failed; `message` names what failed, on what, and what to do."""
 
-    def __init__(self, message: str, code: int = EXIT_FAILED) -> None:
+    def __init__(self, message: str, code: int = ExitCode.FAILED) -> None:
         super().__init__(message)
         self.message = message
         self.code = code

@@ -104,13 +104,13 @@ class Executor:
             return Done(id=0, seq=seq, result="error", output=said, duration_s=0.0, changed=False)
 
     async def digest(self, *, anew: bool) -> str:
-        """Return the digest of the world, `anew` from every file's stat."""
+        """Return the world's name, measured `anew` from every file's stat; UNKNOWN where that was cut short."""
 
         def request(number: int) -> Digest:
             return Digest(id=number, anew=anew)
 
         found = await self._ask(Digested, request, DIGEST_TIMEOUT_S)
-        return found.world.digest
+        return found.world.name
 
     async def check(self, name: str, cmd: str, *, timeout_s: float, output_bytes: int) -> Checked:
         """Run a check of the goal."""

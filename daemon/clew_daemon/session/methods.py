@@ -17,8 +17,9 @@ from clew_daemon.record.hello import Remembered, subtask_view, task_view, told
 from clew_daemon.record.shrink import fitted_state
 from clew_daemon.record.store import output_of
 from clew_shared.core import suggestions
-from clew_shared.core.core import Heard, Report, Verdict, Word, WrongState
+from clew_shared.core.core import Heard, LookFirst, Report, Verdict, Word, WrongState
 from clew_shared.record import events as ev
+from clew_shared.record.worlds import UNKNOWN, is_measured
 from clew_shared.text.redact import redact, redacted
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
@@ -191,12 +192,11 @@ class Methods:
         await self._s.commit()
         if report and report.result == "error":
             await self._s.hand_over_if_lost()
-        changed = self._changed(verdict.seq)
         outcome: dict[str, Any] = {
             "result": report.result if report else "interrupted",
             "output": (report.output if report else None) or "",
             "duration_s": report.duration_s if report else 0.0,
-            "changed": changed,
+            "changed": heard.changed,
         }
         if report is None:
             outcome["reason"] = "executor_died"
@@ -245,10 +245,13 @@ class Methods:
         tool, args = redact(p.tool), redacted(p.args)
         if self._s.stopping:
             return await self._turn_away(tool, args)
-        if self._s.core.refuses(tool, args):
-            await self._s.look()
+        rationale = redact(p.rationale)
         with self._s.entering() as core:
-            verdict = core.propose(tool, args, time.time(), redact(p.rationale))
+            verdict = core.propose(tool, args, time.time(), rationale, fresh=False)
+        if isinstance(verdict, LookFirst):
+            await self._s.look()
+            with self._s.entering() as core:
+                verdict = core.propose(tool, args, time.time(), rationale)
         await self._s.commit()
         return verdict
 
@@ -287,11 +290,12 @@ class Methods:
         except ExecutorDied as error:
             await self._s.hands.died(str(error))
             return None
+        world = done.world.name if done.world else ""
         return Report(
             done.result,
             redact(done.output),
-            None,
-            done.world.digest if done.world else "",
+            done.changed if world == UNKNOWN else None,
+            world,
             done.duration_s or time.monotonic() - began,
             done.exit_code,
         )
@@ -316,13 +320,6 @@ class Methods:
             p.duration_s or 0.0,
             getattr(p, "exit_code", None),
         )
-
-    def _changed(self, seq: int) -> bool | None:
-        subtask = self._s.core.state.subtask
-        for action in reversed(subtask.actions if subtask else []):
-            if action.seq == seq:
-                return action.changed
-        return None
 
     # -- the tree ----------------------------------------------------------------------------------
 
@@ -525,7 +522,7 @@ class Methods:
             with self._checking(name):
                 ran = await self._check(name, cmd)
             before, world = world, await self._s.hands.digest(anew=False)
-            if before and world and before != world:
+            if is_measured(before) and is_measured(world) and before != world:
                 changing.append(name)
             if not ran.passed:
                 failing.append(await self._fail_check(name, ran))
@@ -575,7 +572,7 @@ class Methods:
         """Count refused finishes between which the agent changed nothing: asking again is no way forward."""
         state = self._s.core.state
         seen, count = self._refused_finishes
-        same = seen.world == state.world
+        same = seen.world == state.world and not state.world.startswith(UNKNOWN)
         same = same or (seen.actions == state.actions_total and not self._s.own_tools)
         count = count + 1 if same else 1
         self._refused_finishes = (_Refused(state.world, state.actions_total), count)

@@ -7,8 +7,8 @@ outside, a crash in between leaves a prefix of the ledger, and a prefix is alway
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from clew_shared.core.claims import question, unheeded
 from clew_shared.core.escalation import escalation, person_question
@@ -27,13 +27,13 @@ from clew_shared.gate import (
 from clew_shared.record import events as ev
 from clew_shared.record.fold import apply
 from clew_shared.record.fold_actions import (
-    CLAIMED,
     makes_progress,
     told_by,
     world_after,
     world_before,
+    world_moved,
 )
-from clew_shared.record.model import GoalStatus, Level, StepStatus
+from clew_shared.record.model import GoalStatus, Level, Result, StepStatus
 from clew_shared.record.progress import (
     WRITE_ONLY_TOOLS,
     both_ends,
@@ -44,6 +44,7 @@ from clew_shared.record.progress import (
 )
 from clew_shared.record.signature import signature
 from clew_shared.record.transitions import refusal
+from clew_shared.record.worlds import CLAIMED, UNKNOWN
 from clew_shared.text.thoughts import echoes, theme
 
 if TYPE_CHECKING:
@@ -100,17 +101,29 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class LookFirst:
+    """No answer yet: a rule would refuse the proposal, unless the workspace has changed unseen."""
+
+
+@dataclass(frozen=True, slots=True)
 class Heard:
-    """The answer to what the agent reported; `known` is false where it had been reported before."""
+    """The answer to what the agent reported; `known` is false where it had been reported before.
+
+    `changed` says whether the reported action changed the workspace, None where that is unknown.
+    """
 
     intervention: Word | None = None
     escalated_to: Level | None = None
     known: bool = True
+    changed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came of an action; `world` is the measured digest after it, "" where nothing was measured."""
+    """What came of an action.
+
+    `world` is the digest after it, UNKNOWN where it could not be measured whole, "" where nothing was measured.
+    """
 
     result: str
     output: str | None = None
@@ -167,28 +180,39 @@ class Core:
 
     # -- actions -----------------------------------------------------------------------------------
 
-    def propose(self, tool: str, args: dict[str, Any], at: float, rationale: str = "") -> Verdict:
-        """Judge a proposal; an allowed one is in flight until its outcome is told."""
+    @overload
+    def propose(
+        self,
+        tool: str,
+        args: dict[str, Any],
+        at: float,
+        rationale: str = "",
+        *,
+        fresh: Literal[True] = True,
+    ) -> Verdict: ...
+    @overload
+    def propose(
+        self, tool: str, args: dict[str, Any], at: float, rationale: str = "", *, fresh: bool
+    ) -> Verdict | LookFirst: ...
+    def propose(
+        self, tool: str, args: dict[str, Any], at: float, rationale: str = "", *, fresh: bool = True
+    ) -> Verdict | LookFirst:
+        """Judge a proposal; an allowed one is in flight until its outcome is reported.
+
+        `fresh` says that the workspace has just been measured. Without it a refusal by a rule is not decided and
+        not recorded: the answer is LookFirst. So is that to an action that is blocked in another world, which may
+        have returned unseen.
+        """
         proposal = self._proposal(tool, args)
         if refused := self._out_of_order(proposal, at):
             return refused
+        if not fresh and proposal.signature in self.state.scope.blocks:
+            return LookFirst()
         self._ensure_started(at)
         said = judge(self.state, proposal, self.loops)
         if isinstance(said, Refusal):
-            return self._refuse(proposal, said, at)
+            return self._refuse(proposal, said, at) if fresh else LookFirst()
         return self._allow(proposal, said, at, rationale)
-
-    def refuses(self, tool: str, args: dict[str, Any]) -> bool:
-        """Tell, without recording anything, whether a rule would refuse this in the world as it is believed.
-
-        True too for what is blocked in another world: that world may have returned unseen.
-        """
-        if self.state.replan_required:
-            return False
-        proposal = self._proposal(tool, args)
-        if proposal.signature in self.state.scope.blocks:
-            return True
-        return isinstance(judge(self.state, proposal, self.loops), Refusal)
 
     def outcome(self, seq: int, report: Report, at: float) -> Heard:
         """Take in what came of an allowed action; one told twice is recognised."""
@@ -197,7 +221,8 @@ class Core:
             return Heard(known=False)
         action = flight.action
         self._finish(seq, action.name, action.args, report, at)
-        return self._review(at, tool=action.name, signature=flight.signature)
+        heard = self._review(at, tool=action.name, signature=flight.signature)
+        return replace(heard, changed=action.changed)
 
     def record(self, tool: str, args: dict[str, Any], report: Report, at: float) -> Verdict:
         """Judge and store what an agent has already done: refused means that it must not be done again."""
@@ -230,11 +255,23 @@ class Core:
         return seqs
 
     def see_world(self, world: str, at: float) -> bool:
-        """Take in a fresh digest of the workspace; true where it leads to another world than was believed."""
+        """Take in a fresh digest of the workspace; true where it leads to another world than was believed.
+
+        UNKNOWN changes nothing of what is believed, unless an action with an unknown effect came before it.
+        """
         before = self.state.world
-        if world and world not in (before, self.state.measured):
+        news = (
+            self._is_unsettled if world == UNKNOWN else world not in (before, self.state.measured)
+        )
+        if world and news:
             self.emit(ev.WorldSeen(at=at, world=world))
         return self.state.world != before
+
+    @property
+    def _is_unsettled(self) -> bool:
+        """Nothing is known of the world yet, or the last action was interrupted."""
+        last = self.state.subtask.actions[-1:] if self.state.subtask else []
+        return not self.state.world or any(a.result == Result.INTERRUPTED for a in last)
 
     @property
     def goes_by_a_claim(self) -> bool:
@@ -388,7 +425,7 @@ class Core:
     def _finished(
         self, seq: int, tool: str, args: dict[str, Any], report: Report, at: float
     ) -> ev.ActionFinished:
-        moved = bool(report.world) and report.world != world_before(self.state, report.world)
+        moved = world_moved(self.state, report.world)
         return ev.ActionFinished(
             at=at,
             of=seq,
@@ -398,7 +435,7 @@ class Core:
             error_class=error_class(report.result, report.output, args),
             duration_s=round(report.duration_s, 6),
             exit_code=report.exit_code,
-            changed=moved if report.changed is None and report.world else report.changed,
+            changed=moved if report.changed is None else report.changed,
             world=report.world,
             plain=report.output is None and report.changed is None and not moved,
             soft=soft(tool, args, report.result, report.output, waited=self.state.scope.waited),

@@ -40,6 +40,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from clew_shared.record.worlds import UNKNOWN
+
 PACKET_BYTES_MAX = 128 * 1024
 LINE_BYTES_MAX = 1024 * 1024
 CHANNEL_FD = 3
@@ -229,11 +231,16 @@ class Killall(_Message):
 
 
 class World(_Message):
-    """What the workspace is: equal digests, equal worlds."""
+    """What the workspace is: equal digests, equal worlds, but for a `partial` one."""
 
     digest: str  # 32 hex digits
     entries: int
-    partial: bool = False  # more entries than are looked at: the rest is not in the digest
+    partial: bool = False  # cut short by time or size: the rest is not in the digest
+
+    @property
+    def name(self) -> str:
+        """The digest, UNKNOWN for a partial one: it says nothing about what was not looked at."""
+        return UNKNOWN if self.partial else self.digest
 
 
 class Done(_Message):

@@ -26,7 +26,7 @@ _SRC = Path(cellwire.__file__).parents[3]
 _AS_USER = """
 import os, sys
 sys.path[:0] = {paths!r}
-import clew_worker.nursery as nursery
+import clew_worker.cell.nursery as nursery
 from clew_worker.sandbox import kernel
 import encodings.idna, traceback, difflib, subprocess, fnmatch, rapidfuzz.process
 nursery.preload({modules!r})

@@ -12,6 +12,7 @@ import time
 
 from pydantic import ValidationError
 
+from clew_shared.exit_codes import ExitCode
 from clew_shared.wire import cells as cellwire
 from clew_shared.wire.cells import (
     CellSpec,
@@ -35,7 +36,6 @@ from clew_worker.executor.workspace import Workspace
 from clew_worker.executor.world.world import WorldWatch
 from clew_worker.sandbox import landlock
 
-_EXIT_CONFIGURATION = 78
 _OUTPUT_BYTES_MAX = 128 * 1024  # six times as long as JSON at worst: still one line
 
 _GONE = (
@@ -112,7 +112,7 @@ class Executor:
         if request.world:
             before = self._world
             world = self._digest(anew=False)
-            if before is not None:
+            if before is not None and not (before.partial or world.partial):
                 changed = before.digest != world.digest
         return Done(
             id=request.id,
@@ -144,11 +144,11 @@ def main(spec: CellSpec, sock: socket.socket) -> int:
         executor = Executor(spec, Wire(sock))
     except OSError as error:
         sys.stderr.write(f"executor: {error.filename}: {error.strerror}\n")
-        return _EXIT_CONFIGURATION
+        return ExitCode.CONFIGURATION
     try:
         return executor.serve()
     except (WireError, ValidationError, cellwire.OversizedMessageError) as error:
         sys.stderr.write(f"executor: invalid message from the daemon: {error}\n")
-        return _EXIT_CONFIGURATION
+        return ExitCode.CONFIGURATION
     finally:
         executor.close()

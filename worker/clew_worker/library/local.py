@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from clew_shared.core.core import Core, Report, Verdict, WrongState
+from clew_shared.core.core import Core, LookFirst, Report, Verdict, WrongState
 from clew_shared.gate import Calls
 from clew_shared.ledger import Entry
 from clew_shared.record import events as ev
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from clew_shared.config.settings import Loops
+    from clew_shared.config.settings import LoopSettings
 
 ID_CHARS_MAX = 40
 
@@ -70,7 +70,7 @@ class LocalGoal:
     failing: Mapping[str, str] = MappingProxyType({})
     """Without a daemon nobody runs checks."""
 
-    def __init__(self, folder: Path, text: str, loops: Loops) -> None:
+    def __init__(self, folder: Path, text: str, loops: LoopSettings) -> None:
         self._folder = folder
         self._text = text
         self._loops = loops
@@ -111,9 +111,11 @@ class LocalGoal:
         """Judge what is to be done; before a refusal, look whether the folder is still what it was."""
         with self._turn() as at:
             self._make_ready(at)
-            if self._core.refuses(tool, args):
+            verdict = self._core.propose(tool, args, at, fresh=False)
+            if isinstance(verdict, LookFirst):
                 self._core.see_world(self._digest(), at)
-            return _answer(self._core.propose(tool, args, at))
+                verdict = self._core.propose(tool, args, at)
+            return _answer(verdict)
 
     def outcome(self, seq: int, report: Report) -> Answer:
         """Store what came of an allowed action; one told twice changes nothing."""
@@ -281,7 +283,7 @@ class LocalGoal:
         return Report(report.result, report.output, None, self._digest())
 
     def _digest(self) -> str:
-        return self._watch.digest().digest
+        return self._watch.digest().name
 
     def _need_allowed(self, seq: int) -> None:
         row = next(iter(self._records.read(self._goal_id, after=seq - 1, limit=1)), None)

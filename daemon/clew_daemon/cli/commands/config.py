@@ -13,7 +13,8 @@ from clew_daemon.cli.client import call
 from clew_daemon.cli.display.output import Line, print_json, print_lines
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.display.units import counted
-from clew_daemon.cli.errors import EXIT_FAILED, CliError
+from clew_daemon.cli.errors import CliError
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
@@ -39,7 +40,7 @@ def config(instance: Instance, check: Path | None, as_json: bool) -> None:
         if not as_json:
             raise CliError(f"{counted(len(error.faults), 'config error')}:\n{error}") from None
         print_json({"faults": [{"place": f.place, "message": f.message} for f in error.faults]})
-        raise click.exceptions.Exit(EXIT_FAILED) from None
+        raise click.exceptions.Exit(ExitCode.FAILED) from None
     if as_json:
         values = _effective(instance, loaded).items()
         keys = {key: {"value": value, "source": loaded.sources.get(key)} for key, value in values}

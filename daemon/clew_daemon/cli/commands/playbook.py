@@ -23,7 +23,7 @@ from clew_daemon.cli.queries import ledger_if_any, open_ledger
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
     from clew_shared.playbook.bullet import Bullet
-    from clew_shared.playbook.playbook import Playbook
+    from clew_shared.playbook.playbook import LearnedPlaybook
     from clew_shared.record.events import Event
 
 IMPORT_BYTES_MAX = 16 << 20
@@ -219,13 +219,13 @@ def _read(file: str) -> list[Bullet]:
 
 
 def _events(instance: Instance) -> list[tuple[int, Event]]:
-    from clew_daemon.learning.playbook import recorded
+    from clew_daemon.learning.playbook import playbook_events
 
     with ledger_if_any(instance) as reader:
-        return [] if reader is None else list(recorded(reader))
+        return [] if reader is None else list(playbook_events(reader))
 
 
-def _playbook_of(instance: Instance) -> Playbook:
+def _playbook_of(instance: Instance) -> LearnedPlaybook:
     from clew_daemon.learning.record import fold
 
     return fold(event for _, event in _events(instance))

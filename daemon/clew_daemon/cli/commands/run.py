@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clew_daemon.cli.errors import EXIT_CONFIG, CliError
+from clew_daemon.cli.errors import CliError
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
@@ -29,7 +30,7 @@ def run(instance: Instance) -> None:
     try:
         loaded = instance.loaded
     except (SettingsError, CliError) as error:
-        raise CliError(f"the config cannot be used:\n{error}", EXIT_CONFIG) from None
+        raise CliError(f"the config cannot be used:\n{error}", ExitCode.CONFIGURATION) from None
     gc.set_threshold(*GC_DEFAULT)
     raise click.exceptions.Exit(_run(places(instance.env, instance.home, loaded.settings), loaded))
 

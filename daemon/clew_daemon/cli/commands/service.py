@@ -10,8 +10,9 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.cli.display.output import print_json, print_lines
 from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import EXIT_FAILED, CliError, print_error
+from clew_daemon.cli.errors import CliError, print_error
 from clew_daemon.cli.lazy import CommandGroup
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
@@ -180,7 +181,7 @@ def _report(done: Installed) -> None:
     print("\n".join(done.messages), flush=True)
     if not done.ok:
         print_error("\n".join(done.faults))
-        raise click.exceptions.Exit(EXIT_FAILED)
+        raise click.exceptions.Exit(ExitCode.FAILED)
 
 
 def _program() -> str:

@@ -12,7 +12,8 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.cli.client import call
 from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import EXIT_FAILED, print_error
+from clew_daemon.cli.errors import print_error
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
@@ -83,7 +84,7 @@ def _change_goals(instance: Instance, verb: str, goals: tuple[str, ...], *, ever
         goals_noun = "goal" if len(results) == 1 else "goals"
         print(f"{len(results) - len(failed)}{of} {goals_noun} {DONE[verb]}")
     if failed:
-        raise click.exceptions.Exit(EXIT_FAILED)
+        raise click.exceptions.Exit(ExitCode.FAILED)
 
 
 def _print_answer(answer: dict[str, Any]) -> None:

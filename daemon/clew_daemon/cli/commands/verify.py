@@ -10,7 +10,7 @@ from clew_daemon.cli import parameters
 from clew_daemon.cli.display.output import print_json, print_lines
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.display.units import counted
-from clew_daemon.cli.errors import EXIT_FAILED
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
@@ -34,4 +34,4 @@ def verify(instance: Instance, as_json: bool) -> None:
         of = "" if not fault["goal"] else f" of {fault['goal']}"
         print_lines([[("error", "bold red"), (clean(f"{at}{of}: {fault['message']}"), "")]])
     if not report["ok"]:
-        raise click.exceptions.Exit(EXIT_FAILED)
+        raise click.exceptions.Exit(ExitCode.FAILED)

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import EXIT_FAILED, CliError
+from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.instance import Instance
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +42,6 @@ What to try next:
   {clew} submit FILE --wait     submit a goal, and watch it
   {clew} watch                  watch all goals
 The README has a first goal file to copy."""
-EXIT_TERMINATED = 128 + signal.SIGTERM
 
 
 def _program() -> str:
@@ -58,10 +58,10 @@ def _program() -> str:
 def demo(chaos: bool, keep: bool) -> None:
     """Show clew at work on a sample goal; needs no LLM, and leaves nothing behind."""
     # Unwind on SIGTERM, too: the daemon of the demo must be stopped.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
     home = Path(tempfile.mkdtemp(prefix="clew-demo-"))
     try:
-        raise click.exceptions.Exit(0 if _played(home, chaos=chaos) else EXIT_FAILED)
+        raise click.exceptions.Exit(0 if _played(home, chaos=chaos) else ExitCode.FAILED)
     finally:
         if keep:
             print(f"kept: {home} (look at it with `clew --home {home} status`)")

@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
     from clew_daemon.cli.commands.doctor.trial import SandboxTrial
     from clew_daemon.cli.instance import Instance
-    from clew_shared.config.settings import CommandAgent, LlmAgent, Settings
+    from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings, Settings
 
 LLM_S = 3.0
 
 
 def agents(instance: Instance) -> Iterator[Finding]:
     """Check each agent of the config: its endpoint and key, or its command."""
-    from clew_shared.config.settings import CommandAgent, LlmAgent
+    from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings
 
     settings = _settings(instance)
-    commands: dict[str, CommandAgent] = {}
+    commands: dict[str, CommandAgentSettings] = {}
     for name, agent in sorted(settings.agents.named.items() if settings else ()):
-        if isinstance(agent, LlmAgent):
+        if isinstance(agent, LlmAgentSettings):
             yield _endpoint(f"agent {name}", agent, instance)
-        elif isinstance(agent, CommandAgent):
+        elif isinstance(agent, CommandAgentSettings):
             commands[name] = agent
     if settings and commands:
         yield from _commands(instance, settings, commands)
@@ -59,7 +59,7 @@ def _settings(instance: Instance) -> Settings | None:
 
 
 def _commands(
-    instance: Instance, settings: Settings, commands: Mapping[str, CommandAgent]
+    instance: Instance, settings: Settings, commands: Mapping[str, CommandAgentSettings]
 ) -> Iterator[Finding]:
     """Check each command; those that could start are started in the sandbox, in an empty workspace."""
     import asyncio
@@ -68,7 +68,7 @@ def _commands(
     from clew_daemon.cli.commands.doctor.workspace import executor_env
 
     env = executor_env(instance)
-    ready: dict[str, CommandAgent] = {}
+    ready: dict[str, CommandAgentSettings] = {}
     for name, agent in commands.items():
         if finding := _program(
             f"agent {name}", agent, env | {"HOME": instance.env.get("HOME", "/")}
@@ -81,7 +81,7 @@ def _commands(
             yield from asyncio.run(_started(instance, settings, ready, env, workspace))
 
 
-def _program(name: str, agent: CommandAgent, env: Mapping[str, str]) -> Finding | None:
+def _program(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> Finding | None:
     """Return why a command cannot be started at all, None if it might be."""
     from clew_daemon.processes.cells import resolved
 
@@ -113,7 +113,7 @@ def _unusable(path: Path) -> str:
 async def _started(
     instance: Instance,
     settings: Settings,
-    ready: Mapping[str, CommandAgent],
+    ready: Mapping[str, CommandAgentSettings],
     env: Mapping[str, str],
     workspace: str,
 ) -> list[Finding]:
@@ -134,7 +134,7 @@ async def _started(
 
 
 async def _greeting(
-    trial: SandboxTrial, name: str, agent: CommandAgent, settings: Settings, home: str
+    trial: SandboxTrial, name: str, agent: CommandAgentSettings, settings: Settings, home: str
 ) -> Finding:
     """Check whether an agent calls `hello`; if not, search for a `read` line that helps."""
     from clew_daemon.cli.commands.doctor import allowing
@@ -161,7 +161,7 @@ def _site_packages(home: str) -> list[str]:
     return [str(path) for path in Path(home, ".local", "lib").glob("python3*/site-packages")]
 
 
-def _endpoint(name: str, agent: LlmAgent, instance: Instance) -> Finding:
+def _endpoint(name: str, agent: LlmAgentSettings, instance: Instance) -> Finding:
     """Ask the endpoint for its models; any HTTP answer proves that a server is there."""
     from clew_daemon.host.keys import CREDENTIALS, Keys
     from clew_shared.text.redact import redact

@@ -10,7 +10,8 @@ import click
 from clew_daemon.cli import parameters
 from clew_daemon.cli.display.output import Line, print_json, print_lines
 from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import EXIT_FAILED, CliError
+from clew_daemon.cli.errors import CliError
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from clew_daemon.cli.commands.doctor.findings import Finding
@@ -42,7 +43,7 @@ def doctor(instance: Instance, workspace: Path | None, as_json: bool) -> None:
     else:
         print_lines(line for finding in findings for line in _finding_lines(finding))
     if failed:
-        raise click.exceptions.Exit(EXIT_FAILED)
+        raise click.exceptions.Exit(ExitCode.FAILED)
 
 
 def examine(instance: Instance) -> list[Finding]:

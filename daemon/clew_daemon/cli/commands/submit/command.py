@@ -15,13 +15,8 @@ from clew_daemon.cli.client import ask, call
 from clew_daemon.cli.commands.submit.inbox import Submission, await_decisions, drop_all, goal_ids
 from clew_daemon.cli.display.output import print_json
 from clew_daemon.cli.display.sanitize import clean
-from clew_daemon.cli.errors import (
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    EXIT_NO_DAEMON,
-    CliError,
-    print_error,
-)
+from clew_daemon.cli.errors import CliError, print_error
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,10 +82,12 @@ def submit(
     if as_json:
         _print_json(submissions)
     else:
-        _print_results(instance, submissions, is_running=is_running and code != EXIT_NO_DAEMON)
-    if code == EXIT_INTERRUPTED or (wait and code):
+        _print_results(instance, submissions, is_running=is_running and code != ExitCode.NO_DAEMON)
+    if code == ExitCode.INTERRUPTED or (wait and code):
         raise click.exceptions.Exit(code)
-    raise click.exceptions.Exit(0 if _succeeded(instance, submissions, wait=wait) else EXIT_FAILED)
+    raise click.exceptions.Exit(
+        0 if _succeeded(instance, submissions, wait=wait) else ExitCode.FAILED
+    )
 
 
 def _absolute(workspace: str | None) -> str | None:
@@ -122,9 +119,9 @@ def _await_decisions(
     try:
         await_decisions(instance, submissions, known, within_s)
     except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+        return ExitCode.INTERRUPTED
     except CliError:
-        return EXIT_NO_DAEMON
+        return ExitCode.NO_DAEMON
     return 0
 
 

@@ -16,7 +16,7 @@ import click
 from clew_daemon.cli.commands.submit.front_options import SubmitOptions, merge
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.errors import CliError
-from clew_daemon.inbox.goalfile.parse import Fault, GoalFileError, parse
+from clew_daemon.inbox.goalfile.parse import GoalFileError, GoalFileFault, parse
 from clew_daemon.inbox.locating import locator
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.cli.instance import Instance
     from clew_daemon.inbox.goalfile.model import GoalFile
-    from clew_shared.config.settings import Agents
+    from clew_shared.config.settings import AgentSettings
 
 GOAL_BYTES_MAX = 1 << 20
 SUFFIXES = (".md", ".txt")
@@ -116,7 +116,7 @@ def _source(given: str) -> GoalSource:
     return GoalSource(given, name if path.suffix in SUFFIXES else f"{name}.md", raw, size)
 
 
-def _option_faults(instance: Instance, options: SubmitOptions, agents: Agents) -> list[str]:
+def _option_faults(instance: Instance, options: SubmitOptions, agents: AgentSettings) -> list[str]:
     """Return the errors of the options, each with the name of its option."""
     faults = options.faults(agents.names)
     if options.workspace is not None and not any("--workspace" in fault for fault in faults):
@@ -128,7 +128,7 @@ def _option_faults(instance: Instance, options: SubmitOptions, agents: Agents) -
 
 
 def _parsed(
-    instance: Instance, source: GoalSource, options: SubmitOptions, agents: Agents
+    instance: Instance, source: GoalSource, options: SubmitOptions, agents: AgentSettings
 ) -> CheckedGoal:
     """Parse a goal with the options in it; CliError with all its errors, by the lines of the given file."""
     merged = merge(_text(source.raw), options) if options and _is_text(source.raw) else None
@@ -139,7 +139,7 @@ def _parsed(
     except GoalFileError as error:
         if merged is None:
             raise CliError(str(error)) from None
-        faults = [Fault(merged.line(fault.line), fault.message) for fault in error.faults]
+        faults = [GoalFileFault(merged.line(fault.line), fault.message) for fault in error.faults]
         raise CliError(str(GoalFileError(source.shown, faults))) from None
     has_options = all(getattr(goal, key) == value for key, value in options.single.items())
     if not has_options or not {check.strip() for check in options.checks} <= {
@@ -180,7 +180,7 @@ def _in_order(checked: list[CheckedGoal]) -> tuple[list[CheckedGoal], list[str]]
         return checked, [f"`depends_on` makes a cycle: {way}; remove one of these dependencies"]
 
 
-def _print_notes(checked: CheckedGoal, agents: Agents, *, several: bool) -> None:
+def _print_notes(checked: CheckedGoal, agents: AgentSettings, *, several: bool) -> None:
     """Print notes on a goal: its unknown keys, and an agent that could not work now."""
     goal, of = checked.goal, f"{checked.source.shown}: " if several else ""
     for key in goal.unknown_keys:

@@ -12,8 +12,8 @@ import click
 
 from clew_daemon.cli import parameters
 from clew_daemon.cli.display.output import on_terminal
-from clew_daemon.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED
 from clew_daemon.cli.queries import goal_id
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ def command(instance: Instance, goals: tuple[str, ...], as_json: bool) -> None:
     """
     names = list(dict.fromkeys(goal_id(instance, goal) for goal in goals))
     is_completed = watch(instance, names, attach=True, as_json=as_json)
-    raise click.exceptions.Exit(0 if is_completed else EXIT_FAILED)
+    raise click.exceptions.Exit(0 if is_completed else ExitCode.FAILED)
 
 
 def watch(
@@ -76,7 +76,7 @@ def watch(
             raise
         unfinished = watched.unfinished
         _print_goodbye(instance, unfinished)
-        raise click.exceptions.Exit(EXIT_INTERRUPTED if goals and unfinished else 0) from None
+        raise click.exceptions.Exit(ExitCode.INTERRUPTED if goals and unfinished else 0) from None
     if not as_json:
         watched.print_end(with_reports=stays)
     return watched.is_completed

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.cli.client import TO_START, call
 from clew_daemon.cli.commands.watch.feed import note
 from clew_daemon.cli.display.sanitize import short
-from clew_daemon.cli.errors import EXIT_NO_DAEMON, CliError
+from clew_daemon.cli.errors import CliError
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from clew_daemon.cli.commands.watch.feed import FeedEntry
@@ -125,7 +126,7 @@ class DaemonPresence:
             raise CliError(
                 f"no daemon has started within {wait_s:.0f} s; {goals or 'every goal'} continues when one does: "
                 f"start it with {TO_START}",
-                EXIT_NO_DAEMON,
+                ExitCode.NO_DAEMON,
             )
         return []
 

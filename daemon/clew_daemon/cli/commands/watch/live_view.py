@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from clew_daemon.cli.commands.watch.goal_status import SHORTEST, brief_lines, goal_lines
 from clew_daemon.cli.commands.watch.views import entry_lines
 from clew_daemon.cli.display.output import wrapped
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,7 +35,6 @@ BRIEF_LINES = 5
 WRAP_CHARS = 8
 """Columns of a row that wrapping between words and its indentation may leave empty."""
 
-EXIT_TERMINATED = 128 + signal.SIGTERM
 _RANK = {"blocked": 0, "in_progress": 1, "waiting": 2, "queued": 3}
 _BLANK: Line = [("", "")]
 
@@ -45,7 +45,7 @@ def live_view(*, several: bool, foot: str) -> Iterator[LiveView]:
     view = LiveView(several=several, foot=foot)
     before = signal.getsignal(signal.SIGTERM)
     if before is signal.SIG_DFL:  # otherwise the cursor stays hidden
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
     try:
         with view.live:
             yield view
