@@ -17,26 +17,31 @@ import structlog
 import uvloop
 
 from clew_daemon import VERSION
-from clew_daemon.bootstrap import PASSING, configure_log, failed, ledger_file, note_places, preload
-from clew_daemon.config_watch import ConfigWatch
+from clew_daemon.bootstrap import (
+    TRANSIENT_ERRNOS,
+    configure_log,
+    failed,
+    ledger_file,
+    preload,
+    record_places,
+)
 from clew_daemon.control.goal_requests import GoalRequests
 from clew_daemon.control.playbook_requests import PlaybookRequests
 from clew_daemon.control.server import Control, ControlError
-from clew_daemon.host import background, git_identity
+from clew_daemon.host import background, git
 from clew_daemon.host.folders import FolderError
-from clew_daemon.host.glance import Glance
-from clew_daemon.host.service import Notifier
+from clew_daemon.host.last_known import LastKnown
+from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.host.threads import THREADS, ThreadsError, pool
 from clew_daemon.inbox.acceptance import accept
-from clew_daemon.inbox.inbox import Dropped, Inbox
-from clew_daemon.inbox.inbox import Verdict as Dropping
+from clew_daemon.inbox.inbox import Inbox
 from clew_daemon.inbox.leftovers import InboxLeft, Left
 from clew_daemon.inbox.owner import HeldElsewhereError, InboxOwner, NotOwnerError
 from clew_daemon.learning.deltas import VERDICTS_MIN
 from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.reviewer import PRUNE_EVERY_S, Reviewer
 from clew_daemon.parts import Daemon
-from clew_daemon.presence import Presence
+from clew_daemon.presence import PresenceCheck
 from clew_daemon.processes import vitals
 from clew_daemon.processes.cells import executor_env
 from clew_daemon.processes.children import Children
@@ -52,7 +57,7 @@ from clew_daemon.record.lost_record import accept as accept_lacking
 from clew_daemon.record.lost_record import lacking, lost
 from clew_daemon.record.watch import EVERY_S as RECORD_EVERY_S
 from clew_daemon.record.watch import RecordWatch
-from clew_daemon.reload import reload
+from clew_daemon.reload import ConfigWatch, reload
 from clew_daemon.session import liveness
 from clew_daemon.supervision import schedule
 from clew_daemon.supervision.retention import EVERY_S as RETENTION_EVERY_S
@@ -78,7 +83,9 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
-    from clew_daemon.bootstrap import Beginning
+    from clew_daemon.bootstrap import Bootstrap
+    from clew_daemon.inbox.files import Dropped
+    from clew_daemon.inbox.verdicts import Verdict
     from clew_shared.config.settings import SettingChange
     from clew_shared.record.state import State
 
@@ -99,10 +106,10 @@ VERDICT_S = 60.0
 SLOW_EVERY_S = 60.0
 
 
-def run(beginning: Beginning) -> int:
+def run(bootstrap: Bootstrap) -> int:
     """Run the daemon in the foreground until it is told to stop; gives the exit code."""
     try:
-        return _lived(App(beginning))
+        return _lived(App(bootstrap))
     except (LedgerError, FolderError, ThreadsError) as error:
         passing = isinstance(error, LedgerFailed | LedgerUnwell | ThreadsError)
         passing = passing and not isinstance(error, LedgerLostError)
@@ -114,7 +121,7 @@ def run(beginning: Beginning) -> int:
         log.critical("daemon.stopped", reason=str(error), code=code)
         return failed(str(error), code)
     except Exception as error:  # by the log, which takes keys out of it
-        if isinstance(error, OSError) and error.errno in PASSING:
+        if isinstance(error, OSError) and error.errno in TRANSIENT_ERRNOS:
             log.critical("daemon.stopped", reason=plain(error), code=ExitCode.FAILED)
             return failed(f"out of resources: {plain(error)}. {MORE_ROOM}", ExitCode.FAILED)
         log.critical("daemon.bug", error=repr(error), exc_info=True)
@@ -139,11 +146,11 @@ def _lived(app: App) -> int:
 class App:
     """One life of the daemon."""
 
-    def __init__(self, beginning: Beginning) -> None:
-        self._beginning = beginning
-        self._places = beginning.places
-        self._keys = beginning.keys
-        self._notifier = Notifier.from_env(beginning.keys.env)
+    def __init__(self, bootstrap: Bootstrap) -> None:
+        self._bootstrap = bootstrap
+        self._places = bootstrap.places
+        self._keys = bootstrap.keys
+        self._notifier = Notifier.from_env(bootstrap.keys.env)
         self._began = time.monotonic()
         self._stop = asyncio.Event()
         self._hangup = asyncio.Event()
@@ -154,10 +161,10 @@ class App:
         self._trouble = ""
         self._verdict = ""
         self._verdict_ends: asyncio.TimerHandle | None = None
-        self._settings = beginning.settings
+        self._settings = bootstrap.settings
         config = ConfigWatch(self._places.config, self._keys.env)
-        self._config_error: Glance[str | None] = Glance(config.error, None)
-        self._inbox_left = Glance(InboxLeft(self._places.inbox).look, Left())
+        self._config_error: LastKnown[str | None] = LastKnown(config.error, None)
+        self._inbox_left = LastKnown(InboxLeft(self._places.inbox).look, Left())
         self._ledger: Ledger | None = None
         self._inbox_owner = InboxOwner(self._places.inbox, self._places.socket)
         self._tasks: list[asyncio.Task[Any]] = []
@@ -179,7 +186,7 @@ class App:
         ledger = self._ledger = Ledger.open(
             self._ledger_path(),
             on_state=self._ledger_state,
-            lock=self._beginning.locks.ledger,
+            lock=self._bootstrap.locks.ledger,
             refuges=[self._places.run],
         )
         self._watch = RecordWatch(ledger, self._places.state)
@@ -212,7 +219,7 @@ class App:
 
     async def _serve(self, ledger: Ledger) -> None:
         _start_threads(ledger)
-        beginning = self._beginning
+        bootstrap = self._bootstrap
         book = Book(ledger, self._settings)
         book.listeners.append(lambda *_: self._news.set())
         book.listeners.append(self._watch.heard)
@@ -227,11 +234,11 @@ class App:
             book=book,
             playbook=PlaybookStore(book),
             children=children,
-            cgroups=beginning.cgroups,
-            nursery=Nursery(children, beginning.nursery_env, beginning.preload, beginning.begun),
+            cgroups=bootstrap.cgroups,
+            nursery=Nursery(children, bootstrap.nursery_env, bootstrap.preload, bootstrap.zygote),
             slots=Slots(lambda: self._daemon.settings.limits.llm_calls),
             publisher=Publisher(book),
-            git=beginning.git,
+            git=bootstrap.git_identity,
         )
         daemon.playbook.load()
         self._supervisor = Supervisor(daemon)
@@ -270,20 +277,20 @@ class App:
         await self._supervisor.start()
         await inbox.start()
         sweep_s = self._settings.daemon.sweep_s
-        presence = Presence(self._beginning, control)
+        presence = PresenceCheck(self._bootstrap, control)
         for coroutine in (
-            background.steadily("ledger", RECORD_EVERY_S, lambda: self._look(presence)),
+            background.repeat("ledger", RECORD_EVERY_S, lambda: self._look(presence)),
             self._watch.notes(),
             self._reloads(),
             self._tell(),
-            background.steadily("sweep", sweep_s, self._sweep, first_s=sweep_s),
-            background.steadily("retention", RETENTION_EVERY_S, self._retention.run),
-            background.steadily("prune", PRUNE_EVERY_S, self._prune),
+            background.repeat("sweep", sweep_s, self._sweep, first_s=sweep_s),
+            background.repeat("retention", RETENTION_EVERY_S, self._retention.run),
+            background.repeat("prune", PRUNE_EVERY_S, self._prune),
         ):
-            self._tasks.append(background.begin(coroutine))
+            self._tasks.append(background.start(coroutine))
         if self._notifier.watchdog_interval_s:
             feeding = self._watchdog(self._notifier.watchdog_interval_s)
-            self._tasks.append(background.begin(feeding))
+            self._tasks.append(background.start(feeding))
         self._ready = True
         self._notifier.ready(self._status_text())
         states = self._daemon.book.states().values()
@@ -317,7 +324,7 @@ class App:
         loop.add_signal_handler(signal.SIGTERM, self._told_to_stop)
         loop.add_signal_handler(signal.SIGINT, self._interrupted)
         loop.add_signal_handler(signal.SIGHUP, self._hung_up)
-        if self._beginning.terminal.is_lost:  # before there was a handler
+        if self._bootstrap.terminal.is_lost:  # before there was a handler
             self._hung_up()
 
     def _interrupted(self) -> None:
@@ -335,7 +342,7 @@ class App:
 
     def _hung_up(self) -> None:
         """Reload, unless the terminal that the daemon was started in has been closed."""
-        stops = self._beginning.terminal.stops()
+        stops = self._bootstrap.terminal.stops()
         if stops is None:
             self._hangup.set()
         elif stops:
@@ -355,7 +362,7 @@ class App:
     async def _reload(self) -> list[SettingChange]:
         """Take over what the config says now; raises ControlError and changes nothing where it is broken."""
         self._notifier.reloading()
-        git = await self._identity()
+        identity = await self._identity()
         try:
             taken = reload(self._places.config, self._keys.env, self._daemon.settings)
             configure_log(self._places, taken.settings, self._keys)
@@ -364,17 +371,17 @@ class App:
             log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
             raise ControlError(f"nothing was changed:\n{error}") from None
         else:
-            found = [*taken.changes, *git_identity.changes(self._daemon.git, git)]
+            found = [*taken.changes, *git.identity_changes(self._daemon.git, identity)]
             changed = len(found)
             self._judge(
                 f"reloaded, {changed} key{'s' if changed != 1 else ''} changed" if changed else ""
             )
             daemon = self._daemon
-            daemon.settings, daemon.git = taken.settings, git
+            daemon.settings, daemon.git = taken.settings, identity
             daemon.book.adopt(taken.settings, daemon.settings_of)
             daemon.nursery.preload(preload(taken.settings))
             self._supervisor.reloaded()
-            await asyncio.to_thread(note_places, self._places, taken.settings, self._keys)
+            await asyncio.to_thread(record_places, self._places, taken.settings, self._keys)
             log.info(
                 "config.reloaded",
                 changed={c.key: {"old": c.old, "new": c.new} for c in found},
@@ -401,7 +408,7 @@ class App:
         children = self._daemon.children
         children.spawning += 1
         try:
-            return await asyncio.to_thread(git_identity.read, self._keys.env)
+            return await asyncio.to_thread(git.read_identity, self._keys.env)
         finally:
             children.spawning -= 1
 
@@ -482,7 +489,7 @@ class App:
             "ready": self._ready,
             "status": self._status_text(),
             "config_error": await self._config_error.now(),
-            "managed": self._notifier.is_heard,
+            "managed": self._notifier.is_managed,
             "sandbox": {
                 "mode": self._daemon.settings.sandbox.mode,
                 "landlock_abi": report.landlock_abi if report else None,
@@ -494,7 +501,7 @@ class App:
 
     # -- in the background -----------------------------------------------------------------------------
 
-    async def _accept(self, dropped: Dropped) -> Dropping:
+    async def _accept(self, dropped: Dropped) -> Verdict:
         return await accept(self._daemon, dropped)
 
     async def _tell(self) -> None:
@@ -586,7 +593,7 @@ class App:
             self._trouble = "the ledger cannot be written: the daemon stops"
             log.critical("ledger.failed", reason=str(failure))
 
-    async def _look(self, presence: Presence) -> None:
+    async def _look(self, presence: PresenceCheck) -> None:
         """Look after the ledger first: where that is gone, nothing is made in what stands there now."""
         await self._watch.look()
         await presence.look()
@@ -622,7 +629,7 @@ class App:
                     blocked = ev.GoalBlocked(at=time.time(), reason=reason, question=question)
                     await book.emit(core, blocked)
         if home.has_changed(before, now):  # on a full disk nothing else has to wait for this
-            self._tasks.append(background.begin(book.emit_own([now])))
+            self._tasks.append(background.start(book.emit_own([now])))
 
     async def _done_unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
         """Do what may have to wait for room on the disk; False where the daemon is told to stop meanwhile."""
@@ -664,5 +671,5 @@ def _start_threads(ledger: Ledger) -> None:
         ledger.begin()
     except RuntimeError:
         raise ThreadsError from None
-    liveness.begin()
+    liveness.start_memory_thread()
     asyncio.get_running_loop().set_default_executor(pool(THREADS, "clew"))

@@ -55,7 +55,7 @@ def parts():
 async def test_housekeeping_goes_on_after_passing_faults():
     work = Faulty(*PASSING)
     with capture_logs() as lines:
-        await is_well(work, background.begin(background.steadily("sweep", 0.0, work)))
+        await is_well(work, background.start(background.repeat("sweep", 0.0, work)))
     assert [line["event"] for line in lines] == ["housekeeping.deferred"] * len(PASSING)
 
 
@@ -68,7 +68,7 @@ async def test_reviews_go_on_after_a_fault_of_one(monkeypatch, fault):
     monkeypatch.setattr(made, "_review", work)
     for goal in ("a", "b"):
         made._due.put_nowait(goal)
-    await is_well(work, background.begin(made._work()))
+    await is_well(work, background.start(made._work()))
 
 
 @pytest.mark.parametrize("fault", [*PASSING, LedgerCorrupt(LEDGER, "damaged", "restore")])
@@ -80,13 +80,13 @@ async def test_reports_go_on_after_a_fault_of_one(monkeypatch, fault):
     monkeypatch.setattr(made, "_report", work)
     for goal in ("a", "b"):
         made._reports.put_nowait(goal)
-    await is_well(work, background.begin(made._write_reports()))
+    await is_well(work, background.start(made._write_reports()))
 
 
 async def test_what_ends_by_a_bug_says_so_and_what_ends_with_the_ledger_does_not():
     with capture_logs() as lines:
         for fault in (KeyError("x"), LedgerFailed(LEDGER, "closed", "open it again")):
-            task = background.begin(Faulty(fault)())
+            task = background.start(Faulty(fault)())
             await asyncio.gather(task, return_exceptions=True)
             await asyncio.sleep(0)
     assert [line["event"] for line in lines] == ["daemon.bug"]

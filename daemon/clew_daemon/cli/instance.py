@@ -205,9 +205,9 @@ class Instance:
     @cached_property
     def _last(self) -> dict[str, Path]:
         """The places of the last daemon with this config."""
-        from clew_daemon.host import places_note
+        from clew_daemon.host import recorded_places
 
-        return places_note.read(self._places(None))
+        return recorded_places.read(self._places(None))
 
     def _noted(self, key: str) -> str | None:
         return str(self._last[key]) if key in self._last else None

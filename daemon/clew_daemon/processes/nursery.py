@@ -187,7 +187,7 @@ class Nursery:
             self.report = new.hello.sandbox
             log.debug("nursery.ready", pid=new.hello.pid, preloaded=list(new.hello.preloaded))
         if last:
-            ending = background.begin(last.end())  # nobody waits for what it has under way
+            ending = background.start(last.end())  # nobody waits for what it has under way
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
 

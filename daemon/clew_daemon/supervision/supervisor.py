@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clew_daemon.host import background, git_outside
+from clew_daemon.host import background, git
 from clew_daemon.host.keys import KeyFileError
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
 from clew_daemon.publish import report
 from clew_daemon.record import pages
 from clew_daemon.record.dependencies import Known
+from clew_daemon.session.launcher import Launcher
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
 from clew_daemon.supervision.scratch import clear
@@ -33,7 +34,7 @@ from clew_shared.text.plain import plain
 
 if TYPE_CHECKING:
     from clew_daemon.parts import Daemon
-    from clew_daemon.processes.workspace_guard import Ground, Lost
+    from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard
     from clew_daemon.record.store import Readable
     from clew_shared.core.core import Core, Recorded
 
@@ -49,8 +50,9 @@ REST = (ev.GoalEnded, ev.GoalBlocked)
 class Supervisor:
     """Starts goals when they are due, and keeps their workers running; `start` and `stop` once each."""
 
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: Daemon, launcher: Launcher | None = None) -> None:
         self._d = daemon
+        self._launcher = launcher or Launcher(daemon.nursery)
         self._runs: dict[str, asyncio.Task[None]] = {}
         self._sessions: dict[str, Session] = {}
         self._wake = asyncio.Event()
@@ -70,8 +72,8 @@ class Supervisor:
     async def start(self) -> None:
         """Take up what was left, write reports that are missing, and begin to schedule."""
         await self.recover()
-        self._report_task = background.begin(self._write_reports())
-        self._loop_task = background.begin(self._schedule())
+        self._report_task = background.start(self._write_reports())
+        self._loop_task = background.start(self._schedule())
 
     async def recover(self) -> None:
         """Say of every worker of an earlier daemon that it is over, and what it left in flight."""
@@ -267,7 +269,7 @@ class Supervisor:
             self._crashes.pop(goal, None)
             self._waited.pop(goal, None)
 
-    async def _work_in(self, core: Core, place: Ground) -> None:
+    async def _work_in(self, core: Core, place: WorkspaceGuard) -> None:
         """Run one worker after the other in the goal's folder, until the goal rests."""
         goal = core.state.goal_id
         await self._look_for_git(core)
@@ -290,12 +292,12 @@ class Supervisor:
         if core.state.epoch:
             return
         workspace, write = core.state.spec.workspace, self._d.settings.sandbox.write
-        if folder := await asyncio.to_thread(git_outside.outside, workspace, write):
+        if folder := await asyncio.to_thread(git.folder_outside, workspace, write):
             log.warning(
                 "workspace.git_outside",
                 goal=core.state.goal_id,
                 folder=folder,
-                hint=git_outside.hint(folder),
+                hint=git.folder_hint(folder),
             )
 
     def _unfit(self, core: Core) -> tuple[str, str] | None:
@@ -310,7 +312,7 @@ class Supervisor:
             return fault, f"Fix the config, run `clew reload`, then `clew resume {state.goal_id}`."
         return None
 
-    async def _entered(self, core: Core) -> Ground | None:
+    async def _entered(self, core: Core) -> WorkspaceGuard | None:
         """Open the folder that a goal works in, for this daemon alone; None where it blocks or waits instead.
 
         Which folder that is is on record before anything can act in it.
@@ -322,7 +324,7 @@ class Supervisor:
         except OSError as error:  # out of resources
             await self._decide(core, endings.by_fault(error), restart.Crashes([]), idle=True)
             return None
-        if isinstance(found, workspace_guard.Lost):
+        if isinstance(found, workspace_guard.Missing):
             await self._block_lost(core, found)
             return None
         if other := found.occupy():
@@ -336,23 +338,23 @@ class Supervisor:
             await self._d.book.emit(core, event)
         return found
 
-    async def _lost(self, core: Core, place: Ground) -> bool:
+    async def _lost(self, core: Core, place: WorkspaceGuard) -> bool:
         """Hand a goal at work to a person where its folder is not what stands there; tells whether that was so."""
         if not core.state.workable:
             return False
-        lost = await asyncio.to_thread(place.lost)
+        lost = await asyncio.to_thread(place.missing)
         if lost:
             await self._block_lost(core, lost)
         return lost is not None
 
-    async def _block_lost(self, core: Core, lost: Lost) -> None:
+    async def _block_lost(self, core: Core, lost: Missing) -> None:
         question = lost.question(core.state.goal_id)
         await self._block(core, lost.reason, question, stranger=lost.stranger, gone=lost.gone)
 
-    async def _work(self, goal: str, place: Ground) -> Ended:
+    async def _work(self, goal: str, place: WorkspaceGuard) -> Ended:
         """Run one worker to its end."""
         try:
-            session = Session(self._d, goal, place)
+            session = Session(self._d, goal, place, self._launcher)
         except KeyFileError as error:
             return Ended("configuration", str(error))
         self._sessions[goal] = session

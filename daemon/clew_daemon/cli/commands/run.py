@@ -36,12 +36,12 @@ def run(instance: Instance) -> None:
 
 
 def _run(places: Places, loaded: Loaded) -> int:
-    from clew_daemon.bootstrap import CannotBegin, beginning, failed
+    from clew_daemon.bootstrap import BootstrapError, bootstrap, failed
 
     try:
-        with beginning(places, loaded) as begun:
+        with bootstrap(places, loaded) as bootstrapped:
             from clew_daemon.app import run  # imported while the nursery starts
 
-            return run(begun)
-    except CannotBegin as error:
+            return run(bootstrapped)
+    except BootstrapError as error:
         return failed(str(error), error.code)

@@ -59,13 +59,13 @@ def _packages() -> Finding:
 
 def git(instance: Instance) -> Iterator[Finding]:
     """Check whether the executors can commit."""
-    from clew_daemon.host import git_identity
+    from clew_daemon.host import git as git_host
 
-    if git_identity.program(instance.env) is None:
+    if git_host.program(instance.env) is None:
         yield Finding("git", "warn", "not installed", "install git if goals work in repositories")
         return
-    found = git_identity.read(instance.env)
-    if len(found) < len(git_identity.NAMES):
+    found = git_host.read_identity(instance.env)
+    if len(found) < len(git_host.NAMES):
         lacking = " and ".join(
             what for what in ("name", "email") if f"GIT_AUTHOR_{what.upper()}" not in found
         )

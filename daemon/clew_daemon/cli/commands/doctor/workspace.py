@@ -18,7 +18,7 @@ from clew_daemon.cli.commands.doctor import allowing
 from clew_daemon.cli.commands.doctor.findings import IDENTITY_FIX, Finding, Level, in_one_line
 from clew_daemon.cli.commands.doctor.trial import AS_IT_IS, SandboxTrial, SandboxVariant, TrialError
 from clew_daemon.cli.errors import CliError
-from clew_daemon.host import git_identity, git_outside
+from clew_daemon.host import git
 from clew_daemon.host.keys import Keys
 from clew_daemon.inbox import locating
 from clew_daemon.processes import cells
@@ -106,7 +106,7 @@ def executor_env(instance: Instance) -> dict[str, str]:
         found = ask(instance.socket, "executor_env")
     except CliError:  # an older daemon
         found = None
-    return {**git_identity.read(instance.env), **instance.env} if found is None else dict(found)
+    return {**git.read_identity(instance.env), **instance.env} if found is None else dict(found)
 
 
 async def _examined(
@@ -265,9 +265,9 @@ async def _git(bench: _WorkspaceTrial, settings: Settings) -> list[Finding]:
 async def _repository(bench: _WorkspaceTrial, settings: Settings) -> list[Finding]:
     if not bench.is_repository:
         return []
-    if folder := git_outside.outside(str(bench.workspace), settings.sandbox.write):
+    if folder := git.folder_outside(str(bench.workspace), settings.sandbox.write):
         found = f"its folder {folder} is outside"
-        return [Finding("git repository", "fail", found, git_outside.hint(folder))]
+        return [Finding("git repository", "fail", found, git.folder_hint(folder))]
     done = await bench.trial.command("git status --short --branch", TOOL_S)
     if done.ok:
         return [Finding("git repository", "ok", in_one_line(done.output))]

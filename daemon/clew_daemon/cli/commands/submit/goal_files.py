@@ -16,7 +16,8 @@ import click
 from clew_daemon.cli.commands.submit.front_options import SubmitOptions, merge
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.errors import CliError
-from clew_daemon.inbox.goalfile.parse import GoalFileError, GoalFileFault, parse
+from clew_daemon.inbox.goalfile.faults import GoalFileError, GoalFileFault
+from clew_daemon.inbox.goalfile.parse import parse
 from clew_daemon.inbox.locating import locator
 
 if TYPE_CHECKING:
