@@ -150,6 +150,3 @@ class LiveView:
         """Return how many rows of the window the wrapped lines take."""
         options = self._console.options.update(width=max(1, self._size.width))
         return sum(len(self._console.render_lines(part, options)) for part in self._parts(lines))
-
-
-_BLANK: Line = [("", "")]
