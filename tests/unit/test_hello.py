@@ -15,6 +15,7 @@ from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.view import view_on_record
 from clew_shared.record import events as ev
 from clew_shared.record.fold import apply
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 from clew_shared.views.publish import state_view
 from clew_shared.wire.hello import HelloAnswer
@@ -29,7 +30,7 @@ class Record:
 
     def __init__(self, **spec):
         self.rows, self.outputs, self.state = [], {}, State()
-        spec = ev.Spec(**{"description": "Make hello.txt", "workspace": "/home/me/hello", **spec})
+        spec = Spec(**{"description": "Make hello.txt", "workspace": "/home/me/hello", **spec})
         self.add(ev.GoalAccepted(goal_id="hello-1", spec=spec))
         self.add(ev.GoalStarted())
 
@@ -50,8 +51,8 @@ class Record:
 
     def plan(self, *tasks, **fields):
         planned = tuple(
-            ev.PlannedTask(
-                description=name, subtasks=tuple(ev.PlannedSubtask(description=s) for s in subtasks)
+            PlannedTask(
+                description=name, subtasks=tuple(PlannedSubtask(description=s) for s in subtasks)
             )
             for name, *subtasks in tasks
         )
@@ -123,9 +124,9 @@ def blocked():
 def runbook():
     """Return a goal whose subtasks bear steps."""
     step = ev.Step(tool="run_cmd", args={"cmd": "touch a"})
-    subtasks = tuple(ev.PlannedSubtask(description=n, steps=(step, step)) for n in "ab")
+    subtasks = tuple(PlannedSubtask(description=n, steps=(step, step)) for n in "ab")
     record = Record(notes="x")
-    record.add(ev.Planned(tasks=(ev.PlannedTask(description="all", subtasks=subtasks),)))
+    record.add(ev.Planned(tasks=(PlannedTask(description="all", subtasks=subtasks),)))
     record.add(ev.WorkerStarted(epoch=1, agent="runbook"))
     record.add(ev.SubtaskStarted(task_idx=0, subtask_idx=0))
     record.act("run_cmd", cmd="touch a")

@@ -154,7 +154,7 @@ async def test_a_goal_that_goes_on_or_is_let_go_while_it_is_verified_is_no_fault
         core, ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
     )
     assert ledger_check._goal_fault(ledger, "a", outlined) is None
-    await book.forget("a")
+    await book.purge("a")
     assert ledger_check._goal_fault(ledger, "a", outlined) is None
 
 
