@@ -49,7 +49,7 @@ async def is_well(work, task):
 
 def parts():
     book = SimpleNamespace(listeners=[], cores={"a": None}, states=dict, gone={})
-    return SimpleNamespace(book=book, settings=Settings(), started={})
+    return SimpleNamespace(book=book, settings=Settings(), started={}, nursery=None)
 
 
 async def test_housekeeping_goes_on_after_passing_faults():
