@@ -12,7 +12,7 @@ from clew_daemon.record import goals
 from clew_daemon.session import actions, conversation, desk, lifetime, liveness, session
 from clew_daemon.supervision import restart, schedule, supervisor
 from clew_shared.core import actions as judging
-from clew_shared.core import journal, suggestions
+from clew_shared.core import core, journal, suggestions
 from clew_shared.ledger import lock
 from clew_shared.prompt import transcript
 from clew_shared.record.fold import actions as fold_actions
