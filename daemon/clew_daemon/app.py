@@ -25,8 +25,8 @@ from clew_daemon.bootstrap import (
     preload,
     record_places,
 )
-from clew_daemon.control.goal_requests import People
-from clew_daemon.control.playbook_requests import Strategies
+from clew_daemon.control.goal_requests import GoalRequests
+from clew_daemon.control.playbook_requests import PlaybookRequests
 from clew_daemon.control.server import Control, ControlError
 from clew_daemon.host import background, git
 from clew_daemon.host.folders import FolderError
@@ -245,7 +245,7 @@ class App:
         self._supervisor = Supervisor(daemon)
         self._reviewer = Reviewer(daemon.book, daemon.playbook, lambda: daemon.settings.playbook)
         self._retention = Retention(daemon, self._supervisor.uses)
-        people = People(daemon, self._supervisor)
+        people = GoalRequests(daemon, self._supervisor)
         self._people = people
         control = Control(self._places.socket, self._handlers(people))
         inbox = Inbox(
@@ -415,7 +415,7 @@ class App:
 
     # -- the control socket ----------------------------------------------------------------------------
 
-    def _handlers(self, people: People) -> dict[str, Any]:
+    def _handlers(self, people: GoalRequests) -> dict[str, Any]:
         return {
             "ping": self._ping,
             "status": self._status,
@@ -428,7 +428,7 @@ class App:
             "resume": people.resume,
             "cancel": people.cancel,
             "retry": people.retry,
-            **Strategies(self._daemon).handlers(),
+            **PlaybookRequests(self._daemon).handlers(),
         }
 
     async def _ping(self, _: dict[str, Any]) -> dict[str, Any]:

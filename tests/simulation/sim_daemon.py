@@ -20,7 +20,7 @@ from sim_agent import SimAgent
 from sim_cells import Children, SimChannel, SimExecutor, cell, stood_on
 from sim_ledger import SimLedger
 
-from clew_daemon.control.goal_requests import People
+from clew_daemon.control.goal_requests import GoalRequests
 from clew_daemon.control.server import ControlError
 from clew_daemon.host.keys import Keys
 from clew_daemon.learning.playbook import PlaybookStore
@@ -181,7 +181,7 @@ class SimDaemon:
         self.reviewer = Reviewer(
             self.daemon.book, self.daemon.playbook, lambda: self.daemon.settings.playbook
         )
-        self.people = People(self.daemon, self.supervisor)
+        self.people = GoalRequests(self.daemon, self.supervisor)
         tasks: list[asyncio.Task[Any]] = []
         try:
             self.reviewer.start()

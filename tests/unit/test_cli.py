@@ -16,7 +16,7 @@ import pytest
 
 from clew_daemon.cli import run
 from clew_daemon.cli.app import COMMANDS
-from clew_daemon.cli.tree import OVER
+from clew_daemon.cli.display.goal import ENDED
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
 from clew_shared.core.answers import ActionReport
@@ -333,7 +333,7 @@ def test_the_page_before_begins_at_the_first_goal_that_is_over(clew, tmp_path):
     assert asyncio.run(two_over()) == [MATHX, OTHER, "over-0", "over-1"]
     out = clew("--home", tmp_path, "status", "-n", "1")[1]
     assert "clew status --before over-1," in out
-    assert set(OVER) == {status for status in GoalStatus if status.ended}
+    assert set(ENDED) == {status for status in GoalStatus if status.ended}
     page = json.loads(clew("--home", tmp_path, "status", "--before", "over-1", "--json")[1])
     assert ([one["id"] for one in page["goals"]], page["more"]) == (["over-0"], False)
 

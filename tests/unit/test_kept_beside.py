@@ -2,8 +2,8 @@
 
 import pytest
 
-from clew_daemon.cli import replay
-from clew_daemon.cli.replay import checked
+from clew_daemon.cli import ledger_check
+from clew_daemon.cli.ledger_check import check_ledger
 from clew_daemon.learning import playbook as playbook_module
 from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.record.goals import GoalStore
@@ -70,14 +70,14 @@ async def test_a_playbook_with_many_events_starts_from_its_snapshot(ledger, monk
     for _, event in read(ledger):
         playbook_module.apply(whole, event)
     assert again.current.to_dict() == whole.to_dict()
-    assert checked(ledger.path)["ok"]
+    assert check_ledger(ledger.path)["ok"]
 
 
 async def test_a_snapshot_of_the_playbook_that_its_events_do_not_give_is_a_fault(ledger):
     book = opened(ledger)
     await learned(book, 3)
     await ledger.snapshot("", ledger.last_seq(), 1, b'{"version": 1, "bullets": []}')
-    assert "playbook's snapshot" in checked(ledger.path)["fault"]["message"]
+    assert "playbook's snapshot" in check_ledger(ledger.path)["fault"]["message"]
 
 
 async def over(book, goal="a"):
@@ -133,26 +133,29 @@ async def test_an_outline_that_was_changed_or_is_not_of_its_events_is_a_fault(le
     state = load(dump(core.state))
     state.reason = "another"
     await ledger.outline("a", state.accepted_seq, state.seq, STATE_VERSION, compressed(dump(state)))
-    assert "outline is not what its events give: reason" in checked(ledger.path)["fault"]["message"]
+    assert (
+        "outline is not what its events give: reason"
+        in check_ledger(ledger.path)["fault"]["message"]
+    )
     kept = compressed(dump(outline(load_state(ledger, "a"))))
     await ledger.outline("a", state.accepted_seq, state.seq, STATE_VERSION, kept)
-    assert checked(ledger.path)["ok"]
+    assert check_ledger(ledger.path)["ok"]
     corrupted(ledger, "UPDATE outlines SET state = x'00' WHERE goal = ?", "a")
-    assert "its outline was changed" in checked(ledger.path)["fault"]["message"]
+    assert "its outline was changed" in check_ledger(ledger.path)["fault"]["message"]
 
 
 async def test_a_goal_that_goes_on_or_is_let_go_while_it_is_verified_is_no_fault(ledger):
     book = opened(ledger)
     core = await over(book)
     ((_, outlined),) = ledger.outlines(STATE_VERSION)
-    assert replay._goal_fault(ledger, "a", outlined) is None
+    assert ledger_check._goal_fault(ledger, "a", outlined) is None
     await book.whole("a")
     await book.emit(
         core, ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
     )
-    assert replay._goal_fault(ledger, "a", outlined) is None
-    await book.purge("a")
-    assert replay._goal_fault(ledger, "a", outlined) is None
+    assert ledger_check._goal_fault(ledger, "a", outlined) is None
+    await book.forget("a")
+    assert ledger_check._goal_fault(ledger, "a", outlined) is None
 
 
 async def test_a_list_has_a_goal_that_ends_while_it_is_read(ledger, monkeypatch):
@@ -190,7 +193,7 @@ async def test_a_ledger_of_the_version_before_is_read_without_outlines(tmp_path,
     corrupted(ledger, "DROP TABLE outlines")
     assert ledger.outlines(STATE_VERSION) == []
     assert ledger.without_outline(STATE_VERSION) == ["a"]
-    assert checked(ledger.path)["ok"]
+    assert check_ledger(ledger.path)["ok"]
 
 
 async def test_daemons_that_each_die_before_a_snapshot_is_due_keep_one_all_the_same(ledger):

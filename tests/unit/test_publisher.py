@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from clew_daemon.cli.restoring import republish
+from clew_daemon.cli.commands.restore import republish
 from clew_daemon.publish import publisher as publisher_module
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record.goals import GoalStore

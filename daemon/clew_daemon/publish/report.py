@@ -1,7 +1,4 @@
-"""The outbox: what became of a goal, in a file that a person reads.
-
-Pure text of the state, the last actions and loops, and one atomic write; control characters are made harmless.
-"""
+"""The report on a goal in the outbox: text from the state, the last actions and loops, and its atomic write."""
 
 from __future__ import annotations
 
@@ -79,7 +76,7 @@ def write(outbox: Path, state: State, text: str) -> Path:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-    sync(outbox)  # that it was written is about to be recorded, so its name must last as well
+    sync(outbox)  # before the write is recorded
     return path
 
 
@@ -101,14 +98,14 @@ def _facts(state: State) -> str:
 
 
 def _reason(state: State) -> str:
-    """Return why the goal stands as it does, "" where the summary or the question says so already."""
-    told = state.summary, state.question if state.goal.status == GoalStatus.BLOCKED else ""
+    """Return the reason of the goal's status, "" if the summary or the question contains it."""
+    shown = state.summary, state.question if state.goal.status == GoalStatus.BLOCKED else ""
     reason = state.reason.removeprefix("budget: ")
-    return "" if any(_says(text, reason) for text in told) else state.reason
+    return "" if any(_says(text, reason) for text in shown) else state.reason
 
 
 def _says(text: str, what: str) -> bool:
-    """Tell whether a text contains another one, however they are spaced or cut."""
+    """Return whether a text contains another one, apart from white space and a cut end."""
     return " ".join(what.split()).removesuffix("…") in " ".join(text.split())
 
 
@@ -154,12 +151,12 @@ def _subtask(state: State, subtask: Subtask) -> list[str]:
 
 
 def _failure(state: State, subtask: Subtask) -> str:
-    """Return the last failure of a subtask that is not done, "" where the report has said it above."""
+    """Return the last failure of a subtask that is not done, "" if the report contains it above."""
     if subtask.status == StepStatus.COMPLETED:
         return ""
-    told = state.reason, state.question, state.summary
+    shown = state.reason, state.question, state.summary
     failure = subtask.last_failure
-    return "" if any(_says(text, failure) for text in told) else failure
+    return "" if any(_says(text, failure) for text in shown) else failure
 
 
 def _counted(count: int, what: str) -> str:
@@ -187,7 +184,7 @@ def _front_matter(checks: dict[str, str]) -> str:
 
 
 def _suggestions(state: State) -> str:
-    """Tell which checks the agent suggested and how each ended; none of them has decided anything."""
+    """Return the checks that the agent suggested, with their results; they do not decide on completion."""
     lines = [_suggested(name, one) for name, one in state.suggested.items()]
     return _section("Checks that the agent suggested", lines)
 
@@ -224,10 +221,10 @@ def _spent(state: State) -> list[str]:
     cost = state.cost
     if not cost.calls:
         return [f"- working time: {cost.active_s:.1f} s"]
-    told = f"{cost.tokens_in} in ({cost.tokens_cached} cached), {cost.tokens_out} out"
+    split = f"{cost.tokens_in} in ({cost.tokens_cached} cached), {cost.tokens_out} out"
     return [
         f"- working time: {cost.active_s:.1f} s, {cost.llm_s:.1f} s of it in LLM calls",
-        f"- tokens: {cost.tokens}: {told}",
+        f"- tokens: {cost.tokens}: {split}",
     ]
 
 
@@ -255,9 +252,9 @@ def _cost_row(name: str, cost: LlmCost) -> str:
 
 def _check(name: str, cmd: str, check: CheckResult) -> str:
     ends = both_ends(" ".join(check.output.split()), CHECK_CHARS)
-    said = "" if check.passed or not ends else f": {inline(ends, 2 * CHECK_CHARS)}"
+    output = "" if check.passed or not ends else f": {inline(ends, 2 * CHECK_CHARS)}"
     mark, how = ("x", "passed") if check.passed else (" ", "failed")
-    return f"- [{mark}] {_check_name(name, cmd)}: {how}{said}"
+    return f"- [{mark}] {_check_name(name, cmd)}: {how}{output}"
 
 
 def _check_name(name: str, cmd: str) -> str:
