@@ -95,13 +95,13 @@ def digests(root: Path, files: int, rounds: int) -> tuple[list[Series], dict[str
         "descriptors": descriptors() - before,
     }
     changing = root / "package000" / "module00" / "file00.py"
-    watch.digest(anew=False)
+    watch.digest(full=False)
     for number in range(rounds):
         if number < rounds // 4 or files <= 10_000:
             timed(watch.digest, values["looked at again"])
         changing.write_text(f"# {number}")
-        timed(lambda: watch.digest(anew=False), values["one file changed"])
-        timed(lambda: watch.digest(anew=False), values["nothing changed"])
+        timed(lambda: watch.digest(full=False), values["one file changed"])
+        timed(lambda: watch.digest(full=False), values["nothing changed"])
     watch.close()
     return [Series(f"{files} files: {name}", "ms", values[name]) for name in DOINGS], held
 

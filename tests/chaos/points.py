@@ -120,8 +120,8 @@ WORKER = {
     "runbook.send": "clew_worker.agent.client:AgentClient._send",
     "executor.next": "clew_worker.executor.wire:Wire.next_request",
     "executor.effect": "clew_worker.executor.tools.registry:carry_out",
-    "executor.command": "clew_worker.executor.commands:Commands._start",
-    "executor.digest": "clew_worker.executor.server:Executor._digest",
+    "executor.command": "clew_worker.executor.launcher:Launcher.start",
+    "executor.digest": "clew_worker.executor.world.world:WorldWatch.digest",
     "executor.send": "clew_worker.executor.wire:Wire.send",
 }
 """Label → the function of the nursery, a cell, the runbook agent or the executor that it names."""

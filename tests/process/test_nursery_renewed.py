@@ -13,7 +13,7 @@ from harness import alive, become_subreaper
 from clew_daemon.processes import nursery, zygote
 from clew_daemon.processes.children import Children
 from clew_daemon.processes.nursery import Nursery, SpawnError, Turns
-from clew_shared.wire.cells import CellSpec, SandboxSpec
+from clew_shared.wire.nursery import CellSpec, SandboxSpec
 
 DEADLINE_S = 60.0
 

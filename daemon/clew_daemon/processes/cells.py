@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from clew_daemon.host.folders import overlap
 from clew_shared.config.settings import CommandAgent, LlmAgent, RunbookAgent, Settings
-from clew_shared.wire.cells import CellLimits, CellSpec, ExecutorOptions, SandboxSpec
+from clew_shared.wire.nursery import CellLimits, CellSpec, SandboxSpec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -85,11 +85,7 @@ def executor_spec(
         env=executor_env(settings, env, git) | {"HOME": str(home), "TMPDIR": str(tmp)},
         limits=_limits(settings),
         umask=UMASK,
-        executor=ExecutorOptions(
-            ignore=settings.loops.ignore,
-            output_bytes=settings.limits.output_bytes,
-            action_timeout_s=settings.limits.action_timeout_s,
-        ),
+        ignore=settings.loops.ignore,
     )
 
 

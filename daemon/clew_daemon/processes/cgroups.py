@@ -29,7 +29,7 @@ from clew_daemon.host import units
 from clew_daemon.processes import cgroup_tree as tree
 
 if TYPE_CHECKING:
-    from clew_shared.wire.cells import CellLimits
+    from clew_shared.wire.nursery import CellLimits
 
 log = structlog.get_logger()
 

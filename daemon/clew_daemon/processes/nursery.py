@@ -1,6 +1,6 @@
 """The daemon's side of the nursery: gives cells, and renews the warm process that they are forked from.
 
-What runs in a cell, and how it is confined, is the worker's; see `clew_shared.wire.cells` for the wire, and
+What runs in a cell, and how it is confined, is the worker's; see `clew_shared.wire.nursery` for the wire, and
 `clew_daemon.processes.zygote` for the line to one process.
 """
 
@@ -19,8 +19,8 @@ import structlog
 from clew_daemon.host import background
 from clew_daemon.processes.zygote import KILL_WAIT_S, Gone, Template, begin
 from clew_shared.text.plain import plain
-from clew_shared.wire import cells as cellwire
-from clew_shared.wire.cells import CellSpec, SandboxReport, SpawnFailed
+from clew_shared.wire.nursery import CellSpec, SandboxReport, SpawnFailed
+from clew_shared.wire.shortage import is_shortage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -180,7 +180,7 @@ class Nursery:
             self._put_off(error)
             if last and last.alive:
                 return
-            short = isinstance(error, OSError) and cellwire.is_shortage(error)
+            short = isinstance(error, OSError) and is_shortage(error)
             raise SpawnError("resources" if short else "nursery", self._fault) from None
         self._failures, self._template, self._loaded = 0, new, modules
         if new.hello:

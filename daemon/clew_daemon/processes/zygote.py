@@ -20,8 +20,19 @@ from typing import TYPE_CHECKING, Self
 import structlog
 
 from clew_shared.text.plain import plain
-from clew_shared.wire import cells as cellwire
-from clew_shared.wire.cells import CellSpec, InStore, NurseryHello, Spawned, SpawnFailed
+from clew_shared.wire.nursery import (
+    PACKET_BYTES_MAX,
+    CellSpec,
+    InStore,
+    NurseryHello,
+    NurseryMessage,
+    Spawn,
+    Spawned,
+    SpawnFailed,
+    read_from_nursery,
+    to_packet,
+)
+from clew_shared.wire.shortage import is_shortage
 
 if TYPE_CHECKING:
     from clew_daemon.processes.children import Child, Children
@@ -138,7 +149,7 @@ class Template:
         """
         self._next += 1
         number = self._next
-        request = cellwire.packet(cellwire.Spawn(id=number, spec=spec))
+        request = to_packet(Spawn(id=number, spec=spec))
         answer: asyncio.Future[Spawned | SpawnFailed] = asyncio.get_running_loop().create_future()
         self._asked[number] = answer
         try:
@@ -147,7 +158,7 @@ class Template:
                     await _send(self._line, request, fds)
                 return await answer
         except OSError as error:
-            if cellwire.is_shortage(error):
+            if is_shortage(error):
                 raise
             self._lost = True
             self.child.kill()
@@ -200,12 +211,12 @@ class Template:
         elif isinstance(answer, Spawned):  # nobody waits for it any more
             children.watch(answer.guard_pid).kill()
 
-    async def _receive(self) -> cellwire.FromNurseryMessage:
+    async def _receive(self) -> NurseryMessage:
         loop = asyncio.get_running_loop()
-        data = await loop.sock_recv(self._line, cellwire.PACKET_BYTES_MAX)
+        data = await loop.sock_recv(self._line, PACKET_BYTES_MAX)
         if not data:
             raise ConnectionResetError("its socket was closed")
-        return cellwire.read_from_nursery(data)
+        return read_from_nursery(data)
 
 
 def _changed_ns(path: str) -> int:

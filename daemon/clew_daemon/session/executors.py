@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from clew_daemon.processes.workspace_guard import Ground
     from clew_shared.config.settings import Settings
     from clew_shared.record.state import State
-    from clew_shared.wire.cells import CellSpec
+    from clew_shared.wire.nursery import CellSpec
 
 log = structlog.get_logger()
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from clew_daemon.session.session import Session
-    from clew_shared.wire.cells import Checked
+    from clew_shared.wire.executor import CheckDone
 
 FINISHES_MAX = 3
 """So many refused finishes in an unchanged world are a failure of the subtask."""
@@ -641,7 +641,7 @@ def _completed(verified: bool, summary: str) -> ev.GoalEnded:
     return ev.GoalEnded(at=time.time(), status="completed", summary=summary, verified=verified)
 
 
-def _ran(done: Checked, timeout_s: float) -> _Ran:
+def _ran(done: CheckDone, timeout_s: float) -> _Ran:
     """Return how a check ended, with what it printed, redacted, and that it was ended where it took too long."""
     late = f"\n(not finished within {timeout_s:.0f} s)" if done.result == "timeout" else ""
     return _Ran(done.result == "success", redact(done.output) + late, done.exit_code)

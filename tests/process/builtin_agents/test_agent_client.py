@@ -5,7 +5,7 @@ import pytest
 from goal_daemon import GoalDaemon, subtask, task
 
 from clew_shared.wire import protocol
-from clew_shared.wire.cells import CellSpec, SandboxSpec
+from clew_shared.wire.nursery import CellSpec, SandboxSpec
 from clew_worker.agent.main import AgentClient, Disconnected, RpcError, main
 
 

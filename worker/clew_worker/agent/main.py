@@ -3,7 +3,7 @@
 import socket
 import sys
 
-from clew_shared.wire.cells import CellSpec
+from clew_shared.wire.nursery import CellSpec
 from clew_worker.agent.client import AgentClient
 
 BUILT_IN = ("runbook", "llm")
