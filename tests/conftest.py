@@ -12,7 +12,7 @@ import hypothesis
 import pytest
 
 from clew_shared.config.settings import Loops
-from clew_shared.core.core import Core, Report
+from clew_shared.core.core import Core, LookFirst, Report
 from clew_shared.record import events as ev
 from clew_shared.record.state import State, dump, load
 
@@ -112,11 +112,17 @@ class PlayedAgent:
     def look(self):
         return self.core.see_world(self.world, self.at)
 
+    def propose(self, tool, args):
+        """Propose as a driver does, which looks at the world before a refusal."""
+        verdict = self.core.propose(tool, args, self.at, fresh=False)
+        if isinstance(verdict, LookFirst):
+            self.look()
+            verdict = self.core.propose(tool, args, self.at)
+        return verdict
+
     def act(self, tool, args, result="success", output="", *, files=None):
         """Propose; where it is allowed, change `files` and report with a measured world."""
-        if self.core.refuses(tool, args):
-            self.look()
-        verdict = self.core.propose(tool, args, self.at)
+        verdict = self.propose(tool, args)
         if not verdict.allowed:
             return Answer(verdict)
         self.files.update(files or {})
@@ -142,9 +148,7 @@ class PlayedAgent:
 
     def claim(self, tool, args, result="success", output=None, changed=None):
         """Do something as an agent that runs its own tools: proposed, done, told."""
-        if self.core.refuses(tool, args):
-            self.look()
-        verdict = self.core.propose(tool, args, self.at)
+        verdict = self.propose(tool, args)
         if not verdict.allowed:
             return Answer(verdict)
         report = Report(result, output, changed, self.world if changed is None else "")

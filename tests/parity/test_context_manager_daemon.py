@@ -17,7 +17,7 @@ from clew_shared.record.state import State
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
 from clew_worker import ContextManager, Subtask, SyncClient, Task
-from clew_worker.agent.main import Disconnected, RpcError
+from clew_worker.agent import Disconnected, RpcError
 
 GOAL = "Create mathx package"
 PYTEST = ("run_cmd", {"cmd": ["pytest", "-q"]}, "error")

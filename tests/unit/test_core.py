@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_shared.core.core import IN_FLIGHT_MAX, Report, WrongState
+from clew_shared.core.core import IN_FLIGHT_MAX, LookFirst, Report, WrongState
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.state import dump
@@ -191,13 +191,27 @@ def test_a_goal_said_to_be_impossible_is_failed_with_its_task_and_subtask(agent)
     )
 
 
-def test_asking_whether_it_would_be_refused_records_nothing(agent):
+def test_a_refusal_by_a_rule_asks_for_a_look_first_and_records_nothing(agent):
     for _ in range(2):
         agent.fail("make")
     agent.take()
-    assert agent.core.refuses("run_cmd", {"cmd": "make"})
-    assert not agent.core.refuses("run_cmd", {"cmd": "other"})
+    assert agent.core.propose("run_cmd", {"cmd": "make"}, 0.0, fresh=False) == LookFirst()
     assert agent.core.take() == []
+    assert agent.core.propose("run_cmd", {"cmd": "other"}, 0.0, fresh=False).allowed
+    assert agent.core.propose("run_cmd", {"cmd": "make"}, 0.0).reason == "repetition"
+
+
+def test_what_is_blocked_in_another_world_asks_for_a_look_first(agent):
+    for _ in range(3):
+        agent.fail("make")
+    agent.write("a.py", "new")
+    assert agent.core.propose("run_cmd", {"cmd": "make"}, 0.0, fresh=False) == LookFirst()
+    assert agent.core.propose("run_cmd", {"cmd": "make"}, 0.0).allowed
+
+
+def test_an_outcome_says_whether_the_workspace_changed(agent):
+    assert agent.write("a.py", "new").heard.changed
+    assert agent.read("a.py").heard.changed is False
 
 
 def test_an_allowed_action_is_on_record_before_its_outcome(agent):

@@ -17,7 +17,7 @@ from clew_daemon.record.hello import Remembered, subtask_view, task_view, told
 from clew_daemon.record.shrink import fitted_state
 from clew_daemon.record.store import output_of
 from clew_shared.core import suggestions
-from clew_shared.core.core import Heard, Report, Verdict, Word, WrongState
+from clew_shared.core.core import Heard, LookFirst, Report, Verdict, Word, WrongState
 from clew_shared.record import events as ev
 from clew_shared.text.redact import redact, redacted
 from clew_shared.views.publish import state_view
@@ -191,12 +191,11 @@ class Methods:
         await self._s.commit()
         if report and report.result == "error":
             await self._s.hand_over_if_lost()
-        changed = self._changed(verdict.seq)
         outcome: dict[str, Any] = {
             "result": report.result if report else "interrupted",
             "output": (report.output if report else None) or "",
             "duration_s": report.duration_s if report else 0.0,
-            "changed": changed,
+            "changed": heard.changed,
         }
         if report is None:
             outcome["reason"] = "executor_died"
@@ -245,10 +244,13 @@ class Methods:
         tool, args = redact(p.tool), redacted(p.args)
         if self._s.stopping:
             return await self._turn_away(tool, args)
-        if self._s.core.refuses(tool, args):
-            await self._s.look()
+        rationale = redact(p.rationale)
         with self._s.entering() as core:
-            verdict = core.propose(tool, args, time.time(), redact(p.rationale))
+            verdict = core.propose(tool, args, time.time(), rationale, fresh=False)
+        if isinstance(verdict, LookFirst):
+            await self._s.look()
+            with self._s.entering() as core:
+                verdict = core.propose(tool, args, time.time(), rationale)
         await self._s.commit()
         return verdict
 
@@ -316,13 +318,6 @@ class Methods:
             p.duration_s or 0.0,
             getattr(p, "exit_code", None),
         )
-
-    def _changed(self, seq: int) -> bool | None:
-        subtask = self._s.core.state.subtask
-        for action in reversed(subtask.actions if subtask else []):
-            if action.seq == seq:
-                return action.changed
-        return None
 
     # -- the tree ----------------------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ outside, a crash in between leaves a prefix of the ledger, and a prefix is alway
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from clew_shared.core.claims import question, unheeded
 from clew_shared.core.escalation import escalation, person_question
@@ -100,12 +100,21 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class LookFirst:
+    """No answer yet: a rule would refuse the proposal, unless the workspace has changed unseen."""
+
+
+@dataclass(frozen=True, slots=True)
 class Heard:
-    """The answer to what the agent reported; `known` is false where it had been reported before."""
+    """The answer to what the agent reported; `known` is false where it had been reported before.
+
+    `changed` says whether the reported action changed the workspace, None where that is unknown.
+    """
 
     intervention: Word | None = None
     escalated_to: Level | None = None
     known: bool = True
+    changed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,28 +176,39 @@ class Core:
 
     # -- actions -----------------------------------------------------------------------------------
 
-    def propose(self, tool: str, args: dict[str, Any], at: float, rationale: str = "") -> Verdict:
-        """Judge a proposal; an allowed one is in flight until its outcome is told."""
+    @overload
+    def propose(
+        self,
+        tool: str,
+        args: dict[str, Any],
+        at: float,
+        rationale: str = "",
+        *,
+        fresh: Literal[True] = True,
+    ) -> Verdict: ...
+    @overload
+    def propose(
+        self, tool: str, args: dict[str, Any], at: float, rationale: str = "", *, fresh: bool
+    ) -> Verdict | LookFirst: ...
+    def propose(
+        self, tool: str, args: dict[str, Any], at: float, rationale: str = "", *, fresh: bool = True
+    ) -> Verdict | LookFirst:
+        """Judge a proposal; an allowed one is in flight until its outcome is reported.
+
+        `fresh` says that the workspace has just been measured. Without it a refusal by a rule is not decided and
+        not recorded: the answer is LookFirst. So is that to an action that is blocked in another world, which may
+        have returned unseen.
+        """
         proposal = self._proposal(tool, args)
         if refused := self._out_of_order(proposal, at):
             return refused
+        if not fresh and proposal.signature in self.state.scope.blocks:
+            return LookFirst()
         self._ensure_started(at)
         said = judge(self.state, proposal, self.loops)
         if isinstance(said, Refusal):
-            return self._refuse(proposal, said, at)
+            return self._refuse(proposal, said, at) if fresh else LookFirst()
         return self._allow(proposal, said, at, rationale)
-
-    def refuses(self, tool: str, args: dict[str, Any]) -> bool:
-        """Tell, without recording anything, whether a rule would refuse this in the world as it is believed.
-
-        True too for what is blocked in another world: that world may have returned unseen.
-        """
-        if self.state.replan_required:
-            return False
-        proposal = self._proposal(tool, args)
-        if proposal.signature in self.state.scope.blocks:
-            return True
-        return isinstance(judge(self.state, proposal, self.loops), Refusal)
 
     def outcome(self, seq: int, report: Report, at: float) -> Heard:
         """Take in what came of an allowed action; one told twice is recognised."""
@@ -197,7 +217,8 @@ class Core:
             return Heard(known=False)
         action = flight.action
         self._finish(seq, action.name, action.args, report, at)
-        return self._review(at, tool=action.name, signature=flight.signature)
+        heard = self._review(at, tool=action.name, signature=flight.signature)
+        return replace(heard, changed=action.changed)
 
     def record(self, tool: str, args: dict[str, Any], report: Report, at: float) -> Verdict:
         """Judge and store what an agent has already done: refused means that it must not be done again."""

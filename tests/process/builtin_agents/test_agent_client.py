@@ -6,7 +6,8 @@ from goal_daemon import GoalDaemon, subtask, task
 
 from clew_shared.wire import protocol
 from clew_shared.wire.nursery import CellSpec, SandboxSpec
-from clew_worker.agent.main import AgentClient, Disconnected, RpcError, main
+from clew_worker.agent import AgentClient, Disconnected, RpcError
+from clew_worker.agent.main import main
 
 
 @pytest.fixture

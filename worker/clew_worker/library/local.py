@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from clew_shared.core.core import Core, Report, Verdict, WrongState
+from clew_shared.core.core import Core, LookFirst, Report, Verdict, WrongState
 from clew_shared.gate import Calls
 from clew_shared.ledger import Entry
 from clew_shared.record import events as ev
@@ -111,9 +111,11 @@ class LocalGoal:
         """Judge what is to be done; before a refusal, look whether the folder is still what it was."""
         with self._turn() as at:
             self._make_ready(at)
-            if self._core.refuses(tool, args):
+            verdict = self._core.propose(tool, args, at, fresh=False)
+            if isinstance(verdict, LookFirst):
                 self._core.see_world(self._digest(), at)
-            return _answer(self._core.propose(tool, args, at))
+                verdict = self._core.propose(tool, args, at)
+            return _answer(verdict)
 
     def outcome(self, seq: int, report: Report) -> Answer:
         """Store what came of an allowed action; one told twice changes nothing."""
