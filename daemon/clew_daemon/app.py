@@ -45,12 +45,12 @@ from clew_daemon.inbox.owner import HeldElsewhereError, InboxOwner, NotOwnerErro
 from clew_daemon.learning.deltas import VERDICTS_MIN
 from clew_daemon.learning.playbook import Playbook
 from clew_daemon.learning.reviewer import PRUNE_EVERY_S, Reviewer
-from clew_daemon.parts import Daemon
+from clew_daemon.parts import DaemonParts
 from clew_daemon.presence import Presence
 from clew_daemon.processes import vitals
 from clew_daemon.processes.cells import executor_env
 from clew_daemon.processes.children import Children
-from clew_daemon.processes.llm_slots import Slots
+from clew_daemon.processes.llm_slots import LlmSlots
 from clew_daemon.processes.nursery import Nursery, SpawnError
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record import home
@@ -229,7 +229,7 @@ class App:
         if not await self._done_unless_stopped(self._settle_home(book, before, now)):
             return
         children = Children()
-        daemon = self._daemon = Daemon(
+        daemon = self._daemon = DaemonParts(
             places=self._places,
             settings=self._settings,
             keys=self._keys,
@@ -237,8 +237,8 @@ class App:
             playbook=Playbook(book),
             children=children,
             cgroups=beginning.cgroups,
-            nursery=Nursery(children, beginning.nursery_env, beginning.preload, beginning.begun),
-            slots=Slots(lambda: self._daemon.settings.limits.llm_calls),
+            nursery=Nursery(children, beginning.nursery_env, beginning.preload, beginning.zygote),
+            slots=LlmSlots(lambda: self._daemon.settings.limits.llm_calls),
             publisher=Publisher(book),
             git=beginning.git,
         )

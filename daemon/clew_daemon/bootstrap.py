@@ -42,7 +42,7 @@ from clew_shared.text.plain import plain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.processes.zygote import Begun
+    from clew_daemon.processes.zygote import ZygoteLaunch
     from clew_shared.config.settings import Loaded, Places, Settings
     from clew_shared.ledger.lock import Lock
 
@@ -76,7 +76,7 @@ class Beginning:
     cgroups: Cgroups
     nursery_env: dict[str, str]
     preload: tuple[str, ...]
-    begun: Begun | None
+    zygote: ZygoteLaunch | None
     locks: Locks
     terminal: Terminal
     git: dict[str, str]
@@ -125,17 +125,17 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
                 f"clew cannot supervise processes: {plain(error)}", EXIT_FAILED
             ) from None
         env, modules = _nursery_env(keys, loaded.settings), preload(loaded.settings)
-        begun = None
+        launched = None
         with contextlib.suppress(OSError):  # the next try says what is wanting
-            begun = zygote.begin(env, modules)
+            launched = zygote.launch(env, modules)
         git = git_identity.read(keys.env)  # while the nursery warms up
         try:
             yield Beginning(
-                places, loaded.settings, keys, cgroups, env, modules, begun, locks, terminal, git
+                places, loaded.settings, keys, cgroups, env, modules, launched, locks, terminal, git
             )
         finally:
-            if begun:
-                begun.give_up()
+            if launched:
+                launched.give_up()
             cgroups.close()
 
 

@@ -63,7 +63,7 @@ DAEMON = {
     # the worker, as the daemon sees it
     "nursery.ensure": "clew_daemon.processes.nursery:Nursery._ready",
     "nursery.send": "clew_daemon.processes.zygote:_send",
-    "nursery.answer": "clew_daemon.processes.zygote:Template._answered",
+    "nursery.answer": "clew_daemon.processes.zygote:Zygote._answered",
     "nursery.stop": "clew_daemon.processes.nursery:Nursery.stop",
     "worker.connect": "clew_daemon.session.session:Session._connect",
     "worker.record_start": "clew_daemon.session.session:Session._record_start",

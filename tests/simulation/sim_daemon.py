@@ -25,11 +25,11 @@ from clew_daemon.host.keys import Keys
 from clew_daemon.learning import reviewer
 from clew_daemon.learning.playbook import Playbook
 from clew_daemon.learning.reviewer import Reviewer
-from clew_daemon.parts import Daemon
+from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import cells, vitals, workspace_guard
 from clew_daemon.processes.cgroups import Cgroups
 from clew_daemon.processes.endings import Ended
-from clew_daemon.processes.llm_slots import Slots
+from clew_daemon.processes.llm_slots import LlmSlots
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.publish import report
 from clew_daemon.record import eventlog
@@ -161,7 +161,7 @@ class SimDaemon:
         world = self.world
         self.ledger = SimLedger(world, self.loop, self._ledger_state)
         book = Book(self.ledger, world.settings)  # type: ignore[arg-type]
-        self.daemon = Daemon(
+        self.daemon = DaemonParts(
             places=SimpleNamespace(outbox=None),  # type: ignore[arg-type]
             settings=world.settings,
             keys=Keys({}),
@@ -169,7 +169,7 @@ class SimDaemon:
             playbook=Playbook(book),
             children=Children(),  # type: ignore[arg-type]
             nursery=None,  # type: ignore[arg-type]
-            slots=Slots(lambda: None),
+            slots=LlmSlots(lambda: None),
             publisher=SimPublisher(),  # type: ignore[arg-type]
             cgroups=Cgroups(None),
         )

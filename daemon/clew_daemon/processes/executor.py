@@ -26,7 +26,7 @@ from clew_shared.wire.framing import OversizedMessageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clew_daemon.processes.cgroups import Leaf
+    from clew_daemon.processes.cgroups import CellGroup
     from clew_daemon.processes.nursery import Cell, Nursery
     from clew_shared.wire.nursery import CellSpec
 
@@ -64,7 +64,7 @@ class Executor:
         self._lock = asyncio.Lock()
 
     @classmethod
-    async def start(cls, nursery: Nursery, spec: CellSpec, group: Leaf | None) -> Executor:
+    async def start(cls, nursery: Nursery, spec: CellSpec, group: CellGroup | None) -> Executor:
         """Spawn an executor and wait until it answers; raises SpawnError or ExecutorDied."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -164,7 +164,7 @@ class Executor:
                 raise ExecutorDied(plain(error) or "no answer in time") from None
             except asyncio.CancelledError:
                 # its answer would be taken for the next one's
-                self.cell.strike()
+                self.cell.kill_nowait()
                 raise
 
     async def _read(self) -> Any:

@@ -23,8 +23,8 @@ from clew_daemon.processes.nursery import SpawnError
 from clew_shared.text.plain import plain
 
 if TYPE_CHECKING:
-    from clew_daemon.parts import Daemon
-    from clew_daemon.processes.cgroups import Leaf
+    from clew_daemon.parts import DaemonParts
+    from clew_daemon.processes.cgroups import CellGroup
     from clew_daemon.processes.nursery import Cell
     from clew_daemon.processes.workspace_guard import Ground
     from clew_shared.config.settings import Settings
@@ -39,7 +39,7 @@ STARTING_WAIT_S = 5.0
 class Hands:
     """The executors of one epoch, one after the other."""
 
-    def __init__(self, daemon: Daemon, state: State, epoch: int, place: Ground) -> None:
+    def __init__(self, daemon: DaemonParts, state: State, epoch: int, place: Ground) -> None:
         self._d = daemon
         self._state = state
         self._about: dict[str, Any] = {"goal": state.goal_id, "epoch": epoch}
@@ -131,7 +131,7 @@ class Hands:
     def strike(self) -> None:
         """Send the executor its end, and wait for nothing."""
         if self._executor is not None:
-            self._executor.cell.strike()
+            self._executor.cell.kill_nowait()
 
     async def end(self) -> None:
         """End the executor, also one that is just being started, and all that is in the worker's group."""
@@ -146,7 +146,7 @@ class Hands:
 
     # -- cells -----------------------------------------------------------------------------------------
 
-    def leaf(self, spec: CellSpec) -> Leaf | None:
+    def leaf(self, spec: CellSpec) -> CellGroup | None:
         """Make the control group of a new cell, in the worker's."""
         if self._group is None:
             return None

@@ -40,7 +40,7 @@ from clew_shared.wire import protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.parts import Daemon
+    from clew_daemon.parts import DaemonParts
     from clew_daemon.processes.workspace_guard import Ground, Lost
     from clew_daemon.record.doing import Work
     from clew_shared.config.settings import Settings
@@ -61,7 +61,7 @@ OWED_REPLAN_MAX = 100
 class Session:
     """One incarnation of a goal's worker, on the folder that its goal works in."""
 
-    def __init__(self, daemon: Daemon, goal_id: str, place: Ground) -> None:
+    def __init__(self, daemon: DaemonParts, goal_id: str, place: Ground) -> None:
         self._d = daemon
         self.goal_id = goal_id
         self.core: Core = daemon.book.cores[goal_id]

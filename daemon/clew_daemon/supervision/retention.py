@@ -20,7 +20,7 @@ from clew_shared.ledger import LedgerCorrupt
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from clew_daemon.parts import Daemon
+    from clew_daemon.parts import DaemonParts
     from clew_shared.record.state import State
 
 log = structlog.get_logger()
@@ -46,7 +46,7 @@ def over(states: Iterable[State], oldest: float) -> list[str]:
 class Retention:
     """Its two kinds of work, each done every so often; `in_use` tells whether a goal has a worker."""
 
-    def __init__(self, daemon: Daemon, in_use: Callable[[str], bool]) -> None:
+    def __init__(self, daemon: DaemonParts, in_use: Callable[[str], bool]) -> None:
         self._d = daemon
         self._in_use = in_use
         self._damaged: set[str] = set()  # said once; `clew verify` says where

@@ -32,7 +32,7 @@ from clew_shared.record.model import GoalStatus
 from clew_shared.text.plain import plain
 
 if TYPE_CHECKING:
-    from clew_daemon.parts import Daemon
+    from clew_daemon.parts import DaemonParts
     from clew_daemon.processes.workspace_guard import Ground, Lost
     from clew_daemon.record.store import Readable
     from clew_shared.core.core import Core, Recorded
@@ -49,7 +49,7 @@ REST = (ev.GoalEnded, ev.GoalBlocked)
 class Supervisor:
     """Starts goals when they are due, and keeps their workers running; `start` and `stop` once each."""
 
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: DaemonParts) -> None:
         self._d = daemon
         self._runs: dict[str, asyncio.Task[None]] = {}
         self._sessions: dict[str, Session] = {}
