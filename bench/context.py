@@ -29,7 +29,7 @@ import time
 from pathlib import Path
 
 from clew_daemon.record.hello import told
-from clew_shared.config.settings import LlmAgent, Settings
+from clew_shared.config.settings import LlmAgentSettings, Settings
 from clew_shared.ledger import Reader
 from clew_shared.prompt.compact import compact_context
 from clew_shared.record import events as ev
@@ -143,7 +143,9 @@ class UpTo:
         return self._reader.output(seq)
 
 
-def replay(home: Path, settings: Settings, agent: LlmAgent) -> tuple[list[int], list[str], dict]:
+def replay(
+    home: Path, settings: Settings, agent: LlmAgentSettings
+) -> tuple[list[int], list[str], dict]:
     """Read the run back: sizes of the need-to-know text, its texts by turn, and what a prompt takes to build."""
     compact, by_turn, build_ms, state, actions = [], [], {}, State(), 0
     with Reader.open(home / "state" / "ledger.db") as reader:
@@ -235,7 +237,7 @@ def main() -> None:
             f"[context]\nmax_tokens = {MAX_TOKENS}\n[playbook]\nenabled = false\n"
         )
         run(home)
-        agent = LlmAgent(base_url=url, model="scripted", mode="tools")
+        agent = LlmAgentSettings(base_url=url, model="scripted", mode="tools")
         compact, by_turn, build_ms = replay(home, Settings(), agent)
         (history,) = home.glob("workspaces/*/.agent_context/history.jsonl")
         with Reader.open(home / "state" / "ledger.db") as reader:

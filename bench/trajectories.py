@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from clew_shared.config.settings import Loops
+from clew_shared.config.settings import LoopSettings
 from clew_shared.core.core import Core, Report
 from clew_shared.record import events as ev
 from clew_shared.record.state import State
@@ -46,7 +46,7 @@ class Played:
 
 def play(run: dict[str, Any], loops: Any = None) -> Played:
     numbers = count(1)
-    core = Core(State(), loops or Loops(), lambda: next(numbers), max_actions=10_000)
+    core = Core(State(), loops or LoopSettings(), lambda: next(numbers), max_actions=10_000)
     core.emit(ev.GoalAccepted(goal_id=run["id"], spec=ev.Spec(description="run")))
     core.emit(ev.GoalStarted())
     core.start(0.0)

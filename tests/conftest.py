@@ -11,7 +11,7 @@ from itertools import count
 import hypothesis
 import pytest
 
-from clew_shared.config.settings import Loops
+from clew_shared.config.settings import LoopSettings
 from clew_shared.core.core import Core, LookFirst, Report
 from clew_shared.record import events as ev
 from clew_shared.record.state import State, dump, load
@@ -77,7 +77,10 @@ class PlayedAgent:
         self.at = 0.0
         self.rows = []
         self.core = Core(
-            State(), Loops.model_validate(loops), lambda: next(numbers), max_actions=max_actions
+            State(),
+            LoopSettings.model_validate(loops),
+            lambda: next(numbers),
+            max_actions=max_actions,
         )
         self.core.emit(
             ev.GoalAccepted(

@@ -17,17 +17,7 @@ import structlog
 import uvloop
 
 from clew_daemon import VERSION
-from clew_daemon.bootstrap import (
-    EXIT_CONFIG,
-    EXIT_FAILED,
-    EXIT_OK,
-    PASSING,
-    configure_log,
-    failed,
-    ledger_file,
-    note_places,
-    preload,
-)
+from clew_daemon.bootstrap import PASSING, configure_log, failed, ledger_file, note_places, preload
 from clew_daemon.config_watch import ConfigWatch
 from clew_daemon.control.goal_requests import People
 from clew_daemon.control.playbook_requests import Strategies
@@ -43,7 +33,7 @@ from clew_daemon.inbox.inbox import Verdict as Dropping
 from clew_daemon.inbox.leftovers import InboxLeft, Left
 from clew_daemon.inbox.owner import HeldElsewhereError, InboxOwner, NotOwnerError
 from clew_daemon.learning.deltas import VERDICTS_MIN
-from clew_daemon.learning.playbook import Playbook
+from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.reviewer import PRUNE_EVERY_S, Reviewer
 from clew_daemon.parts import DaemonParts
 from clew_daemon.presence import Presence
@@ -70,6 +60,7 @@ from clew_daemon.supervision.retention import Retention
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_shared.config.configfile import ConfigFileError
 from clew_shared.config.settings import SettingsError
+from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger import (
     Ledger,
     LedgerError,
@@ -88,7 +79,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clew_daemon.bootstrap import Beginning
-    from clew_shared.config.settings import Change
+    from clew_shared.config.settings import SettingChange
     from clew_shared.record.state import State
 
 log = structlog.get_logger()
@@ -115,20 +106,20 @@ def run(beginning: Beginning) -> int:
     except (LedgerError, FolderError, ThreadsError) as error:
         passing = isinstance(error, LedgerFailed | LedgerUnwell | ThreadsError)
         passing = passing and not isinstance(error, LedgerLostError)
-        code = EXIT_FAILED if passing else EXIT_CONFIG
+        code = ExitCode.FAILED if passing else ExitCode.CONFIGURATION
         log.critical("daemon.stopped", reason=str(error), code=code)
         return failed(str(error), code)
     except NotOwnerError as error:
-        code = EXIT_FAILED if isinstance(error, HeldElsewhereError) else EXIT_CONFIG
+        code = ExitCode.FAILED if isinstance(error, HeldElsewhereError) else ExitCode.CONFIGURATION
         log.critical("daemon.stopped", reason=str(error), code=code)
         return failed(str(error), code)
     except Exception as error:  # by the log, which takes keys out of it
         if isinstance(error, OSError) and error.errno in PASSING:
-            log.critical("daemon.stopped", reason=plain(error), code=EXIT_FAILED)
-            return failed(f"out of resources: {plain(error)}. {MORE_ROOM}", EXIT_FAILED)
+            log.critical("daemon.stopped", reason=plain(error), code=ExitCode.FAILED)
+            return failed(f"out of resources: {plain(error)}. {MORE_ROOM}", ExitCode.FAILED)
         log.critical("daemon.bug", error=repr(error), exc_info=True)
         return failed(
-            f"stopped by a bug: {type(error).__name__}; see the log for details", EXIT_FAILED
+            f"stopped by a bug: {type(error).__name__}; see the log for details", ExitCode.FAILED
         )
 
 
@@ -202,8 +193,8 @@ class App:
                 await ledger.close(LEDGER_CLOSE_S, keeps_log=not noted)
         if failure:
             raise failure
-        log.info("daemon.stopped", code=EXIT_OK)
-        return EXIT_OK
+        log.info("daemon.stopped", code=ExitCode.OK)
+        return ExitCode.OK
 
     def _refuse_incomplete(self) -> None:
         """Begin no ledger where one was lost, and go on with none that lacks what was recorded."""
@@ -234,7 +225,7 @@ class App:
             settings=self._settings,
             keys=self._keys,
             book=book,
-            playbook=Playbook(book),
+            playbook=PlaybookStore(book),
             children=children,
             cgroups=beginning.cgroups,
             nursery=Nursery(children, beginning.nursery_env, beginning.preload, beginning.zygote),
@@ -332,7 +323,9 @@ class App:
     def _interrupted(self) -> None:
         self._interrupts += 1
         if self._interrupts > 1:
-            os._exit(EXIT_FAILED)  # every worker dies with the daemon; the ledger is a valid prefix
+            os._exit(
+                ExitCode.FAILED
+            )  # every worker dies with the daemon; the ledger is a valid prefix
         self._told_to_stop()
 
     def _told_to_stop(self) -> None:
@@ -359,7 +352,7 @@ class App:
             with contextlib.suppress(ControlError):
                 await self._reload()
 
-    async def _reload(self) -> list[Change]:
+    async def _reload(self) -> list[SettingChange]:
         """Take over what the config says now; raises ControlError and changes nothing where it is broken."""
         self._notifier.reloading()
         git = await self._identity()

@@ -28,7 +28,8 @@ from clew_daemon.logs import setup as logging
 from clew_daemon.processes import zygote
 from clew_daemon.processes.cgroups import Cgroups
 from clew_daemon.processes.children import become_subreaper
-from clew_shared.config.settings import LlmAgent
+from clew_shared.config.settings import LlmAgentSettings
+from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.lock import (
     DAEMON,
     LockError,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from clew_shared.config.settings import Loaded, Places, Settings
     from clew_shared.ledger.lock import Lock
 
-EXIT_OK, EXIT_FAILED, EXIT_CONFIG = 0, 1, 78
 PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """What another start may not meet: the manager is to try again."""
 
@@ -111,7 +111,7 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
         raise CannotBegin(
             "/proc is not mounted, and clew needs it to supervise its workers: mount it (mount -t proc proc /proc), "
             "or give the container its own",
-            EXIT_CONFIG,
+            ExitCode.CONFIGURATION,
         )
     keys = take_environment(os.environ, loaded.settings, places.config.parent)
     setproctitle("clew: daemon")
@@ -122,7 +122,7 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
             cgroups = Cgroups.claim(places.state, places.run)
         except OSError as error:
             raise CannotBegin(
-                f"clew cannot supervise processes: {plain(error)}", EXIT_FAILED
+                f"clew cannot supervise processes: {plain(error)}", ExitCode.FAILED
             ) from None
         env, modules = _nursery_env(keys, loaded.settings), preload(loaded.settings)
         launched = None
@@ -150,11 +150,11 @@ def _taken(places: Places, settings: Settings, keys: Keys) -> Iterator[Locks]:
             configure_log(places, settings, keys)
             note_places(places, settings, keys)
         except LockHeldError as error:
-            raise CannotBegin(str(error), EXIT_FAILED) from None
+            raise CannotBegin(str(error), ExitCode.FAILED) from None
         except (FolderError, LockError) as error:
-            raise CannotBegin(str(error), EXIT_CONFIG) from None
+            raise CannotBegin(str(error), ExitCode.CONFIGURATION) from None
         except OSError as error:
-            code = EXIT_FAILED if error.errno in PASSING else EXIT_CONFIG
+            code = ExitCode.FAILED if error.errno in PASSING else ExitCode.CONFIGURATION
             raise CannotBegin(f"clew cannot use its folders: {plain(error)}", code) from None
         held.callback(logging.close)
         yield Locks(ledger, run)
@@ -203,4 +203,4 @@ def _nursery_env(keys: Keys, settings: Settings) -> dict[str, str]:
 def preload(settings: Settings) -> tuple[str, ...]:
     """Return the modules that the nursery imports for these agents."""
     agents = settings.agents.named.values()
-    return LLM_MODULES if any(isinstance(a, LlmAgent) and a.model for a in agents) else ()
+    return LLM_MODULES if any(isinstance(a, LlmAgentSettings) and a.model for a in agents) else ()

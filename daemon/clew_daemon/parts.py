@@ -9,7 +9,7 @@ from clew_shared.config.settings import LATER_TABLES
 
 if TYPE_CHECKING:
     from clew_daemon.host.keys import Keys
-    from clew_daemon.learning.playbook import Playbook
+    from clew_daemon.learning.playbook import PlaybookStore
     from clew_daemon.processes.cgroups import Cgroups
     from clew_daemon.processes.children import Children
     from clew_daemon.processes.llm_slots import LlmSlots
@@ -30,7 +30,7 @@ class DaemonParts:
     settings: Settings
     keys: Keys
     book: Book
-    playbook: Playbook
+    playbook: PlaybookStore
     children: Children
     cgroups: Cgroups
     nursery: Nursery

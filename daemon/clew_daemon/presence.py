@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.bootstrap import EXIT_FAILED, failed, ledger_lock
+from clew_daemon.bootstrap import failed, ledger_lock
 from clew_daemon.host.folders import FolderError, make_private
+from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger.lock import LockError, LockHeldError, acquire_pid_file
 
 if TYPE_CHECKING:
@@ -57,10 +58,10 @@ class Presence:
             lock.adopt(ledger_lock(self._places, self._settings))
         except LockHeldError as error:
             what = f"the lock {lock.path} was removed, and another process has taken it: {error.holder.running}"
-            log.critical("daemon.stopped", reason=what, code=EXIT_FAILED)
-            failed(what, EXIT_FAILED)
+            log.critical("daemon.stopped", reason=what, code=ExitCode.FAILED)
+            failed(what, ExitCode.FAILED)
             os._exit(
-                EXIT_FAILED
+                ExitCode.FAILED
             )  # at once: the workers die with this process, and nothing more is written
         log.warning("lock.renewed", path=str(lock.path))
 

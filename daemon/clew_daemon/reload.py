@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clew_shared.config import configfile
-from clew_shared.config.settings import LATER_TABLES, LIVE_TABLES, Change, Settings, changes, load
+from clew_shared.config.settings import (
+    LATER_TABLES,
+    LIVE_TABLES,
+    SettingChange,
+    Settings,
+    changes,
+    load,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +29,7 @@ class Reloaded:
     """The settings that apply from now on, and every key that the file changed."""
 
     settings: Settings
-    changes: list[Change]
+    changes: list[SettingChange]
 
 
 def reload(
@@ -45,7 +52,9 @@ def reload(
     return Reloaded(now.model_copy(update=taken), found)
 
 
-def _judged(change: Change, env: Mapping[str, str], visible: Mapping[str, str]) -> Change:
+def _judged(
+    change: SettingChange, env: Mapping[str, str], visible: Mapping[str, str]
+) -> SettingChange:
     """Say that a key needs a restart: its variable is missing, or was not hidden when the daemon started."""
     name = change.new
     is_key = name is not None and _KEY_ENV.fullmatch(change.key)

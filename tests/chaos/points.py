@@ -89,7 +89,7 @@ DAEMON = {
     "publish.replace": "clew_shared.views.contextdir:_replace",
     "report.write": "clew_daemon.publish.report:write",
     "review": "clew_daemon.learning.reviewer:Reviewer._review",
-    "playbook.learn": "clew_daemon.learning.playbook:Playbook.learn",
+    "playbook.learn": "clew_daemon.learning.playbook:PlaybookStore.learn",
     # every change of a name, and every flush, whoever asks for it
     "os.rename": "os:rename",
     "os.replace": "os:replace",

@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from clew_shared.config.settings import Loops
+from clew_shared.config.settings import LoopSettings
 from clew_shared.core.core import Core, Report, WrongState
 from clew_shared.record import events as ev
 from clew_shared.record.state import State
@@ -31,7 +31,7 @@ class Daemon(threading.Thread):
         self.sock, self.heard, self.beats = sock, deque(), threading.Semaphore(0)
         self.finished = []
         numbers = count(1)
-        self.core = Core(State(), Loops(), lambda: next(numbers))
+        self.core = Core(State(), LoopSettings(), lambda: next(numbers))
         spec = ev.Spec(description=GOAL, notes="mind the tests")
         self.core.emit(ev.GoalAccepted(goal_id="mathx-1", spec=spec, tasks=tasks))
         self.core.emit(ev.GoalStarted())

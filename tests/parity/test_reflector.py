@@ -1,9 +1,7 @@
 import pytest
 
 from clew_shared.playbook.curator import opposite, same
-from clew_shared.playbook.faults import FAULTS
-from clew_shared.playbook.patterns import PATTERNS
-from clew_shared.playbook.recoveries import RECOVERIES
+from clew_shared.playbook.rules import ERROR_RULES, SUCCESS_RULES
 from clew_shared.playbook.steps import Kind, steps
 from clew_worker import ExecutionReflector, Playbook, ToolCall
 
@@ -297,7 +295,7 @@ def test_a_tool_that_is_no_command_gets_no_advice_about_commands():
 
 
 def test_no_two_lessons_say_the_same_or_the_opposite():
-    sentences = [one.sentence for one in (*FAULTS, *PATTERNS, *RECOVERIES)]
+    sentences = [rule.tip for rule in (*ERROR_RULES, *SUCCESS_RULES)]
     pairs = [(a, b) for a in sentences for b in sentences if a < b]
     assert [pair for pair in pairs if same(*pair) or opposite(*pair)] == []
 

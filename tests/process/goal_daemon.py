@@ -14,7 +14,13 @@ import traceback
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from clew_shared.config.tables import IGNORED, Context, LlmAgent, Loops, PlaybookSettings
+from clew_shared.config.tables import (
+    IGNORED,
+    ContextSettings,
+    LlmAgentSettings,
+    LoopSettings,
+    PlaybookSettings,
+)
 from clew_shared.core.core import Core, Report, WrongState
 from clew_shared.prompt import transcript
 from clew_shared.record import events as ev
@@ -55,7 +61,7 @@ class GoalDaemon:
     credential: str | None = None
     on_interrupt: str = "retry"
     heartbeat_s: float = 5.0
-    loops: Loops = field(default_factory=Loops)
+    loops: LoopSettings = field(default_factory=LoopSettings)
 
     def __post_init__(self):
         self.workspace = Workspace(str(self.folder))
@@ -176,10 +182,10 @@ class GoalDaemon:
         }
 
     def options(self):
-        agent = {**LlmAgent().model_dump(), **self.agent}
+        agent = {**LlmAgentSettings().model_dump(), **self.agent}
         return {
             "agent": agent,
-            "context": {**Context().model_dump(), **self.context},
+            "context": {**ContextSettings().model_dump(), **self.context},
             "playbook": {**PlaybookSettings().model_dump(), **self.playbook},
         }
 

@@ -3,8 +3,8 @@
 import json
 import sqlite3
 
-from clew_daemon.cli.errors import EXIT_CONFIG
 from clew_daemon.host import git_identity
+from clew_shared.exit_codes import ExitCode
 
 GOAL = """\
 # Say hello
@@ -50,7 +50,7 @@ def test_a_daemon_does_not_go_on_from_a_ledger_that_was_changed(clew):
     with con:
         con.execute("UPDATE events SET body = CAST('no json' AS BLOB) WHERE seq = 5")
     con.close()
-    said = clew.clew("run", code=EXIT_CONFIG)
+    said = clew.clew("run", code=ExitCode.CONFIGURATION)
     assert f"event 5 of {goal}" in said
     assert "Traceback" not in said
     assert "event 5" in clew.clew("verify", code=1)

@@ -3,7 +3,7 @@
 import json
 import os
 
-from clew_daemon.learning.playbook import recorded
+from clew_daemon.learning.playbook import playbook_events
 from clew_shared.ledger import Reader
 from clew_shared.record import events as ev
 
@@ -32,7 +32,7 @@ def taught(clew):
 
 def events(clew):
     with Reader.open(clew.home / "state" / "ledger.db") as reader:
-        return [event for _, event in recorded(reader)]
+        return [event for _, event in playbook_events(reader)]
 
 
 def strategies(clew, *args):

@@ -23,7 +23,7 @@ from clew_daemon.control.goal_requests import People
 from clew_daemon.control.server import ControlError
 from clew_daemon.host.keys import Keys
 from clew_daemon.learning import reviewer
-from clew_daemon.learning.playbook import Playbook
+from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.reviewer import Reviewer
 from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import cells, vitals, workspace_guard
@@ -166,7 +166,7 @@ class SimDaemon:
             settings=world.settings,
             keys=Keys({}),
             book=book,
-            playbook=Playbook(book),
+            playbook=PlaybookStore(book),
             children=Children(),  # type: ignore[arg-type]
             nursery=None,  # type: ignore[arg-type]
             slots=LlmSlots(lambda: None),

@@ -160,7 +160,7 @@ def _knows_no_budget(monkeypatch):
 
 
 def _never_looks_back(monkeypatch):
-    monkeypatch.setattr(reviewer.Reviewer, "_heard", lambda *_: None)
+    monkeypatch.setattr(reviewer.Reviewer, "_on_records", lambda *_: None)
 
 
 def _takes_a_failed_ledger_for_a_bug(monkeypatch):

@@ -62,7 +62,7 @@ async def test_housekeeping_goes_on_after_passing_faults():
 @pytest.mark.parametrize("fault", [*PASSING, LedgerCorrupt(LEDGER, "damaged", "restore")])
 async def test_reviews_go_on_after_a_fault_of_one(monkeypatch, fault):
     """Any fault of the ledger ended them until the next start, and no goal was ever settled any more."""
-    monkeypatch.setattr(reviewer, "AGAIN_S", 0.0)
+    monkeypatch.setattr(reviewer, "RETRY_S", 0.0)
     work = Faulty(fault)
     made = reviewer.Reviewer(parts().book, None, lambda: None)
     monkeypatch.setattr(made, "_review", work)

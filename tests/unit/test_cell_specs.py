@@ -4,15 +4,24 @@ import pytest
 
 from clew_daemon.processes import cells
 from clew_shared.config.places import places
-from clew_shared.config.settings import CommandAgent, LlmAgent, RunbookAgent, Settings
-from clew_shared.config.tables import Sandbox
+from clew_shared.config.settings import (
+    CommandAgentSettings,
+    LlmAgentSettings,
+    RunbookAgentSettings,
+    Settings,
+)
+from clew_shared.config.tables import SandboxSettings
 from clew_shared.record import events as ev
 from clew_shared.record.state import State
 
 PLACES = places({}, Path("/srv/clew"), None)
-OFFLINE = Settings(sandbox=Sandbox(network=False))
+OFFLINE = Settings(sandbox=SandboxSettings(network=False))
 STATE = State(goal_id="goal-1", spec=ev.Spec(description="x", workspace="/srv/goal"))
-THINKERS = [LlmAgent(model="m"), RunbookAgent(), CommandAgent(command=("true",))]
+THINKERS = [
+    LlmAgentSettings(model="m"),
+    RunbookAgentSettings(),
+    CommandAgentSettings(command=("true",)),
+]
 
 
 def agent_spec(agent):
@@ -29,5 +38,5 @@ def test_network_off_leaves_agents_their_way_to_the_llm(agent):
 
 
 def test_network_off_holds_for_agents_that_act_themselves():
-    agent = CommandAgent(command=("true",), own_tools=True)
+    agent = CommandAgentSettings(command=("true",), own_tools=True)
     assert not agent_spec(agent).sandbox.network

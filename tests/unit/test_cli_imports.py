@@ -130,6 +130,7 @@ def test_asking_a_daemon_needs_neither_models_nor_the_ledger(tmp_path, args):
         "clew_shared.config",
         "clew_shared.config.configfile",
         "clew_shared.config.places",
+        "clew_shared.exit_codes",
         "clew_shared.ledger",
     }
     words = set() if "--json" in args else {"clew_shared.record", "clew_shared.record.moment"}

@@ -13,7 +13,7 @@ from clew_daemon.cli.app import COMMANDS as LISTED
 from clew_daemon.cli.app import clew
 from clew_daemon.inbox.goalfile import parse as goalfile
 from clew_shared.config.settings import Settings, flatten, load
-from clew_shared.config.tables import CommandAgent, LlmAgent, ToolLoops
+from clew_shared.config.tables import CommandAgentSettings, LlmAgentSettings, ToolLoopSettings
 from clew_shared.wire import protocol, tools
 
 REPO = Path(__file__).resolve().parents[2]
@@ -100,8 +100,8 @@ def config_tables() -> dict[str, set[str]]:
     for key in flatten(Settings()):
         table, _, rest = key.rpartition(".")
         tables.setdefault(table, set()).add(rest)
-    agents = {*LlmAgent.model_fields, *CommandAgent.model_fields}
-    return tables | {"agents.NAME": agents, "loops.tools.NAME": set(ToolLoops.model_fields)}
+    agents = {*LlmAgentSettings.model_fields, *CommandAgentSettings.model_fields}
+    return tables | {"agents.NAME": agents, "loops.tools.NAME": set(ToolLoopSettings.model_fields)}
 
 
 def test_config_keys_in_the_docs_exist():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared.config.settings import Loops
+from clew_shared.config.settings import LoopSettings
 from clew_shared.core.core import Core, Report
 from clew_shared.record import events as ev
 from clew_shared.record.state import State
@@ -50,7 +50,7 @@ PLAYED = [
 
 
 def play(steps):
-    core = Core(State(), Loops(), itertools.count(1).__next__)
+    core = Core(State(), LoopSettings(), itertools.count(1).__next__)
     spec = ev.Spec(description="x", workspace="/w")
     core.emit(ev.GoalAccepted(goal_id="g-1", spec=spec, tasks=()))
     core.emit(ev.GoalStarted())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_shared.config.settings import Loops
+from clew_shared.config.settings import LoopSettings
 from clew_shared.record.state import THOUGHTS_KEPT
 
 PLAN = (
@@ -138,7 +138,7 @@ def test_one_theme_ignored_for_long_is_counted_each_time(agent):
 def test_the_themes_are_those_of_the_config_and_a_change_applies_at_once(agent):
     thoughts = ("Vorgehen eins", "Mein Vorgehen", "Das Vorgehen steht")
     assert [agent.think(text, tools=True) for text in thoughts[:2]] == ["", ""]
-    agent.core.loops = Loops.model_validate({"themes": {"planning": ["vorgehen"]}})
+    agent.core.loops = LoopSettings.model_validate({"themes": {"planning": ["vorgehen"]}})
     assert [agent.think(text, tools=True) for text in thoughts] == ["", "", "theme"]
     assert agent.think("I search for the place", tools=True) == ""
     assert agent.state.attention.theme.what == "search_intent"

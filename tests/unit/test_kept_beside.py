@@ -7,7 +7,7 @@ import pytest
 from clew_daemon.cli import replay
 from clew_daemon.cli.replay import checked
 from clew_daemon.learning import playbook as playbook_module
-from clew_daemon.learning.playbook import Playbook
+from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.record.goals import Book
 from clew_daemon.record.store import SNAPSHOT_EVERY, load_listed, load_state
 from clew_shared.config.settings import Settings
@@ -53,21 +53,23 @@ def corrupted(ledger, sql, *values):
 async def test_a_playbook_with_many_events_starts_from_its_snapshot(ledger, monkeypatch):
     book = opened(ledger)
     await learned(book, SNAPSHOT_EVERY // 2)
-    first = Playbook(book)
+    first = PlaybookStore(book)
     first.load()
     await settled(book)
     await learned(book, 2)
-    read, found = playbook_module.recorded, []
+    read, found = playbook_module.playbook_events, []
     monkeypatch.setattr(
-        playbook_module, "recorded", lambda *given: found.append(list(read(*given))) or found[-1]
+        playbook_module,
+        "playbook_events",
+        lambda *given: found.append(list(read(*given))) or found[-1],
     )
-    again = Playbook(book)
+    again = PlaybookStore(book)
     again.load()
     assert len(found[0]) == 4
-    whole = playbook_module.Kept()
+    whole = playbook_module.LearnedPlaybook()
     for _, event in read(ledger):
         playbook_module.apply(whole, event)
-    assert again.kept.to_dict() == whole.to_dict()
+    assert again.current.to_dict() == whole.to_dict()
     assert checked(ledger.path)["ok"]
 
 

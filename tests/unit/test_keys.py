@@ -7,7 +7,7 @@ import pytest
 
 from clew_daemon.host import keys as keys_module
 from clew_daemon.host.keys import KEY_BYTES_MAX, KeyFileError, Keys, read_key, scrubbed
-from clew_shared.config.settings import LlmAgent, RunbookAgent, Settings
+from clew_shared.config.settings import LlmAgentSettings, RunbookAgentSettings, Settings
 from clew_shared.text.redact import redact
 
 
@@ -25,18 +25,18 @@ LLM = {"kind": "llm", "model": "m", "api_key_env": "MY_LLM"}
 
 
 def test_a_key_is_taken_from_the_environment():
-    agent = LlmAgent(model="m", api_key_env="MY_LLM")
+    agent = LlmAgentSettings(model="m", api_key_env="MY_LLM")
     assert Keys({"MY_LLM": "k"}).of(agent) == "k"
     assert Keys({"MY_LLM": "k"}).fault(agent) == ""
 
 
 def test_a_key_that_is_not_there_is_a_fault_that_names_it():
-    agent = LlmAgent(model="m", api_key_env="MY_LLM")
+    agent = LlmAgentSettings(model="m", api_key_env="MY_LLM")
     assert "MY_LLM" in Keys({}).fault(agent)
 
 
 def test_an_agent_without_a_key_needs_none():
-    for agent in (LlmAgent(model="m"), RunbookAgent(kind="runbook")):
+    for agent in (LlmAgentSettings(model="m"), RunbookAgentSettings(kind="runbook")):
         assert Keys({}).of(agent) is None
         assert Keys({}).fault(agent) == ""
 
@@ -44,7 +44,7 @@ def test_an_agent_without_a_key_needs_none():
 def test_a_key_file_is_read_without_its_last_newline(tmp_path):
     path = file_with(tmp_path / "key")
     assert read_key(path) == "secret"
-    assert Keys({}).of(LlmAgent(model="m", api_key_file=str(path))) == "secret"
+    assert Keys({}).of(LlmAgentSettings(model="m", api_key_file=str(path))) == "secret"
 
 
 def test_a_relative_key_file_starts_at_the_configs_folder_and_a_tilde_at_home(tmp_path):
@@ -53,7 +53,7 @@ def test_a_relative_key_file_starts_at_the_configs_folder_and_a_tilde_at_home(tm
         ("key", {}, tmp_path),
         ("~/key", {"HOME": str(tmp_path)}, Path("/nowhere")),
     ]:
-        assert Keys(env, folder).of(LlmAgent(model="m", api_key_file=named)) == "secret"
+        assert Keys(env, folder).of(LlmAgentSettings(model="m", api_key_file=named)) == "secret"
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620, 0o602, 0o610])
@@ -111,7 +111,9 @@ def test_what_is_no_key_is_refused_and_never_quoted(tmp_path, text, word):
 
 
 def test_a_key_of_the_environment_that_no_header_can_carry_is_a_fault_that_does_not_quote_it():
-    fault = Keys({"MY_LLM": "sk-one\nsk-two"}).fault(LlmAgent(model="m", api_key_env="MY_LLM"))
+    fault = Keys({"MY_LLM": "sk-one\nsk-two"}).fault(
+        LlmAgentSettings(model="m", api_key_env="MY_LLM")
+    )
     assert "MY_LLM" in fault
     assert "sk-" not in fault
 
@@ -124,7 +126,7 @@ def test_a_fifo_and_a_folder_are_no_key_files_and_hold_nobody_up(tmp_path):
 
 
 def test_a_key_file_that_is_not_there_is_a_fault(tmp_path):
-    agent = LlmAgent(model="m", api_key_file=str(tmp_path / "none"))
+    agent = LlmAgentSettings(model="m", api_key_file=str(tmp_path / "none"))
     assert "cannot be read" in Keys({}).fault(agent)
 
 
@@ -133,7 +135,7 @@ def test_a_key_file_that_is_not_there_is_a_fault(tmp_path):
 def test_a_credential_of_systemd_is_found_by_its_name(tmp_path, named, mode):
     file_with(tmp_path / "llm", mode=mode)  # 440: the mask of the access list of a system service
     env = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
-    agent = LlmAgent(model="m", api_key_file=named)
+    agent = LlmAgentSettings(model="m", api_key_file=named)
     assert Keys(env).of(agent) == "secret"
     given = settings({"kind": "llm", "model": "m", "api_key_file": named})
     assert Keys(env).paths(given) == [tmp_path, tmp_path / "llm"]
@@ -141,18 +143,18 @@ def test_a_credential_of_systemd_is_found_by_its_name(tmp_path, named, mode):
 
 def test_a_credential_that_all_can_read_is_refused(tmp_path):
     file_with(tmp_path / "llm", mode=0o444)
-    agent = LlmAgent(model="m", api_key_file="$CREDENTIALS_DIRECTORY/llm")
+    agent = LlmAgentSettings(model="m", api_key_file="$CREDENTIALS_DIRECTORY/llm")
     assert "others" in Keys({"CREDENTIALS_DIRECTORY": str(tmp_path)}).fault(agent)
 
 
 def test_a_credential_where_systemd_gave_none_says_how_to_give_it():
-    agent = LlmAgent(model="m", api_key_file="$CREDENTIALS_DIRECTORY/llm")
+    agent = LlmAgentSettings(model="m", api_key_file="$CREDENTIALS_DIRECTORY/llm")
     assert "LoadCredential=llm:" in Keys({}).fault(agent)
 
 
 def test_a_key_that_was_changed_is_taken_anew_and_hidden_at_once(tmp_path):
     path = file_with(tmp_path / "key", "First-key-of-two")
-    keys, agent = Keys({}), LlmAgent(model="m", api_key_file=str(path))
+    keys, agent = Keys({}), LlmAgentSettings(model="m", api_key_file=str(path))
     assert keys.of(agent) == "First-key-of-two"
     path.write_text("Second-key-of-2\n")
     assert keys.of(agent) == "Second-key-of-2"

@@ -7,7 +7,7 @@ import pytest
 from clew_daemon.learning import deltas, exchange
 from clew_daemon.learning.deltas import DeltaError, Draft, Lesson
 from clew_daemon.learning.record import fold
-from clew_shared.playbook.playbook import Playbook
+from clew_shared.playbook.playbook import LearnedPlaybook
 from clew_shared.record import events as ev
 from clew_shared.record.moment import iso
 
@@ -19,7 +19,7 @@ class Kept:
     """A playbook, and the events that it came from."""
 
     def __init__(self):
-        self.playbook, self.events = Playbook(), []
+        self.playbook, self.events = LearnedPlaybook(), []
 
     def do(self, change, *args, at=NOW, **kwargs):
         """Decide, record and fold; the events of it."""
@@ -124,9 +124,9 @@ def test_a_lesson_of_a_passing_fault_expires_and_is_renewed_when_learned_again(k
 
 def test_a_lesson_that_was_put_away_does_not_come_back_by_itself(kept):
     lesson = Lesson("testing", "Run tests")
-    kept.do(deltas.take_lessons, [lesson], "g-1")
+    kept.do(deltas.add_lessons, [lesson], "g-1")
     kept.do(deltas.remove, "tes-00001", "by a person")
-    assert kept.do(deltas.take_lessons, [lesson], "g-2") == []
+    assert kept.do(deltas.add_lessons, [lesson], "g-2") == []
     assert kept.playbook.bullets() == []
 
 
@@ -134,9 +134,7 @@ def test_one_outcome_does_not_count_twice_for_a_strategy(kept):
     kept.add("Run tests")
     kept.do(deltas.credit, ["tes-00001", "tes-00009"], "helpful", "g-2", "completed")
     assert (
-        kept.do(
-            deltas.take_lessons, [Lesson("testing", "Run tests")], "g-2", credited=["tes-00001"]
-        )
+        kept.do(deltas.add_lessons, [Lesson("testing", "Run tests")], "g-2", credited=["tes-00001"])
         == []
     )
     assert kept.playbook.get_bullet("tes-00001").uses == 1
@@ -173,7 +171,9 @@ def test_the_playbook_is_bounded(kept, monkeypatch):
 
 def imported(kept, text):
     done = {}
-    kept.do(lambda draft, at: done.update(exchange.take_in(draft, exchange.imported(text), at)))
+    kept.do(
+        lambda draft, at: done.update(exchange.import_bullets(draft, exchange.imported(text), at))
+    )
     return done
 
 

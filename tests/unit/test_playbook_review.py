@@ -2,9 +2,9 @@
 
 import pytest
 
-from clew_daemon.learning.playbook import Playbook, recorded
-from clew_daemon.learning.review import Runs, lessons
-from clew_daemon.learning.reviewer import rests_of
+from clew_daemon.learning.playbook import PlaybookStore, playbook_events
+from clew_daemon.learning.review import OutcomeFold, lessons
+from clew_daemon.learning.reviewer import unreviewed_outcomes
 from clew_daemon.record.goals import Book
 from clew_shared.config.settings import Settings
 from clew_shared.core.core import Report
@@ -20,8 +20,8 @@ REFLECTOR = ExecutionReflector(2, 0.7)
 
 
 def rests(events, spec=CHECKED, outputs=()):
-    runs = Runs(spec, lambda seq: dict(outputs).get(seq, ""))
-    taken = [runs.take(seq, event) for seq, event in enumerate(events, start=1)]
+    runs = OutcomeFold(spec, lambda seq: dict(outputs).get(seq, ""))
+    taken = [runs.apply(seq, event) for seq, event in enumerate(events, start=1)]
     return [rest for rest in taken if rest]
 
 
@@ -137,7 +137,7 @@ async def opened(tmp_path):
         ledgers.append(Ledger.open(tmp_path / "ledger.db"))
         book = Book(ledgers[-1], Settings())
         book.listeners.clear()
-        playbook = Playbook(book)
+        playbook = PlaybookStore(book)
         playbook.load()
         return book, playbook
 
@@ -169,11 +169,11 @@ async def test_a_rest_is_looked_back_on_once_by_whichever_daemon_finds_it(opened
     for found in (1, 0, 0):
         book, playbook = await opened()
         core = book.cores["g-1"]
-        due = rests_of(book.ledger, core.state)
+        due = unreviewed_outcomes(book.ledger, core.state)
         assert len(due) == found
         if due:
             await playbook.review(core, due, book.settings.playbook)
-    assert [(e.kind, e.id, getattr(e, "tag", "")) for _, e in recorded(book.ledger)] == [
+    assert [(e.kind, e.id, getattr(e, "tag", "")) for _, e in playbook_events(book.ledger)] == [
         ("bullet_added", "she-00001", ""),
         ("bullet_tagged", "she-00001", "helpful"),
         ("bullet_added", "tes-00002", ""),
@@ -184,18 +184,20 @@ async def test_the_playbook_is_the_same_after_a_replay(opened):
     book, playbook = await opened()
     await ran(book, playbook)
     core = book.cores["g-1"]
-    await playbook.review(core, rests_of(book.ledger, core.state), book.settings.playbook)
-    before = playbook.kept.to_dict()
+    await playbook.review(
+        core, unreviewed_outcomes(book.ledger, core.state), book.settings.playbook
+    )
+    before = playbook.current.to_dict()
     _, playbook = await opened()
-    assert playbook.kept.to_dict() == before
+    assert playbook.current.to_dict() == before
 
 
 async def test_switched_off_a_rest_is_looked_back_on_without_a_trace(opened):
     book, playbook = await opened()
     await ran(book, playbook)
     core, off = book.cores["g-1"], Settings(playbook={"enabled": False}).playbook
-    await playbook.review(core, rests_of(book.ledger, core.state), off)
+    await playbook.review(core, unreviewed_outcomes(book.ledger, core.state), off)
     assert playbook.chosen(core.state, off) == []
     assert await playbook.learn([{"op": "nonsense"}], core.state, off) == []
-    assert [e.kind for _, e in recorded(book.ledger)] == ["bullet_added"]
-    assert rests_of(book.ledger, core.state) == []
+    assert [e.kind for _, e in playbook_events(book.ledger)] == ["bullet_added"]
+    assert unreviewed_outcomes(book.ledger, core.state) == []

@@ -3,9 +3,9 @@
 import pytest
 
 from clew_daemon.supervision.restart import Again, Crashes, GiveUp, decide, wait_s
-from clew_shared.config.settings import Restart
+from clew_shared.config.settings import RestartSettings
 
-NUMBERS = Restart()
+NUMBERS = RestartSettings()
 
 
 def crash(times, lived_s=0.0, jitter=1.0, numbers=NUMBERS, idle=lambda _: False):
@@ -60,13 +60,13 @@ def test_jitter_takes_the_whole_of_the_wait():
 
 
 def test_a_wait_never_exceeds_its_bound():
-    numbers = Restart(max_restarts=5000, backoff_max_s=7.0)
+    numbers = RestartSettings(max_restarts=5000, backoff_max_s=7.0)
     waits = [d.after_s for d in crash([0.0] * 3000, numbers=numbers)]
     assert max(waits) == 7.0
 
 
 def test_no_restart_at_all_can_be_asked_for():
-    assert crash([0], numbers=Restart(max_restarts=0)) == [GiveUp(1, 60.0)]
+    assert crash([0], numbers=RestartSettings(max_restarts=0)) == [GiveUp(1, 60.0)]
 
 
 @pytest.mark.parametrize(
@@ -77,5 +77,5 @@ def test_a_worker_that_asks_to_be_retried_later_waits_longer_each_time(waits, ex
 
 
 def test_the_first_wait_is_never_shorter_than_the_first_back_off_nor_longer_than_the_last():
-    assert wait_s(0, Restart(backoff_initial_s=3.0)) == 3.0
-    assert wait_s(0, Restart(backoff_max_s=0.2)) == 0.2
+    assert wait_s(0, RestartSettings(backoff_initial_s=3.0)) == 3.0
+    assert wait_s(0, RestartSettings(backoff_max_s=0.2)) == 0.2

@@ -58,6 +58,7 @@ def test_a_file_is_created_changed_and_left_unchanged(tool, ws):
         "changed a/b.txt (2 bytes)",
         "unchanged a/b.txt (2 bytes)",
     ]
+    assert [one.changed for one in said] == [True, True, False]
     assert (ws / "a" / "b.txt").read_text() == "xy"
 
 

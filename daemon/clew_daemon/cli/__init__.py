@@ -76,7 +76,8 @@ def _invoke(args: Sequence[str]) -> int:
 
     from clew_daemon.cli.app import clew
     from clew_daemon.cli.completion import answered
-    from clew_daemon.cli.errors import EXIT_INTERRUPTED, CliError, tell, told
+    from clew_daemon.cli.errors import CliError, tell, told
+    from clew_shared.exit_codes import ExitCode
 
     try:
         if (code := answered(clew)) is not None:
@@ -89,7 +90,7 @@ def _invoke(args: Sequence[str]) -> int:
         tell(error.message)
         return error.code
     except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         raise
     except Exception as error:

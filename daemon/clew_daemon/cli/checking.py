@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import arguments
-from clew_daemon.cli.errors import EXIT_FAILED, CliError
+from clew_daemon.cli.errors import CliError
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from clew_daemon.cli.doctor.findings import Finding
@@ -41,7 +42,7 @@ def verify(where: Where, as_json: bool) -> None:
         of = "" if not fault["goal"] else f" of {fault['goal']}"
         print_lines([[("error", "bold red"), (clean(f"{at}{of}: {fault['message']}"), "")]])
     if not report["ok"]:
-        raise click.exceptions.Exit(EXIT_FAILED)
+        raise click.exceptions.Exit(ExitCode.FAILED)
 
 
 @click.command()
@@ -65,7 +66,7 @@ def config(where: Where, check: Path | None, as_json: bool) -> None:
             count = counted_as(len(error.faults), "config error")
             raise CliError(f"{count}:\n{error}") from None
         print_json({"faults": [{"place": f.place, "message": f.message} for f in error.faults]})
-        raise click.exceptions.Exit(EXIT_FAILED) from None
+        raise click.exceptions.Exit(ExitCode.FAILED) from None
     if as_json:
         values = effective(where, loaded).items()
         keys = {key: {"value": value, "source": loaded.sources.get(key)} for key, value in values}
@@ -103,7 +104,7 @@ def doctor(where: Where, workspace: Path | None, as_json: bool) -> None:
     else:
         _show_findings(findings)
     if failed:
-        raise click.exceptions.Exit(EXIT_FAILED)
+        raise click.exceptions.Exit(ExitCode.FAILED)
 
 
 def effective(where: Where, loaded: Loaded) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.errors import EXIT_NO_DAEMON, CliError
+from clew_daemon.cli.errors import CliError
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +57,7 @@ class NoDaemon(CliError):
     """No daemon answers at the control socket."""
 
     def __init__(self, address: Address) -> None:
-        super().__init__(address.silence, EXIT_NO_DAEMON)
+        super().__init__(address.silence, ExitCode.NO_DAEMON)
 
 
 class Silent(CliError):

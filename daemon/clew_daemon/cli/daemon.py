@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from clew_daemon.cli import arguments
-from clew_daemon.cli.errors import EXIT_CONFIG, EXIT_FAILED, CliError, tell
+from clew_daemon.cli.errors import CliError, tell
 from clew_daemon.cli.lazy import Commands
 from clew_daemon.cli.printable import clean
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from clew_daemon.cli.where import Where
@@ -35,7 +36,7 @@ def run(where: Where) -> None:
     try:
         loaded = where.loaded
     except (SettingsError, CliError) as error:
-        raise CliError(f"the config cannot be used:\n{error}", EXIT_CONFIG) from None
+        raise CliError(f"the config cannot be used:\n{error}", ExitCode.CONFIGURATION) from None
     gc.set_threshold(*GC_USUAL)
     raise click.exceptions.Exit(_run(places(where.env, where.home, loaded.settings), loaded))
 
@@ -214,7 +215,7 @@ def _report(done: Installed) -> None:
     print("\n".join(done.messages), flush=True)
     if not done.ok:
         tell("\n".join(done.faults))
-        raise click.exceptions.Exit(EXIT_FAILED)
+        raise click.exceptions.Exit(ExitCode.FAILED)
 
 
 def _program() -> str:

@@ -9,18 +9,15 @@ import os
 import sys
 
 from clew_daemon.cli.printable import clean
+from clew_shared.exit_codes import ExitCode
 
-EXIT_FAILED = 1
-EXIT_NO_DAEMON = 3
-EXIT_INTERRUPTED = 130
-EXIT_CONFIG = 78
 """`clew run` with a config that cannot be used: systemd does not start it again (EX_CONFIG)."""
 
 
 class CliError(Exception):
     """The command cannot do what was asked; `message` says what failed, on what, and what to do."""
 
-    def __init__(self, message: str, code: int = EXIT_FAILED) -> None:
+    def __init__(self, message: str, code: int = ExitCode.FAILED) -> None:
         super().__init__(message)
         self.message = message
         self.code = code

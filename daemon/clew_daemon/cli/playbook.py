@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clew_daemon.cli.output import Line
     from clew_daemon.cli.where import Where
     from clew_shared.playbook.bullet import Bullet
-    from clew_shared.playbook.playbook import Playbook
+    from clew_shared.playbook.playbook import LearnedPlaybook
     from clew_shared.record.events import Event
 
 IMPORT_BYTES_MAX = 16 << 20
@@ -238,13 +238,13 @@ def _read(file: str) -> list[Bullet]:
 
 def _events(where: Where) -> list[tuple[int, Event]]:
     from clew_daemon.cli.record import opened
-    from clew_daemon.learning.playbook import recorded
+    from clew_daemon.learning.playbook import playbook_events
 
     with opened(where) as reader:
-        return [] if reader is None else list(recorded(reader))
+        return [] if reader is None else list(playbook_events(reader))
 
 
-def _playbook_of(where: Where) -> Playbook:
+def _playbook_of(where: Where) -> LearnedPlaybook:
     from clew_daemon.learning.record import fold
 
     return fold(event for _, event in _events(where))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from clew_daemon.cli.where import Where
     from clew_daemon.processes.cells import Agent
     from clew_shared.config.settings import Settings
-    from clew_shared.config.tables import LlmAgent
+    from clew_shared.config.tables import LlmAgentSettings
     from clew_shared.ledger import Reader
     from clew_shared.prompt.view import View
     from clew_shared.record.state import State
@@ -77,27 +77,27 @@ def _agent(settings: Settings, state: State) -> Agent:
         ) from None
 
 
-def _thinking(settings: Settings, agent: Agent) -> LlmAgent:
+def _thinking(settings: Settings, agent: Agent) -> LlmAgentSettings:
     """Return the agent itself where it asks an LLM, else the default one."""
-    from clew_shared.config.tables import LlmAgent
+    from clew_shared.config.tables import LlmAgentSettings
 
-    if isinstance(agent, LlmAgent):
+    if isinstance(agent, LlmAgentSettings):
         return agent
     default = settings.agents.get()
-    return default if isinstance(default, LlmAgent) else LlmAgent()
+    return default if isinstance(default, LlmAgentSettings) else LlmAgentSettings()
 
 
 def _strategies(
     reader: Reader, state: State, settings: Settings
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the strategies as the agent was shown them, and a line on those that it was not."""
-    from clew_daemon.learning.playbook import recorded
+    from clew_daemon.learning.playbook import playbook_events
     from clew_daemon.learning.record import fold
 
     if not settings.playbook.enabled:
         return [], []
     at = max((r.seq for r in reader.read(state.goal_id) if r.kind == "strategies_shown"), default=0)
-    events = list(recorded(reader))
+    events = list(playbook_events(reader))
     then = fold(event for seq, event in events if seq < at)
     shown = [b.to_dict() for i in state.strategies if (b := then.get_bullet(i))]
     others = len(

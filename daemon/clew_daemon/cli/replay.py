@@ -14,7 +14,7 @@ from clew_daemon.learning import record
 from clew_daemon.record.lost_record import lacking, lost
 from clew_shared.ledger import Fault, LedgerError, Reader
 from clew_shared.ledger import verify as verify_record
-from clew_shared.playbook.playbook import VERSION, Playbook
+from clew_shared.playbook.playbook import VERSION, LearnedPlaybook
 from clew_shared.record import events as ev
 from clew_shared.record.fold import apply
 from clew_shared.record.state import STATE_VERSION, State, as_dict, outline, unpack
@@ -67,7 +67,7 @@ def _fold_fault(path: Path) -> Fault | None:
 
 def _playbook_fault(reader: Reader) -> Fault | None:
     """Fold the playbook from its first event, and compare with its snapshot on the way."""
-    playbook, snapshot = Playbook(), reader.latest_snapshot("", VERSION)
+    playbook, snapshot = LearnedPlaybook(), reader.latest_snapshot("", VERSION)
     for row in reader.read(""):
         if not row.kind.startswith("bullet_"):
             continue

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import arguments
-from clew_daemon.cli.errors import EXIT_FAILED, tell
+from clew_daemon.cli.errors import tell
 from clew_daemon.cli.printable import clean, short
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from clew_daemon.cli.where import Where
@@ -121,7 +122,7 @@ def _ask(where: Where, verb: str, goals: tuple[str, ...], *, every: bool) -> Non
         of = f" of {len(results)}" if failed else ""
         print(f"{done}{of} goal{'' if len(results) == 1 else 's'} {_DONE[verb]}")
     if failed:
-        raise click.exceptions.Exit(EXIT_FAILED)
+        raise click.exceptions.Exit(ExitCode.FAILED)
 
 
 _HOW = "Name one or more, or use --all"

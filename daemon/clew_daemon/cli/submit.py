@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import arguments
-from clew_daemon.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_DAEMON, CliError, tell
+from clew_daemon.cli.errors import CliError, tell
 from clew_daemon.cli.printable import clean, short
+from clew_shared.exit_codes import ExitCode
 from clew_shared.files.durable import sync
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from clew_daemon.cli.front_options import Options
     from clew_daemon.cli.where import Where
     from clew_daemon.inbox.goalfile.model import GoalFile
-    from clew_shared.config.settings import Agents
+    from clew_shared.config.settings import AgentSettings
 
 ACCEPTED_WITHIN_S = 5.0
 WAITED_FOR_S = 60.0
@@ -94,10 +95,10 @@ def submit(
     if as_json:
         _print_ids(taken)
     else:
-        _print_taken(where, taken, running=running and ended != EXIT_NO_DAEMON)
-    if ended == EXIT_INTERRUPTED or (wait and ended):
+        _print_taken(where, taken, running=running and ended != ExitCode.NO_DAEMON)
+    if ended == ExitCode.INTERRUPTED or (wait and ended):
         raise click.exceptions.Exit(ended)
-    raise click.exceptions.Exit(0 if _done(where, taken, wait=wait) else EXIT_FAILED)
+    raise click.exceptions.Exit(0 if _done(where, taken, wait=wait) else ExitCode.FAILED)
 
 
 def _waited(where: Where, taken: Sequence[_Taken], known: set[str], within_s: float) -> int:
@@ -105,9 +106,9 @@ def _waited(where: Where, taken: Sequence[_Taken], known: set[str], within_s: fl
     try:
         _decide(where, taken, known, within_s)
     except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+        return ExitCode.INTERRUPTED
     except CliError:
-        return EXIT_NO_DAEMON
+        return ExitCode.NO_DAEMON
     return 0
 
 
@@ -272,7 +273,7 @@ def _absolute(workspace: str | None) -> str | None:
     return os.path.abspath(workspace)  # noqa: PTH100 - links stay
 
 
-def _faults(where: Where, options: Options, agents: Agents) -> list[str]:
+def _faults(where: Where, options: Options, agents: AgentSettings) -> list[str]:
     """Return what is wrong with the options, each by its option."""
     from clew_daemon.inbox.locating import locator
 
@@ -285,10 +286,10 @@ def _faults(where: Where, options: Options, agents: Agents) -> list[str]:
     return faults
 
 
-def _understood(where: Where, source: _Source, options: Options, agents: Agents) -> _Drop:
+def _understood(where: Where, source: _Source, options: Options, agents: AgentSettings) -> _Drop:
     """Parse a goal with the options in it; CliError with all its errors, by the lines of the file as it was given."""
     from clew_daemon.cli.front_options import merge
-    from clew_daemon.inbox.goalfile.parse import Fault, GoalFileError, parse
+    from clew_daemon.inbox.goalfile.parse import GoalFileError, GoalFileFault, parse
     from clew_daemon.inbox.locating import locator
 
     merged = merge(_text(source.raw), options) if options and _is_text(source.raw) else None
@@ -299,7 +300,7 @@ def _understood(where: Where, source: _Source, options: Options, agents: Agents)
     except GoalFileError as error:
         if merged is None:
             raise CliError(str(error)) from None
-        faults = [Fault(merged.line(fault.line), fault.message) for fault in error.faults]
+        faults = [GoalFileFault(merged.line(fault.line), fault.message) for fault in error.faults]
         raise CliError(str(GoalFileError(source.shown, faults))) from None
     kept = all(getattr(goal, key) == value for key, value in options.single.items())
     if not kept or not {check.strip() for check in options.checks} <= {*goal.checks.values()}:
@@ -358,7 +359,7 @@ def _refuse_names_in_use(where: Where, drops: Sequence[_Drop]) -> None:
         raise CliError("\n".join(errors))
 
 
-def _tell_notes(drop: _Drop, agents: Agents, *, several: bool) -> None:
+def _tell_notes(drop: _Drop, agents: AgentSettings, *, several: bool) -> None:
     goal, of = drop.goal, f"{drop.source.shown}: " if several else ""
     for key in goal.unknown_keys:
         meant = f"; did you mean {goal.suggestions[key]}?" if key in goal.suggestions else ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.control.server import ControlError
 from clew_daemon.processes import workspace_guard
 from clew_daemon.record.dependencies import Known, called, holder
-from clew_shared.config.settings import RunbookAgent
+from clew_shared.config.settings import RunbookAgentSettings
 from clew_shared.ledger import LedgerError
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
@@ -110,7 +110,7 @@ class People:
 
     def _is_runbook(self, state: State) -> bool:
         agents, name = self._d.settings.agents, state.spec.agent
-        return name in agents.names and isinstance(agents.get(name), RunbookAgent)
+        return name in agents.names and isinstance(agents.get(name), RunbookAgentSettings)
 
     async def unblock(self, params: dict[str, Any]) -> dict[str, Any]:
         """Lift the blocks of a signature."""

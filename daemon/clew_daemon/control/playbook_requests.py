@@ -58,6 +58,8 @@ class Strategies:
         if not isinstance(entries, list) or len(entries) > IMPORTED_AT_ONCE_MAX:
             raise ControlError(f"`bullets` must be a list of at most {IMPORTED_AT_ONCE_MAX}")
         try:
-            return dict(await self._d.playbook.take_in([from_entry(entry) for entry in entries]))
+            return dict(
+                await self._d.playbook.import_bullets([from_entry(entry) for entry in entries])
+            )
         except ValueError as error:
             raise ControlError(f"nothing was imported: {error}") from None

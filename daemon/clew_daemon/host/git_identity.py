@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
-from clew_shared.config.settings import Change
+from clew_shared.config.settings import SettingChange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,10 +38,10 @@ def read(env: Mapping[str, str]) -> dict[str, str]:
     return _variables(_configured(env)) | named
 
 
-def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[Change]:
+def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[SettingChange]:
     """Return which of the variables a reload changed; workers that are started from now on have the new ones."""
     return [
-        Change(name, old.get(name), new.get(name), "now")
+        SettingChange(name, old.get(name), new.get(name), "now")
         for name in NAMES
         if old.get(name) != new.get(name)
     ]

@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew_shared.config.places import expanded
-from clew_shared.config.settings import CommandAgent, LlmAgent, RunbookAgent, Settings
+from clew_shared.config.settings import LlmAgentSettings, Settings
 from clew_shared.text.redact import hide, redact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from clew_shared.config.tables import Agent
 
 MEMFD = "CLEW_ENV_FD"
 KEY_BYTES_MAX = 65536
@@ -31,8 +33,6 @@ _CREDENTIAL = re.compile(r"\$(?:CREDENTIALS_DIRECTORY|\{CREDENTIALS_DIRECTORY\})
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 _HARMLESS = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY", CREDENTIALS, "GPG_AGENT_INFO"})
 _MEMORY_FILE = "/memfd:clew-env"
-
-Agent = LlmAgent | RunbookAgent | CommandAgent
 
 
 class KeyFileError(Exception):
@@ -52,7 +52,7 @@ class Keys:
 
     def of(self, agent: Agent) -> str | None:
         """Return an LLM agent's key, None if it has none; read again each time. Raises KeyFileError."""
-        if not isinstance(agent, LlmAgent):
+        if not isinstance(agent, LlmAgentSettings):
             return None
         key = self._from_env(agent.api_key_env) if agent.api_key_env else self._from_file(agent)
         if key:
@@ -61,7 +61,7 @@ class Keys:
 
     def path(self, agent: Agent) -> Path | None:
         """Say where an agent's key file is, None if it has none; raises KeyFileError."""
-        if not isinstance(agent, LlmAgent) or not agent.api_key_file:
+        if not isinstance(agent, LlmAgentSettings) or not agent.api_key_file:
             return None
         named = agent.api_key_file
         credential = _CREDENTIAL.match(named)
@@ -82,7 +82,7 @@ class Keys:
             key = self.of(agent)
         except KeyFileError as error:
             return str(error)
-        if isinstance(agent, LlmAgent) and agent.api_key_env and not key:
+        if isinstance(agent, LlmAgentSettings) and agent.api_key_env and not key:
             return f"the environment variable {agent.api_key_env} (api_key_env) is not set for the daemon"
         return ""
 
@@ -106,7 +106,7 @@ class Keys:
         key = self.env.get(name, "").strip()
         return _checked(key, f"the environment variable {name}") if key else None
 
-    def _from_file(self, agent: LlmAgent) -> str | None:
+    def _from_file(self, agent: LlmAgentSettings) -> str | None:
         path = self.path(agent)
         if path is None:
             return None
@@ -165,7 +165,7 @@ def scrubbed(env: Mapping[str, str], settings: Settings) -> dict[str, str]:
     named = {
         agent.api_key_env
         for agent in settings.agents.named.values()
-        if isinstance(agent, LlmAgent) and agent.api_key_env
+        if isinstance(agent, LlmAgentSettings) and agent.api_key_env
     }
     return {
         name: value

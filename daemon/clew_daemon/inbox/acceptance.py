@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.inbox.goalfile.parse import Fault, GoalFileError, goal_id, parse
+from clew_daemon.inbox.goalfile.parse import GoalFileError, GoalFileFault, goal_id, parse
 from clew_daemon.inbox.inbox import Accepted, Already, Dropped, Later, Rejected, Verdict
 from clew_daemon.inbox.locating import check, locator, recordable
 from clew_daemon.record import dependencies
@@ -109,18 +109,20 @@ def _workspace(daemon: DaemonParts, dropped: Dropped, found: GoalFile, goal: str
     try:
         check(folder, daemon.places, daemon.keys.env)
     except ValueError as error:
-        raise GoalFileError(dropped.name, [Fault(None, f"its workspace: {error}")]) from None
+        raise GoalFileError(
+            dropped.name, [GoalFileFault(None, f"its workspace: {error}")]
+        ) from None
     return str(folder)
 
 
-def _misplaced(daemon: DaemonParts, found: GoalFile, event: ev.GoalAccepted) -> list[Fault]:
+def _misplaced(daemon: DaemonParts, found: GoalFile, event: ev.GoalAccepted) -> list[GoalFileFault]:
     """Return why the goal cannot be taken beside the others: its name is in use, or it would wait for itself."""
     known = dependencies.Known(daemon.book.states(), daemon.book.gone)
     faults = []
     if other := dependencies.holder(found.name, known.states):
-        faults.append(Fault(found.lines.get("name"), name_taken(found.name, other)))
+        faults.append(GoalFileFault(found.lines.get("name"), name_taken(found.name, other)))
     if way := dependencies.cycle(fold([(0, event)]), known):
-        faults.append(Fault(found.lines.get("depends_on"), circular(way)))
+        faults.append(GoalFileFault(found.lines.get("depends_on"), circular(way)))
     return faults
 
 
@@ -145,13 +147,13 @@ async def _accepted(daemon: DaemonParts, identity: tuple[str, ...]) -> bool:
     return await book.accepted(identity) or await book.accepted(identity[:OLD_IDENTITY_PARTS])
 
 
-def key_fault(raw: bytes) -> Fault | None:
+def key_fault(raw: bytes) -> GoalFileFault | None:
     """Say where a goal file holds a key that clew uses, None where it holds none: what is accepted is recorded."""
     lines = raw.decode("utf-8", "replace").splitlines()
     line = next((n for n, text in enumerate(lines, start=1) if names_hidden(text)), None)
     if line is None:
         return None
-    return Fault(
+    return GoalFileFault(
         line,
         "this is the API key of one of the agents, and a goal file is kept on record as it came: take the key out, "
         "and pass what commands need through the environment (`[sandbox] env`)",

@@ -1,7 +1,7 @@
 """What a change to the playbook means: deltas, credits, lessons and prunings in, events out.
 
-Pure: the time comes in, and nothing is changed here; anyone who records the events folds them. Each function
-looks at the playbook as it is after the events that it has already decided on.
+Pure: the time is an argument, and only the caller's draft changes. Each function sees the playbook as it is after the
+events already in the draft.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,26 +10,26 @@ from typing import Any
 
 from clew_daemon.learning.record import apply
 from clew_shared.playbook.bullet import TAGS, Bullet, Tag
-from clew_shared.playbook.faults import PASSING_FAULT
-from clew_shared.playbook.playbook import Playbook, worded
+from clew_shared.playbook.playbook import LearnedPlaybook, normalized
+from clew_shared.playbook.rules import PASSING_FAULT
 from clew_shared.record import events as ev
 from clew_shared.text.redact import redact
 
 BULLETS_MAX = 2_000
 EXPIRES_AFTER_S = 7 * 86_400.0
-"""A lesson of a passing fault is shown so long, counted from when it was last learned."""
+"""How long a lesson of a passing fault is shown after it was last learned."""
 
 VERDICTS_MIN = 3
-"""Pruning by itself takes only what at least so many outcomes have spoken for or against."""
+"""Automatic pruning leaves a strategy alone until this many outcomes spoke for or against it."""
 
 
 class DeltaError(ValueError):
-    """A change that cannot be made; the message says which and why."""
+    """A change that cannot be made; the message names it and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What a run taught: `evidence` and `actions` (their numbers) say from what, `passing` that it expires."""
+    """What a run taught, with its evidence and the numbers of its actions; a `passing` one expires."""
 
     section: str
     content: str
@@ -40,13 +40,13 @@ class Lesson:
 
 @dataclass(slots=True)
 class Draft:
-    """A playbook to try events on, and the events; the original stays as it is."""
+    """A copy of a playbook and the events applied to it; the original does not change."""
 
-    playbook: Playbook
+    playbook: LearnedPlaybook
     events: list[ev.Event]
 
     @classmethod
-    def of(cls, playbook: Playbook) -> "Draft":
+    def of(cls, playbook: LearnedPlaybook) -> "Draft":
         return cls(playbook.copy(), [])
 
     def add(self, event: ev.Event) -> None:
@@ -55,7 +55,7 @@ class Draft:
 
 
 def learn(draft: Draft, deltas: Iterable[Mapping[str, Any]], goal: str, at: float) -> list[str]:
-    """Decide on an agent's deltas, in order; returns the ids that they touched. Raises DeltaError."""
+    """Apply an agent's deltas in order; return the ids that they touched. DeltaError if one is wrong."""
     touched = []
     for n, delta in enumerate(deltas):
         try:
@@ -67,12 +67,12 @@ def learn(draft: Draft, deltas: Iterable[Mapping[str, Any]], goal: str, at: floa
     return touched
 
 
-def take_lessons(
+def add_lessons(
     draft: Draft, lessons: Iterable[Lesson], goal: str, at: float, credited: Sequence[str] = ()
 ) -> None:
-    """Add what a run taught; what is known is counted as neutral, once, and what was put away stays away.
+    """Add what a run taught; a known lesson counts as neutral, once, and an archived one stays archived.
 
-    A strategy that this outcome has `credited` is not counted a second time for it.
+    A strategy that this outcome has `credited` is not counted again.
     """
     for lesson in lessons:
         known = draft.playbook.find(lesson.section, lesson.content)
@@ -86,7 +86,7 @@ def take_lessons(
 
 
 def credit(draft: Draft, ids: Iterable[str], tag: Tag, goal: str, reason: str, at: float) -> None:
-    """Say of the strategies that a goal's agents were shown how the goal went."""
+    """Tag the strategies that a goal's agents were shown with the goal's outcome."""
     for bullet_id in ids:
         if draft.playbook.get_bullet(bullet_id):
             event = ev.BulletTagged(at=at, id=bullet_id, tag=tag, source_goal=goal, reason=reason)
@@ -94,7 +94,7 @@ def credit(draft: Draft, ids: Iterable[str], tag: Tag, goal: str, reason: str, a
 
 
 def prune(draft: Draft, below: float, at: float, verdicts_min: int = 1) -> list[str]:
-    """Archive what scores below `below` after at least this many verdicts; returns the ids."""
+    """Archive strategies with at least `verdicts_min` verdicts that score below; return their ids."""
     failed = [
         one
         for one in draft.playbook.bullets()
@@ -107,13 +107,13 @@ def prune(draft: Draft, below: float, at: float, verdicts_min: int = 1) -> list[
 
 
 def remove(draft: Draft, bullet_id: str, reason: str, at: float) -> None:
-    """Archive a strategy. Raises DeltaError if there is none of that id."""
-    _there(draft.playbook, bullet_id)
+    """Archive a strategy; DeltaError if no strategy has that id."""
+    _existing(draft.playbook, bullet_id)
     draft.add(ev.BulletRemoved(at=at, id=bullet_id, reason=reason))
 
 
 def restore(draft: Draft, bullet_id: str, at: float) -> None:
-    """Take a strategy out of the archive. Raises DeltaError if it is not there."""
+    """Restore a strategy from the archive; DeltaError if it is not there."""
     found = next((one for one in draft.playbook.archived() if one.id == bullet_id), None)
     if found is None:
         raise DeltaError(f"no strategy {bullet_id!r} in the archive")
@@ -122,7 +122,7 @@ def restore(draft: Draft, bullet_id: str, at: float) -> None:
     draft.add(ev.BulletRestored(at=at, id=bullet_id))
 
 
-def _delta(playbook: Playbook, delta: Mapping[str, Any], goal: str, at: float) -> Any:
+def _delta(playbook: LearnedPlaybook, delta: Mapping[str, Any], goal: str, at: float) -> Any:
     op, bullet_id = delta.get("op"), delta.get("id")
     if op == "add":
         section, content = delta.get("section"), delta.get("content")
@@ -132,7 +132,7 @@ def _delta(playbook: Playbook, delta: Mapping[str, Any], goal: str, at: float) -
         return _addition(playbook, Lesson(section, content, passing=passing), goal, at)
     if op not in ("tag", "update", "remove"):
         raise DeltaError(f"{op!r} is not one of add, tag, update, remove")
-    bullet = _there(playbook, bullet_id)
+    bullet = _existing(playbook, bullet_id)
     if op == "tag":
         if delta.get("tag") not in TAGS:
             raise DeltaError(f"`tag` is {delta.get('tag')!r}; use one of {', '.join(TAGS)}")
@@ -142,18 +142,18 @@ def _delta(playbook: Playbook, delta: Mapping[str, Any], goal: str, at: float) -
     return _update(playbook, bullet, delta.get("content"), goal, at)
 
 
-def _update(playbook: Playbook, bullet: Bullet, content: Any, goal: str, at: float) -> Any:
+def _update(playbook: LearnedPlaybook, bullet: Bullet, content: Any, goal: str, at: float) -> Any:
     if not isinstance(content, str):
         raise DeltaError("`update` needs `content`, a string")
-    _, content = worded(bullet.section, redact(content))
+    _, content = normalized(bullet.section, redact(content))
     twin = playbook.find(bullet.section, content)
     if twin and twin.id != bullet.id:
         raise DeltaError(f"{twin.id} says the same; tag it, and remove {bullet.id}")
     return ev.BulletUpdated(at=at, id=bullet.id, content=content, source_goal=goal)
 
 
-def _addition(playbook: Playbook, lesson: Lesson, goal: str, at: float) -> Any:
-    section, content = worded(lesson.section, redact(lesson.content))
+def _addition(playbook: LearnedPlaybook, lesson: Lesson, goal: str, at: float) -> Any:
+    section, content = normalized(lesson.section, redact(lesson.content))
     expires_at = at + EXPIRES_AFTER_S if lesson.passing else 0.0
     known = playbook.find(section, content)
     if known:
@@ -179,7 +179,7 @@ def _addition(playbook: Playbook, lesson: Lesson, goal: str, at: float) -> Any:
     )
 
 
-def _there(playbook: Playbook, bullet_id: Any) -> Bullet:
+def _existing(playbook: LearnedPlaybook, bullet_id: Any) -> Bullet:
     bullet = playbook.get_bullet(bullet_id) if isinstance(bullet_id, str) else None
     if bullet is None:
         raise DeltaError(f"no strategy {bullet_id!r}")

@@ -1,7 +1,7 @@
-"""Playbooks between homes: JSON and Markdown out and in, such that taking one in twice changes nothing.
+"""Playbooks between homes: export and import as JSON and Markdown; importing one twice changes nothing.
 
-What is known takes the larger counts, because a copy cannot be told from an independent find; what was put
-away here stays away. Pure: the text comes in, events go out.
+A known strategy takes the larger counts, because a copy cannot be distinguished from an independent find; one that was
+archived here stays archived. Pure: text in, events out.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 from clew_daemon.learning.deltas import BULLETS_MAX, DeltaError, Draft
 from clew_shared.playbook.bullet import TAGS, Bullet, seconds
-from clew_shared.playbook.playbook import Playbook, worded
+from clew_shared.playbook.playbook import LearnedPlaybook, normalized
 from clew_shared.playbook.text import read, render
 from clew_shared.record import events as ev
 from clew_shared.text.redact import redact
@@ -20,15 +20,15 @@ from clew_shared.text.redact import redact
 _ID = re.compile(r"[a-z]{1,3}-\d{5,9}")
 
 
-def exported(playbook: Playbook, form: str) -> str:
-    """Write a playbook as `json` (all of it, as the library saves it) or `markdown` (what is shown)."""
+def exported(playbook: LearnedPlaybook, form: str) -> str:
+    """Return a playbook as `json` (all of it, as the library saves it) or `markdown` (what is shown)."""
     if form == "markdown":
         return render(playbook.bullets()) + "\n"
     return json.dumps(playbook.to_dict(), ensure_ascii=False, indent=2) + "\n"
 
 
 def imported(text: str) -> list[Bullet]:
-    """Read what was exported, or a JSON list of bullets, or Markdown by hand. ValueError says what is wrong."""
+    """Parse an export, a JSON list of bullets, or Markdown written by hand; ValueError if it is wrong."""
     if text.lstrip()[:1] not in ("{", "["):
         return read(text)
     try:
@@ -36,28 +36,28 @@ def imported(text: str) -> list[Bullet]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from None
     if isinstance(data, Mapping):
-        return Playbook.from_dict(data).bullets()
+        return LearnedPlaybook.from_dict(data).bullets()
     return [from_entry(entry) for entry in data]
 
 
 def from_entry(entry: Any) -> Bullet:
-    """Make a bullet of a JSON object whose id may be absent. ValueError says what is wrong."""
+    """Return the bullet of a JSON object whose id may be absent; ValueError if it is wrong."""
     if not isinstance(entry, Mapping):
         raise ValueError("a strategy must be an object")  # noqa: TRY004 (what a file holds is a value)
     bullet = Bullet.from_dict({**entry, "id": entry.get("id") or "new"})
     return replace(bullet, id=entry.get("id") or "")
 
 
-def take_in(draft: Draft, bullets: Iterable[Bullet], at: float) -> dict[str, int]:
-    """Decide on foreign bullets; counts what was `added`, `updated` and left as it is (`known`)."""
-    done = {"added": 0, "updated": 0, "known": 0}
+def import_bullets(draft: Draft, bullets: Iterable[Bullet], at: float) -> dict[str, int]:
+    """Add or update foreign bullets; return the counts of `added`, `updated` and unchanged (`known`) ones."""
+    counts = {"added": 0, "updated": 0, "known": 0}
     for one in bullets:
-        section, content = worded(one.section, redact(one.content))
-        done[_take(draft, replace(one, section=section, content=content), at)] += 1
-    return done
+        section, content = normalized(one.section, redact(one.content))
+        counts[_import(draft, replace(one, section=section, content=content), at)] += 1
+    return counts
 
 
-def _take(draft: Draft, theirs: Bullet, at: float) -> str:
+def _import(draft: Draft, theirs: Bullet, at: float) -> str:
     playbook = draft.playbook
     mine = playbook.find(theirs.section, theirs.content)
     if mine is None and playbook.find(theirs.section, theirs.content, archived=True):
@@ -73,7 +73,7 @@ def _take(draft: Draft, theirs: Bullet, at: float) -> str:
     return "updated" if any(count > 0 for count in more.values()) else "known"
 
 
-def _added(playbook: Playbook, theirs: Bullet, at: float) -> ev.BulletAdded:
+def _added(playbook: LearnedPlaybook, theirs: Bullet, at: float) -> ev.BulletAdded:
     if len(playbook.bullets()) >= BULLETS_MAX:
         raise DeltaError(f"the playbook is full ({BULLETS_MAX} strategies); remove some first")
     taken = {one.id for one in (*playbook.bullets(), *playbook.archived())}

@@ -1,26 +1,26 @@
-"""The playbook as a fold of its events: what is in the ledger, and nothing else, gives it.
+"""The playbook as a fold of its events in the ledger.
 
-Replayed on any machine at any time it is the same, ids included. It decides nothing: see `deltas`.
+A replay on any machine at any time yields the same playbook, ids included. Decisions are made in `deltas`.
 """
 
 from collections.abc import Iterable
 
 from clew_shared.playbook.bullet import Bullet
-from clew_shared.playbook.playbook import Playbook
+from clew_shared.playbook.playbook import LearnedPlaybook
 from clew_shared.record import events as ev
 from clew_shared.record.moment import iso
 
 
-def fold(events: Iterable[ev.Event], playbook: Playbook | None = None) -> Playbook:
-    """Fold recorded events, oldest first, into a playbook."""
-    playbook = playbook or Playbook()
+def fold(events: Iterable[ev.Event], playbook: LearnedPlaybook | None = None) -> LearnedPlaybook:
+    """Return the playbook with recorded events applied, oldest first."""
+    playbook = playbook or LearnedPlaybook()
     for event in events:
         apply(playbook, event)
     return playbook
 
 
-def apply(playbook: Playbook, event: ev.Event) -> None:
-    """Take one event into the playbook, in place; one of an id that is not there changes nothing."""
+def apply(playbook: LearnedPlaybook, event: ev.Event) -> None:
+    """Apply one event to the playbook, in place; an unknown id changes nothing."""
     match event:
         case ev.BulletAdded():
             playbook.put(_bullet(event))

@@ -1,8 +1,8 @@
-"""What a goal's run says about strategies: which it was shown, how it went, and what it teaches.
+"""What a goal says about strategies: which ones it was shown, how it ended, and what its runs teach.
 
-Pure: it reads a goal's events in order. Only what was verified credits: a completed goal whose checks passed
-helped, one that failed or was blocked by its own work harmed, all else is neutral. Lessons of success are
-drawn only from goals that completed, because until then success is an agent's claim.
+Pure: it reads a goal's events in order. Only verified outcomes count: a completed goal whose checks passed speaks for
+the strategies it was shown, one that failed or was blocked by its own work speaks against them, any other outcome is
+neutral. Lessons of success come only from completed goals, because until then success is an agent's claim.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from clew_shared.playbook.bullet import Tag
     from clew_shared.playbook.reflector import ExecutionReflector
 
-CALLS_KEPT = 200
-"""So many of a subtask's last actions are reflected on."""
+CALLS_MAX = 200
+"""How many of a subtask's last actions the reflector sees."""
 
 PARAMETER_CHARS_MAX = 2_000
 OUTPUT_CHARS = 4_000
@@ -33,47 +33,47 @@ _FAILING = frozenset(("failure", "error", "timeout"))
 
 
 @dataclass(slots=True)
-class Run:
-    """The actions of one subtask, with their numbers, and how it ended ("" while it is open)."""
+class SubtaskRun:
+    """The actions of one subtask with their numbers, and how it ended ("" while it is open)."""
 
-    calls: deque[tuple[int, ToolCall]] = field(default_factory=lambda: deque(maxlen=CALLS_KEPT))
+    calls: deque[tuple[int, ToolCall]] = field(default_factory=lambda: deque(maxlen=CALLS_MAX))
     outcome: str = ""
 
 
 @dataclass(slots=True)
-class Rest:
-    """A goal came to rest at the event `seq`: which strategies were shown on the way, and how it went."""
+class GoalOutcome:
+    """How a goal ended or was blocked at the event `seq`, and the strategies that were shown on the way."""
 
     seq: int
     goal_words: str
     tag: Tag
     reason: str
     shown: tuple[str, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[SubtaskRun, ...]
     completed: bool
 
 
-class Runs:
-    """Folds a goal's events into its rests; `output` gives the recorded output of an event by its number."""
+class OutcomeFold:
+    """Folds a goal's events into its outcomes; `output` returns the recorded output of an event by number."""
 
     def __init__(self, spec: ev.Spec, output: Callable[[int], str]) -> None:
         self._spec = spec
         self._output = output
-        self._flying: dict[int, tuple[str, dict[str, Any]]] = {}
+        self._open: dict[int, tuple[str, dict[str, Any]]] = {}
         self._shown: dict[str, None] = {}
-        self._runs: list[Run] = []
-        self._run = Run()
+        self._runs: list[SubtaskRun] = []
+        self._run = SubtaskRun()
         self._escalated = False
 
-    def take(self, seq: int, event: ev.Event) -> Rest | None:
-        """Take an event in; returns the rest that it is, if it is one."""
+    def apply(self, seq: int, event: ev.Event) -> GoalOutcome | None:
+        """Fold one event; return the goal's outcome if the event is one."""
         match event:
             case ev.StrategiesShown():
                 self._shown |= dict.fromkeys(event.ids)
             case ev.ActionAllowed():
-                self._flying[seq] = (event.tool, event.args)
+                self._open[seq] = (event.tool, event.args)
             case ev.ActionBlocked(done=True):
-                self._flying[seq] = (event.tool, event.args)
+                self._open[seq] = (event.tool, event.args)
             case ev.ActionFinished():
                 self._finished(seq, event)
             case ev.SubtaskEnded():
@@ -92,57 +92,57 @@ class Runs:
         return None
 
     def _finished(self, seq: int, event: ev.ActionFinished) -> None:
-        tool, args = self._flying.pop(event.of, ("", {}))
+        tool, args = self._open.pop(event.of, ("", {}))
         if tool:
             failed = event.result in _FAILING
             output = self._output(seq)[-OUTPUT_CHARS:] if failed else ""
             call = ToolCall(tool, _parameters(args), event.result, output)
             self._run.calls.append((event.of, call))
 
-    def _ended(self, seq: int, event: ev.GoalEnded) -> Rest:
+    def _ended(self, seq: int, event: ev.GoalEnded) -> GoalOutcome:
         if event.status == "cancelled":
-            return self._rest(seq, "neutral", "cancelled", "")
+            return self._outcome(seq, "neutral", "cancelled", "")
         if event.status == "failed":
-            return self._rest(seq, "harmful", "failed", "failure")
+            return self._outcome(seq, "harmful", "failed", "failure")
         tag: Tag = "helpful" if self._spec.checks else "neutral"
         reason = "completed, checks passed" if self._spec.checks else "completed, without checks"
-        return self._rest(seq, tag, reason, "success")
+        return self._outcome(seq, tag, reason, "success")
 
-    def _blocked(self, seq: int, event: ev.GoalBlocked) -> Rest:
-        """Tell a goal blocked by its work, which speaks against what it was shown, from one by its surroundings."""
+    def _blocked(self, seq: int, event: ev.GoalBlocked) -> GoalOutcome:
+        """Return harm for a goal blocked by its own work; one blocked by its surroundings is neutral."""
         by_work = self._escalated or event.reason.startswith("budget")
         tag: Tag = "harmful" if by_work else "neutral"
-        return self._rest(seq, tag, f"blocked: {event.reason}"[:200], "")
+        return self._outcome(seq, tag, f"blocked: {event.reason}"[:200], "")
 
-    def _rest(self, seq: int, tag: Tag, reason: str, outcome: str) -> Rest:
+    def _outcome(self, seq: int, tag: Tag, reason: str, outcome: str) -> GoalOutcome:
         self._close(outcome)
         shown, runs = tuple(self._shown), tuple(self._runs)
         completed = outcome == "success"
         self._shown, self._runs, self._escalated = {}, [], False
-        return Rest(seq, self._spec.description, tag, reason, shown, runs, completed)
+        return GoalOutcome(seq, self._spec.description, tag, reason, shown, runs, completed)
 
     def _close(self, outcome: str) -> None:
         self._run.outcome = outcome
         if self._run.calls:
             self._runs.append(self._run)
-        self._run = Run()
+        self._run = SubtaskRun()
 
 
-def lessons(rest: Rest, reflector: ExecutionReflector) -> list[Lesson]:
+def lessons(outcome: GoalOutcome, reflector: ExecutionReflector) -> list[Lesson]:
     """Return what a goal's runs teach, each lesson once."""
     found: dict[tuple[str, str], Lesson] = {}
-    for run in rest.runs:
-        lesson = _lesson(run, rest, reflector)
+    for run in outcome.runs:
+        lesson = _lesson(run, outcome, reflector)
         if lesson:
             found.setdefault((lesson.section, lesson.content), lesson)
     return list(found.values())
 
 
-def _lesson(run: Run, rest: Rest, reflector: ExecutionReflector) -> Lesson | None:
+def _lesson(run: SubtaskRun, outcome: GoalOutcome, reflector: ExecutionReflector) -> Lesson | None:
     failed = any(call.result in _FAILING for _, call in run.calls)
-    if not (rest.completed if run.outcome == "success" else failed):
+    if not (outcome.completed if run.outcome == "success" else failed):
         return None
-    reflection = reflector.reflect(rest.goal_words, [call for _, call in run.calls], run.outcome)
+    reflection = reflector.reflect(outcome.goal_words, [call for _, call in run.calls], run.outcome)
     if reflection is None:
         return None
     numbers = [seq for seq, _ in run.calls]
@@ -156,7 +156,7 @@ def _lesson(run: Run, rest: Rest, reflector: ExecutionReflector) -> Lesson | Non
 
 
 def _parameters(args: dict[str, Any]) -> dict[str, Any]:
-    """Keep what says what was done; a file's content does not."""
+    """Return the parameters without long texts such as a file's content."""
     return {
         name: value
         for name, value in args.items()

@@ -1,7 +1,7 @@
-"""Looks back on a goal when it has come to rest: strategies are credited and lessons learned, once for each rest.
+"""Reviews each goal that ended or was blocked: credits its strategies and learns lessons, once for each outcome.
 
-What was looked back on is on record (`Reviewed`) in the same transaction as what came of it, so that a daemon
-that dies anywhere does it again as a whole or not at all.
+`Reviewed` is recorded in the same transaction as the changes to the playbook, so that after a crash at any moment a
+review is repeated as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from clew_daemon.host import background
-from clew_daemon.learning.review import Rest, Runs
+from clew_daemon.learning.review import GoalOutcome, OutcomeFold
 from clew_daemon.record.store import output_text
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
 from clew_shared.record import events as ev
@@ -21,7 +21,7 @@ from clew_shared.record import events as ev
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clew_daemon.learning.playbook import Playbook
+    from clew_daemon.learning.playbook import PlaybookStore
     from clew_daemon.record.goals import Book
     from clew_daemon.record.store import Readable
     from clew_shared.config.tables import PlaybookSettings
@@ -32,32 +32,32 @@ log = structlog.get_logger()
 
 PRUNE_EVERY_S = 3600.0
 STOP_S = 5.0
-AGAIN_S = 5.0
-_RESTS = (ev.GoalEnded, ev.GoalBlocked)
+RETRY_S = 5.0
+_OUTCOMES = (ev.GoalEnded, ev.GoalBlocked)
 
 
 class Reviewer:
     """Reviews one goal after the other; `start` and `stop` once each."""
 
     def __init__(
-        self, book: Book, playbook: Playbook, settings: Callable[[], PlaybookSettings]
+        self, book: Book, playbook: PlaybookStore, settings: Callable[[], PlaybookSettings]
     ) -> None:
         self._book = book
         self._playbook = playbook
         self._settings = settings
         self._due: asyncio.Queue[str] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
-        book.listeners.append(self._heard)
+        book.listeners.append(self._on_records)
 
     def start(self) -> None:
-        """Begin, with what an earlier daemon left."""
+        """Start reviewing, first what an earlier daemon left."""
         for goal, core in self._book.cores.items():
             if core.state.rested_seq > core.state.reviewed_seq:
                 self._due.put_nowait(goal)
         self._task = background.begin(self._work())
 
     async def stop(self) -> None:
-        """Finish what is due, within a bounded time."""
+        """Finish what is due within STOP_S, then stop."""
         if self._task is None:
             return
         with contextlib.suppress(TimeoutError):
@@ -66,8 +66,8 @@ class Reviewer:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    def _heard(self, goal: str, records: list[Recorded]) -> None:
-        if any(isinstance(record.event, _RESTS) for record in records):
+    def _on_records(self, goal: str, records: list[Recorded]) -> None:
+        if any(isinstance(record.event, _OUTCOMES) for record in records):
             self._due.put_nowait(goal)
 
     async def _work(self) -> None:
@@ -76,12 +76,12 @@ class Reviewer:
             try:
                 await self._review(goal)
             except LedgerFailed:
-                return  # the next daemon does it
-            except LedgerCorrupt as error:  # the next start tries it again
+                return  # the next daemon reviews it
+            except LedgerCorrupt as error:  # the next start retries it
                 log.error("review.failed", goal=goal, reason=str(error))  # noqa: TRY400 - a reason, no bug
             except (OSError, LedgerError) as error:
-                log.warning("review.deferred", goal=goal, reason=str(error), again_s=AGAIN_S)
-                asyncio.get_running_loop().call_later(AGAIN_S, self._due.put_nowait, goal)
+                log.warning("review.deferred", goal=goal, reason=str(error), again_s=RETRY_S)
+                asyncio.get_running_loop().call_later(RETRY_S, self._due.put_nowait, goal)
             finally:
                 self._due.task_done()
 
@@ -89,20 +89,20 @@ class Reviewer:
         core = self._book.cores.get(goal)
         if core is None:
             return
-        rests = await asyncio.to_thread(rests_of, self._book.ledger, core.state)
-        if rests and goal in self._book.cores:
-            await self._playbook.review(core, rests, self._settings())
+        outcomes = await asyncio.to_thread(unreviewed_outcomes, self._book.ledger, core.state)
+        if outcomes and goal in self._book.cores:
+            await self._playbook.review(core, outcomes, self._settings())
 
 
-def rests_of(ledger: Readable, state: State) -> list[Rest]:
-    """Read the rests of a goal that were not yet looked back on."""
-    runs = Runs(state.spec, lambda seq: output_text(ledger, seq))
+def unreviewed_outcomes(ledger: Readable, state: State) -> list[GoalOutcome]:
+    """Return the outcomes of a goal that were not reviewed yet."""
+    fold = OutcomeFold(state.spec, lambda seq: output_text(ledger, seq))
     rows = ledger.read(state.goal_id, state.reviewed_seq)
-    taken = (runs.take(row.seq, ev.decode(row.body)) for row in rows if row.kind in _OF_RUNS)
-    return [rest for rest in taken if rest]
+    found = (fold.apply(row.seq, ev.decode(row.body)) for row in rows if row.kind in _FOLDED)
+    return [outcome for outcome in found if outcome]
 
 
-_OF_RUNS = frozenset(
+_FOLDED = frozenset(
     {
         "strategies_shown",
         "action_allowed",

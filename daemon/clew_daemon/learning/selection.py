@@ -1,27 +1,26 @@
 """Which strategies an agent is shown: those that fit its goal and have proved themselves, and a few on trial.
 
-Pure and deterministic: the time comes in, and equal ones are taken in the order of their ids.
+Pure and deterministic: the time is an argument, and equals are ordered by id.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 
 from clew_shared.playbook.bullet import Bullet, seconds
-from clew_shared.playbook.curator import telling
+from clew_shared.playbook.curator import key_words
 
 TRIAL_SHARE = 0.2
-"""So much of the places is for strategies that no outcome has spoken for or against yet."""
+"""The share of places for strategies without a verdict of an outcome yet."""
 
 RELEVANCE_WEIGHT, RECENCY_WEIGHT = 0.5, 0.1
 """A strategy that fits the goal outranks a better one that does not; recency decides between equals."""
 
 RECENCY_HALF_LIFE_S = 30 * 86_400.0
 CHARS_MAX = 60_000
-"""What is shown fits a line of the worker protocol, however many are asked for."""
-
+"""The strategies fit a line of the worker protocol, however many are configured."""
 
 LINE_CHARS = 60
-"""What a strategy's line takes besides its content: its id, its counts, a share of the heading."""
+"""What a strategy's line takes besides its content: id, counts, and a share of the heading."""
 
 
 def select(
@@ -31,14 +30,14 @@ def select(
     max_strategies: int,
     chars_max: int = CHARS_MAX,
 ) -> list[Bullet]:
-    """Choose what to show for a goal (its words) at a time (seconds since 1970), in the order given.
+    """Return the strategies to show for a goal (its text) at a time (seconds since 1970), in the order given.
 
-    At most `max_strategies`, whose lines take at most `chars_max` characters: those that rank first.
-    Expired ones are never shown. The rank is Wilson's lower bound of help against harm, with relevance and
-    recency; the trial share goes to those without a verdict, the places that one kind leaves to the other.
+    At most `max_strategies`, whose lines take at most `chars_max` characters: the highest ranks first, expired ones
+    never. The rank is Wilson's lower bound of help against harm, plus relevance and recency. The trial share goes to
+    strategies without a verdict; places that one kind leaves free go to the other.
     """
     live = [bullet for bullet in bullets if not bullet.expired(at)]
-    words = telling(goal)
+    words = key_words(goal)
     ranked = sorted(live, key=lambda one: (-_rank(one, words, at), one.id))
     proven = [one for one in ranked if one.verdicts]
     trial = [one for one in ranked if not one.verdicts]
@@ -49,8 +48,8 @@ def select(
 
 
 def relevance(bullet: Bullet, words: frozenset[str]) -> float:
-    """Say how far a strategy is about a goal of these words, from 0 to 1: half its section, half its text."""
-    section, content = telling(bullet.section.replace("_", " ")), telling(bullet.content)
+    """Return how well a strategy fits a goal of these words, from 0 to 1: half by section, half by content."""
+    section, content = key_words(bullet.section.replace("_", " ")), key_words(bullet.content)
     share = len(content & words) / len(content) if content else 0.0
     return (bool(section & words) + share) / 2
 
@@ -63,10 +62,10 @@ def _rank(bullet: Bullet, words: frozenset[str], at: float) -> float:
 
 
 def _within(chosen: Sequence[Bullet], room: int) -> set[str]:
-    kept = set[str]()
+    fitting = set[str]()
     for bullet in chosen:
         room -= len(bullet.content) + len(bullet.section) + LINE_CHARS
         if room < 0:
             break
-        kept.add(bullet.id)
-    return kept
+        fitting.add(bullet.id)
+    return fitting

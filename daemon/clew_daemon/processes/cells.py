@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew_daemon.host.folders import overlap
-from clew_shared.config.settings import CommandAgent, LlmAgent, RunbookAgent, Settings
+from clew_shared.config.settings import (
+    CommandAgentSettings,
+    LlmAgentSettings,
+    RunbookAgentSettings,
+    Settings,
+)
 from clew_shared.wire.nursery import CellLimits, CellSpec, SandboxSpec
 
 if TYPE_CHECKING:
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
     from clew_shared.config.places import Places
     from clew_shared.record.state import State
 
-Agent = LlmAgent | RunbookAgent | CommandAgent
+Agent = LlmAgentSettings | RunbookAgentSettings | CommandAgentSettings
 
 EXECUTOR_ENV = ("PATH", "LANG", "TERM", "USER")
 AGENT_ENV = ("PATH", "LANG")
@@ -107,14 +112,14 @@ def agent_spec(
     epoch: int,
 ) -> CellSpec:
     """Return the spec of the agent's process; one with its own tools has the rights and identity of an executor."""
-    own_tools = isinstance(agent, CommandAgent) and agent.own_tools
+    own_tools = isinstance(agent, CommandAgentSettings) and agent.own_tools
     tmp, home = private(places, state.goal_id)
     identity = {"CLEW_GOAL_ID": state.goal_id, "CLEW_EPOCH": str(epoch)}
     names = (*(EXECUTOR_ENV if own_tools else AGENT_ENV), *settings.sandbox.env)
     private_env = {"HOME": str(home), "TMPDIR": str(tmp)} if own_tools else {}
     git = git if own_tools else {}
     return CellSpec(
-        kind="command" if isinstance(agent, CommandAgent) else "agent",
+        kind="command" if isinstance(agent, CommandAgentSettings) else "agent",
         sandbox=_sandbox(
             settings,
             state,
@@ -125,8 +130,8 @@ def agent_spec(
         ),
         cwd=state.spec.workspace,
         env={**git, **_env(env, names), **private_env, **identity},
-        agent=agent.kind if not isinstance(agent, CommandAgent) else "",
-        argv=resolved(agent.command, env) if isinstance(agent, CommandAgent) else (),
+        agent=agent.kind if not isinstance(agent, CommandAgentSettings) else "",
+        argv=resolved(agent.command, env) if isinstance(agent, CommandAgentSettings) else (),
         limits=_limits(settings),
         umask=UMASK,
         options={"goal_id": state.goal_id, **agent_options(settings, agent)},

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources
 from clew_daemon.processes.nursery import SpawnError
+from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerUnwell
 from clew_shared.text.plain import plain
 from clew_shared.wire.shortage import is_shortage
@@ -14,7 +15,6 @@ from clew_shared.wire.shortage import is_shortage
 if TYPE_CHECKING:
     from clew_shared.wire.protocol import Leave
 
-EXIT_TEMPORARY, EXIT_CONFIGURATION = 75, 78
 
 Kind = Literal["finished", "crash", "temporary", "configuration", "stopped", "unable"]
 
@@ -33,7 +33,7 @@ class Ended:
 
 def left(code: int, leave: Leave | None, detail: str) -> Ended:
     """Say what 75 (try me later) and 78 (fix the configuration) mean, by the agent's own words."""
-    if code == EXIT_TEMPORARY:
+    if code == ExitCode.TEMPORARY:
         reason = leave.reason if leave else "the agent asked to be tried later"
         after_s = leave.retry_after_s if leave else None
         return Ended("temporary", reason, detail, code, retry_after_s=after_s)

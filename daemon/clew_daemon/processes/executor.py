@@ -112,16 +112,18 @@ class Executor:
             return await self._ask(ActionDone, request, patience_s)
         except OversizedMessageError as error:  # nothing was begun
             said = f"not carried out, the arguments are too long: {error}"
-            return ActionDone(id=0, seq=seq, result="error", output=said, duration_s=0.0)
+            return ActionDone(
+                id=0, seq=seq, result="error", output=said, duration_s=0.0, changed=False
+            )
 
     async def digest(self, *, anew: bool) -> str:
-        """Return the digest of the world, `anew` from every file's stat."""
+        """Return the world's name, measured `anew` from every file's stat; UNKNOWN where that was cut short."""
 
         def request(number: int) -> DigestRequest:
             return DigestRequest(id=number, full=anew)
 
         found = await self._ask(DigestDone, request, DIGEST_TIMEOUT_S)
-        return found.world.digest
+        return found.world.name
 
     async def check(self, name: str, cmd: str, *, timeout_s: float, output_bytes: int) -> CheckDone:
         """Run a check of the goal."""

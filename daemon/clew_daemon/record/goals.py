@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.record import eventlog
 from clew_daemon.record.in_turn import InTurn
 from clew_daemon.record.store import SNAPSHOT_EVERY, in_order, load_outlined, load_state, replayed
-from clew_shared.config.settings import RunbookAgent
+from clew_shared.config.settings import RunbookAgentSettings
 from clew_shared.core.core import Core, Recorded
 from clew_shared.ledger import Entry, Ledger
 from clew_shared.record import events as ev
@@ -303,6 +303,6 @@ def _turns(state: State, settings: Settings) -> int | None:
     agents = settings.agents
     name = state.spec.agent or None
     known = name is None or name in agents.names
-    if known and isinstance(agents.get(name), RunbookAgent):
+    if known and isinstance(agents.get(name), RunbookAgentSettings):
         return None
     return settings.context.max_iterations

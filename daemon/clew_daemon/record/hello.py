@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.processes.cells import agent_options
 from clew_daemon.record.shrink import fitted
 from clew_daemon.record.store import output_text
-from clew_shared.config.settings import LlmAgent
+from clew_shared.config.settings import LlmAgentSettings
 from clew_shared.prompt import transcript
 from clew_shared.record import events as ev
 from clew_shared.views.publish import state_view
@@ -48,7 +48,7 @@ def told(
             state,
             ledger,
             settings.context.max_tokens,
-            (kept or Remembered()) if isinstance(agent, LlmAgent) else None,
+            (kept or Remembered()) if isinstance(agent, LlmAgentSettings) else None,
         ),
         "thresholds": thresholds(settings),
         "playbook": strategies,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from clew_daemon.host import threads
 from clew_daemon.processes import vitals
 from clew_daemon.processes.endings import Ended
-from clew_shared.config.settings import CommandAgent
+from clew_shared.config.settings import CommandAgentSettings
 
 if TYPE_CHECKING:
     from clew_daemon.processes.workspace_guard import Lost
@@ -76,7 +76,7 @@ class Vigil:
         if self._s.busy or self._s.channel is None:
             return None
         patience_s = settings.heartbeat.timeout_s
-        if isinstance(self._s.agent, CommandAgent) and self._s.core.state.in_flight:
+        if isinstance(self._s.agent, CommandAgentSettings) and self._s.core.state.in_flight:
             patience_s = max(patience_s, settings.limits.action_timeout_s)
         quiet_s = time.monotonic() - self._s.channel.heard_at
         if quiet_s <= patience_s:
@@ -85,7 +85,7 @@ class Vigil:
 
     def stalled(self) -> Ended | None:
         """Stalled: a built-in agent that beats but proposes nothing, and no LLM call is open."""
-        if isinstance(self._s.agent, CommandAgent) or self._s.busy or self._s.llm_open:
+        if isinstance(self._s.agent, CommandAgentSettings) or self._s.busy or self._s.llm_open:
             return None
         still_s = time.monotonic() - self._s.acted_at
         if still_s <= self._s.settings.heartbeat.stall_timeout_s:

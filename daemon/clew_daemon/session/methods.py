@@ -19,6 +19,7 @@ from clew_daemon.record.store import output_of
 from clew_shared.core import suggestions
 from clew_shared.core.core import Heard, LookFirst, Report, Verdict, Word, WrongState
 from clew_shared.record import events as ev
+from clew_shared.record.worlds import UNKNOWN, is_measured
 from clew_shared.text.redact import redact, redacted
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
@@ -289,11 +290,12 @@ class Methods:
         except ExecutorDied as error:
             await self._s.hands.died(str(error))
             return None
+        world = done.world.name if done.world else ""
         return Report(
             done.result,
             redact(done.output),
-            None,
-            done.world.digest if done.world else "",
+            done.changed if world == UNKNOWN else None,
+            world,
             done.duration_s or time.monotonic() - began,
             done.exit_code,
         )
@@ -520,7 +522,7 @@ class Methods:
             with self._checking(name):
                 ran = await self._check(name, cmd)
             before, world = world, await self._s.hands.digest(anew=False)
-            if before and world and before != world:
+            if is_measured(before) and is_measured(world) and before != world:
                 changing.append(name)
             if not ran.passed:
                 failing.append(await self._fail_check(name, ran))
@@ -570,7 +572,7 @@ class Methods:
         """Count refused finishes between which the agent changed nothing: asking again is no way forward."""
         state = self._s.core.state
         seen, count = self._refused_finishes
-        same = seen.world == state.world
+        same = seen.world == state.world and not state.world.startswith(UNKNOWN)
         same = same or (seen.actions == state.actions_total and not self._s.own_tools)
         count = count + 1 if same else 1
         self._refused_finishes = (_Refused(state.world, state.actions_total), count)

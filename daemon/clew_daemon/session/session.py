@@ -28,9 +28,10 @@ from clew_daemon.session.executors import Hands
 from clew_daemon.session.liveness import Vigil
 from clew_daemon.session.methods import Methods
 from clew_daemon.session.worker_output import Printed, drain
-from clew_shared.config.settings import CommandAgent, LlmAgent, RunbookAgent
+from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings, RunbookAgentSettings
 from clew_shared.core.core import WrongState
 from clew_shared.core.escalation import person_question
+from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger import LedgerError
 from clew_shared.prompt.layout import playbook_chars
 from clew_shared.record import events as ev
@@ -159,12 +160,12 @@ class Session:
     @property
     def reads_feedback(self) -> bool:
         """A person's feedback reaches somebody: a runbook reads none."""
-        return not isinstance(self.agent, RunbookAgent)
+        return not isinstance(self.agent, RunbookAgentSettings)
 
     @property
     def own_prompt(self) -> bool:
         """The agent's prompts are built by clew, of what `hello` tells."""
-        return isinstance(self.agent, LlmAgent)
+        return isinstance(self.agent, LlmAgentSettings)
 
     @property
     def is_questioned(self) -> bool:
@@ -174,7 +175,7 @@ class Session:
     @property
     def own_tools(self) -> bool:
         """The agent may change the workspace by itself, and need not say so."""
-        return isinstance(self.agent, CommandAgent) and self.agent.own_tools
+        return isinstance(self.agent, CommandAgentSettings) and self.agent.own_tools
 
     async def ground_lost(self) -> Lost | None:
         """Say what is wrong with the workspace, None where it is as it should be."""
@@ -205,7 +206,7 @@ class Session:
 
     def _choose(self) -> list[Bullet]:
         """Choose strategies for an agent that can read; a runbook cannot."""
-        if isinstance(self.agent, RunbookAgent):
+        if isinstance(self.agent, RunbookAgentSettings):
             return []
         room = playbook_chars(self.settings.context.max_tokens) if self.own_prompt else CHARS_MAX
         return self._d.playbook.chosen(self.core.state, self.settings.playbook, room)
@@ -395,7 +396,7 @@ class Session:
         """See what the last message means for the worker: it may be over, or need a person."""
         state = self.core.state
         self._owed = self._owed + 1 if state.replan_required in ("task", "goal") else 0
-        if isinstance(self.agent, RunbookAgent) and self._owed:
+        if isinstance(self.agent, RunbookAgentSettings) and self._owed:
             self._hand_over("the runbook cannot replan")
         elif self._owed >= OWED_REPLAN_MAX:
             self._hand_over(f"the agent sent {self._owed} messages instead of replanning")
@@ -409,7 +410,7 @@ class Session:
         failure = subtask.last_failure if subtask else ""
         reason = f"{why}: {failure}" if failure else why
         asked = person_question(
-            self.core.state, reason, hears=not isinstance(self.agent, RunbookAgent)
+            self.core.state, reason, hears=not isinstance(self.agent, RunbookAgentSettings)
         )
         with self._d.book.entering(self.core):
             self.core.block_goal(reason, time.time(), question=asked)
@@ -448,7 +449,7 @@ class Session:
             return Ended("finished", "finished", code=code)
         if self.stopping or not state.workable:
             return Ended("stopped", "stopped", code=code)
-        if code in (endings.EXIT_TEMPORARY, endings.EXIT_CONFIGURATION):
+        if code in (ExitCode.TEMPORARY, ExitCode.CONFIGURATION):
             return endings.left(code, self.leave, self._printed.tail)
         if code < vitals.SIGNAL_BASE and state.replan_required in ("task", "goal"):
             self._hand_over("the agent ended instead of replanning")

@@ -485,7 +485,7 @@ class Supervisor:
         if core is None:
             return  # let go of meanwhile
         actions, loops = await asyncio.to_thread(_last_deeds, self._d.book.ledger, goal)
-        kept, ids = self._d.playbook.kept, core.state.strategies
+        kept, ids = self._d.playbook.current, core.state.strategies
         shown = [f"[{i}] {bullet.content}" for i in ids if (bullet := kept.get_bullet(i))]
         text = report.render(core.state, actions, loops, shown)
         await asyncio.to_thread(report.write, self._d.places.outbox, core.state, text)

@@ -43,7 +43,7 @@ BOUNDS = {
 
 
 @dataclass(frozen=True)
-class Fault:
+class SettingsFault:
     """One error; `place` is FILE:LINE, or `env NAME`."""
 
     place: str
@@ -56,7 +56,7 @@ class Fault:
 class SettingsError(ValueError):
     """The config cannot be used; all errors at once, one per line."""
 
-    def __init__(self, faults: list[Fault]) -> None:
+    def __init__(self, faults: list[SettingsFault]) -> None:
         super().__init__("\n".join(map(str, faults)))
         self.faults = faults
 

@@ -14,9 +14,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from clew_shared.config.faults import (
-    Fault,
     Location,
     SettingsError,
+    SettingsFault,
     dotted,
     explain,
     key_lines,
@@ -26,50 +26,50 @@ from clew_shared.config.places import Places, places
 from clew_shared.config.tables import (
     DEFAULT_AGENT,
     RUNBOOK_AGENT,
-    Agents,
-    CommandAgent,
-    Context,
-    Daemon,
-    Heartbeat,
+    AgentSettings,
+    CommandAgentSettings,
+    ContextSettings,
+    DaemonSettings,
+    HeartbeatSettings,
     LedgerSettings,
-    Limits,
-    LlmAgent,
+    LimitSettings,
+    LlmAgentSettings,
     LogSettings,
-    Loops,
-    Paths,
+    LoopSettings,
+    PathSettings,
     PlaybookSettings,
-    Restart,
-    RunbookAgent,
-    Sandbox,
+    RestartSettings,
+    RunbookAgentSettings,
+    SandboxSettings,
     Settings,
-    ToolLoops,
+    ToolLoopSettings,
 )
 
 __all__ = [
     "LATER_TABLES",
     "LIVE_TABLES",
-    "Agents",
-    "Change",
-    "CommandAgent",
-    "Context",
-    "Daemon",
-    "Fault",
-    "Heartbeat",
+    "AgentSettings",
+    "CommandAgentSettings",
+    "ContextSettings",
+    "DaemonSettings",
+    "HeartbeatSettings",
     "LedgerSettings",
-    "Limits",
-    "LlmAgent",
+    "LimitSettings",
+    "LlmAgentSettings",
     "Loaded",
     "LogSettings",
-    "Loops",
-    "Paths",
+    "LoopSettings",
+    "PathSettings",
     "Places",
     "PlaybookSettings",
-    "Restart",
-    "RunbookAgent",
-    "Sandbox",
+    "RestartSettings",
+    "RunbookAgentSettings",
+    "SandboxSettings",
+    "SettingChange",
     "Settings",
     "SettingsError",
-    "ToolLoops",
+    "SettingsFault",
+    "ToolLoopSettings",
     "changes",
     "flatten",
     "load",
@@ -97,7 +97,7 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class Change:
+class SettingChange:
     """One key that a reload changes, and when that applies."""
 
     key: str
@@ -144,11 +144,11 @@ def flatten(settings: Settings) -> dict[str, Any]:
     return {dotted(location): value for location, value in _leaves(settings).items()}
 
 
-def changes(old: Settings, new: Settings) -> list[Change]:
+def changes(old: Settings, new: Settings) -> list[SettingChange]:
     """Return the keys whose values differ, in the order of the config; absent ones are None."""
     before, after = flatten(old), flatten(new)
     return [
-        Change(key, before.get(key), after.get(key), _applies(key))
+        SettingChange(key, before.get(key), after.get(key), _applies(key))
         for key in {**before, **after}
         if before.get(key) != after.get(key)
     ]
@@ -161,7 +161,7 @@ def _applies(key: str) -> Applies:
     return "to new goals" if table in LATER_TABLES else "after a restart"
 
 
-def _by_line(fault: Fault) -> tuple[str, int, str]:
+def _by_line(fault: SettingsFault) -> tuple[str, int, str]:
     where, _, line = fault.place.rpartition(":")
     return (where, int(line), "") if line.isdigit() else ("", 0, fault.place)
 
@@ -182,7 +182,7 @@ def _walk(value: Any, at: Location) -> list[tuple[Location, Any]]:
     return [(at, list(value) if isinstance(value, tuple) else value)]
 
 
-def _parsed(text: str, origin: str) -> tuple[dict[str, Any], list[Fault]]:
+def _parsed(text: str, origin: str) -> tuple[dict[str, Any], list[SettingsFault]]:
     """Return the TOML as a dict, or an empty one and its syntax error."""
     try:
         return tomllib.loads(text), []
@@ -190,9 +190,9 @@ def _parsed(text: str, origin: str) -> tuple[dict[str, Any], list[Fault]]:
         where = re.search(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$", str(error))
         line = int(where[1]) if where and where[1] else text.count("\n") + 1
         message = str(error)[: where.start()] if where else str(error)
-        return {}, [Fault(f"{origin}:{line}", f"is not valid TOML: {message}")]
+        return {}, [SettingsFault(f"{origin}:{line}", f"is not valid TOML: {message}")]
     except RecursionError:
-        return {}, [Fault(origin, "is not valid TOML: it is nested too deeply")]
+        return {}, [SettingsFault(origin, "is not valid TOML: it is nested too deeply")]
 
 
 def _overridden(raw: dict[str, Any], env: Mapping[str, str]) -> dict[Location, _Override]:
@@ -236,7 +236,7 @@ def _validated(
     overrides: dict[Location, _Override],
     origin: str,
     lines: dict[Location, int],
-) -> tuple[Settings | None, list[Fault]]:
+) -> tuple[Settings | None, list[SettingsFault]]:
     settings, found = None, []
     try:
         settings = Settings.model_validate(_with_named_agents(raw))
@@ -246,7 +246,7 @@ def _validated(
         found = explain(error, raw)
     if wrong := _default_fault(raw):
         found.append((("agents", "default"), wrong))
-    faults = [Fault(_place(at, overrides, origin, lines), message) for at, message in found]
+    faults = [SettingsFault(_place(at, overrides, origin, lines), message) for at, message in found]
     return None if faults else settings, faults
 
 

@@ -98,7 +98,7 @@ AbsolutePaths = Annotated[
 ]
 
 
-class Paths(Table):
+class PathSettings(Table):
     """Folders; unset means the place that XDG (or `--home`) gives, see `places.py`."""
 
     inbox: PathText | None = None
@@ -108,7 +108,7 @@ class Paths(Table):
     run: PathText | None = None
 
 
-class Daemon(Table):
+class DaemonSettings(Table):
     """How many goals at once, and how the inbox is watched."""
 
     max_workers: AtLeastOne = 4
@@ -116,7 +116,7 @@ class Daemon(Table):
     sweep_s: Seconds = 30.0
 
 
-class Heartbeat(Table):
+class HeartbeatSettings(Table):
     """When a silent worker counts as hung or stalled."""
 
     interval_s: Seconds = 1.0
@@ -129,7 +129,7 @@ class Heartbeat(Table):
         return at_least(value, info, "interval_s", larger=True)
 
 
-class Restart(Table):
+class RestartSettings(Table):
     """Back-off and restart intensity, as in OTP: `max_restarts` in `window_s`."""
 
     backoff_initial_s: Seconds = 0.1
@@ -145,7 +145,7 @@ class Restart(Table):
         return at_least(value, info, "backoff_initial_s")
 
 
-class Limits(Table):
+class LimitSettings(Table):
     """What a worker, an action or a goal may use at most."""
 
     memory_mb: Annotated[int, Field(ge=16)] = 2048
@@ -158,7 +158,7 @@ class Limits(Table):
     llm_calls: AtLeastOne | None = None
 
 
-class Sandbox(Table):
+class SandboxSettings(Table):
     """What workers may read, write and reach besides what they always may."""
 
     mode: Literal["enforce", "best_effort", "off"] = "enforce"
@@ -178,7 +178,7 @@ class Sandbox(Table):
         return value
 
 
-class ToolLoops(Table):
+class ToolLoopSettings(Table):
     """Limits of one tool; unset means the limit of `[loops]`."""
 
     repeat_limit: AtLeastTwo | None = None
@@ -206,7 +206,7 @@ Themes = dict[
 ]
 
 
-class Loops(Table):
+class LoopSettings(Table):
     """Thresholds of the gate; contract section 8 says what each one counts."""
 
     progress_aware: bool = True
@@ -226,7 +226,7 @@ class Loops(Table):
     stuck_limit: AtLeastOne = 3
     ignore: Texts = IGNORED
     themes: Themes = Field(default_factory=dict)
-    tools: dict[str, ToolLoops] = Field(default_factory=dict)
+    tools: dict[str, ToolLoopSettings] = Field(default_factory=dict)
 
     @field_validator("themes")
     @classmethod
@@ -234,12 +234,12 @@ class Loops(Table):
         return merged(value)
 
 
-class Context(Table):
+class ContextSettings(Table):
     """How much an agent's LLM is shown, and from which iteration on it is shown less."""
 
     max_chars: Annotated[int, Field(ge=200)] = 2000
     max_tokens: Annotated[int, Field(ge=256)] = 8000
-    recent_actions: AtLeastOne = 3
+    recent_actions: AtLeastOne = 3  # has no effect; accepted for configs that set it
     full_until: AtLeastOne = 10
     moderate_until: AtLeastOne = 15
     aggressive_until: AtLeastOne = 20
@@ -268,7 +268,7 @@ class PlaybookSettings(Table):
     llm_reflection: bool = False
 
 
-class LlmAgent(Table):
+class LlmAgentSettings(Table):
     """An agent that asks an OpenAI-compatible endpoint what to do next."""
 
     kind: Literal["llm"] = "llm"
@@ -296,13 +296,13 @@ class LlmAgent(Table):
         return value
 
 
-class RunbookAgent(Table):
+class RunbookAgentSettings(Table):
     """The built-in agent that carries out the blocks of a goal file; it needs no LLM."""
 
     kind: Literal["runbook"] = "runbook"
 
 
-class CommandAgent(Table):
+class CommandAgentSettings(Table):
     """A program of any language that speaks the worker protocol."""
 
     kind: Literal["command"] = "command"
@@ -330,19 +330,19 @@ def agent_kind(value: Any) -> Any:
 
 
 Agent = Annotated[
-    Annotated[LlmAgent, Tag("llm")]
-    | Annotated[RunbookAgent, Tag("runbook")]
-    | Annotated[CommandAgent, Tag("command")],
+    Annotated[LlmAgentSettings, Tag("llm")]
+    | Annotated[RunbookAgentSettings, Tag("runbook")]
+    | Annotated[CommandAgentSettings, Tag("command")],
     Discriminator(agent_kind),
 ]
 AGENT_KINDS: dict[str, type[Table]] = {
-    "llm": LlmAgent,
-    "runbook": RunbookAgent,
-    "command": CommandAgent,
+    "llm": LlmAgentSettings,
+    "runbook": RunbookAgentSettings,
+    "command": CommandAgentSettings,
 }
 
 
-class Agents(Table):
+class AgentSettings(Table):
     """The agents by name: those of the config (`named`) and the built-in `runbook` and `default`.
 
     The default agent is `[agents] default` where it is set; else `[agents.default]` if there is
@@ -373,14 +373,16 @@ class Agents(Table):
             return self.default_name
         return name
 
-    def get(self, name: str | None = None) -> LlmAgent | RunbookAgent | CommandAgent:
+    def get(
+        self, name: str | None = None
+    ) -> LlmAgentSettings | RunbookAgentSettings | CommandAgentSettings:
         """Return the agent of that name, or the default one; KeyError where there is none."""
         name = self.resolve(name)
         if name in self.named:
             return self.named[name]
-        built_in: dict[str, LlmAgent | RunbookAgent] = {
-            RUNBOOK_AGENT: RunbookAgent(),
-            DEFAULT_AGENT: LlmAgent(),
+        built_in: dict[str, LlmAgentSettings | RunbookAgentSettings] = {
+            RUNBOOK_AGENT: RunbookAgentSettings(),
+            DEFAULT_AGENT: LlmAgentSettings(),
         }
         return built_in[name]
 
@@ -394,7 +396,7 @@ class Agents(Table):
                 "if you have just added it: clew reload"
             )
         agent = self.get(name)
-        if isinstance(agent, LlmAgent) and not agent.model:
+        if isinstance(agent, LlmAgentSettings) and not agent.model:
             which = "the built-in agent" if name not in self.named else "agent"
             return (
                 f"{which} {name!r} has no model; set `model` in [agents.{name}] of the config "
@@ -438,15 +440,15 @@ class LogSettings(Table):
 class Settings(Table):
     """The whole config, effective; `Settings()` is what an absent file gives."""
 
-    paths: Paths = Paths()
-    daemon: Daemon = Daemon()
-    heartbeat: Heartbeat = Heartbeat()
-    restart: Restart = Restart()
-    limits: Limits = Limits()
-    sandbox: Sandbox = Sandbox()
-    loops: Loops = Loops()
-    context: Context = Context()
+    paths: PathSettings = PathSettings()
+    daemon: DaemonSettings = DaemonSettings()
+    heartbeat: HeartbeatSettings = HeartbeatSettings()
+    restart: RestartSettings = RestartSettings()
+    limits: LimitSettings = LimitSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    loops: LoopSettings = LoopSettings()
+    context: ContextSettings = ContextSettings()
     playbook: PlaybookSettings = PlaybookSettings()
-    agents: Agents = Agents()
+    agents: AgentSettings = AgentSettings()
     ledger: LedgerSettings = LedgerSettings()
     log: LogSettings = LogSettings()

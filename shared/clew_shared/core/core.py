@@ -27,13 +27,13 @@ from clew_shared.gate import (
 from clew_shared.record import events as ev
 from clew_shared.record.fold import apply
 from clew_shared.record.fold_actions import (
-    CLAIMED,
     makes_progress,
     told_by,
     world_after,
     world_before,
+    world_moved,
 )
-from clew_shared.record.model import GoalStatus, Level, StepStatus
+from clew_shared.record.model import GoalStatus, Level, Result, StepStatus
 from clew_shared.record.progress import (
     WRITE_ONLY_TOOLS,
     both_ends,
@@ -44,6 +44,7 @@ from clew_shared.record.progress import (
 )
 from clew_shared.record.signature import signature
 from clew_shared.record.transitions import refusal
+from clew_shared.record.worlds import CLAIMED, UNKNOWN
 from clew_shared.text.thoughts import echoes, theme
 
 if TYPE_CHECKING:
@@ -119,7 +120,10 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came of an action; `world` is the measured digest after it, "" where nothing was measured."""
+    """What came of an action.
+
+    `world` is the digest after it, UNKNOWN where it could not be measured whole, "" where nothing was measured.
+    """
 
     result: str
     output: str | None = None
@@ -251,11 +255,23 @@ class Core:
         return seqs
 
     def see_world(self, world: str, at: float) -> bool:
-        """Take in a fresh digest of the workspace; true where it leads to another world than was believed."""
+        """Take in a fresh digest of the workspace; true where it leads to another world than was believed.
+
+        UNKNOWN changes nothing of what is believed, unless an action with an unknown effect came before it.
+        """
         before = self.state.world
-        if world and world not in (before, self.state.measured):
+        news = (
+            self._is_unsettled if world == UNKNOWN else world not in (before, self.state.measured)
+        )
+        if world and news:
             self.emit(ev.WorldSeen(at=at, world=world))
         return self.state.world != before
+
+    @property
+    def _is_unsettled(self) -> bool:
+        """Nothing is known of the world yet, or the last action was interrupted."""
+        last = self.state.subtask.actions[-1:] if self.state.subtask else []
+        return not self.state.world or any(a.result == Result.INTERRUPTED for a in last)
 
     @property
     def goes_by_a_claim(self) -> bool:
@@ -409,7 +425,7 @@ class Core:
     def _finished(
         self, seq: int, tool: str, args: dict[str, Any], report: Report, at: float
     ) -> ev.ActionFinished:
-        moved = bool(report.world) and report.world != world_before(self.state, report.world)
+        moved = world_moved(self.state, report.world)
         return ev.ActionFinished(
             at=at,
             of=seq,
@@ -419,7 +435,7 @@ class Core:
             error_class=error_class(report.result, report.output, args),
             duration_s=round(report.duration_s, 6),
             exit_code=report.exit_code,
-            changed=moved if report.changed is None and report.world else report.changed,
+            changed=moved if report.changed is None else report.changed,
             world=report.world,
             plain=report.output is None and report.changed is None and not moved,
             soft=soft(tool, args, report.result, report.output, waited=self.state.scope.waited),

@@ -1,5 +1,5 @@
-"""Strategies learned across goals: bullets, the playbook that keeps them, and what finds new ones.
+"""Strategies learned across goals: bullets, the playbook that holds them, and the reflector that finds new ones.
 
-Pure: no clock, no file, no model and no ledger. The daemon folds the playbook from its events, the agents'
-library keeps one as a value, and both go by the same rules.
+Pure: no clock, file, model or ledger. The daemon folds its playbook from events, the agents' library holds one as a
+value, and both follow the same rules.
 """

@@ -1,7 +1,6 @@
 """A bullet: one distilled strategy with its counts of help and harm.
 
-After ACE (agentic context engineering, arXiv 2510.04618). It knows nothing of other bullets and reads no
-clock: who changes one says when.
+After ACE (agentic context engineering, arXiv 2510.04618). It reads no clock: callers pass the time of a change.
 """
 
 import math
@@ -19,9 +18,9 @@ _Z_90 = 1.645
 
 @dataclass(slots=True)
 class Bullet:
-    """One strategy of a section; the counts say how often it helped, harmed, or did neither.
+    """One strategy of a section, and how often it helped, harmed, or did neither.
 
-    Times are UTC in ISO 8601; a lesson of a passing fault has `expires_at`, others never expire.
+    Times are UTC in ISO 8601. A lesson about a passing fault has `expires_at`; others never expire.
     """
 
     id: str
@@ -39,7 +38,7 @@ class Bullet:
         self.updated_at = self.updated_at or self.created_at
 
     def tag(self, tag: str, increment: int = 1, at: str = "") -> None:
-        """Count a use, `at` a time; ValueError for a tag other than helpful, harmful and neutral."""
+        """Count uses at the time `at`; ValueError for a tag other than helpful, harmful and neutral."""
         if tag not in TAGS:
             raise ValueError(f"unknown tag {tag!r} for {self.id}; use one of {', '.join(TAGS)}")
         if increment < 0:
@@ -53,19 +52,19 @@ class Bullet:
 
     @property
     def verdicts(self) -> int:
-        """How often an outcome spoke for or against it."""
+        """How many outcomes spoke for or against it."""
         return self.helpful + self.harmful
 
     @property
     def score(self) -> float:
-        """How far it helps: (helpful - harmful) / uses, from -1 to 1; 0 while never used."""
+        """(helpful - harmful) / uses, from -1 to 1; 0 while it was never used."""
         return (self.helpful - self.harmful) / self.uses if self.uses else 0.0
 
     @property
     def lower_bound(self) -> float:
-        """The share of help it has at least, with 90 % confidence, from one of each to begin with.
+        """Wilson's lower bound of the share of help, at 90 % confidence, starting from one of each.
 
-        Wilson's lower bound: five of five outranks one of one, and an unused bullet a harmful one.
+        Five helpful of five outrank one of one, and an unused bullet outranks a harmful one.
         """
         helped, total = self.helpful + 1, self.helpful + self.harmful + 2
         share, z2 = helped / total, _Z_90**2
@@ -73,11 +72,11 @@ class Bullet:
         return (share + z2 / (2 * total) - spread) / (1 + z2 / total)
 
     def expired(self, at: float) -> bool:
-        """Return whether it is past its time, `at` in seconds since 1970."""
+        """Return whether it has expired at `at`, in seconds since 1970."""
         return bool(self.expires_at) and seconds(self.expires_at) <= at
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON values; `expires_at` only if there is one."""
+        """Return the fields as JSON values, `expires_at` only if it is set."""
         data = asdict(self)
         if not self.expires_at:
             del data["expires_at"]
@@ -85,7 +84,7 @@ class Bullet:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Make a bullet of its dict; unknown keys are ignored, ValueError names a missing one."""
+        """Create a bullet from its dict; unknown keys are ignored, ValueError names missing or wrong ones."""
         missing = [name for name in ("id", "section", "content") if not data.get(name)]
         if missing:
             raise ValueError(f"strategy {data.get('id', '?')!r} lacks {', '.join(missing)}")
@@ -100,12 +99,12 @@ class Bullet:
 
 
 def section_key(section: str) -> str:
-    """Return what makes two names of a section one: `file_operations` is "File Operations"."""
+    """Return the normal form of a section's name: `file_operations` equals "File Operations"."""
     return " ".join(section.replace("_", " ").casefold().split())
 
 
 def seconds(text: str) -> float:
-    """Read such a time back; what is none lies at the beginning of time."""
+    """Return a time of ISO 8601 in seconds since 1970; 0 for anything else."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

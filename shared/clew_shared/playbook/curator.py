@@ -1,8 +1,7 @@
-"""When two strategies are one, and when they contradict each other.
+"""When two strategies mean the same, and when they contradict each other.
 
-Embeddings merge "Run tests after changes" with "Do not run tests after changes" and miss real
-paraphrases; so this goes by words, with a guard for negation, numbers, names and order, and says
-"the same" only where a person would. It knows no playbook and no counts.
+Embeddings merge "Run tests after changes" with "Do not run tests after changes" and miss real paraphrases. This
+compares words, with guards for negation, numbers, names and order; in doubt two strategies differ.
 """
 
 import re
@@ -51,7 +50,7 @@ _STEMMED_OPPOSITES = {stem(word): stem(other) for word, other in _OPPOSITES.item
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a strategy says: for each step in order its words, each with whether it is negated."""
+    """What a strategy says: its steps in order, each as words with whether they are negated."""
 
     steps: tuple[frozenset[tuple[str, bool]], ...]
     sequence: tuple[str, ...]
@@ -64,7 +63,7 @@ class Meaning:
 
 @lru_cache(maxsize=4096)
 def meaning(text: str) -> Meaning:
-    """Read a strategy; the evidence in a closing "(seen: …)" is no part of what it says."""
+    """Return what a strategy says, without the evidence in a closing "(seen: …)"."""
     plain = without_evidence(text)
     words = tokens(plain)
     steps = tuple(frozenset(_flagged(tokens(part))) for part in _in_order(plain))
@@ -73,17 +72,17 @@ def meaning(text: str) -> Meaning:
 
 
 def without_evidence(text: str) -> str:
-    """Return what a strategy says, without the "(seen: …)" at its end."""
+    """Return the text of a strategy without the "(seen: …)" at its end."""
     return _SEEN.sub("", text)
 
 
-def telling(text: str) -> frozenset[str]:
-    """Return the words that a text is about, so that two texts can be compared by them."""
+def key_words(text: str) -> frozenset[str]:
+    """Return the words that say what a text is about, to compare two texts."""
     return frozenset(word for word, _ in _flagged(tokens(text)))
 
 
 def same(a: str, b: str) -> bool:
-    """Say whether two strategies are one in other words; in doubt they are not."""
+    """Return whether two strategies mean the same; in doubt they do not."""
     first, second = meaning(a), meaning(b)
     if not any(first.steps) or not any(second.steps):
         return tokens(a) == tokens(b)
@@ -91,21 +90,21 @@ def same(a: str, b: str) -> bool:
 
 
 def opposite(a: str, b: str) -> bool:
-    """Say whether two strategies contradict: one negates the other, or turns its order around."""
+    """Return whether two strategies contradict: one negates the other, or reverses its order."""
     first, second = meaning(a), meaning(b)
     if sorted(first.particulars) != sorted(second.particulars) or not any(first.steps):
         return False
     if first.words == second.words:
-        turned = first.sequence != second.sequence and bool(_SWAPPED_BY & {*first.sequence})
-        return first.steps != second.steps or turned
+        swapped = first.sequence != second.sequence and bool(_SWAPPED_BY & {*first.sequence})
+        return first.steps != second.steps or swapped
     one_step = len(first.steps) == 1
     return not one_step and first.steps == second.steps[::-1]
 
 
 def conflicts(texts: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the pairs of strategies that contradict each other, by their places in `texts`.
+    """Return the pairs of strategies that contradict each other, by their indexes in `texts`.
 
-    Only strategies of the same words can, so that thousands are compared in one pass.
+    Only strategies with the same words can, so thousands are compared in one pass.
     """
     alike: dict[frozenset[str], list[int]] = {}
     for at, text in enumerate(texts):
@@ -120,7 +119,7 @@ def conflicts(texts: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _in_order(text: str) -> list[str]:
-    """Cut "X before Y", "Y after X", "Before Y, X", "After X, Y" into [X, Y]."""
+    """Split "X before Y", "Y after X", "Before Y, X" and "After X, Y" into [X, Y]."""
     found = _ORDER.search(text)
     if not found:
         return [text]
@@ -133,7 +132,7 @@ def _in_order(text: str) -> list[str]:
 
 
 def _flagged(words: list[str]) -> list[tuple[str, bool]]:
-    """Return the telling words; a negation holds for the next of them."""
+    """Return the key words, each with whether it is negated; a negation applies to the next key word."""
     found: list[tuple[str, bool]] = []
     negated = False
     for word, following in zip(words, [*words, ""][1:], strict=True):

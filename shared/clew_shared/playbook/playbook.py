@@ -1,8 +1,7 @@
-"""The playbook: bullets by section, changed by single steps and never rewritten as a whole.
+"""The playbook: bullets by section, changed by single deltas and never rewritten as a whole.
 
-After ACE (arXiv 2510.04618): whole rewrites lose what was learned, deltas keep it. Its owner says
-when a strategy helped or harmed; the playbook believes no claim of its own. It knows no ledger, no file and
-no clock.
+After ACE (arXiv 2510.04618): whole rewrites lose what was learned, deltas preserve it. The owner decides when a
+strategy helped or harmed.
 """
 
 from collections.abc import Mapping
@@ -18,8 +17,8 @@ MAX_CONTENT_CHARS = 1000
 MAX_SECTION_CHARS = 80
 
 
-class Playbook:
-    """Strategies learned across goals, each with an id that is never given twice."""
+class LearnedPlaybook:
+    """Strategies learned across goals, each with an id that is never reused."""
 
     bullet_type: ClassVar[type[Bullet]] = Bullet
 
@@ -29,11 +28,11 @@ class Playbook:
         self._last_number = 0
 
     def add_bullet(self, section: str, content: str, source_goal: str = "") -> Bullet:
-        """Add a strategy and return it; one that the section has already is counted as neutral.
+        """Add a strategy and return it; one that the section already has counts a neutral use.
 
         Raises ValueError for an empty section or content, and for one over 1,000 characters.
         """
-        section, content = worded(section, content)
+        section, content = normalized(section, content)
         known = self.find(section, content)
         if known:
             known.tag("neutral")
@@ -49,7 +48,7 @@ class Playbook:
         *,
         section: str = "",
     ) -> Bullet:
-        """Add a strategy by `category`, another word for section; see `add_bullet`."""
+        """Add a strategy; `category` is another name for the section. See `add_bullet`."""
         return self.add_bullet(category or section, content, source_goal)
 
     def tag_bullet(self, bullet_id: str, tag: str, increment: int = 1) -> Bullet | None:
@@ -60,38 +59,38 @@ class Playbook:
         return bullet
 
     def remove_bullet(self, bullet_id: str) -> Bullet | None:
-        """Put a bullet into the archive and return it; None if there is no such id."""
+        """Archive a bullet and return it; None if there is no such id."""
         bullet = self._bullets.pop(bullet_id, None)
         if bullet:
             self._archive[bullet_id] = bullet
         return bullet
 
     def restore_bullet(self, bullet_id: str) -> Bullet | None:
-        """Take a bullet out of the archive again; None if it is not there."""
+        """Restore a bullet from the archive and return it; None if it is not there."""
         bullet = self._archive.pop(bullet_id, None)
         if bullet:
             self._bullets[bullet_id] = bullet
         return bullet
 
     def put(self, bullet: Bullet) -> Bullet:
-        """Keep a bullet under the id that it bears, in the place of one of that id."""
+        """Store a bullet under its id, replacing one of the same id."""
         self._last_number = max(self._last_number, _number(bullet.id))
         self._bullets[bullet.id] = bullet
         return bullet
 
     def find(self, section: str, content: str, *, archived: bool = False) -> Bullet | None:
-        """Return the strategy of the section that says the same; `archived` looks in the archive."""
+        """Return the strategy of the section that means the same; `archived` searches the archive."""
         key, among = section_key(section), self._archive if archived else self._bullets
         in_section = (one for one in among.values() if section_key(one.section) == key)
         return next((one for one in in_section if same(one.content, content)), None)
 
     def next_id(self, section: str) -> str:
-        """Return the id that the next strategy of the section gets."""
+        """Return the id for the next strategy of the section."""
         letters = "".join(filter(str.isalpha, section.lower()))[:3]
         return f"{letters or 'gen'}-{self._last_number + 1:05d}"
 
     def copy(self) -> Self:
-        """Return a playbook of its own with the same bullets."""
+        """Return an independent copy."""
         other = type(self)()
         for bullet in self._bullets.values():
             other.put(replace(bullet))
@@ -116,7 +115,7 @@ class Playbook:
         return [(bullets[one], bullets[other]) for one, other in pairs]
 
     def stats(self) -> dict[str, Any]:
-        """Count bullets, sections, tags, conflicts and what is archived."""
+        """Return the numbers of bullets, sections, tags, conflicts and archived bullets."""
         tags: dict[str, int] = {
             tag: sum(getattr(one, tag) for one in self._bullets.values()) for tag in TAGS
         }
@@ -134,10 +133,9 @@ class Playbook:
         }
 
     def as_context(self, max_strategies: int = 50) -> str:
-        """Return the text for a prompt, with the `max_strategies` most helpful; "" if there is none.
+        """Return the text for a prompt, with the `max_strategies` most helpful; "" if there are none.
 
-        Sections and bullets stand in the order in which they were added, so that a prompt changes
-        as little as can be.
+        Sections and bullets stay in the order in which they were added, so that a prompt changes as little as possible.
         """
         ranked = sorted(
             self._bullets.values(),
@@ -150,18 +148,18 @@ class Playbook:
     def prune(self, threshold: float = -0.3) -> list[Bullet]:
         """Archive the used bullets whose score is below the threshold, and return them.
 
-        The score is (helpful - harmful) / uses; a bullet never used has none yet and stays.
+        The score is (helpful - harmful) / uses; a bullet that was never used stays.
         """
         failed = [one for one in self._bullets.values() if one.uses and one.score < threshold]
         for bullet in failed:
             self.remove_bullet(bullet.id)
         return failed
 
-    def merge(self, other: "Playbook") -> Self:
-        """Take in the strategies of another playbook, which stays as it is; return this one.
+    def merge(self, other: "LearnedPlaybook") -> Self:
+        """Merge the strategies of another playbook, which does not change; return this one.
 
-        A strategy found independently in both adds its counts; a copy of the same bullet takes
-        the larger ones, so that merging twice changes nothing. What was removed here stays away.
+        A strategy found independently in both adds its counts; a copy of the same bullet takes the larger ones, so
+        that merging twice changes nothing. What was removed here stays removed.
         """
         for theirs in other.bullets():
             archived = self._archive.get(theirs.id)
@@ -178,7 +176,7 @@ class Playbook:
                 for tag in TAGS:
                     known.tag(tag, getattr(theirs, tag))
             else:
-                self._take_in(theirs)
+                self._adopt(theirs)
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -191,30 +189,30 @@ class Playbook:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Make a playbook of its dict, an empty one of an empty dict; ValueError if unusable."""
+        """Create a playbook from its dict, an empty one from an empty dict; ValueError if unusable."""
         if not isinstance(data, Mapping):
             raise TypeError(f"a playbook is created from a dict, not from {data!r:.80}")
         if data.get("version", VERSION) != VERSION:
             raise ValueError(f"playbook version {data['version']!r}; this clew reads {VERSION}")
         playbook = cls()
-        for name, kept in (("bullets", playbook._bullets), ("archived", playbook._archive)):
+        for name, target in (("bullets", playbook._bullets), ("archived", playbook._archive)):
             for entry in _entries(data, name):
                 bullet = cls.bullet_type.from_dict(entry)
                 if bullet.id in playbook._bullets or bullet.id in playbook._archive:
                     raise ValueError(f"two strategies have the id {bullet.id!r}")
-                kept[bullet.id] = bullet
+                target[bullet.id] = bullet
         numbers = [_number(key) for key in (*playbook._bullets, *playbook._archive)]
         playbook._last_number = max(0, int(data.get("last_number", 0)), *numbers)
         return playbook
 
-    def _take_in(self, theirs: Bullet) -> None:
-        taken = theirs.id in self._bullets or theirs.id in self._archive
-        bullet = replace(theirs, id=self.next_id(theirs.section) if taken else theirs.id)
+    def _adopt(self, theirs: Bullet) -> None:
+        is_taken = theirs.id in self._bullets or theirs.id in self._archive
+        bullet = replace(theirs, id=self.next_id(theirs.section) if is_taken else theirs.id)
         self.put(bullet)
 
 
-def worded(section: str, content: str) -> tuple[str, str]:
-    """Return both on one line; ValueError for an empty one, or a content over 1,000 characters."""
+def normalized(section: str, content: str) -> tuple[str, str]:
+    """Return both on one line; ValueError if one is empty, or the content over 1,000 characters."""
     if not isinstance(section, str) or not isinstance(content, str):
         raise TypeError(
             f"section and content must be strings, not {section!r:.40} and {content!r:.40}"

@@ -1,17 +1,15 @@
-"""What a run of tool calls teaches: patterns that were really seen, each with its evidence.
+"""Draws a lesson from a run of tool calls, with the calls that show it as evidence.
 
-Every lesson names the calls that it was drawn from, order counts, and a run that ended in an error
-teaches only how to meet that error. It calls no model and keeps nothing.
+Order counts, and a run that ended in an error teaches only how to meet that error. It calls no model and stores
+nothing.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clew_shared.playbook.faults import FAULTS
-from clew_shared.playbook.patterns import PATTERNS, Category, Pattern
-from clew_shared.playbook.recoveries import RECOVERIES
-from clew_shared.playbook.steps import Step, ToolCall, steps
+from clew_shared.playbook.rules import ERROR_RULES, SUCCESS_RULES, Category, Rule
+from clew_shared.playbook.steps import ToolCall, ToolStep, steps
 
 _SUCCESSES = frozenset(("success", "completed", "ok"))
 _ERRORS = frozenset(("error", "failure", "failed", "timeout"))
@@ -20,10 +18,10 @@ _SHOWN_STEPS = 4
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """A lesson: its category, one sentence with its evidence, and how sure it is (0 to 1).
+    """A lesson: its category, one sentence with its evidence, and its confidence (0 to 1).
 
-    `calls` are the numbers of the calls that it was drawn from, counted from 1; `passing` says that the fault
-    may be gone tomorrow, so that the lesson should expire.
+    `calls` are the numbers of the calls that show it, counted from 1; `passing` marks the lesson of a fault that may
+    be gone tomorrow, so that it should expire.
     """
 
     category: Category
@@ -46,42 +44,38 @@ class ExecutionReflector:
     ) -> Reflection | None:
         """Return the lesson of a run, or None if it teaches none.
 
-        `outcome` is "success" or a kind of error; of any other outcome nothing is concluded.
+        `outcome` is "success" or a kind of error; any other outcome teaches nothing.
         """
         calls = list(tool_calls)
         if len(calls) < self.min_tool_calls:
             return None
         done = steps(calls)
-        lessons = _lessons_for(str(outcome).casefold())
-        found = [(lesson, seen) for lesson in lessons if (seen := lesson.find(done))]
-        sure = [(one, seen) for one, seen in found if one.confidence >= self.min_confidence]
-        if not sure:
-            return None
-        lesson, seen = max(sure, key=lambda pair: pair[0].confidence)
-        return _reflection(lesson, seen, query, len(calls), outcome)
+        for rule in _surest_first(str(outcome).casefold()):
+            if rule.confidence >= self.min_confidence and (seen := rule.trigger(done)):
+                return _reflection(rule, seen, query, len(calls), outcome)
+        return None
 
 
-def _lessons_for(outcome: str) -> Sequence[Pattern]:
-    if outcome in _ERRORS:
-        return FAULTS
-    return (*RECOVERIES, *PATTERNS) if outcome in _SUCCESSES else ()
+def _surest_first(outcome: str) -> Sequence[Rule]:
+    rules = ERROR_RULES if outcome in _ERRORS else SUCCESS_RULES if outcome in _SUCCESSES else ()
+    return sorted(rules, key=lambda rule: -rule.confidence)
 
 
 def _reflection(
-    lesson: Pattern, seen: Sequence[Step], query: str, calls: int, outcome: str
+    rule: Rule, seen: Sequence[ToolStep], query: str, calls: int, outcome: str
 ) -> Reflection:
-    overcome = len(seen) > 1  # where a failure is the whole lesson, it says so itself
+    mark_failed = len(seen) > 1  # where a failure is the whole lesson, the tip states it
     shown = " → ".join(
-        f"{step.shown} (failed)" if step.failed and overcome else step.shown
+        f"{step.shown} (failed)" if step.failed and mark_failed else step.shown
         for step in seen[:_SHOWN_STEPS]
     )
     numbers = ", ".join(f"call {step.call} {step.shown!r}" for step in seen)
     asked = " ".join(str(query or "").split())[:80]
     return Reflection(
-        lesson.category,
-        f"{lesson.sentence} (seen: {shown})",
-        lesson.confidence,
+        rule.category,
+        f"{rule.tip} (seen: {shown})",
+        rule.confidence,
         f"{numbers}, of {calls} calls; outcome {outcome}; asked: {asked!r}",
         tuple(dict.fromkeys(step.call for step in seen)),
-        lesson.passing,
+        rule.passing,
     )

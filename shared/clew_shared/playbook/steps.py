@@ -1,7 +1,7 @@
-"""What a tool call did, in the few kinds that strategies are about.
+"""Reads tool calls as steps of a few kinds: listing, reading, writing, testing and so on.
 
-Agents name their tools differently, and much happens inside shell commands, so both are read here
-by tables of names. It draws no conclusion; that is the reflector's.
+Agents name their tools differently, and much happens inside shell commands, so both are classified by tables of
+names. The reflector draws the conclusions.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call as it was made; `result` and `output` where the caller knows them."""
+    """A tool call as it was made, with `result` and `output` where the caller knows them."""
 
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -40,10 +40,10 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One thing done: its kind, what it was done to, and the number of the call that did it.
+class ToolStep:
+    """One step: its kind, its target, and the number of its call.
 
-    `is_known` says that the caller told what came of it, `is_shell` that it is a command line.
+    `is_known` means that the caller gave a result, `is_shell` that the step is a command line.
     """
 
     kind: Kind
@@ -66,7 +66,7 @@ class Step:
 
 
 def is_test_path(path: str) -> bool:
-    """Say whether a path is that of a test, by its name or its folder."""
+    """Return whether a path is that of a test, by its name or its folder."""
     where = PurePosixPath(path)
     return bool(_TEST_NAME.search(where.name) or {"tests", "test"} & {*where.parts[:-1]})
 
@@ -99,7 +99,7 @@ _TOOLS = {
     Kind.GIT_LOOK: _names("git_status, git_diff, git_log, git_show"),
     Kind.GIT_CHANGE: _names("git_commit, git_add, git_push, git_merge, git_checkout"),
 }
-# How commands begin, without their flags, versions and `python -m`; the longest beginning wins.
+# The first words of commands, without flags, versions and `python -m`; the longest match wins.
 _COMMANDS = {
     Kind.INSTALL: _names(
         "pip install, uv sync, uv add, uv pip install, poetry install, poetry add, npm install,"
@@ -130,8 +130,8 @@ _COMMANDS = {
     Kind.READ: _names("cat, head, tail, less"),
 }
 _KIND_OF_TOOL = {name: kind for kind, names in _TOOLS.items() for name in names}
-_KIND_OF_COMMAND = {begin: kind for kind, begins in _COMMANDS.items() for begin in begins}
-_LONGEST_BEGINNING = 3
+_KIND_OF_COMMAND = {words: kind for kind, prefixes in _COMMANDS.items() for words in prefixes}
+_LONGEST_PREFIX = 3
 _SEPARATOR = re.compile(r"&&|\|\||;|\n")
 _PREFIX = re.compile(r"^(sudo |time |env |[A-Z_][A-Z0-9_]*=\S* )+")
 _VERSION = re.compile(r"[\d.]+$")
@@ -145,19 +145,19 @@ _SEARCH_NAMES = ("pattern", "query", "regex", "keyword", "text", "symbol")
 _FAILED = frozenset(("failure", "error", "timeout", "interrupted", "failed"))
 
 
-def steps(tool_calls: Iterable[Any]) -> list[Step]:
-    """Read the calls in order; a shell command with several parts gives several steps.
+def steps(tool_calls: Iterable[Any]) -> list[ToolStep]:
+    """Return the steps of the calls in order; a shell command with several parts is several steps.
 
     A call is a ToolCall, or anything with its fields as attributes or keys.
     """
-    found: list[Step] = []
+    found: list[ToolStep] = []
     for number, call in enumerate(map(as_tool_call, tool_calls), start=1):
         found += _steps_of(call, number)
     return found
 
 
 def as_tool_call(call: Any) -> ToolCall:
-    """Take a call of another shape; raises TypeError if it bears no name."""
+    """Convert a call of another shape; TypeError if it has no name."""
     if isinstance(call, ToolCall) and isinstance(call.parameters, Mapping):
         return call
     name = _field(call, "name", "tool")
@@ -175,24 +175,24 @@ def _field(call: Any, *names: str) -> Any:
     return next((value for value in values if value), None)
 
 
-def _steps_of(call: ToolCall, number: int) -> list[Step]:
+def _steps_of(call: ToolCall, number: int) -> list[ToolStep]:
     known = call.result.casefold()
     common = (call.name, known in _FAILED, bool(known))
     line = _command_line(call)
     if line is not None:
         return [
-            Step(kind, target, _short(part), number, *common, is_shell=True, output=call.output)
+            ToolStep(kind, target, _short(part), number, *common, is_shell=True, output=call.output)
             for part in _parts(line)
             for kind, target in [_command_kind(part)]
         ]
     kind, target = _tool_kind(call)
     return [
-        Step(kind, target, _short(f"{call.name} {target}"), number, *common, output=call.output)
+        ToolStep(kind, target, _short(f"{call.name} {target}"), number, *common, output=call.output)
     ]
 
 
 def _command_line(call: ToolCall) -> str | None:
-    """Return the shell line of a call: of a shell tool, or of a tool that is itself a program."""
+    """Return the command line of a shell tool, or of a tool that is itself a program."""
     name = call.name.casefold()
     line = _parameter(call, _COMMAND_NAMES)
     if name in _SHELL:
@@ -216,7 +216,7 @@ def _tool_kind(call: ToolCall) -> tuple[Kind, str]:
 
 
 def _path_in(text: str) -> str:
-    """Return the path that a command begins with; "" where it begins with something else."""
+    """Return the path that a command starts with, or "" where it starts with something else."""
     first = next(iter(text.split()), "").strip("'\"")
     return first if _PATH.fullmatch(first) else ""
 
@@ -229,13 +229,13 @@ def _parameter(call: ToolCall, names: Iterable[str]) -> str:
 
 
 def _parts(command: str) -> list[str]:
-    plain = command.partition("<<")[0]  # what follows is the text of a here-document
+    plain = command.partition("<<")[0]  # a here-document follows
     parts = (_PREFIX.sub("", part.strip()) for part in _SEPARATOR.split(plain))
     return [part for part in parts if part and not part.startswith(("cd ", "#"))]
 
 
 def _command_kind(part: str) -> tuple[Kind, str]:
-    """Return the kind of one simple command and what it was done to."""
+    """Return the kind and the target of one simple command."""
     written = _WRITTEN.match(part)
     if written:
         return Kind.WRITE, written.group("target")
@@ -243,7 +243,7 @@ def _command_kind(part: str) -> tuple[Kind, str]:
     words = [_VERSION.sub("", PurePosixPath(program).name), *rest]
     is_module = words[0] == "python" and words[1:2] == ["-m"]
     plain = [word for word in (words[2:] if is_module else words) if not word.startswith("-")]
-    for length in range(min(_LONGEST_BEGINNING, len(plain)), 0, -1):
+    for length in range(min(_LONGEST_PREFIX, len(plain)), 0, -1):
         kind = _KIND_OF_COMMAND.get(" ".join(plain[:length]))
         if kind:
             target = plain[-1] if len(plain) > length else ""

@@ -1,6 +1,6 @@
-"""The playbook as text: what a prompt shows of it, and what a person can edit and read in again.
+"""The playbook as text: what a prompt shows, and what a person can edit and import.
 
-One form for both, so that an exported playbook is what an agent sees. It chooses nothing.
+One format for both, so that an export is what an agent sees.
 """
 
 import re
@@ -19,7 +19,7 @@ _CONFLICT = re.compile(r"\s+conflict: .* says? the opposite\s*$")
 
 
 def render(bullets: Iterable[Bullet]) -> str:
-    """Write bullets by section, both in the order given; strategies that contradict say so."""
+    """Return the text of bullets by section, in the order given, with a note below contradicting ones."""
     shown = list(bullets)
     if not shown:
         return ""
@@ -36,10 +36,7 @@ def render(bullets: Iterable[Bullet]) -> str:
 
 
 def read(text: str) -> list[Bullet]:
-    """Read the text form; ids and counts may be absent. ValueError names a line that is none of it.
-
-    An id that is absent is "": who takes the bullet in gives it one.
-    """
+    """Parse the text; ids (then "") and counts may be absent. ValueError names a line that does not parse."""
     found: list[Bullet] = []
     section = ""
     for number, line in enumerate(text.splitlines(), start=1):

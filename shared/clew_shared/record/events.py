@@ -281,8 +281,9 @@ class ActionBlocked(Event, frozen=True):
 class ActionFinished(Event, frozen=True):
     """What came of an action: `of` is its sequence number, the full output lies beside the event.
 
-    `world` is the digest after it ("" where nothing measured it), `error_class` names the error
-    without what varies from call to call, `head` shows the first part of the output.
+    `world` is the digest after it (`worlds.UNKNOWN` where it could not be measured whole, "" where nothing
+    measured it), `error_class` names the error without what varies from call to call, `head` shows the first
+    part of the output.
     """
 
     kind: Literal["action_finished"] = "action_finished"
@@ -309,7 +310,7 @@ class ActionInterrupted(Event, frozen=True):
 
 
 class WorldSeen(Event, frozen=True):
-    """The workspace was found to differ from what the last action left.
+    """The workspace was found to differ from what the last action left, or could not be measured (UNKNOWN).
 
     With `instead` it takes the place of a world that was only claimed.
     """

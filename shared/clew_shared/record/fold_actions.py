@@ -28,11 +28,11 @@ from clew_shared.record.state import (
     Streak,
     Tally,
 )
+from clew_shared.record.worlds import CLAIMED, UNKNOWN, is_measured
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
 
-CLAIMED = "claimed:"
 ALIKE = "alike"
 """The key of the intervention about thoughts that say the same, whatever their theme."""
 
@@ -115,14 +115,14 @@ def action_finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
     action = flight.action
     action.result, action.duration_s, action.exit_code = e.result, e.duration_s, e.exit_code
     before = world_before(state, e.world)
+    action.changed = world_moved(state, e.world) if e.changed is None else e.changed
     state.world = world_after(state, flight.signature, e)
-    if e.world or e.changed:
-        state.measured = e.world
-    moved = state.world != before
-    action.changed = e.changed if e.changed is not None else (moved if e.world else None)
     _keep(state, action)
-    if e.changed and not e.world:
-        _remember_change(state, flight.signature, e.outcome)
+    if is_measured(e.world):
+        state.measured = e.world
+    elif _may_have_changed(e):
+        state.measured = ""
+        _remember_change(state, flight.signature, e)
     state.scope.waited = is_wait(action.name, action.args)
     if not state.scope.waited:
         _learn(state, action, flight.signature, e, before)
@@ -133,35 +133,52 @@ def action_finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
 def world_before(state: State, measured: str) -> str:
     """Name the world that a step began in, to compare with the digest `measured` after it.
 
-    Where a change was only claimed, the first digest after it says what that world is, not that it has moved.
+    Where nothing had measured that world, the first digest after it names it, and does not say that it has changed.
     """
-    claimed = state.world.startswith(CLAIMED)
-    return measured if measured and claimed and state.measured in ("", measured) else state.world
+    unmeasured = not is_measured(state.world) and bool(state.world)
+    names_it = is_measured(measured) and state.measured in ("", measured)
+    return measured if unmeasured and names_it else state.world
+
+
+def world_moved(state: State, measured: str) -> bool | None:
+    """Return whether a measurement after a step shows another world than before it, None where one is unknown."""
+    if not is_measured(measured) or state.world.startswith(UNKNOWN):
+        return None
+    return measured != world_before(state, measured)
 
 
 def world_after(state: State, signature: str, e: ev.ActionFinished) -> str:
     """Name the world that an outcome leads to.
 
-    A measured digest names itself. A claimed change (nothing measured) leads to a new world, but for a
-    signature seen before with the same outcome and no new changing signature since: that leads to the
-    world that it led to then (contract, "What follows from what").
+    A measured digest names itself. A change that nothing measured leads to a new world, but for a signature seen
+    before with the same outcome and no new changing signature since: that leads to the world that it led to then
+    (docs/loops.md). A success that may have changed a workspace too large to measure always leads to a new one.
     """
-    if e.world:
+    if is_measured(e.world):
         return e.world
-    if not e.changed:
+    if not _may_have_changed(e):
         return state.world
     known = state.changes.get(signature, {}).get(e.outcome)
-    if known and known.novelty == state.novelty:
+    if known and known.novelty == state.novelty and not _counts_as_work(e):
         return known.world
-    return CLAIMED + digest(f"{state.world}\n{signature}\n{e.outcome}\n{state.novelty}")
+    kind = UNKNOWN if e.world else CLAIMED
+    return kind + digest(f"{state.world}\n{signature}\n{e.outcome}\n{state.novelty}")
 
 
-def _remember_change(state: State, signature: str, outcome: str) -> None:
-    if signature not in state.changes:
+def _may_have_changed(e: ev.ActionFinished) -> bool:
+    return bool(e.changed) or (e.changed is None and e.world == UNKNOWN)
+
+
+def _counts_as_work(e: ev.ActionFinished) -> bool:
+    return e.changed is None and e.world == UNKNOWN and e.result == Result.SUCCESS
+
+
+def _remember_change(state: State, signature: str, e: ev.ActionFinished) -> None:
+    if signature not in state.changes or _counts_as_work(e):
         state.novelty += 1
     outcomes = state.changes[signature] = state.changes.pop(signature, {})
-    outcomes.pop(outcome, None)
-    outcomes[outcome] = Change(state.world, state.novelty)
+    outcomes.pop(e.outcome, None)
+    outcomes[e.outcome] = Change(state.world, state.novelty)
 
 
 def makes_progress(scope: Scope, before: str, after: str, told: str) -> bool:
@@ -184,7 +201,9 @@ def told_by(tool: str, signature: str, world: str, e: ev.ActionFinished) -> str:
 
 def _learn(state: State, action: Action, signature: str, e: ev.ActionFinished, before: str) -> None:
     scope, after = state.scope, state.world
-    changed = after != before or (bool(e.changed) and not e.world)
+    claimed = bool(e.changed) and not is_measured(e.world)
+    moved = after != before or claimed
+    changed = claimed if e.world == UNKNOWN else moved
     told = told_by(action.name, signature, after, e)
     progress = makes_progress(scope, before, after, told)
     writer = action.name in WRITE_ONLY_TOOLS or signature in scope.writers
@@ -205,7 +224,7 @@ def _learn(state: State, action: Action, signature: str, e: ev.ActionFinished, b
         attention.fresh = True
         _forget_thoughts(state)
     _relieve(state)
-    if progress and changed and e.result == Result.SUCCESS:
+    if progress and moved and e.result == Result.SUCCESS:
         _heed(state, "same_error")
 
 
@@ -238,11 +257,16 @@ def _streak(streaks: dict[str, Streak], key: str, what: str) -> None:
     streak.what = what
 
 
-def world_seen(state: State, e: ev.WorldSeen, _seq: int) -> None:
-    if e.instead or world_before(state, e.world) != e.world:
-        state.scope.worlds.setdefault(e.world, 1)
-        state.world = e.world
-    state.measured = e.world
+def world_seen(state: State, e: ev.WorldSeen, seq: int) -> None:
+    world, measured = e.world, e.world
+    if world == UNKNOWN:
+        world, measured = UNKNOWN + digest(f"{state.world}\n{seq}"), ""
+        state.novelty += 1
+    replaces = e.instead or state.world.startswith(UNKNOWN)
+    if replaces or world_before(state, world) != world:
+        state.scope.worlds.setdefault(world, 1)
+        state.world = world
+    state.measured = measured
 
 
 # -- thoughts and streaks --------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from clew_shared.record.worlds import UNKNOWN
 from clew_shared.wire.framing import WireMessage, encode
 
 LINE_BYTES_MAX = 1024 * 1024
@@ -55,15 +56,23 @@ class CheckRequest(WireMessage):
 
 
 class WorldDigest(WireMessage):
-    """The state of the workspace: equal digests, equal worlds."""
+    """The state of the workspace: equal digests mean equal worlds, except where one is `partial`."""
 
     digest: str  # 32 hex digits
     entries: int
-    partial: bool = False  # more entries than the executor looks at: the rest is not in the digest
+    partial: bool = False  # cut short by time or size: the rest is not in the digest
+
+    @property
+    def name(self) -> str:
+        """The digest, UNKNOWN for a partial one, which tells nothing about the rest of the workspace."""
+        return UNKNOWN if self.partial else self.digest
 
 
 class ActionDone(WireMessage):
-    """The answer to RunRequest: an action's outcome, and the world after it."""
+    """The answer to RunRequest: an action's outcome, and the world after it.
+
+    `changed` says whether the tool itself changed files, None where it cannot know; compared worlds are more reliable.
+    """
 
     type: Literal["done"] = "done"
     id: int
@@ -72,6 +81,7 @@ class ActionDone(WireMessage):
     output: str
     exit_code: int | None = None  # 128 + signal when a signal ended the command
     duration_s: float
+    changed: bool | None = None
     world: WorldDigest | None = None
 
 

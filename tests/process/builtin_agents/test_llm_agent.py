@@ -6,7 +6,7 @@ import pytest
 from goal_daemon import GoalDaemon, subtask, task
 from llm_server import Reply, ScriptedLlm, calls, completion, fails, says, writes
 
-from clew_shared.config.tables import Loops
+from clew_shared.config.tables import LoopSettings
 
 HELLO = {"path": "hello.txt", "content": "hello"}
 WRITE = calls(("write_file", HELLO))
@@ -226,7 +226,7 @@ async def test_a_plan_may_suggest_checks_and_bad_ones_are_left_out(daemon, run_l
 
 
 async def test_a_blocked_subtask_is_replanned_and_the_goal_goes_on(daemon, run_llm):
-    daemon.loops = daemon.core.loops = Loops(failure_limit=1)
+    daemon.loops = daemon.core.loops = LoopSettings(failure_limit=1)
     give_up = calls(("complete_subtask", {"success": False, "summary": "no way"}))
     replan = calls(("plan", {"tasks": ["Another way"]}))
     done = calls(("complete_subtask", {"success": True, "summary": "went well"}))
@@ -239,7 +239,7 @@ async def test_a_blocked_subtask_is_replanned_and_the_goal_goes_on(daemon, run_l
 
 
 async def test_a_model_that_cannot_replan_leaves_the_goal_to_a_person(daemon, run_llm):
-    daemon.loops = daemon.core.loops = Loops(failure_limit=1)
+    daemon.loops = daemon.core.loops = LoopSettings(failure_limit=1)
     give_up = calls(("complete_subtask", {"success": False, "summary": "no way"}))
     with ScriptedLlm(give_up, then=says("Let me think about it.")) as llm:
         assert await run_llm(daemon, llm) == 0

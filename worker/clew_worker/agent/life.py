@@ -6,12 +6,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
+from clew_shared.exit_codes import ExitCode
 from clew_shared.wire import protocol
 from clew_worker.agent.client import AgentClient, Disconnected, RpcError
-
-EXIT_DONE = 0
-EXIT_TEMPORARY = 75
-EXIT_CONFIGURATION = 78
 
 _REASON_CHARS = 4_000
 _RETRY_AFTER_MAX_S = 30 * 86_400.0
@@ -51,7 +48,7 @@ async def live(sock: socket.socket, make: Callable[[AgentClient], Agent]) -> int
             task.cancel()
         results = await asyncio.gather(work, *ends, return_exceptions=True)
         if not finished:
-            return EXIT_DONE
+            return ExitCode.OK
         outcome: int | BaseException | Any = results[0]
         if isinstance(outcome, BaseException):
             raise outcome
@@ -62,15 +59,15 @@ async def _work(daemon: AgentClient, agent: Agent) -> int:
     try:
         await agent.run()
     except Disconnected:
-        return EXIT_DONE
+        return ExitCode.OK
     except RpcError as error:
         if error.code == protocol.STOPPING:
-            return EXIT_DONE
+            return ExitCode.OK
         raise
     except Leave as leave:
         await _say_goodbye(daemon, leave)
-        return EXIT_TEMPORARY if leave.kind == "temporary" else EXIT_CONFIGURATION
-    return EXIT_DONE
+        return ExitCode.TEMPORARY if leave.kind == "temporary" else ExitCode.CONFIGURATION
+    return ExitCode.OK
 
 
 async def _say_goodbye(daemon: AgentClient, leave: Leave) -> None:

@@ -16,7 +16,8 @@ def main(name: str, sock_fd: int, spec: CellSpec) -> int:
     """
     import uvloop
 
-    from clew_worker.agent.life import EXIT_CONFIGURATION, Agent, live
+    from clew_shared.exit_codes import ExitCode
+    from clew_worker.agent.life import Agent, live
 
     def make(daemon: AgentClient) -> Agent:
         if name == "llm":
@@ -31,7 +32,7 @@ def main(name: str, sock_fd: int, spec: CellSpec) -> int:
 
     if name not in BUILT_IN:
         sys.stderr.write(f"no built-in agent {name!r}; available: {', '.join(BUILT_IN)}\n")
-        return EXIT_CONFIGURATION
+        return ExitCode.CONFIGURATION
 
     async def run() -> int:
         return await live(socket.socket(fileno=sock_fd), make)

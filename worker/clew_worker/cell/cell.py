@@ -23,6 +23,7 @@ from typing import NoReturn
 
 from setproctitle import setproctitle
 
+from clew_shared.exit_codes import ExitCode
 from clew_shared.text.plain import plain
 from clew_shared.wire.nursery import (
     CHANNEL_FD,
@@ -36,7 +37,6 @@ from clew_worker import sandbox
 from clew_worker.sandbox import interpreter, kernel, namespaces, privileges
 from clew_worker.sandbox.processes import descendants
 
-EXIT_CONFIGURATION = 78
 _REPORT_FD = CHANNEL_FD + 1
 _GO_FD = CHANNEL_FD + 2
 _PATH_BYTES_MAX = 4096
@@ -98,7 +98,7 @@ def _guarded(report: int, steps: Callable[[], int]) -> NoReturn:
     try:
         code = steps()
     except SpawnError as error:
-        code = EXIT_CONFIGURATION
+        code = ExitCode.CONFIGURATION
         _tell(report, b"E", reason=error.reason, message=str(error))
     except BaseException as error:  # noqa: BLE001 - nothing may return into the nursery's loop
         reason = "resources" if is_shortage(error) else "spawn"

@@ -8,9 +8,11 @@ import os
 import socket
 import sys
 import time
+from dataclasses import replace
 
 from pydantic import ValidationError
 
+from clew_shared.exit_codes import ExitCode
 from clew_shared.wire.executor import (
     ActionDone,
     CheckDone,
@@ -32,7 +34,6 @@ from clew_worker.executor.workspace import Workspace
 from clew_worker.executor.world.world import WorldWatch
 from clew_worker.sandbox import landlock
 
-_EXIT_CONFIGURATION = 78
 _OUTPUT_BYTES_MAX = 128 * 1024  # six times as long as JSON at worst: still one line
 
 _GONE = (
@@ -88,6 +89,7 @@ class ExecutorServer:
             output=outcome.output,
             exit_code=outcome.exit_code,
             duration_s=duration_s,
+            changed=outcome.changed,
             world=self._watch.digest(full=False),
         )
 
@@ -108,7 +110,7 @@ class ExecutorServer:
         """Run a tool; return its outcome, with an output that fits in one answer, and the seconds it took."""
         started = time.monotonic()
         if self._workspace.gone:
-            outcome = ToolOutcome("error", _GONE.format(self._workspace.root))
+            outcome = ToolOutcome("error", _GONE.format(self._workspace.root), changed=False)
         else:
             limit = min(request.output_bytes, _OUTPUT_BYTES_MAX)
             context = ToolContext(
@@ -116,7 +118,7 @@ class ExecutorServer:
             )
             outcome = tools.carry_out(name, args, context)
             text = cut(outcome.output, limit + 200)  # room for a note after the output
-            outcome = ToolOutcome(outcome.result, text, outcome.exit_code)
+            outcome = replace(outcome, output=text)
         return outcome, round(time.monotonic() - started, 4)
 
 
@@ -126,11 +128,11 @@ def main(spec: CellSpec, sock: socket.socket) -> int:
         executor = ExecutorServer(spec, Wire(sock))
     except OSError as error:
         sys.stderr.write(f"executor: {error.filename}: {error.strerror}\n")
-        return _EXIT_CONFIGURATION
+        return ExitCode.CONFIGURATION
     try:
         return executor.serve()
     except (WireError, ValidationError, OversizedMessageError) as error:
         sys.stderr.write(f"executor: invalid message from the daemon: {error}\n")
-        return _EXIT_CONFIGURATION
+        return ExitCode.CONFIGURATION
     finally:
         executor.close()

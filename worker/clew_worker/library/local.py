@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from clew_shared.config.settings import Loops
+    from clew_shared.config.settings import LoopSettings
 
 ID_CHARS_MAX = 40
 
@@ -70,7 +70,7 @@ class LocalGoal:
     failing: Mapping[str, str] = MappingProxyType({})
     """Without a daemon nobody runs checks."""
 
-    def __init__(self, folder: Path, text: str, loops: Loops) -> None:
+    def __init__(self, folder: Path, text: str, loops: LoopSettings) -> None:
         self._folder = folder
         self._text = text
         self._loops = loops
@@ -283,7 +283,7 @@ class LocalGoal:
         return Report(report.result, report.output, None, self._digest())
 
     def _digest(self) -> str:
-        return self._watch.digest().digest
+        return self._watch.digest().name
 
     def _need_allowed(self, seq: int) -> None:
         row = next(iter(self._records.read(self._goal_id, after=seq - 1, limit=1)), None)

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from clew_shared.playbook import bullet as shared
-from clew_shared.playbook.playbook import Playbook as SharedPlaybook
+from clew_shared.playbook.playbook import LearnedPlaybook
 from clew_worker.library.bullet import Bullet
 
 
-class Playbook(SharedPlaybook):
+class Playbook(LearnedPlaybook):
     """Strategies learned across goals, each with an id that is never given twice."""
 
     bullet_type: ClassVar[type[shared.Bullet]] = Bullet

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew_daemon.cli.errors import EXIT_FAILED, CliError
+from clew_daemon.cli.errors import CliError
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +42,6 @@ What to try next:
   {clew} submit FILE --wait     submit a goal, and watch it
   {clew} watch                  watch all goals
 The README has a first goal file to copy."""
-EXIT_TERMINATED = 128 + signal.SIGTERM
 
 
 def _called() -> str:
@@ -58,11 +58,11 @@ def _called() -> str:
 def demo(chaos: bool, keep: bool) -> None:
     """Show clew at work on a sample goal; needs no LLM, and leaves nothing behind."""
     signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED)
+        signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED)
     )  # the daemon is ours to stop
     home = Path(tempfile.mkdtemp(prefix="clew-demo-"))
     try:
-        raise click.exceptions.Exit(0 if _played(home, chaos=chaos) else EXIT_FAILED)
+        raise click.exceptions.Exit(0 if _played(home, chaos=chaos) else ExitCode.FAILED)
     finally:
         if keep:
             print(f"kept: {home} (look at it with `clew --home {home} status`)")

@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
     from clew_daemon.cli.doctor.trial import Trial
     from clew_daemon.cli.where import Where
-    from clew_shared.config.settings import CommandAgent, LlmAgent, Settings
+    from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings, Settings
 
 LLM_S = 3.0
 
 
 def agents(where: Where) -> Iterator[Finding]:
     """Check each agent of the config: its endpoint and key, or its command."""
-    from clew_shared.config.settings import CommandAgent, LlmAgent
+    from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings
 
     settings = _settings(where)
-    commands: dict[str, CommandAgent] = {}
+    commands: dict[str, CommandAgentSettings] = {}
     for name, agent in sorted(settings.agents.named.items() if settings else ()):
-        if isinstance(agent, LlmAgent):
+        if isinstance(agent, LlmAgentSettings):
             yield _endpoint(f"agent {name}", agent, where)
-        elif isinstance(agent, CommandAgent):
+        elif isinstance(agent, CommandAgentSettings):
             commands[name] = agent
     if settings and commands:
         yield from _commands(where, settings, commands)
@@ -59,7 +59,7 @@ def _settings(where: Where) -> Settings | None:
 
 
 def _commands(
-    where: Where, settings: Settings, commands: Mapping[str, CommandAgent]
+    where: Where, settings: Settings, commands: Mapping[str, CommandAgentSettings]
 ) -> Iterator[Finding]:
     """Look at each command; those that could start are started in the sandbox, in an empty workspace."""
     import asyncio
@@ -68,7 +68,7 @@ def _commands(
     from clew_daemon.cli.doctor.workspace import executor_env
 
     env = executor_env(where)
-    ready: dict[str, CommandAgent] = {}
+    ready: dict[str, CommandAgentSettings] = {}
     for name, agent in commands.items():
         if finding := _program(f"agent {name}", agent, env | {"HOME": where.env.get("HOME", "/")}):
             yield finding
@@ -79,7 +79,7 @@ def _commands(
             yield from asyncio.run(_started(where, settings, ready, env, workspace))
 
 
-def _program(name: str, agent: CommandAgent, env: Mapping[str, str]) -> Finding | None:
+def _program(name: str, agent: CommandAgentSettings, env: Mapping[str, str]) -> Finding | None:
     """Say why a command cannot be started at all, None if it might be."""
     from clew_daemon.processes.cells import resolved
 
@@ -111,7 +111,7 @@ def _unusable(path: Path) -> str:
 async def _started(
     where: Where,
     settings: Settings,
-    ready: Mapping[str, CommandAgent],
+    ready: Mapping[str, CommandAgentSettings],
     env: Mapping[str, str],
     workspace: str,
 ) -> list[Finding]:
@@ -132,7 +132,7 @@ async def _started(
 
 
 async def _greeting(
-    trial: Trial, name: str, agent: CommandAgent, settings: Settings, home: str
+    trial: Trial, name: str, agent: CommandAgentSettings, settings: Settings, home: str
 ) -> Finding:
     """See whether an agent says `hello`; where it does not, whether a `read` line would help."""
     from clew_daemon.cli.doctor import allowing
@@ -159,7 +159,7 @@ def _site_packages(home: str) -> list[str]:
     return [str(path) for path in Path(home, ".local", "lib").glob("python3*/site-packages")]
 
 
-def _endpoint(name: str, agent: LlmAgent, where: Where) -> Finding:
+def _endpoint(name: str, agent: LlmAgentSettings, where: Where) -> Finding:
     """Ask the endpoint for its models; any HTTP answer proves that a server is there."""
     from clew_daemon.host.keys import CREDENTIALS, Keys
     from clew_shared.text.redact import redact

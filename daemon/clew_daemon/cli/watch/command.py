@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import arguments
-from clew_daemon.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_DAEMON, CliError
+from clew_daemon.cli.errors import CliError
+from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,7 +65,7 @@ def command(where: Where, goals: tuple[str, ...], as_json: bool) -> None:
 
     names = list(dict.fromkeys(named(where, goal) for goal in goals))
     done = watch(where, names, attach=True, as_json=as_json)
-    raise click.exceptions.Exit(0 if done else EXIT_FAILED)
+    raise click.exceptions.Exit(0 if done else ExitCode.FAILED)
 
 
 def watch(
@@ -100,7 +101,7 @@ def watch(
             raise
         unfinished = watched.unfinished
         _say_goodbye(where, unfinished)
-        raise click.exceptions.Exit(EXIT_INTERRUPTED if goals and unfinished else 0) from None
+        raise click.exceptions.Exit(ExitCode.INTERRUPTED if goals and unfinished else 0) from None
     if not as_json:
         watched.show_end(with_reports=stays)
     return watched.completed
@@ -481,7 +482,7 @@ class Presence:
             raise CliError(
                 f"no daemon has started within {wait_s:.0f} s; {wanted} continues when one does: "
                 f"start it with {TO_START}",
-                EXIT_NO_DAEMON,
+                ExitCode.NO_DAEMON,
             )
         return []
 

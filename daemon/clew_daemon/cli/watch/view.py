@@ -23,6 +23,7 @@ from clew_daemon.cli.printable import clean, short
 from clew_daemon.cli.tree import BAR_CHARS, is_in, thousands
 from clew_daemon.cli.watch.happenings import counted, place, signature
 from clew_daemon.publish.standing import standing
+from clew_shared.exit_codes import ExitCode
 from clew_shared.record.moment import local
 from clew_shared.views.publish import status_view
 
@@ -53,7 +54,6 @@ WRAP_CHARS = 8
 SHORTEST = 40
 """Characters of a reason or a question that are shown, however small the window is."""
 
-EXIT_TERMINATED = 128 + signal.SIGTERM
 
 _RANK = {"blocked": 0, "in_progress": 1, "waiting": 2, "queued": 3}
 
@@ -318,7 +318,7 @@ def _live(*, several: bool, foot: str) -> Iterator[View]:
     view = _Terminal(several=several, foot=foot)
     before = signal.getsignal(signal.SIGTERM)
     if before is signal.SIG_DFL:  # else the cursor would stay hidden
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
     try:
         with view.live:
             yield view

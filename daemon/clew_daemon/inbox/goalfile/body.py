@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
 from clew_daemon.inbox.goalfile.model import (
-    Fault,
+    GoalFileFault,
     GoalFileSubtask,
     GoalFileTask,
     RunbookStep,
@@ -55,8 +55,8 @@ class Body:
     tasks: list[GoalFileTask] = field(default_factory=list)
     done_when: str = ""
     commands: list[str] = field(default_factory=list)
-    without_check: Fault | None = None
-    faults: list[Fault] = field(default_factory=list)
+    without_check: GoalFileFault | None = None
+    faults: list[GoalFileFault] = field(default_factory=list)
 
 
 @dataclass
@@ -83,7 +83,7 @@ def read(body: str, first_line: int) -> Body:
         plain = _plain(body)
         if STRUCTURE.search(body):
             message = f"the file has more than {LINES_MAX:,} lines of Markdown: split it into several goals"
-            plain.faults.append(Fault(None, message))
+            plain.faults.append(GoalFileFault(None, message))
         return plain
     return _Reader(body, first_line).read()
 
@@ -112,8 +112,8 @@ class _Reader:
         self.body = body
         self.lines = body.split("\n")
         self.first_line = first_line
-        self.faults: list[Fault] = []
-        self.without_check: Fault | None = None
+        self.faults: list[GoalFileFault] = []
+        self.without_check: GoalFileFault | None = None
 
     def read(self) -> Body:
         sections = self._sections()
@@ -155,7 +155,7 @@ class _Reader:
             sections.append(_Section(level, title, self._line(block)))
             if level == 2 and not title:
                 self.faults.append(
-                    Fault(self._line(block), "`##` needs a title, which names the task")
+                    GoalFileFault(self._line(block), "`##` needs a title, which names the task")
                 )
         return sections
 
@@ -193,7 +193,7 @@ class _Reader:
                 f"the blocks of this item have {size:,} bytes, more than {STEPS_BYTES_MAX:,}: split it into "
                 "several items, or let a command fetch or unpack large files"
             )
-            self.faults.append(Fault(steps[0].line, message))
+            self.faults.append(GoalFileFault(steps[0].line, message))
         if len(words) > ITEM_CHARS_MAX:
             notes = f"{words}\n\n{notes}".strip()
         return GoalFileSubtask(
@@ -209,14 +209,16 @@ class _Reader:
         if path is not None:
             fault = _path_fault(path)
             if fault:
-                self.faults.append(Fault(line, f"`file={shortened(path, 80)}` {fault}"))
+                self.faults.append(GoalFileFault(line, f"`file={shortened(path, 80)}` {fault}"))
             args = {"path": posixpath.normpath(path or "."), "content": fence.content}
             return RunbookStep(tool="write_file", args=args, line=line)
         if _language(fence) not in SHELLS:
             return None
         command = fence.content.strip("\n")
         if not command.strip():
-            self.faults.append(Fault(line, "this block has no command: write one, or delete it"))
+            self.faults.append(
+                GoalFileFault(line, "this block has no command: write one, or delete it")
+            )
         return RunbookStep(tool="run_cmd", args={"cmd": command}, line=line)
 
     def _check_acceptance(self, sections: list[_Section]) -> None:
@@ -234,7 +236,7 @@ class _Reader:
     def _misnamed(self, line: int, marks: str, title: str) -> None:
         told = f"{marks} {shortened(title, 80)}"
         message = f"the checks under `{told}` would not count: write the heading as `## Done when`"
-        self.faults.append(Fault(line, message))
+        self.faults.append(GoalFileFault(line, message))
 
     def _check_done_when(self, section: _Section) -> None:
         """Refuse a section without a check; one of prose only may stand beside checks of the front matter."""
@@ -242,7 +244,7 @@ class _Reader:
             return
         near = list(islice(_near_misses(section.blocks), NEAR_MISSES_MAX))
         told = "".join(f"; line {self._line(node)} is not a check: {why}" for node, why in near)
-        fault = Fault(section.line, NO_CHECK + told)
+        fault = GoalFileFault(section.line, NO_CHECK + told)
         if near:
             self.faults.append(fault)
         else:
@@ -267,7 +269,7 @@ class _Reader:
         count = sum(len(task.subtasks) for task in tasks)
         if count > SUBTASKS_MAX:
             message = f"the file has {count:,} subtasks, more than {SUBTASKS_MAX:,}: split it into several goals"
-            self.faults.append(Fault(None, message))
+            self.faults.append(GoalFileFault(None, message))
 
 
 def _inline(block: SyntaxTreeNode) -> str:

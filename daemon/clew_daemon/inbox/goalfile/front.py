@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from clew_daemon.inbox.goalfile.model import Budget, Fault, shortened
+from clew_daemon.inbox.goalfile.model import Budget, GoalFileFault, shortened
 from clew_daemon.record.naming import name_fault
 from clew_shared.text.spelling import closest
 
@@ -52,7 +52,7 @@ class Front:
     lines: dict[str, int] = field(default_factory=dict)
     unknown_keys: list[str] = field(default_factory=list)
     suggestions: dict[str, str] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[GoalFileFault] = field(default_factory=list)
 
 
 def split(text: str) -> tuple[str | None, str, int]:
@@ -69,7 +69,7 @@ def split(text: str) -> tuple[str | None, str, int]:
     raise ValueError("the front matter is not closed: end it with a line `---`")
 
 
-def lookalike(body: str, first_line: int) -> Fault | None:
+def lookalike(body: str, first_line: int) -> GoalFileFault | None:
     """Return what is wrong where a body begins with what seems meant as front matter.
 
     That is: before any prose, a line of dashes or the like, then nothing but lines of keys and
@@ -90,7 +90,7 @@ def lookalike(body: str, first_line: int) -> Fault | None:
         meant = (opened or closed) and bool(keys) and keys[0] in READERS
     if not meant:
         return None
-    return Fault(
+    return GoalFileFault(
         first_line + start,
         f"this looks like front matter, but would not be read: {_wrong(lines, start, first_line)}. Front matter "
         "begins on line 1 with `---`, has lines of `key: value`, and ends with `---`; if you mean "
@@ -181,7 +181,7 @@ class FrontError(Exception):
 
     def __init__(self, line: int | None, message: str) -> None:
         super().__init__(message)
-        self.fault = Fault(line, message)
+        self.fault = GoalFileFault(line, message)
 
 
 def _line(front: str, mark: Any) -> int:
@@ -242,9 +242,11 @@ def _pairs(mapping: yaml.MappingNode, front: str, found: Front) -> Iterator[tupl
     for key, value in mapping.value:
         line = _line(front, key.start_mark)
         if not isinstance(key, yaml.ScalarNode) or not key.value.strip():
-            found.faults.append(Fault(line, "a key must be a word, as in `priority: 1`"))
+            found.faults.append(GoalFileFault(line, "a key must be a word, as in `priority: 1`"))
         elif key.value in seen:
-            found.faults.append(Fault(line, f"`{_cut(key.value)}` is given twice: keep one"))
+            found.faults.append(
+                GoalFileFault(line, f"`{_cut(key.value)}` is given twice: keep one")
+            )
         else:
             seen.add(key.value)
             yield key.value, value
@@ -268,7 +270,7 @@ def _read_key(key: str, node: yaml.Node, front: str, agents: Collection[str], fo
             _note_unknown_budget(node, found)
     except _WrongError as error:
         line = _line(front, error.node.start_mark)
-        found.faults.append(Fault(line, f"`{key}` {error}"))
+        found.faults.append(GoalFileFault(line, f"`{key}` {error}"))
 
 
 def _refuse_nothing(node: yaml.Node) -> None:

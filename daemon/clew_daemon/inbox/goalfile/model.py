@@ -85,7 +85,7 @@ class GoalFile(Frozen):
 
 
 @dataclass(frozen=True)
-class Fault:
+class GoalFileFault:
     """One thing that is wrong in a goal file; `line` counts from 1, None is the whole file."""
 
     line: int | None
@@ -98,7 +98,7 @@ class Fault:
 class GoalFileError(ValueError):
     """The goal file cannot be used; its text, all errors one a line, is that of NAME.error.txt."""
 
-    def __init__(self, name: str, faults: list[Fault]) -> None:
+    def __init__(self, name: str, faults: list[GoalFileFault]) -> None:
         self.name = name
         self.faults = sorted(faults, key=lambda fault: fault.line or 0)
         super().__init__("\n".join([f"{name} cannot be used:", *map(str, self.faults)]))

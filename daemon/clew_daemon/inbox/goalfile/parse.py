@@ -15,9 +15,9 @@ from clew_daemon.inbox.goalfile import body as goalfile_body
 from clew_daemon.inbox.goalfile import front as goalfile_front
 from clew_daemon.inbox.goalfile.model import (
     Budget,
-    Fault,
     GoalFile,
     GoalFileError,
+    GoalFileFault,
     GoalFileSubtask,
     GoalFileTask,
     RunbookStep,
@@ -26,9 +26,9 @@ from clew_shared.config.places import Places
 
 __all__ = [
     "Budget",
-    "Fault",
     "GoalFile",
     "GoalFileError",
+    "GoalFileFault",
     "GoalFileSubtask",
     "GoalFileTask",
     "RunbookStep",
@@ -69,7 +69,7 @@ def parse(
     try:
         front, body_text, body_line = goalfile_front.split(re.sub(r"\r\n?", "\n", text))
     except ValueError as error:
-        raise GoalFileError(name, [Fault(1, str(error))]) from None
+        raise GoalFileError(name, [GoalFileFault(1, str(error))]) from None
     head = goalfile_front.read(front or "", agents)
     body = goalfile_body.read(body_text, body_line)
     faults = [*head.faults, *body.faults]
@@ -78,12 +78,14 @@ def parse(
     if fault := goalfile_front.lookalike(body_text, body_line):
         faults.append(fault)
     if not body_text.strip():
-        faults.append(Fault(None, "the file has no goal: write below the front matter what to do"))
+        faults.append(
+            GoalFileFault(None, "the file has no goal: write below the front matter what to do")
+        )
     if located and "workspace" in head.values:
         try:
             head.values["folder"] = located(head.values["workspace"])
         except ValueError as error:
-            faults.append(Fault(head.lines["workspace"], f"`workspace` {error}"))
+            faults.append(GoalFileFault(head.lines["workspace"], f"`workspace` {error}"))
     if faults:
         raise GoalFileError(name, faults)
     return GoalFile(
@@ -162,19 +164,21 @@ def _decoded(raw: bytes, name: str, size: int | None) -> str:
     if len(raw) > BYTES_MAX:
         has = f"{size:,} bytes" if size and size > BYTES_MAX else f"more than {BYTES_MAX:,} bytes"
         message = f"the file has {has}; a goal file may have at most {BYTES_MAX:,}"
-        raise GoalFileError(name, [Fault(None, message)])
+        raise GoalFileError(name, [GoalFileFault(None, message)])
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         hint = "it looks like UTF-16; " if raw[:2] in {b"\xff\xfe", b"\xfe\xff"} else ""
         message = f"the file is not UTF-8 (at byte {error.start:,}): {hint}save it as UTF-8"
-        raise GoalFileError(name, [Fault(line, message)]) from None
+        raise GoalFileError(name, [GoalFileFault(line, message)]) from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise GoalFileError(name, [Fault(line, "the file contains a NUL byte: it is not text")])
+        raise GoalFileError(
+            name, [GoalFileFault(line, "the file contains a NUL byte: it is not text")]
+        )
     if not text.strip():
-        raise GoalFileError(name, [Fault(None, "the file is empty: write what to do")])
+        raise GoalFileError(name, [GoalFileFault(None, "the file is empty: write what to do")])
     return text
 
 

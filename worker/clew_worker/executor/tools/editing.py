@@ -28,13 +28,13 @@ def edit_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
         raise PathError("old is empty: give the text to replace, or use write_file")
     found = text.count(old)
     if found != count:
-        return ToolOutcome("error", _miscounted(path, text, old, found, count))
+        return ToolOutcome("error", _miscounted(path, text, old, found, count), changed=False)
     if old == new:
-        return ToolOutcome("error", "old and new are the same: nothing to change")
+        return ToolOutcome("error", "old and new are the same: nothing to change", changed=False)
     after = text.replace(old, new)
     context.workspace.replace(path, after.encode(errors="replace"))
     limit = min(_DIFF_BYTES, context.output_bytes)
-    return ToolOutcome("success", cut(_diff(path, text, after), limit))
+    return ToolOutcome("success", cut(_diff(path, text, after), limit), changed=True)
 
 
 def _diff(path: str, before: str, after: str) -> str:

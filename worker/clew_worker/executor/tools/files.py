@@ -42,7 +42,7 @@ def read_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
                 return _read_lines(file, args, context.output_bytes)
         except TimeUpError:
             text = f"[stopped after {limit_s:g} s: {path} is too large to count its lines; use run_cmd]"
-            return ToolOutcome("timeout", text)
+            return ToolOutcome("timeout", text, changed=False)
 
 
 def _read_lines(file: IO[bytes], args: dict[str, Any], limit: int) -> ToolOutcome:
@@ -56,16 +56,16 @@ def _read_lines(file: IO[bytes], args: dict[str, Any], limit: int) -> ToolOutcom
         if not line:
             break
         if number + 1 >= start and len(line) > room:
-            return _cut_short(text, line[:room], number + 1)
+            return _cut_short(text, line[:room], number + 1, start)
         if number + 1 >= start:
             text += line
         number += line.endswith(b"\n") or len(line) <= limit
     if number < start and start > 1:
-        return ToolOutcome("error", f"{args['path']} has only {number} lines")
-    return ToolOutcome("success", clean(text.decode(errors="replace")))
+        return ToolOutcome("error", f"{args['path']} has only {number} lines", changed=False)
+    return ToolOutcome("success", clean(text.decode(errors="replace")), changed=False)
 
 
-def _cut_short(text: bytearray, piece: bytes, number: int) -> ToolOutcome:
+def _cut_short(text: bytearray, piece: bytes, number: int, start: int) -> ToolOutcome:
     """Say where to read on; a single line that is too long is shown as far as it goes."""
     if not text:
         text += piece
@@ -74,7 +74,7 @@ def _cut_short(text: bytearray, piece: bytes, number: int) -> ToolOutcome:
         note = f"[more follows: continue with start_line={number}]"
     head = clean(text.decode(errors="replace"))
     newline = "" if head.endswith("\n") else "\n"
-    return ToolOutcome("success", f"{head}{newline}{note}")
+    return ToolOutcome("success", f"{head}{newline}{note}", changed=number < start)
 
 
 def write_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
@@ -90,6 +90,6 @@ def write_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     except TooLargeError:
         pass  # larger than any content that fits in a message
     if verb == "changed" and old == data:
-        return ToolOutcome("success", f"unchanged {shown} ({len(data)} bytes)")
+        return ToolOutcome("success", f"unchanged {shown} ({len(data)} bytes)", changed=False)
     context.workspace.replace(path, data)
-    return ToolOutcome("success", f"{verb} {shown} ({len(data)} bytes)")
+    return ToolOutcome("success", f"{verb} {shown} ({len(data)} bytes)", changed=True)

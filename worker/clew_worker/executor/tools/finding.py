@@ -71,7 +71,7 @@ def list_files(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
         mark = "/" if stat.S_ISDIR(info.st_mode) else "@" if stat.S_ISLNK(info.st_mode) else ""
         lines.append(f"{path}{mark}{' (not listed)' if skipped else ''}")
     text = clean(os.fsencode("\n".join(lines)).decode(errors="replace"))
-    return ToolOutcome("success", cut(text, context.output_bytes) or "(empty)")
+    return ToolOutcome("success", cut(text, context.output_bytes) or "(empty)", changed=False)
 
 
 def _pattern(text: str) -> tuple[re.Pattern[str], str]:
@@ -130,10 +130,10 @@ def search(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
                 found += 1
     except TimeUpError:
         lines.append(f"[stopped after {_SEARCH_S:g} s: narrow the pattern or the path]")
-        return ToolOutcome("timeout", cut("\n".join(lines), context.output_bytes))
+        return ToolOutcome("timeout", cut("\n".join(lines), context.output_bytes), changed=False)
     if not found:
         lines.append("no match")
-    return ToolOutcome("success", cut("\n".join(lines), context.output_bytes))
+    return ToolOutcome("success", cut("\n".join(lines), context.output_bytes), changed=False)
 
 
 def _all_matches(workspace: Workspace, path: str, pattern: re.Pattern[str]) -> Iterator[str]:

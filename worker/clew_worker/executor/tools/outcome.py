@@ -21,8 +21,9 @@ class ToolContext:
 
 @dataclass(frozen=True)
 class ToolOutcome:
-    """The outcome of a tool; `exit_code` where it ran a command."""
+    """The outcome of a tool; `exit_code` where it ran a command, `changed` where the tool itself knows."""
 
     result: ToolResult
     output: str
     exit_code: int | None = None
+    changed: bool | None = None

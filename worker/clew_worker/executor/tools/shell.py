@@ -12,7 +12,7 @@ def run_cmd(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     try:
         end = context.commands.run(args["cmd"], timeout_s, context.output_bytes)
     except CommandError as error:
-        return ToolOutcome("error", str(error))
+        return ToolOutcome("error", str(error), changed=False)
     if end.timed_out:
         note = f"[stopped after {timeout_s:g} s, with everything it had started]"
         newline = "\n" if end.output and not end.output.endswith("\n") else ""

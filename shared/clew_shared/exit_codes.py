@@ -1,0 +1,20 @@
+"""The exit codes of clew's programs: the daemon, the command line, agents, cells and executors."""
+
+import signal
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What an exit code means, here and to a service manager; sources: sysexits.h, docs/cli.md, docs/protocol.md."""
+
+    OK = 0
+    FAILED = 1
+    NO_DAEMON = 3
+    TEMPORARY = 75
+    """An agent asks to be started again later."""
+
+    CONFIGURATION = 78
+    """Starting again would not help before the configuration is changed."""
+
+    INTERRUPTED = 128 + signal.SIGINT
+    TERMINATED = 128 + signal.SIGTERM
