@@ -19,7 +19,7 @@ WAYS = ("clew", "dbos", "langgraph")
 IMPORTS = {
     "dbos": "import dbos",
     "langgraph": "import langgraph.graph, langgraph.checkpoint.sqlite",
-    "clew": "import clew_daemon.app",  # what a daemon imports; its workers are forked
+    "clew": "import clew_daemon.app.lifecycle",  # what a daemon imports; its workers are forked
 }
 IDLE_S = 10.0
 

@@ -183,7 +183,7 @@ class SimDaemon:
         self.people = People(self.daemon, self.supervisor)
         tasks: list[asyncio.Task[Any]] = []
         try:
-            self.reviewer.start()
+            await self.reviewer.start()
             await self.supervisor.start()
             actors = (
                 self._drop,

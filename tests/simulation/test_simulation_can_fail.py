@@ -80,7 +80,7 @@ def _carries_out_twice(monkeypatch):
 
 
 def _restarts_for_ever(monkeypatch):
-    monkeypatch.setattr(restart, "decide", lambda *_: restart.Again(0.0))
+    monkeypatch.setattr(restart, "decide", lambda *_: restart.RestartAfter(0.0))
 
 
 class _Forgetful(dict[str, restart.Crashes]):

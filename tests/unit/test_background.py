@@ -117,7 +117,7 @@ async def test_a_goal_that_is_retried_while_others_are_let_go_stays(monkeypatch)
         publisher=SimpleNamespace(keeps=lambda _: False),
         places=SimpleNamespace(state=Path("/nowhere")),
     )
-    await Retention(daemon, lambda _: False).let_go(1.0)
+    await Retention(daemon, lambda _: False).expire(1.0)
     assert gone == ["a"]
 
 
@@ -161,7 +161,7 @@ async def test_a_goal_opened_anew_while_its_files_are_written_is_kept(tmp_path, 
     go_on.set()
     await writing
     assert publisher.keeps("a")
-    await publisher.close()
+    await publisher.stop()
 
 
 async def test_a_daemon_that_is_told_to_stop_while_a_worker_crashes_waits_for_no_back_off(

@@ -46,7 +46,7 @@ def _run(places: Places, loaded: Loaded) -> int:
 
     try:
         with beginning(places, loaded) as begun:
-            from clew_daemon.app import run  # while the nursery warms up
+            from clew_daemon.app.lifecycle import run  # while the nursery warms up
 
             return run(begun)
     except CannotBegin as error:

@@ -124,7 +124,7 @@ class Publisher:
         self._soon(goal, 0.0)
         await kept.idle.wait()
 
-    async def close(self) -> None:
+    async def stop(self) -> None:
         """Write what is left, and end the threads."""
         self._closing.set()
         for goal in list(self._goals):

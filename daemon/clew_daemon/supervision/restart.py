@@ -36,7 +36,7 @@ class Numbers(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class RestartAfter:
     """Start it again after so many seconds."""
 
     after_s: float
@@ -73,7 +73,9 @@ class Crashes:
         self.times = [t for t in self.times if now - t < numbers.window_s] + [now]
 
 
-def decide(crashes: Crashes, numbers: Numbers, jitter: Callable[[], float]) -> Again | GiveUp:
+def decide(
+    crashes: Crashes, numbers: Numbers, jitter: Callable[[], float]
+) -> RestartAfter | GiveUp:
     """Say when the next worker starts, after a crash was added; `jitter` gives 0 to 1."""
     count = len(crashes.times)
     if count > numbers.max_restarts:
@@ -81,9 +83,9 @@ def decide(crashes: Crashes, numbers: Numbers, jitter: Callable[[], float]) -> A
     if crashes.idle >= IDLE_MAX:
         return GiveUp(crashes.idle, None)
     if count <= 1:
-        return Again(0.0)
+        return RestartAfter(0.0)
     ceiling = min(numbers.backoff_max_s, numbers.backoff_initial_s * 2.0 ** min(count - 2, 60))
-    return Again(ceiling * jitter())
+    return RestartAfter(ceiling * jitter())
 
 
 def wait_s(waits: int, numbers: Numbers) -> float:

@@ -30,7 +30,7 @@ EVERY_S = 3_600.0
 PAUSE_S = 0.05  # between two pieces of work, so that judging has the ledger in between
 
 
-def over(states: Iterable[State], oldest: float) -> list[str]:
+def expired(states: Iterable[State], oldest: float) -> list[str]:
     """Name the goals to let go: settled, ended before `oldest`, and awaited by no other goal."""
     states = list(states)
     known = Known({s.goal_id: s for s in states})
@@ -51,7 +51,7 @@ class Retention:
         self._in_use = in_use
         self._damaged: set[str] = set()  # said once; `clew verify` says where
 
-    async def set_down(self) -> None:
+    async def evict(self) -> None:
         """Keep only the outline of goals that nobody works on any more, and their outputs compressed."""
         book = self._d.book
         for goal in list(book.cores):
@@ -72,11 +72,11 @@ class Retention:
 
     async def run(self) -> None:
         """Let goals go that ended more than `keep_days` ago."""
-        await self.let_go(time.time() - self._d.settings.ledger.keep_days * DAY_S)
+        await self.expire(time.time() - self._d.settings.ledger.keep_days * DAY_S)
 
-    async def let_go(self, oldest: float) -> None:
+    async def expire(self, oldest: float) -> None:
         """Let go of all that ended before `oldest`, in seconds since 1970."""
-        for goal in over(self._d.book.states().values(), oldest):
+        for goal in expired(self._d.book.states().values(), oldest):
             if not self._may_go(goal, oldest):
                 continue
             await self._d.book.forget(goal)
@@ -95,4 +95,4 @@ class Retention:
     def _may_go(self, goal: str, oldest: float) -> bool:
         """Look once more, just before: a person may have retried it, or a new goal await it, meanwhile."""
         busy = self._in_use(goal) or self._d.publisher.keeps(goal)
-        return not busy and goal in over(self._d.book.states().values(), oldest)
+        return not busy and goal in expired(self._d.book.states().values(), oldest)

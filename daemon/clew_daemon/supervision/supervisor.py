@@ -240,7 +240,7 @@ class Supervisor:
         crashes = self._crashes.setdefault(goal, restart.Crashes([]))
         crashes.add(time.monotonic(), 0.0, numbers, idle=idle)
         match restart.decide(crashes, numbers, random.random):
-            case restart.Again(after_s):
+            case restart.RestartAfter(after_s):
                 await asyncio.sleep(after_s)
             case restart.GiveUp():
                 await self._block(core, *_surprised(goal, endings.by_surprise(error).detail))
@@ -402,7 +402,7 @@ class Supervisor:
             detail=ended.detail[-400:],
         )
         match restart.decide(crashes, numbers, random.random):
-            case restart.Again(after_s):
+            case restart.RestartAfter(after_s):
                 log.info(
                     "worker.restarting",
                     goal=goal,
