@@ -27,7 +27,7 @@ DAEMON = {
     "agent ended": "clew_daemon.processes.nursery:Cell.kill",
     "hands ended": "clew_daemon.session.executors:Hands.end",
     "end recorded": "clew_daemon.session.session:Session._close",
-    "decided": "clew_daemon.supervision.supervisor:Supervisor._decide",
+    "decided": "clew_daemon.supervision.goal_run:GoalRun._conclude",
     "connected": "clew_daemon.session.session:Session._connect",
     "asked for a cell": "clew_daemon.processes.zygote:_send",
     "start recorded": "clew_daemon.session.session:Session._record_start",

@@ -59,7 +59,7 @@ DAEMON = {
     "inbox.reason": "clew_daemon.inbox.files:_write_error",
     "inbox.rename_new": "clew_daemon.inbox.files:rename_new",
     "goal.copy": "clew_daemon.inbox.acceptance:_keep_copy",
-    "goal.folders": "clew_daemon.supervision.supervisor:Supervisor._unfit",
+    "goal.folders": "clew_daemon.supervision.goal_run:GoalRun._unfit",
     # the worker, as the daemon sees it
     "nursery.ensure": "clew_daemon.processes.nursery:Nursery._ready",
     "nursery.send": "clew_daemon.processes.zygote:_send",
@@ -120,7 +120,7 @@ WORKER = {
     "runbook.send": "clew_worker.agent.client:AgentClient._send",
     "executor.next": "clew_worker.executor.wire:Wire.next_request",
     "executor.effect": "clew_worker.executor.tools.registry:carry_out",
-    "executor.command": "clew_worker.executor.launcher:Launcher.start",
+    "executor.command": "clew_worker.executor.launcher:CommandLauncher.start",
     "executor.digest": "clew_worker.executor.world.world:WorldWatch.digest",
     "executor.send": "clew_worker.executor.wire:Wire.send",
 }

@@ -41,7 +41,7 @@ from clew_daemon.session import executors, session
 from clew_daemon.session.executors import Hands
 from clew_daemon.session.liveness import Vigil
 from clew_daemon.session.session import Session
-from clew_daemon.supervision import schedule, supervisor
+from clew_daemon.supervision import goal_run, reports, schedule, supervisor
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_shared.config.settings import SettingsError
 from clew_shared.ledger import LedgerError, LedgerState, lock
@@ -385,11 +385,11 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
                 replace(module, "time", world.clock)
             if getattr(module, "random", None) is random:
                 replace(module, "random", SimpleNamespace(random=world.rng.random))
-    for module in (supervisor, session, executors, reviewer, eventlog):
+    for module in (supervisor, goal_run, reports, session, executors, reviewer, eventlog):
         replace(module, "log", log)
-    replace(supervisor, "Session", type("LifeSession", (SimSession,), {"world": world}))
+    replace(goal_run, "Session", type("LifeSession", (SimSession,), {"world": world}))
     replace(cells, "make_private", lambda *_: {})
-    replace(supervisor, "clear", _nothing)
+    replace(reports, "clear", _nothing)
     replace(report, "write", lambda *_: None)
     replace(session, "Hands", type("LifeHands", (SimHands,), {"world": world}))
     replace(executors, "Executor", SimExecutor)

@@ -10,7 +10,7 @@ from clew_daemon.learning import reviewer
 from clew_daemon.processes import workspace_guard
 from clew_daemon.record import goals
 from clew_daemon.session import liveness, methods, session
-from clew_daemon.supervision import restart, schedule, supervisor
+from clew_daemon.supervision import history, restart, schedule
 from clew_shared.core import core, suggestions
 from clew_shared.ledger import lock
 from clew_shared.prompt import transcript
@@ -83,19 +83,8 @@ def _restarts_for_ever(monkeypatch):
     monkeypatch.setattr(restart, "decide", lambda *_: restart.RestartAfter(0.0))
 
 
-class _Forgetful(dict[str, restart.Crashes]):
-    def setdefault(self, _goal, default=None):
-        return default
-
-
 def _forgives_crashes_at_a_wait(monkeypatch):
-    made = supervisor.Supervisor.__init__
-
-    def make(self, daemon):
-        made(self, daemon)
-        self._crashes = _Forgetful()
-
-    monkeypatch.setattr(supervisor.Supervisor, "__init__", make)
+    monkeypatch.setattr(history.RestartHistory, "crashes", lambda *_: restart.Crashes([]))
 
 
 def _changes_state_beside_the_record(monkeypatch):

@@ -7,7 +7,7 @@ import signal
 import time
 from dataclasses import dataclass
 
-from clew_worker.executor.launcher import CommandError, Launcher
+from clew_worker.executor.launcher import CommandError, CommandLauncher
 from clew_worker.executor.output import Capture
 from clew_worker.executor.wire import Wire
 from clew_worker.sandbox import kernel
@@ -34,7 +34,7 @@ class Commands:
 
     def __init__(self, wire: Wire, folder: int, *, inner_domain: bool, open_files: int) -> None:
         self._wire = wire
-        self._launcher = Launcher(folder, inner_domain=inner_domain, open_files=open_files)
+        self._launcher = CommandLauncher(folder, inner_domain=inner_domain, open_files=open_files)
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
 
     def close(self) -> None:

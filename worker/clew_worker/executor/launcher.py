@@ -29,7 +29,7 @@ class CommandError(Exception):
     """A command could not be started; the text says why."""
 
 
-class Launcher:
+class CommandLauncher:
     """Starts commands in `folder`, through a starter that is restarted when it has ended.
 
     `folder` is an open descriptor: a path may lead to another folder by the time a command starts.
