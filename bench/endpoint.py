@@ -1,47 +1,38 @@
-"""An LLM endpoint on loopback for benches: says when each agent asked, and answers or lets it wait as told.
-
-It runs on a loop of its own in a thread; what an answer means is the bench's.
-"""
-
-from __future__ import annotations
+"""An LLM endpoint on loopback for benches: notes each request, and answers it or lets the agent wait."""
 
 import asyncio
 import json
 import re
 import threading
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _GOAL = re.compile(rb"worker (\d+)")
 
 
-@dataclass(frozen=True)
-class Asked:
-    """One request: when its last byte was here (monotonic), and of which `worker N`."""
+class Asked(NamedTuple):
+    """One request: when its last byte arrived (monotonic), of which `worker N`, and its body."""
 
     at: float
     worker: int
+    body: bytes
 
 
-def tool_call(name: str, **args: Any) -> bytes:
-    """An HTTP answer that calls one tool."""
+def tool_call(name: str, usage: dict[str, int] | None = None, **args: Any) -> bytes:
+    """Return an HTTP answer that calls one tool."""
     function = {"name": name, "arguments": json.dumps(args)}
     call = {"id": "c1", "type": "function", "function": function}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
-    body = json.dumps({"choices": [{"message": message, "finish_reason": "tool_calls"}]}).encode()
-    head = (
-        f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+    answer: dict[str, Any] = {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
+    body = json.dumps(answer | ({"usage": usage} if usage else {})).encode()
+    head = f"content-type: application/json\r\ncontent-length: {len(body)}"
+    return f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode() + body
 
 
 class Endpoint:
-    """Use it as a context manager; `answer` gives the bytes of an answer, None lets the agent wait for ever."""
+    """A context manager; `answer` returns the bytes of an answer, or None to let the agent wait."""
 
     def __init__(self, answer: Callable[[Asked], bytes | None]) -> None:
         self.answer = answer
@@ -67,7 +58,7 @@ class Endpoint:
                 head = await reader.readuntil(b"\r\n\r\n")
                 found = _LENGTH.search(head)
                 body = await reader.readexactly(int(found[1]) if found else 0)
-                asked = Asked(time.monotonic(), int((_GOAL.search(body) or (0, b"-1"))[1]))
+                asked = Asked(time.monotonic(), int((_GOAL.search(body) or (0, b"-1"))[1]), body)
                 self.asked.append(asked)
                 answer = self.answer(asked)
                 if answer is None:

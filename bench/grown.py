@@ -1,14 +1,16 @@
-"""Homes whose ledger has grown: one goal with many recorded actions, or many goals that are over.
+"""Homes with a long record: one goal with many actions, or many goals that are over.
 
-Made through the real book and core, many events to a commit, so that minutes of work are recorded in seconds. What
-is in them is made up, in the proportions of an agent that edits, reads and tests.
+Made through the real book and core, many events to a commit, so that minutes of work are recorded in seconds; invented,
+in the proportions of an agent that edits, reads and tests.
 """
 
-from __future__ import annotations
-
 import asyncio
+import os
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 from clew_daemon.record.goals import Book
 from clew_shared.config.settings import load
@@ -17,20 +19,16 @@ from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.state import STATE_VERSION
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 GOAL = "grow-7f3a"
 CONFIG = "[limits]\nmax_actions = 100000000\n"
 BATCH = 250  # actions to a commit
 FILES = 200
 _EDITS_BEFORE = (1, 1, 1, 2, 2, 3, 3, 3, 4, 4)
-"""Which world of its ten an action leads to, or is done in: each edit makes another."""
+"""The world of each of ten actions: every edit leads to another one."""
 
 
-def deeds(count: int, first: int = 0) -> Iterator[tuple[str, dict[str, Any], Report]]:
-    """Edits (each another one), looks into files, and tests whose output moves: 4 to 3 to 3."""
+def actions_of(count: int, first: int = 0) -> Iterator[tuple[str, dict[str, Any], Report]]:
+    """Yield edits (each another one), reads, and tests whose output changes: 4 to 3 to 3."""
     for n in range(first, first + count):
         path, world = f"src/part_{n % FILES:03}.py", f"{n - n % 10 + _EDITS_BEFORE[n % 10]:064x}"
         if n % 10 in (0, 3, 5, 8):
@@ -41,98 +39,91 @@ def deeds(count: int, first: int = 0) -> Iterator[tuple[str, dict[str, Any], Rep
             args = {"path": path, "start_line": n}
             yield "read_file", args, Report("success", text, False, world)
         else:
-            said = f"{n} passed, {n % 7} failed\n" + "E   assert x == y\n" * 10
-            yield "run_cmd", {"cmd": "pytest -q"}, Report("failure", said, False, world)
+            output = f"{n} passed, {n % 7} failed\n" + "E   assert x == y\n" * 10
+            yield "run_cmd", {"cmd": "pytest -q"}, Report("failure", output, False, world)
 
 
-async def live_goal(state: Path, actions: int, workspace: Path, agent: str = "bench") -> None:
-    """Record a goal in progress with so many actions in its one subtask, and a worker that died with its daemon."""
-    ledger, book = _opened(state)
+@asynccontextmanager
+async def opened(state: Path) -> AsyncIterator[Book]:
+    os.makedirs(state, exist_ok=True)  # noqa: PTH103 - nothing else runs in this loop
+    ledger = Ledger.open(state / "ledger.db")
+    book = Book(ledger, load(CONFIG, {}, "config.toml").settings)
+    book.listeners.clear()
+    yield book
+    if not await ledger.sync(600):
+        raise TimeoutError("the ledger was not written within ten minutes")
+    await ledger.close(60)
+
+
+async def accept(book: Book, goal: str, workspace: Path, **more: Any) -> Core:
+    tasks = more.pop("tasks", ())
+    spec = ev.Spec(description=f"Do {goal}", workspace=str(workspace), **more)
+    event = ev.GoalAccepted(at=time.time(), goal_id=goal, spec=spec, tasks=tasks, identity=(goal,))
+    await book.accept(event, b"# Do it\n")
+    return book.cores[goal]
+
+
+def start(core: Core) -> None:
+    """Record that a worker started; its process is none of this machine."""
     now = time.time()
-    spec = ev.Spec(description="Grow", workspace=str(workspace), agent=agent)
-    await book.accept(
-        ev.GoalAccepted(at=now, goal_id=GOAL, spec=spec, identity=("grow",)), b"# Grow\n"
-    )
-    core = book.cores[GOAL]
-    with book.entering(core):
-        core.emit(ev.GoalStarted(at=now))
-        core.emit(ev.WorkerStarted(at=now, epoch=1, agent=agent, pid=2**22 - 1))
-        core.start(now)
-    for first in range(0, actions, BATCH):
+    core.emit(ev.GoalStarted(at=now))
+    core.emit(ev.WorkerStarted(at=now, epoch=1, agent="bench", pid=2**22 - 1))
+    core.start(now)
+
+
+def work(core: Core, count: int, first: int = 0) -> None:
+    for tool, args, report in actions_of(count, first):
+        verdict = core.propose(tool, args, time.time())
+        if verdict.allowed:
+            core.outcome(verdict.seq, report, time.time())
+
+
+async def live_goal(state: Path, actions: int, workspace: Path) -> None:
+    """Record a goal in progress with its actions in one subtask; its worker died with its daemon."""
+    async with opened(state) as book:
+        core = await accept(book, GOAL, workspace, agent="bench")
         with book.entering(core):
-            for tool, args, report in deeds(min(BATCH, actions - first), first):
-                verdict = core.propose(tool, args, time.time())
-                if verdict.allowed:
-                    core.outcome(verdict.seq, report, time.time())
-        await book.commit(core)
-        if core.state.goal.status != "in_progress":
-            raise AssertionError(f"the goal is {core.state.goal.status}: {core.state.reason}")
-    await _closed(ledger)
+            start(core)
+        for first in range(0, actions, BATCH):
+            with book.entering(core):
+                work(core, min(BATCH, actions - first), first)
+            await book.commit(core)
+            if core.state.goal.status != "in_progress":
+                raise AssertionError(f"the goal is {core.state.goal.status}: {core.state.reason}")
 
 
 async def idle_goal(state: Path, workspace: Path) -> None:
     """Record one goal, `one`, that was only accepted."""
-    ledger, book = _opened(state)
-    spec = ev.Spec(description="One", workspace=str(workspace))
-    event = ev.GoalAccepted(at=time.time(), goal_id="one", spec=spec, identity=("one",))
-    await book.accept(event, b"# One\n")
-    await _closed(ledger)
+    async with opened(state) as book:
+        await accept(book, "one", workspace)
 
 
 async def ended_goals(state: Path, count: int, workspaces: Path, actions: int = 20) -> None:
-    """Record so many goals that were completed, reported and reviewed, in ten subtasks each."""
-    ledger, book = _opened(state)
-    for number in range(count):
-        await _ended(book, f"over-{number:05}", workspaces, actions)
-        if number % 100 == 99:
-            await asyncio.sleep(0)
-    for goal, core in book.cores.items():
-        await book.commit(core)
-        book.set_down(goal)
-    while len(ledger.snapshots(STATE_VERSION)) < len(book.cores):  # noqa: ASYNC110 - nobody tells of it
-        await asyncio.sleep(0.01)
-    await _closed(ledger)
+    """Record goals that were completed, reported and reviewed, in ten subtasks each."""
+    async with opened(state) as book:
+        for number in range(count):
+            await _ended_goal(book, f"over-{number:05}", workspaces, actions)
+            if number % 100 == 99:
+                await asyncio.sleep(0)
+        for goal, core in book.cores.items():
+            await book.commit(core)
+            book.set_down(goal)
+        while len(book.ledger.snapshots(STATE_VERSION)) < len(book.cores):  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.01)
 
 
-async def _ended(book: Book, goal: str, workspaces: Path, actions: int) -> None:
-    now = time.time()
+async def _ended_goal(book: Book, goal: str, workspaces: Path, actions: int) -> None:
     parts = tuple(ev.PlannedSubtask(description=f"Part {n} of it") for n in range(10))
     tasks = (ev.PlannedTask(description="All of it", subtasks=parts),)
-    spec = ev.Spec(
-        description=f"Do {goal}", notes="as agreed\n" * 20, workspace=str(workspaces / goal)
-    )
-    accepted = ev.GoalAccepted(at=now, goal_id=goal, spec=spec, tasks=tasks, identity=(goal,))
-    await book.accept(accepted, b"# Do it\n")
-    core = book.cores[goal]
+    core = await accept(book, goal, workspaces / goal, notes="as agreed\n" * 20, tasks=tasks)
     with book.entering(core):
-        core.emit(ev.GoalStarted(at=now))
-        core.emit(ev.WorkerStarted(at=now, epoch=1, agent="bench", pid=2**22 - 1))
-        core.start(now)
+        start(core)
         for _ in parts:
-            _work(core, actions // len(parts))
+            work(core, actions // len(parts))
             core.complete_subtask(time.time(), success=True, failure="", summary="done")
             core.advance(time.time())
+        now = time.time()
         core.emit(ev.GoalEnded(at=now, status="completed", summary="done"))
         core.emit(ev.WorkerExited(at=now, epoch=1, reason="finished"))
         core.emit(ev.Reported(at=now))
         core.emit(ev.Reviewed(at=now, of=core.state.rested_seq))
-
-
-def _work(core: Core, actions: int) -> None:
-    for tool, args, report in deeds(actions):
-        verdict = core.propose(tool, args, time.time())
-        core.outcome(verdict.seq, report, time.time())
-
-
-def _opened(state: Path) -> tuple[Ledger, Book]:
-    state.mkdir(parents=True, exist_ok=True)
-    ledger = Ledger.open(state / "ledger.db")
-    book = Book(ledger, load(CONFIG, {}, "config.toml").settings)
-    book.listeners.clear()
-    return ledger, book
-
-
-async def _closed(ledger: Ledger) -> None:
-    if not await ledger.sync(600):
-        raise TimeoutError("the ledger was not written within ten minutes")
-    await ledger.close(60)

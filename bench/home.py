@@ -1,6 +1,4 @@
-"""A real daemon on a throw-away home on this disk, for a bench: started, waited for, ended, gone."""
-
-from __future__ import annotations
+"""A real daemon on a temporary home on this disk: started, waited for, stopped, removed."""
 
 import json
 import os
@@ -9,18 +7,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from typing import Any, Self
 
 WAIT_S = 60.0
+AGENTS = Path(__file__).with_name("agents.py")
 
 
 def wait_for(what: Callable[[], Any], timeout_s: float = WAIT_S, every_s: float = 0.02) -> Any:
-    """Ask until the answer is true and give it; raises TimeoutError."""
+    """Poll until the answer is true and return it; TimeoutError."""
     until = time.monotonic() + timeout_s
     while not (found := what()):
         if time.monotonic() > until:
@@ -40,17 +38,35 @@ class Home:
         self.before: list[str] = []  # a command that starts the daemon, as strace does
         self.program = ["-m", "clew_daemon"]
 
-    def start(self) -> Self:
-        """Start the daemon and wait until it is ready."""
-        ready = self.log.read_text().count("daemon.ready") if self.log.exists() else 0
+    @property
+    def pid(self) -> int:
+        assert self.daemon is not None
+        return self.daemon.pid
+
+    def launch(self, **options: Any) -> None:
         with self.log.open("a") as out:
-            self.daemon = subprocess.Popen([*self.before, *self.command("run")], stdout=out)
-        wait_for(lambda: self._alive() and self.log.read_text().count("daemon.ready") > ready)
+            command = [*self.before, *self.command("run")]
+            self.daemon = subprocess.Popen(command, stdout=out, **options)
+
+    def start(self) -> Self:
+        """Launch the daemon and wait until it is ready."""
+        ready = self.count("daemon.ready")
+        self.launch()
+        wait_for(lambda: self._alive() and self.count("daemon.ready") > ready)
         return self
 
     def command(self, *arguments: str) -> list[str]:
-        """The command line of clew for this home."""
+        """Return the command line of clew for this home."""
         return [sys.executable, *self.program, "--home", str(self.folder), *arguments]
+
+    def count(self, event: str) -> int:
+        return self.log.read_text().count(f'"{event}"') if self.log.exists() else 0
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the complete lines of the log, with `at` as seconds since 1970."""
+        lines = self.log.read_text().splitlines()
+        found = [json.loads(line) for line in lines if line[:1] == "{" and line[-1:] == "}"]
+        return [{**e, "at": datetime.fromisoformat(e["timestamp"]).timestamp()} for e in found]
 
     def drop(self, name: str, text: str) -> None:
         """Drop a goal file as a person would: whole, by a rename."""
@@ -61,11 +77,10 @@ class Home:
         part.rename(inbox / name)
 
     def workspaces(self, pattern: str) -> list[Path]:
-        """Files in the workspaces, by a pattern as `*/times.txt`."""
+        """Return the files in the workspaces that match a pattern such as `*/times.txt`."""
         return sorted(self.folder.glob(f"workspaces/{pattern}"))
 
     def stop(self, sign: int = signal.SIGTERM) -> None:
-        """End the daemon, by SIGTERM or harder, and wait for it."""
         if self.daemon and self.daemon.poll() is None:
             self.daemon.send_signal(sign)
             self.daemon.wait(WAIT_S)
@@ -77,18 +92,28 @@ class Home:
 
 
 @contextmanager
-def throw_away(config: str) -> Iterator[Home]:
-    """A home under BENCH_DIR (/var/tmp: a disk, not memory), ended and removed afterwards."""
+def disk_folder() -> Iterator[Path]:
+    """A folder under BENCH_DIR (/var/tmp: a disk, not memory), removed afterwards."""
     where = os.environ.get("BENCH_DIR", "/var/tmp")
-    with tempfile.TemporaryDirectory(prefix="clew-bench-", dir=where) as name:
-        home = Home(Path(name), config)
+    with tempfile.TemporaryDirectory("", "clew-bench-", where, ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+@contextmanager
+def temporary(config: str) -> Iterator[Home]:
+    """A home on this disk; its daemon is stopped and its folder removed afterwards."""
+    with disk_folder() as folder:
+        home = Home(folder, config)
         try:
             yield home
         finally:
             home.stop()
 
 
-def command_agent(name: str, program: Path, *arguments: str, own_tools: bool = True) -> str:
-    """Config of an agent that is a Python program, with tools of its own or clew's."""
-    command = json.dumps([sys.executable, str(program), *arguments])
-    return f'[agents.{name}]\nkind = "command"\nown_tools = {str(own_tools).lower()}\ncommand = {command}\n'
+def bench_agent(mode: str, *arguments: str, own_tools: bool = True) -> str:
+    """Return the config of the agent `bench`: a mode of `agents.py`, with tools of its own or clew's."""
+    command = json.dumps([sys.executable, str(AGENTS), mode, *arguments])
+    return (
+        "[limits]\nmax_actions = 100000000\n"
+        f'[agents.bench]\nkind = "command"\nown_tools = {str(own_tools).lower()}\ncommand = {command}\n'
+    )

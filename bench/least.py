@@ -1,9 +1,7 @@
-"""The least that a step can cost here: the same messages, and nothing done about them but to record them.
+"""The least that a step can cost here: the same messages, only recorded and answered.
 
-`python least.py messages|commits|inline STEPS ROUNDS`, in its folder: it starts the agent of the step benches and
-answers it. With `messages` at once; with `commits` each message is one event in a ledger, by the same writer thread,
-and is answered when that is durable; with `inline` the loop's own thread commits, and nothing else can go on.
-There is no judge, no state, no check of what comes, no log: what clew costs beyond it is its own.
+`python least.py messages|commits|inline STEPS ROUNDS` starts the agent of the step benches and answers it: at once;
+when one event a message is durable, by the ledger's writer thread; or the same by the loop's own thread.
 """
 
 import asyncio
@@ -19,12 +17,12 @@ import uvloop
 from clew_shared.ledger import Entry, Ledger
 from clew_shared.ledger.turns import TurnLedger
 
-AGENT = Path(__file__).with_name("stepping.py")
+AGENT = Path(__file__).with_name("agents.py")
 BODY = b'{"kind":"action_allowed","at":1795336548.123456,"epoch":1,"tool":"edit"}'.ljust(250)
 
 
 class Answers(asyncio.Protocol):
-    """Answers whatever comes."""
+    """Answers every message."""
 
     def __init__(self, sock: socket.socket, ledger: Ledger | TurnLedger | None) -> None:
         self._socket, self._ledger = sock, ledger
@@ -54,7 +52,7 @@ class Answers(asyncio.Protocol):
 
 
 async def serve(what: str, *arguments: str) -> None:
-    """Start the agent, and answer it to its end."""
+    """Start the agent, and answer it until it ends."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     kinds = {"commits": Ledger, "inline": TurnLedger}
@@ -63,7 +61,7 @@ async def serve(what: str, *arguments: str) -> None:
     with theirs:
         _, answers = await loop.create_connection(lambda: Answers(ours, ledger), sock=ours)
         agent = subprocess.Popen(  # noqa: ASYNC220 - nothing else waits
-            [sys.executable, str(AGENT), *arguments],
+            [sys.executable, str(AGENT), "step", *arguments],
             env=os.environ | {"CLEW_FD": str(theirs.fileno())},
             pass_fds=[theirs.fileno()],
         )

@@ -1,8 +1,7 @@
 """What a step of the library costs without a daemon: python -m bench.library.
 
-`record_action` of the `ContextManager` in a throw-away folder on this disk, each action another one and each
-durable when the call returns. Printed: the median and the fastest of the 100 calls up to the 100th, the 1,000th
-and the 3,000th action; where these two lie far apart, the disk or the machine was busy. Nothing is asserted.
+`record_action` of the `ContextManager`, each action another one and durable when the call returns: the median and the
+fastest of the 100 calls up to the 100th, 1,000th and 3,000th; where they differ much, the disk or machine was busy.
 """
 
 import statistics

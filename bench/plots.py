@@ -1,18 +1,10 @@
 """Plots for docs/performance.md, as SVG with text as text."""
 
-from __future__ import annotations
-
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import matplotlib as mpl
-
-mpl.use("svg")
-from matplotlib import pyplot as plt
-
-if TYPE_CHECKING:
-    from bench.figures import Series
+from bench.figures import Series
 
 FOLDER = Path(__file__).parents[1] / "docs" / "performance"
 OURS, OTHERS, GRID = "#b5432a", "#4a6274", "#d8dde1"
@@ -31,19 +23,14 @@ def dots(name: str, title: str, series: list[Series], *, log: bool = True) -> Pa
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(_plain)
     axes.set_xlabel(series[0].unit)
-    return _keep(figure, name)
+    return _save(figure, name)
 
 
-def lines(
-    name: str,
-    title: str,
-    x_label: str,
-    unit: str,
-    curves: dict[str, list[tuple[float, float]]],
-    *,
-    log: str = "",
-) -> Path:
-    """Curves of points; `log` names the axes that are logarithmic: `x`, `y` or `xy`."""
+Curves = dict[str, list[tuple[float, float]]]
+
+
+def lines(name: str, title: str, x_label: str, unit: str, curves: Curves) -> Path:
+    """Curves of points, on logarithmic axes."""
     figure, axes = _axes(title, unit, 3.0)
     colours = cycle(CURVES)
     for label, points in curves.items():
@@ -51,17 +38,13 @@ def lines(
         axes.plot(*zip(*points, strict=True), marker="o", ms=4, lw=1.5, color=colour, label=label)
     axes.set_xlabel(x_label)
     axes.set_ylabel(unit)
-    if "x" in log:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(_plain)
-    if "y" in log:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(_plain)
-        axes.yaxis.set_minor_formatter(_plain)
-    else:
-        axes.set_ylim(bottom=0)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for which in (axes.xaxis, axes.yaxis):
+        which.set_major_formatter(_plain)
+    axes.yaxis.set_minor_formatter(_plain)
     axes.legend(frameon=False, fontsize=9)
-    return _keep(figure, name)
+    return _save(figure, name)
 
 
 def _plain(value: float, _: int) -> str:
@@ -69,14 +52,13 @@ def _plain(value: float, _: int) -> str:
 
 
 def _axes(title: str, unit: str, height: float) -> tuple[Any, Any]:
-    mpl.rcParams.update(
-        {
-            "svg.fonttype": "none",
-            "svg.hashsalt": "clew",
-            "font.family": "sans-serif",
-            "font.size": 10,
-        }
-    )
+    import matplotlib as mpl  # where no plot is made it need not be installed
+
+    mpl.use("svg")
+    from matplotlib import pyplot as plt
+
+    mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "clew"})
+    mpl.rcParams.update({"font.family": "sans-serif", "font.size": 10})
     figure, axes = plt.subplots(figsize=(7.2, height), layout="constrained")
     axes.set_title(f"{title} ({unit})", loc="left", fontsize=11)
     axes.grid(color=GRID, lw=0.6)
@@ -85,10 +67,12 @@ def _axes(title: str, unit: str, height: float) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _keep(figure: Any, name: str) -> Path:
-    """Write the SVG without a date, so that equal figures give an equal file; on white, for dark pages."""
+def _save(figure: Any, name: str) -> Path:
+    """Write the SVG without a date, so that equal figures make an equal file; on white, for dark pages."""
     FOLDER.mkdir(exist_ok=True)
     path = FOLDER / f"{name}.svg"
+    from matplotlib import pyplot as plt
+
     figure.savefig(path, metadata={"Date": None}, facecolor="white")
     plt.close(figure)
     path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")

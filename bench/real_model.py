@@ -1,35 +1,37 @@
 """A small real model behind an OpenAI-compatible endpoint works on three goals: python -m bench.real_model URL MODEL.
 
-    bench/real_model.py URL MODEL [RUNS] [KIND...]      KIND: clew, no-playbook, simple
-    GOALS="hello calc" MODE=json TURNS=20 LIMIT_S=600 bench/real_model.py ...
+    python -m bench.real_model URL MODEL [RUNS] [KIND...]      KIND: clew, no-playbook, simple
+    GOALS="hello calc" MODE=json TURNS=20 LIMIT_S=600 python -m bench.real_model ...
 
 `clew` is the built-in agent with what it learned in the runs before, `no-playbook` the same without the playbook,
-`simple` the need-to-know text of the old designs in its place (`simple_agent.py`). Real daemon, real executor; the
-goal's checks decide. A goal counts only when the daemon says `completed`; else it ends by its turns or by the time.
-One JSON line a run goes to standard output, a table at the end to standard error.
+`simple` has the need-to-know text alone (`simple_agent.py`). The goal's checks decide: a goal counts only when the
+daemon records `completed`; else it ends by its turns or by the time. One JSON line a run goes to standard output, a
+table at the end to standard error.
 """
-
-from __future__ import annotations
 
 import contextlib
 import json
 import os
-import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from bench.home import Home, temporary, wait_for
+from bench.page import table
 
 import clew_shared
 import clew_worker
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-GOALS = {
+CALC = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n"
+CALC_TESTS = (
+    "from calc import add, mul\n\n\ndef test_add():\n    assert add(2, 3) == 5\n\n\n"
+    "def test_mul():\n    assert mul(2, 3) == 6\n"
+)
+PYTEST = {"tests": "python3 -m pytest -q"}
+MATHX = "python3 -c 'from mathx import add, sub; assert add(2, 3) == 5 and sub(5, 3) == 2'"
+GOALS = {  # text, checks, files
     "hello": (
         "Create a file hello.txt containing hello, then finish",
         {"hello": "grep -qx hello hello.txt"},
@@ -37,19 +39,12 @@ GOALS = {
     ),
     "calc": (
         "There is a bug in calc.py: the tests fail. Fix it",
-        {"tests": "python3 -m pytest -q"},
-        {
-            "calc.py": "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n",
-            "test_calc.py": "from calc import add, mul\n\n\ndef test_add():\n    assert add(2, 3) == 5\n\n\n"
-            "def test_mul():\n    assert mul(2, 3) == 6\n",
-        },
+        PYTEST,
+        {"calc.py": CALC, "test_calc.py": CALC_TESTS},
     ),
     "mathx": (
         "Create a Python package mathx with add(a, b) and sub(a, b), and pytest tests that pass",
-        {
-            "package": "python3 -c 'from mathx import add, sub; assert add(2, 3) == 5 and sub(5, 3) == 2'",
-            "tests": "python3 -m pytest -q",
-        },
+        {"package": MATHX, **PYTEST},
         {},
     ),
 }
@@ -60,23 +55,19 @@ TURNS = int(os.environ.get("TURNS", "20"))
 LIMIT_S = float(os.environ.get("LIMIT_S", "600"))
 
 
-def asked(home: Path, *args: str) -> dict:
-    command = [sys.executable, "-m", "clew_daemon", "--home", str(home), *args]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+def asked(home: Home, *args: str) -> dict:
+    done = subprocess.run(home.command(*args), check=True, capture_output=True, text=True)
     return json.loads(done.stdout) if "--json" in args else {}
 
 
 def config(kind: str, url: str, model: str) -> str:
+    agent = f"base_url = '{url}'\nmodel = '{model}'\nmode = '{MODE}'\ntimeout_s = 600\n"
     if kind == "simple":
-        here = Path(__file__).with_name("simple_agent.py")
-        command = json.dumps([sys.executable, str(here), url, model, MODE])
-        sources = {str(Path(m.__file__).parents[1]) for m in (clew_shared, clew_worker)}
-        agent = (
-            f"kind = 'command'\ncommand = {command}\n"
-            f"[sandbox]\nread = {json.dumps(sorted(sources))}\nenv = ['PYTHONPATH']\n"
-        )
-    else:
-        agent = f"base_url = '{url}'\nmodel = '{model}'\nmode = '{MODE}'\ntimeout_s = 600\n"
+        program = Path(__file__).with_name("simple_agent.py")
+        command = json.dumps([sys.executable, str(program), url, model, MODE])
+        sources = sorted({str(Path(m.__file__).parents[1]) for m in (clew_shared, clew_worker)})
+        sandbox = f"[sandbox]\nread = {json.dumps(sources)}\nenv = ['PYTHONPATH']\n"
+        agent = f"kind = 'command'\ncommand = {command}\n{sandbox}"
     learns = str(kind == "clew").lower()
     return (
         f"[daemon]\nmax_workers = 1\n[context]\nmax_iterations = {TURNS}\n"
@@ -84,45 +75,25 @@ def config(kind: str, url: str, model: str) -> str:
     )
 
 
-@contextlib.contextmanager
-def daemon(home: Path) -> Iterator[None]:
-    env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    with (home / "out").open("w") as out:
-        command = [sys.executable, "-m", "clew_daemon", "--home", str(home), "run"]
-        process = subprocess.Popen(command, stdout=out, env=env)
-    try:
-        while "daemon.ready" not in (home / "out").read_text():
-            time.sleep(0.1)
-        yield
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
-
-
-def run(home: Path, name: str, number: int) -> dict:
+def run(home: Home, name: str, number: int) -> dict:
+    """Work on a goal once; return its status."""
     text, checks, files = GOALS[name]
-    workspace = home / "work" / f"{name}-{number}"
+    workspace, outbox = home.folder / "work" / f"{name}-{number}", home.folder / "outbox"
     workspace.mkdir(parents=True)
     for path, content in files.items():
         (workspace / path).write_text(content)
     lines = "\n".join(f"  {check}: {json.dumps(cmd)}" for check, cmd in checks.items())
-    known = {*(home / "outbox").glob("*.md")}
-    goal_file = home / "inbox" / f"{name}-{number}.md"
-    goal_file.write_text(f"---\nworkspace: {workspace}\nchecks:\n{lines}\n---\n{text}\n")
-    began = time.monotonic()
-    while time.monotonic() - began < LIMIT_S:
-        time.sleep(0.2)  # the report says that it is over; asking would take a start of Python
-        if reports := {*(home / "outbox").glob("*.md")} - known:
-            seconds = time.monotonic() - began
-            (report,) = reports
-            found = asked(home, "status", report.stem, "--json")["goal"]
-            return found | {"seconds": seconds}
-    (late,) = (
-        g["id"] for g in asked(home, "status", "--json")["goals"] if g["status"] not in ENDED
-    )
+    known, began = {*outbox.glob("*.md")}, time.monotonic()
+    front = f"---\nworkspace: {workspace}\nchecks:\n{lines}\n---\n"
+    home.drop(f"{name}-{number}.md", f"{front}{text}\n")
+    with contextlib.suppress(TimeoutError):
+        (report,) = wait_for(lambda: {*outbox.glob("*.md")} - known, LIMIT_S, 0.2)
+        seconds = time.monotonic() - began
+        return asked(home, "status", report.stem, "--json")["goal"] | {"seconds": seconds}
+    goals = asked(home, "status", "--json")["goals"]
+    (late,) = (goal["id"] for goal in goals if goal["status"] not in ENDED)
     asked(home, "cancel", late)
-    while not (home / "outbox" / f"{late}.md").exists():
-        time.sleep(0.2)
+    wait_for((outbox / f"{late}.md").exists, 600, 0.2)
     found = asked(home, "status", late, "--json")["goal"]
     return found | {"status": "too long", "seconds": LIMIT_S}
 
@@ -146,43 +117,36 @@ def row(kind: str, name: str, number: int, found: dict) -> dict:
     }
 
 
-def table(rows: list[dict]) -> None:
-    print("| goal | context | completed | turns | refused | tokens in | out | s |", file=sys.stderr)
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |", file=sys.stderr)
+def summary(rows: list[dict]) -> str:
+    keys = ("turns", "refused", "tokens_in", "tokens_out", "seconds")
+    lines = []
     for name in GOALS:
         for kind in KINDS:
-            runs = [r for r in rows if (r["goal"], r["kind"]) == (name, kind)]
-            if not runs:
-                continue
-            done = sum(r["status"] == "completed" for r in runs)
-            keys = ("turns", "refused", "tokens_in", "tokens_out", "seconds")
-            cells = [f"{statistics.median(r[key] for r in runs):g}" for key in keys]
-            print(
-                f"| {name} | {kind} | {done} of {len(runs)} | {' | '.join(cells)} |",
-                file=sys.stderr,
-            )
+            runs = [one for one in rows if (one["goal"], one["kind"]) == (name, kind)]
+            if runs:
+                done = sum(one["status"] == "completed" for one in runs)
+                cells = [f"{statistics.median(one[key] for one in runs):g}" for key in keys]
+                lines.append([name, kind, f"{done} of {len(runs)}", *cells])
+    head = ("goal", "context", "completed", "turns", "refused", "tokens in", "out", "s")
+    return table(head, lines)
 
 
 def main() -> None:
     url, model = sys.argv[1:3]
     runs = int(sys.argv[3]) if len(sys.argv) > 3 else 5
-    kinds = sys.argv[4:] or list(KINDS)
-    goals = os.environ.get("GOALS", " ".join(GOALS)).split()
+    os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     rows: list[dict] = []
     with contextlib.ExitStack() as stack:
-        where = os.environ.get("BENCH_DIR", "/var/tmp")
-        homes = {}
-        for kind in kinds:
-            folder = stack.enter_context(tempfile.TemporaryDirectory("", "clew-model-", where))
-            homes[kind] = Path(folder)
-            (homes[kind] / "config.toml").write_text(config(kind, url, model))
-            stack.enter_context(daemon(homes[kind]))
-        for name in goals:  # by turns, so that the machine's load is the same for all
-            for number in range(runs):
-                for kind in kinds:
-                    rows.append(row(kind, name, number, run(homes[kind], name, number)))
+        homes = {
+            kind: stack.enter_context(temporary(config(kind, url, model))).start()
+            for kind in sys.argv[4:] or KINDS
+        }
+        for name in os.environ.get("GOALS", " ".join(GOALS)).split():
+            for number in range(runs):  # in turns, so that the machine's load is the same for all
+                for kind, home in homes.items():
+                    rows.append(row(kind, name, number, run(home, name, number)))
                     print(json.dumps(rows[-1]), flush=True)
-    table(rows)
+    print(summary(rows), file=sys.stderr)
 
 
 if __name__ == "__main__":

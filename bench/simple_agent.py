@@ -1,11 +1,8 @@
-"""The built-in agent with a simpler head, to compare with: it is shown the need-to-know text of the old designs.
+"""The built-in agent with the need-to-know text alone, to compare with: simple_agent.py BASE_URL MODEL MODE.
 
 Goal, task, subtask, the last three actions by name and result, what is next: small, and without any output. All
-else (turns, refusals, checks, the gate) is the built-in agent's. Run by the daemon:
-`command = [PYTHON, "simple_agent.py", BASE_URL, MODEL, MODE]`.
+else (turns, refusals, checks, the gate) is the built-in agent's.
 """
-
-from __future__ import annotations
 
 import asyncio
 import json
@@ -25,25 +22,23 @@ ARGS_CHARS = 120
 
 
 class SimpleMemory(Memory):
-    """The same memory, laid out as one short text."""
+    """The memory, laid out as one short text."""
 
     def __init__(self, options):
         super().__init__()
         self._options = options
 
     def learn(self, hello, *, anew=False):
-        told = {**(hello.get("options") or {}), **self._options}
-        super().learn({**hello, "options": told, "playbook": []}, anew=anew)
+        merged = {**(hello.get("options") or {}), **self._options}
+        super().learn({**hello, "options": merged, "playbook": []}, anew=anew)
 
     def laid(self) -> Laid:
         laid = super().laid()
         view = laid.view
         bare = lay_out(replace(view, transcript=(), folded=0, finished=(), given_up=()))
         system = next(block for name, block in bare.blocks if name == "system")
-        return replace(
-            laid,
-            blocks=(("system", system), ("state", [{"role": "user", "content": _text(view)}])),
-        )
+        state = [{"role": "user", "content": _text(view)}]
+        return replace(laid, blocks=(("system", system), ("state", state)))
 
 
 def _text(view) -> str:

@@ -1,37 +1,33 @@
-"""A judged and recorded step against two bare WAL commits, in turns: `python -m bench.step [--rounds N] [--steps N]`.
+"""A judged and recorded step against two bare WAL commits, in turns: python -m bench.step [--help].
 
-A real daemon on a throw-away home on this disk, and a real worker that proposes and reports (`changed` given, so that
-nothing but judging and recording is measured). In turns with it: pairs of bare commits (`synchronous=FULL`, one row of
-400 bytes, the log reused, as the ledger's is), the same messages answered at once, and the same messages recorded by
-the ledger's writer thread, or by the loop's own, without anything decided (`bench/least.py`). Then the parts of a step,
-by a stop-watch beside the daemon, and the proof by strace that each answer stands after its sync (`bench/synced.py`).
+A real daemon and a real worker that proposes and reports (`changed` given, so that only judging and recording is
+measured). In turns with it: pairs of bare commits (`synchronous=FULL`, one row of 400 bytes, the log reused), and the
+same messages answered at once, or recorded without a decision (`bench/least.py`). Then the parts of a step
+(`bench/marks.py`), and the proof by strace that each answer follows its sync (`bench/synced.py`).
 """
-
-from __future__ import annotations
 
 import argparse
 import json
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
 import apsw
-from bench import figures, home, page, plots, synced
+from bench import figures, home, marks, page, plots, synced
 from bench.figures import Series
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-HERE = Path(__file__).parent
-AGENT, LEAST, WATCHED = HERE / "stepping.py", HERE / "least.py", HERE / "watched.py"
+LEAST = Path(__file__).with_name("least.py")
 GOAL = "---\nagent: bench\n---\n# Many steps\n"
 CLEW, BARE, FRESH = "clew: a step", "two bare commits", "two bare commits, a fresh log"
-MESSAGES, COMMITS = "two messages, answered at once", "two messages, recorded and answered"
-INLINE = "two messages, recorded in the loop's thread"
+LEASTS = {
+    "commits": "two messages, recorded and answered",
+    "inline": "two messages, recorded in the loop's thread",
+    "messages": "two messages, answered at once",
+}
 PARTS = (
     ("the line read as JSON", "parse", "parsed"),
     ("its params checked", "check", "checked"),
@@ -43,13 +39,14 @@ PARTS = (
     ("the answer made", "woke", "answer"),
     ("the answer sent", "answer", "sent"),
 )
+REST = "the agent, and the way there and back"
 
 
-class Bare:
+class BareCommits:
     """A database that takes one row a commit; its log is reused, as the ledger's is."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self._path = folder / name
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._open()
 
     def _open(self) -> None:
@@ -59,7 +56,7 @@ class Bare:
         self._db.execute("create table if not exists t(a integer primary key, b blob)")
 
     def pairs(self, count: int, *, fresh: bool = False) -> list[float]:
-        """Seconds of so many pairs of commits; `fresh`: into a log that is made anew and grows."""
+        """Return the seconds of pairs of commits; `fresh`: into a new log, which grows."""
         if fresh:
             self._db.close()
             self._open()
@@ -75,7 +72,7 @@ class Bare:
 
 
 def one_round(folder: Path, number: int) -> list[float]:
-    """Let the agent in a folder make its next steps; their seconds."""
+    """Let the agent in a folder make its next steps; return their seconds."""
     (folder / f"go.{number}").touch()
     times = folder / f"times.{number}"
     home.wait_for(times.exists)
@@ -84,76 +81,64 @@ def one_round(folder: Path, number: int) -> list[float]:
 
 @contextmanager
 def least(folder: Path, what: str, steps: int, rounds: int) -> Iterator[Path]:
-    """A program that does the least, waiting to be let go on."""
-    there = folder / what
-    there.mkdir()
+    """A program that does the least, in a folder of its own."""
+    place = folder / what
+    place.mkdir()
     command = [sys.executable, str(LEAST), what, str(steps), str(rounds)]
-    with subprocess.Popen(command, cwd=there) as program:
+    with subprocess.Popen(command, cwd=place) as program:
         try:
-            home.wait_for((there / "here").exists)
-            yield there
+            home.wait_for((place / "here").exists)
+            yield place
             program.wait(home.WAIT_S)
         finally:
             program.kill()
 
 
 def compared(steps: int, rounds: int) -> list[Series]:
-    """All in turns, as many rounds; in microseconds."""
-    found: dict[str, list[float]] = {
-        name: [] for name in (CLEW, BARE, FRESH, COMMITS, INLINE, MESSAGES)
-    }
-    with home.throw_away(config(str(steps), str(rounds))) as place:
-        bare, fresh = Bare(place.folder, "bare.db"), Bare(place.folder, "fresh.db")
+    """Measure all in turns, in microseconds."""
+    found: dict[str, list[float]] = {n: [] for n in (CLEW, BARE, FRESH, *LEASTS.values())}
+    with home.temporary(home.bench_agent("step", str(steps), str(rounds))) as place:
+        bare, fresh = (BareCommits(place.folder / name) for name in ("bare.db", "fresh.db"))
         bare.pairs(500)
         place.start()
         place.drop("steps.md", GOAL)
         home.wait_for(lambda: place.workspaces("*/here"))
-        ours = place.workspaces("*/here")[0].parent
-        with (
-            least(place.folder, "commits", steps, rounds) as commits,
-            least(place.folder, "inline", steps, rounds) as inline,
-            least(place.folder, "messages", steps, rounds) as messages,
-        ):
+        folders = {CLEW: place.workspaces("*/here")[0].parent}
+        with ExitStack() as stack:
+            for what, name in LEASTS.items():
+                folders[name] = stack.enter_context(least(place.folder, what, steps, rounds))
             for number in range(rounds):
                 found[BARE] += bare.pairs(steps)
-                found[CLEW] += one_round(ours, number)
-                found[COMMITS] += one_round(commits, number)
-                found[INLINE] += one_round(inline, number)
-                found[MESSAGES] += one_round(messages, number)
+                for name, folder in folders.items():
+                    found[name] += one_round(folder, number)
                 found[FRESH] += fresh.pairs(steps, fresh=True)
     return [Series(name, "µs", [1e6 * one for one in values]) for name, values in found.items()]
 
 
-def config(*arguments: str) -> str:
-    """A home's config whose agent makes steps."""
-    return "[limits]\nmax_actions = 1000000\n" + home.command_agent("bench", AGENT, *arguments)
-
-
 def parts(steps: int) -> list[Series]:
-    """What a step is made of, in microseconds a step (two messages)."""
-    with home.throw_away(config(str(steps))) as place:
+    """Measure what a step is made of, in microseconds a step (two messages)."""
+    with home.temporary(home.bench_agent("step", str(steps))) as place:
         out = place.folder / "marks.json"
-        place.program = [str(WATCHED), str(out), "-1"]
+        place.program = [marks.__file__, "step", str(out), "-1"]
         place.start()
         place.drop("steps.md", GOAL)
         times = home.wait_for(lambda: place.workspaces("*/times.0"))[0].read_text().split()
         place.stop()
-        marks = json.loads(out.read_text())["marks"]
-    found: dict[str, list[float]] = {name: [] for name, _, _ in PARTS}
-    for message in _messages(marks):
-        for name, first, last in PARTS:
-            found[name].append((message[last] - message[first]) / 1e3)
-    series = [Series(name, "µs", _pairs(values)) for name, values in found.items()]
-    whole = median(1e6 * float(one) for one in times)
-    rest = whole - sum(one.median for one in series)
-    return [*series, Series("the agent, and the way there and back", "µs", [rest])]
+        messages = list(_messages(json.loads(out.read_text())["marks"]))
+    series = []
+    for name, first, last in PARTS:
+        took = [(one[last] - one[first]) / 1e3 for one in messages]
+        pairs = [a + b for a, b in zip(took[::2], took[1::2], strict=False)]
+        series.append(Series(name, "µs", pairs))
+    rest = median(1e6 * float(one) for one in times) - sum(one.median for one in series)
+    return [*series, Series(REST, "µs", [rest])]
 
 
-def _messages(marks: list[tuple[int, str]]) -> Iterator[dict[str, int]]:
-    """Each message's moments, of those that went the whole way undisturbed."""
+def _messages(seen: list[tuple[int, str]]) -> Iterator[dict[str, int]]:
+    """Yield each message's moments, of those that went the whole way undisturbed."""
     names = {name for _, *both in PARTS for name in both}
     message: dict[str, int] = {}
-    for at, name in marks:
+    for at, name in seen:
         if name == "parse":
             message = {}
         message.setdefault(name, at)
@@ -161,63 +146,49 @@ def _messages(marks: list[tuple[int, str]]) -> Iterator[dict[str, int]]:
             yield message
 
 
-def _pairs(values: list[float]) -> list[float]:
-    """Of messages, which come in pairs: steps."""
-    return [one + two for one, two in zip(values[::2], values[1::2], strict=False)]
-
-
-def told(steps: list[Series], made_of: list[Series], proof: str) -> str:
-    """The page's part: tables from what was kept."""
-    kept, series = figures.load("step")
-    base = series[BARE].median
-    rows = [
-        [
-            one.name,
-            *(f"{figures.short(one.quantile(share))} µs" for share in (0.5, 0.9, 0.99)),
-            f"{one.median / base:.2f}",
-        ]
-        for one in steps
-    ]
-    share = [[one.name, f"{figures.short(one.median)} µs"] for one in made_of]
-    return "\n\n".join(
-        (
-            page.table(("", "median", "p90", "p99", "times two bare commits"), rows),
-            "![A step and what it is compared with](performance/step.svg)",
-            "What a step is made of (two messages; of another run, since the stop-watch takes its time, too):",
-            page.table(("part", "a step"), share),
-            proof,
-            page.under(kept),
-        )
+def text(kept: figures.Kept) -> tuple[str, ...]:
+    """Return the page's part."""
+    series = kept[1]
+    made_of = [series[name] for name in (*(name for name, _, _ in PARTS), REST)]
+    base, rows = series[BARE].median, []
+    for one in [one for one in series.values() if one not in made_of]:
+        shares = (f"{figures.short(one.quantile(share))} µs" for share in (0.5, 0.9, 0.99))
+        rows.append([one.name, *shares, f"{one.median / base:.2f}"])
+    return (
+        page.table(("", "median", "p90", "p99", "times two bare commits"), rows),
+        page.image("A step and what it is compared with", "step"),
+        "What a step is made of (two messages; of another run, since the stop-watch takes its time, too):",
+        page.table(
+            ("part", "a step"), [[s.name, f"{figures.short(s.median)} µs"] for s in made_of]
+        ),
+        kept[0]["facts"]["proof"],
+        page.under(kept[0]),
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(prog="python -m bench.step", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--steps", type=int, default=100, help="a round")
     parser.add_argument("--proved", type=int, default=300, help="steps under strace")
+    parser.add_argument("--print", action="store_true", help="save nothing, write no page")
     options = parser.parse_args()
     before = figures.conditions()
     steps = compared(options.steps, options.rounds)
-    base = steps[1].median
     for one in steps:
-        print(
-            f"{one.name:40} {one}, p99 {figures.short(one.quantile(0.99))}: {one.median / base:.2f} times"
-        )
+        p99, times = figures.short(one.quantile(0.99)), one.median / steps[1].median
+        print(f"{one.name:40} {one}, p99 {p99}: {times:.2f} times")
     made_of = parts(options.steps * 10)
     for one in made_of:
         print(f"   {one.name:40} {figures.short(one.median)} µs")
     proof = synced.prove(options.proved)
-    print(proof.words)
-    command = figures.command("step")
-    figures.save("step", command, before, [*steps, *made_of], proof=proof.words)
-    shown = [
-        Series(one.name, one.unit, one.values[:: max(1, len(one.values) // 150)]) for one in steps
-    ]
-    plots.dots("step", "A step, and what it is compared with (some of the values)", shown)
-    page.write("step", told(steps, made_of, proof.words))
+    print(proof.text)
+    if not options.print:
+        series, command = [*steps, *made_of], figures.command("step")
+        kept = figures.save("step", command, before, series, proof=proof.text)
+        some = [Series(s.name, s.unit, s.values[:: max(1, len(s.values) // 150)]) for s in steps]
+        plots.dots("step", "A step, and what it is compared with (some of the values)", some)
+        page.write("step", *text(kept))
     sys.exit(1 if proof.code == 1 else 0)
 
 

@@ -1,11 +1,9 @@
-"""Proof by strace that nothing is heard of before it is durable.
+"""Proof by strace that no answer is sent before its record is durable: python -m bench.synced.
 
-A real daemon runs under strace while an agent makes some steps. In what the kernel saw, each verdict and each answer
-to an outcome must stand after a completed fdatasync of the ledger's log, which itself began after the record was
-written to it. Exit code 1 where one does not, 2 where strace is missing or may not trace.
+A real daemon runs under strace while an agent makes some steps. Each verdict and each answer to an outcome must follow
+a completed fdatasync of the ledger's log that began after the record was written to it. Exit code 1 where one does
+not, 2 where strace is missing or may not trace.
 """
-
-from __future__ import annotations
 
 import argparse
 import re
@@ -18,7 +16,6 @@ from pathlib import Path
 
 from bench import home
 
-AGENT = Path(__file__).with_name("stepping.py")
 CALLS = "write,writev,pwrite64,pwritev,sendto,sendmsg,fsync,fdatasync"
 BYTES = 9_000  # of a call's data that strace shows: two pages
 
@@ -32,17 +29,14 @@ _ANSWER = re.compile(r'\{\\"jsonrpc\\":\\"2\.0\\",\\"id\\":(?P<id>\d+),\\"result
 class Seen:
     """What a trace holds, by the numbers of its lines: each call begins at one and ends at one."""
 
-    written: dict[str, int] = field(
-        default_factory=dict
-    )  # a record's first write to the log: its end
+    # the end of a record's first write to the log; syncs; the beginning of a request's answer
+    written: dict[str, int] = field(default_factory=dict)
     synced: list[tuple[int, int]] = field(default_factory=list)
-    answered: dict[int, int] = field(
-        default_factory=dict
-    )  # by the request's id: the send's beginning
+    answered: dict[int, int] = field(default_factory=dict)
 
 
 def read(trace: Path) -> Seen:
-    """Read what strace wrote, with `-f -y`."""
+    """Return what strace wrote with `-f -y`."""
     seen, open_calls = Seen(), {}
     for number, line in enumerate(trace.read_text(errors="replace").splitlines()):
         found = _CALL.match(line)
@@ -73,99 +67,76 @@ def _take(seen: Seen, call: str, end: str, began: int, ended: int) -> None:
 
 
 def faults(seen: Seen, steps: int) -> list[str]:
-    """Name every answer that no sync stands before; the agent's hello is request 1."""
+    """Return a line for every answer that no sync precedes; the agent's hello is request 1."""
     found = []
-    for step in range(steps):
-        for record, request in (
-            (f"step-{step:05d}", 2 * step + 2),
-            (f"done step-{step:05d}", 2 * step + 3),
-        ):
-            written, answered = seen.written.get(record), seen.answered.get(request)
-            if written is None or answered is None:
-                found.append(f"{record}: not seen in the trace")
-            elif not any(written < began and ended < answered for began, ended in seen.synced):
-                found.append(
-                    f"{record}: written at line {written}, answered at {answered}, no sync between"
-                )
+    for number in range(2 * steps):
+        record = f"{'done ' if number % 2 else ''}step-{number // 2:05d}"
+        written, answered = seen.written.get(record), seen.answered.get(number + 2)
+        if written is None or answered is None:
+            found.append(f"{record}: not seen in the trace")
+        elif not any(written < began and ended < answered for began, ended in seen.synced):
+            where = f"written at line {written}, answered at {answered}"
+            found.append(f"{record}: {where}, no sync between")
     return found
 
 
-def trace(steps: int, keep: Path) -> None:
-    """Run a daemon under strace for so many steps; what it saw goes to `keep`."""
-    config = "[limits]\nmax_actions = 1000000\n" + home.command_agent("bench", AGENT, str(steps))
-    with home.throw_away(config) as place:
-        place.before = strace(keep)
+def trace(steps: int, out: Path) -> None:
+    """Run a daemon under strace while its agent makes steps."""
+    with home.temporary(home.bench_agent("step", str(steps))) as place:
+        place.before = strace(out)
         place.start()
         place.drop("proof.md", "---\nagent: bench\n---\n# Steps that are watched\n")
         home.wait_for(lambda: place.workspaces("*/times.0"))
         place.stop()
-        last = f"{place.daemon.pid} "  # strace goes on writing for a moment
-        home.wait_for(
-            lambda: any(
-                line.startswith(last) and "+++ exited" in line
-                for line in keep.read_text(errors="replace").splitlines()[-100:]
-            )
-        )
+        last = re.compile(rf"^{place.pid} .*\+\+\+ exited", re.MULTILINE)
+        home.wait_for(lambda: last.search(out.read_text(errors="replace")[-100_000:]))
 
 
-def strace(keep: Path) -> list[str]:
-    """The command that a traced program follows; the tracer stands aside, so that signals reach the program."""
-    options = [
-        "-DDD",
-        "-f",
-        "-y",
-        "-ttt",
-        "-s",
-        str(BYTES),
-        "-e",
-        f"trace={CALLS}",
-        "-e",
-        "signal=none",
-    ]
-    return ["strace", *options, "-o", str(keep)]
+def strace(out: Path) -> list[str]:
+    """Return the command that a traced program follows; the tracer is detached, so that signals reach the program."""
+    options = f"-DDD -f -y -ttt -s {BYTES} -e trace={CALLS} -e signal=none -o"
+    return ["strace", *options.split(), str(out)]
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What was found: the exit code and the words."""
+    """The exit code and the result as text."""
 
     code: int
-    words: str
+    text: str
 
 
-def prove(steps: int, kept: Path | None = None) -> Proof:
-    """Trace a daemon, or read the trace that is kept."""
-    if kept and kept.exists():
-        return _judged(read(kept), steps)
+def prove(steps: int, saved: Path | None = None) -> Proof:
+    """Trace a daemon, or read a trace that is there."""
+    if saved and saved.exists():
+        return _judged(read(saved), steps)
     if not shutil.which("strace"):
         return Proof(2, "strace is missing: nothing was proved")
     with tempfile.TemporaryDirectory(prefix="clew-trace-") as folder:
-        there = kept or Path(folder, "trace")
-        tried = subprocess.run([*strace(there), "true"], check=False, capture_output=True)
+        target = saved or Path(folder, "trace")
+        tried = subprocess.run([*strace(target), "true"], check=False, capture_output=True)
         if tried.returncode:
             return Proof(2, "strace may not trace here: nothing was proved")
-        trace(steps, there)
-        return _judged(read(there), steps)
+        trace(steps, target)
+        return _judged(read(target), steps)
 
 
 def _judged(seen: Seen, steps: int) -> Proof:
     found = faults(seen, steps)
-    words = (
+    text = (
         f"By strace: {2 * steps} answers checked ({steps} verdicts, {steps} to outcomes), {len(seen.synced)} syncs of"
         f" the ledger's log, {len(found)} answers sent before their record was durable."
     )
-    return Proof(1 if found else 0, "\n".join([words, *found[:20]]))
+    return Proof(1 if found else 0, "\n".join([text, *found[:20]]))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(prog="python -m bench.synced", description=__doc__)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--trace", type=Path, help="keep the trace here; one that is there is read")
     options = parser.parse_args()
     proof = prove(options.steps, options.trace)
-    print(proof.words)
+    print(proof.text)
     sys.exit(proof.code)
 
 

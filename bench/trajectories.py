@@ -1,11 +1,8 @@
 """Play recorded agent runs through the gate: python -m bench.trajectories [FILE] [-v].
 
-Each run is fed to the core as an agent that runs its own tools would report it (`propose`, `outcome`, `think`,
-feedback for what a user says). Printed: loops caught in time, too late, too early; ok runs with a refusal
-(a false alarm) or an intervention.
+Each run is fed to the core as an agent with tools of its own would report it. Printed: loops caught in time, too late,
+too early; good runs with a refusal (a false alarm) or an intervention.
 """
-
-from __future__ import annotations
 
 import json
 import sys
@@ -23,19 +20,23 @@ DATA = Path(__file__).parents[1].parent / "shared" / "data" / "trajectories.json
 
 
 @dataclass
-class Played:
+class PlayedRun:
+    """A run, and where it was refused or intervened in."""
+
     run: dict[str, Any]
     refusals: list[tuple[int, str]]
-    words: list[tuple[int, str]]
+    interventions: list[tuple[int, str]]
 
     @property
     def first(self) -> int | None:
-        return min((i for i, _ in self.refusals + self.words), default=None)
+        return min((i for i, _ in self.refusals + self.interventions), default=None)
 
     @property
     def verdict(self) -> str:
         if self.run["truth"] == "ok":
-            return "false alarm" if self.refusals else "quiet" if not self.words else "spoken to"
+            return (
+                "false alarm" if self.refusals else "spoken to" if self.interventions else "quiet"
+            )
         if self.first is None:
             return "missed"
         if self.first < self.run["not_before"]:
@@ -44,13 +45,13 @@ class Played:
         return "too late" if late else "caught"
 
 
-def play(run: dict[str, Any], loops: Any = None) -> Played:
+def play(run: dict[str, Any], loops: Any = None) -> PlayedRun:
     numbers = count(1)
     core = Core(State(), loops or LoopSettings(), lambda: next(numbers), max_actions=10_000)
     core.emit(ev.GoalAccepted(goal_id=run["id"], spec=ev.Spec(description="run")))
     core.emit(ev.GoalStarted())
     core.start(0.0)
-    played = Played(run, [], [])
+    played = PlayedRun(run, [], [])
     steps = run["steps"]
     for i, step in enumerate(steps):
         match step["kind"]:
@@ -58,14 +59,14 @@ def play(run: dict[str, Any], loops: Any = None) -> Played:
                 _act(core, i, step, played)
             case "thought":
                 following = steps[i + 1]["kind"] if i + 1 < len(steps) else ""
-                heard = core.think(step["text"], 0.0, has_tool_calls=following == "action")
-                _note(played, i, heard.intervention)
+                feedback = core.think(step["text"], 0.0, has_tool_calls=following == "action")
+                _note(played, i, feedback.intervention)
             case "user":
                 core.emit(ev.FeedbackGiven(text=step["text"]))
     return played
 
 
-def _act(core: Core, i: int, step: dict[str, Any], played: Played) -> None:
+def _act(core: Core, i: int, step: dict[str, Any], played: PlayedRun) -> None:
     if core.state.replan_required or core.state.goal.status != "in_progress":
         return  # what a real agent would do now is not on record
     verdict = core.propose(step["name"], step["args"], 0.0)
@@ -76,18 +77,15 @@ def _act(core: Core, i: int, step: dict[str, Any], played: Played) -> None:
     output = step.get("output") or ""
     if step.get("output_sha1"):
         output += f"\n<{step['output_sha1']}>" if step.get("output_len", 0) > len(output) else ""
-    result = (
-        step["result"]
-        if step["result"] in ("success", "failure", "error", "timeout")
-        else "success"
-    )
-    heard = core.outcome(verdict.seq, Report(result, output, step.get("changed")), 0.0)
-    _note(played, i, heard.intervention)
+    known = step["result"] in ("success", "failure", "error", "timeout")
+    result = step["result"] if known else "success"
+    feedback = core.outcome(verdict.seq, Report(result, output, step.get("changed")), 0.0)
+    _note(played, i, feedback.intervention)
 
 
-def _note(played: Played, i: int, word: Any) -> None:
-    if word:
-        played.words.append((i, word.kind))
+def _note(played: PlayedRun, i: int, intervention: Any) -> None:
+    if intervention:
+        played.interventions.append((i, intervention.kind))
 
 
 def main() -> None:
@@ -100,22 +98,18 @@ def main() -> None:
             run = played.run
             print(
                 f"{run['id']:14} {run['truth']:5} {'contested' if run['contested'] else '':10}"
-                f"{played.verdict:12} refusals={played.refusals[:4]} words={played.words[:4]}"
+                f"{played.verdict:12} refusals={played.refusals[:4]} words={played.interventions[:4]}"
             )
     for truth, good in (("loop", ("caught",)), ("ok", ("quiet", "spoken to"))):
         for contested in (False, True):
-            rows = [
-                p for p in results if p.run["truth"] == truth and p.run["contested"] == contested
-            ]
+            of = (truth, contested)
+            rows = [p for p in results if (p.run["truth"], p.run["contested"]) == of]
             spoken = sum(p.verdict == "spoken to" for p in rows)
-            print(
-                f"{truth}{' contested' if contested else ''}: {sum(p.verdict in good for p in rows)} of {len(rows)}"
-                + (
-                    f" never refused, {spoken} of them spoken to"
-                    if truth == "ok"
-                    else " caught in time"
-                )
+            count = f"{sum(p.verdict in good for p in rows)} of {len(rows)}"
+            what = (
+                f"never refused, {spoken} of them spoken to" if truth == "ok" else "caught in time"
             )
+            print(f"{truth}{' contested' if contested else ''}: {count} {what}")
 
 
 if __name__ == "__main__":

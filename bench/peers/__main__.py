@@ -1,10 +1,8 @@
-"""clew side by side with what people run today, each doing the same work in the same run: python -m bench.peers.
+"""clew side by side with other programs, each doing the same work in the same run: python -m bench.peers [PART] …
 
-A part is a module of this folder with `PEERS`, the names that it knows (clew is one of them), and `run(options)`,
-which measures, prints a table, keeps the raw figures and writes its part of docs/performance.md.
+A part is a module of this folder with `PEERS`, the names that it knows (clew among them), and `run(options)`, which
+measures, prints, saves the raw figures and writes its part of docs/performance.md.
 """
-
-from __future__ import annotations
 
 import argparse
 import importlib
@@ -19,18 +17,7 @@ PARTS = ("supervisors", "durable")
 def main() -> None:
     parts = {name: importlib.import_module(f"bench.peers.{name}") for name in PARTS}
     known = sorted({peer for part in parts.values() for peer in part.PEERS})
-    options, chosen = _asked(known)
-    for sign in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(sign, lambda number, _: sys.exit(128 + number))  # everything is put away
-    for name in chosen:
-        if options.chosen(parts[name].PEERS):
-            parts[name].run(options)
-
-
-def _asked(known: list[str]) -> tuple[Options, list[str]]:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.peers", description=__doc__.split("\n", maxsplit=1)[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all")
     parser.add_argument("--only", help=f"these alone, by commas: {','.join(known)}")
     parser.add_argument("--rounds", type=int, help="how often each is measured")
@@ -41,7 +28,11 @@ def _asked(known: list[str]) -> tuple[Options, list[str]]:
     if unknown := only - set(known) or set(given.parts) - set(PARTS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     options = Options(only, given.rounds, quick=given.quick, json=given.json)
-    return options, given.parts or list(PARTS)
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sign, lambda number, _: sys.exit(128 + number))  # everything is removed
+    for name in given.parts or PARTS:
+        if options.chosen(parts[name].PEERS):
+            parts[name].run(options)
 
 
 if __name__ == "__main__":

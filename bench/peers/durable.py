@@ -1,40 +1,35 @@
 """A durable step, and recovery after SIGKILL: clew, DBOS on SQLite, LangGraph with its SQLite checkpointer.
 
-The same step for all: decide on an action, carry it out (append its number to a file), have its outcome on record.
-clew records the decision before it is acted on, too; of the others this is measured as a way of its own.
+The same step for all: decide on an action, carry it out (append its number to a file), record its outcome. clew records
+the decision before it is acted on, too; of the others this is measured as a way of its own.
 """
-
-from __future__ import annotations
 
 import json
 import subprocess
 import sys
 import time
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench import figures
-from bench.peers import durable_facts, durable_idle, durable_page, durable_recovery, durable_steps
-from bench.peers.install import ENV
-from bench.peers.steppers import PACKAGES, Kind, kinds
-
-if TYPE_CHECKING:
-    from bench.peers.options import Options
+from bench.peers import durable_measures as measures
+from bench.peers import durable_page
+from bench.peers.options import Options
+from bench.peers.steppers import PACKAGES, Way, python, ways
 
 PEERS = ("clew", *PACKAGES)
-COMMAND = "python -m bench.peers durable"
 
 
 def run(options: Options) -> None:
-    """Measure the chosen peers, keep the figures, and write the page where nothing was cut short."""
+    """Measure the chosen peers and print the figures; a whole run is saved and written to the page, too."""
     before = figures.conditions()
-    ways, missing = kinds(options.chosen(PEERS))
+    found, missing = ways(options.chosen(PEERS))
     for peer, why in missing.items():
         print(f"{peer} is left out: {why}")
-    if not ways:
+    if not found:
         return
-    series, facts = _measured(ways, options)
-    facts |= {"missing": missing, "versions": _versions(ways)}
+    series, facts = _measured(found, options)
+    facts |= {"missing": missing, "versions": _versions(found)}
     if options.json:
         print(json.dumps({"facts": facts, "series": {s.name: s.values for s in series}}))
         return
@@ -42,45 +37,44 @@ def run(options: Options) -> None:
         print(f"{one.name:50} {one}")
     for name, fact in facts.items():
         print(f"{name}: {fact}")
-    if not (options.quick or options.only):
-        command = f"{COMMAND} --rounds {options.rounds}" if options.rounds else COMMAND
-        figures.save("durable", command, before, series, **facts)
-        durable_page.write()
+    if command := options.command("durable"):
+        durable_page.write(figures.save("durable", command, before, series, **facts))
 
 
 def _measured(
-    ways: dict[str, Kind], options: Options
+    found: dict[str, Way], options: Options
 ) -> tuple[list[figures.Series], dict[str, Any]]:
-    _say("steps")
-    series = durable_steps.growth(ways, options)
-    synced, pragmas = durable_steps.syncs(ways)
-    _say("many at once")
-    series += [*synced, *durable_steps.rates(ways, options)]
-    _say("recovery")
-    recovered, counts, seed = durable_recovery.recovery(ways, options)
-    _say("launches, and idle")
-    series += [*recovered, *durable_idle.launches(ways, options), *durable_idle.idle(ways, options)]
-    _say("hanging and failing")
+    _progress("steps")
+    series = measures.growth(found, options)
+    synced, pragmas = measures.syncs(found)
+    _progress("many at once")
+    series += [*synced, *measures.rates(found, options)]
+    _progress("recovery")
+    recovered, counts, seed = measures.recovery(found, options)
+    _progress("launches, and idle")
+    series += [*recovered, *measures.launches(found, options), *measures.idle(found, options)]
+    _progress("hanging and failing")
+    hung = measures.hangs(found, options)
+    failed = measures.failing(found)
     return series, {
         "pragmas": pragmas,
         "counts": counts,
         "seed": seed,
-        "hung_until_s": durable_facts.hangs(ways, options),
-        "failing": durable_facts.failing(ways),
+        "hung_until_s": hung,
+        "failing": failed,
     }
 
 
-def _say(part: str) -> None:
+def _progress(part: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} durable: {part}", file=sys.stderr, flush=True)
 
 
-def _versions(ways: dict[str, Kind]) -> dict[str, str]:
-    """The version of every package that was measured."""
-    found = {"clew": version("clew")}
+def _versions(found: dict[str, Way]) -> dict[str, str]:
+    versions = {"clew": version("clew")}
     ask = "import sys, importlib.metadata as m; print(*map(m.version, sys.argv[1:]))"
     for peer, packages in PACKAGES.items():
-        if peer in ways:
-            command = [str(ENV / peer / "bin" / "python"), "-c", ask, *packages]
-            said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
-            found |= dict(zip(packages, said.stdout.split(), strict=True))
-    return found
+        if peer in found:
+            line = [python(peer), "-c", ask, *packages]
+            done = subprocess.run(line, check=True, capture_output=True, text=True, timeout=60)
+            versions |= dict(zip(packages, done.stdout.split(), strict=True))
+    return versions

@@ -1,106 +1,79 @@
-"""The part `durable` of docs/performance.md, and its two plots, from what the bench kept."""
+"""The part `durable` of docs/performance.md, and its two plots, from what the bench saved."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from bench import figures, page
-from bench.peers.durable_steps import AT_ONCE, SIZES
+from bench.figures import Kept, Series
+from bench.peers.durable_measures import AT_ONCE, SIZES
 from bench.peers.steppers import NAMES, TIMES
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from bench.figures import Series
-
-ON_RECORD = {
-    "clew": "the decision before it is acted on; the outcome",
-    "dbos-two": "the decision before it is acted on; the outcome",
-    "langgraph-two": "the decision before it is acted on; the outcome",
-}
+ON_RECORD = dict.fromkeys(
+    ("clew", "dbos-two", "langgraph-two"), "the decision before it is acted on; the outcome"
+)
 RECOVERED = {
     "clew": "clew: the daemon is killed",
     "clew-worker": "clew: the worker alone is killed",
     "dbos": "DBOS",
     "langgraph": "LangGraph, growing list",
 }
-NONE = "-"
-Kept = tuple[dict[str, Any], dict[str, "Series"]]
 
 
-def write() -> None:
+def write(kept: Kept) -> None:
     """Write the part and the plots."""
     from bench import plots
 
-    kept = figures.load("durable")
     page.write("durable", text(kept))
     _, series = kept
-    curves = {
-        NAMES[way]: [
-            (size, series[name].median)
-            for size in SIZES
-            if (name := f"{way}: step at {size}") in series
-        ]
-        for way in NAMES
-    }
-    plots.lines(
-        "durable-steps",
-        "A durable step",
-        "finished steps of the workflow",
-        "µs",
-        {name: points for name, points in curves.items() if len(points) > 2},
-        log="xy",
-    )
-    plots.dots(
-        "durable-recovery",
-        "Recovery after SIGKILL, 100 steps done",
-        [
-            figures.Series(label, "ms", series[name].values)
-            for way, label in RECOVERED.items()
-            if (name := f"{way}: recovery at 100") in series
-        ],
-    )
+    curves = {}
+    for way, label in NAMES.items():
+        names = {size: f"{way}: step at {size}" for size in SIZES}
+        points = [(size, series[name].median) for size, name in names.items() if name in series]
+        if len(points) > 2:
+            curves[label] = points
+    plots.lines("durable-steps", "A durable step", "finished steps of the workflow", "µs", curves)
+    recovered = [
+        Series(label, "ms", series[name].values)
+        for way, label in RECOVERED.items()
+        if (name := f"{way}: recovery at 100") in series
+    ]
+    plots.dots("durable-recovery", "Recovery after SIGKILL, 100 steps done", recovered)
 
 
 def text(kept: Kept) -> str:
-    """All of the part."""
     facts, series = kept[0]["facts"], kept[1]
     versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
     missing = "".join(f" {peer} is left out: {why}." for peer, why in facts["missing"].items())
-    return "\n\n".join(
-        [
-            f"{page.under(kept[0])} {versions}.{missing}",
-            _steps(kept),
-            "![A durable step](performance/durable-steps.svg)",
-            _files(kept),
-            _rates(kept),
-            _recovery(kept),
-            "![Recovery](performance/durable-recovery.svg)",
-            _idle(kept),
-            _facts(facts),
-            _better(series),
-        ]
+    parts = (
+        f"{page.under(kept[0])} {versions}.{missing}",
+        _steps(facts, series),
+        _durable(series),
+        page.image("A durable step", "durable-steps"),
+        _files(series),
+        _rates(series),
+        _recovery(facts, series),
+        page.image("Recovery", "durable-recovery"),
+        _idle(series),
+        _facts(facts),
+        _better(series),
     )
+    return "\n\n".join(parts)
 
 
-def _steps(kept: Kept) -> str:
-    facts, series = kept[0]["facts"], kept[1]
+def _steps(facts: dict[str, Any], series: dict[str, Series]) -> str:
     head = ["a step, µs", "on record", "waits for the disk", *(f"at {size:,}" for size in SIZES)]
-    rows = [
-        [
-            NAMES[way],
-            ON_RECORD.get(way, "the outcome"),
-            _syncs(series, way)
-            + (f" ({facts['pragmas'][way]})" if way in facts["pragmas"] else ""),
-            *_cells(series, (f"{way}: step at {size}" for size in SIZES)),
-        ]
-        for way in _measured(series, "step at 10")
-    ]
-    return page.table(head, rows) + "\n\n" + _durable(series)
+    rows = []
+    for way in _measured(series, "step at 10"):
+        calls, pragmas = series.get(f"{way}: syncs"), facts["pragmas"].get(way)
+        syncs = f"{calls.median:.3g}" if calls else "not counted"
+        syncs += f" ({pragmas})" if pragmas else ""
+        cells = _cells(series, (f"{way}: step at {size}" for size in SIZES))
+        rows.append([NAMES[way], ON_RECORD.get(way, "the outcome"), syncs, *cells])
+    return page.table(head, rows)
 
 
 def _durable(series: dict[str, Series]) -> str:
-    """Does each wait for the disk at every step?"""
+    """Return whether each waits for the disk at every step."""
     counted = {way: one.median for way in NAMES if (one := series.get(f"{way}: syncs"))}
     lazy = [NAMES[way] for way, calls in counted.items() if calls < 1]
     if not counted:
@@ -110,51 +83,38 @@ def _durable(series: dict[str, Series]) -> str:
     return "Each waits for the disk at every step, so a finished step outlives the loss of power."
 
 
-def _syncs(series: dict[str, Series], way: str) -> str:
-    one = series.get(f"{way}: syncs")
-    return f"{one.median:.3g}" if one else "not counted"
-
-
-def _files(kept: Kept) -> str:
-    _, series = kept
+def _files(series: dict[str, Series]) -> str:
     head = ["on the disk, MB", *(f"at {size:,}" for size in SIZES)]
-    return page.table(
-        head,
-        (
-            [NAMES[way], *_cells(series, (f"{way}: file at {size}" for size in SIZES))]
-            for way in _measured(series, "file at 1000")
-        ),
-    )
-
-
-def _rates(kept: Kept) -> str:
-    _, series = kept
-    head = ["steps a second", "1 workflow", "8 at once", "64 at once"]
-    rows = (
-        [NAMES[way], *_cells(series, (f"{way}: {many} at once" for many in (1, 8, 64)))]
-        for way in AT_ONCE
-        if f"{way}: 1 at once" in series
-    )
+    rows = [
+        [NAMES[way], *_cells(series, (f"{way}: file at {size}" for size in SIZES))]
+        for way in _measured(series, "file at 1000")
+    ]
     return page.table(head, rows)
 
 
-def _recovery(kept: Kept) -> str:
-    facts, series = kept[0]["facts"], kept[1]
+def _rates(series: dict[str, Series]) -> str:
+    rows = [
+        [NAMES[way], *_cells(series, (f"{way}: {many} at once" for many in (1, 8, 64)))]
+        for way in AT_ONCE
+        if f"{way}: 1 at once" in series
+    ]
+    return page.table(["steps a second", "1 workflow", "8 at once", "64 at once"], rows)
+
+
+def _recovery(facts: dict[str, Any], series: dict[str, Series]) -> str:
     counted = ("kills", "records lost", "never carried out", "carried out twice")
     last = "told of the step under way"
     head = ["until the first new step, ms", "100 steps done", "1,000 done", *counted, last]
     rows = []
     for way, label in RECOVERED.items():
-        if way in facts["counts"]:
-            counts = facts["counts"][way]
+        if counts := facts["counts"].get(way):
             seen = [counts[name] for name in (*counted, "told of a step under way")]
             cells = _cells(series, (f"{way}: recovery at {size}" for size in (100, 1000)))
             rows.append([label, *cells, *seen])
     return page.table(head, rows) + f"\n\nSeed of the moments of the kills: {facts['seed']}."
 
 
-def _idle(kept: Kept) -> str:
-    _, series = kept
+def _idle(series: dict[str, Series]) -> str:
     what = {
         "launch": "launch to first step, ms",
         "imports": "imports alone, ms",
@@ -167,10 +127,8 @@ def _idle(kept: Kept) -> str:
         if f"{way}: launch" in series
     ]
     if "clew: PSS of the daemon" in series:
-        daemon, rest = (
-            figures.short(series[f"clew: PSS of {of}"].median)
-            for of in ("the daemon", "nursery and worker")
-        )
+        parts = ("clew: PSS of the daemon", "clew: PSS of nursery and worker")
+        daemon, rest = (figures.short(series[name].median) for name in parts)
         rows[0][3] += f" (daemon {daemon}; nursery, worker and its guards {rest})"
     table = page.table(["one workflow that waits", *what.values()], rows)
     if "clew: launch" in series and "clew: PSS" not in series:
@@ -211,7 +169,7 @@ def _stopped(seen: dict[str, Any]) -> str:
     return tries + (f"; the recursion limit, by default after {after:,} steps" if after else "")
 
 
-BETTER = {  # what is compared with clew, of which a higher figure is better only where it is a rate
+BETTER = {  # a higher figure is better only where it is a rate
     **{f"step at {size}": f"a step after {size:,}" for size in SIZES},
     **{f"file at {size}": f"the file after {size:,}" for size in SIZES},
     "1 at once": "steps a second of one workflow",
@@ -226,7 +184,7 @@ BETTER = {  # what is compared with clew, of which a higher figure is better onl
 
 
 def _better(series: dict[str, Series]) -> str:
-    """Where the median of a peer was better than clew's."""
+    """Return where the median of a peer was better than clew's."""
     lines = []
     for what, words in BETTER.items():
         if (ours := series.get(f"clew: {what}")) is None:
@@ -247,11 +205,8 @@ def _better(series: dict[str, Series]) -> str:
 
 
 def _cells(series: dict[str, Series], names: Iterable[str]) -> list[str]:
-    """Median and spread without the unit, which the head has."""
-    return [
-        str(series[name]).replace(f" {series[name].unit}", "") if name in series else NONE
-        for name in names
-    ]
+    """Return median and spread without the unit, which the head has."""
+    return [series[name].bare if name in series else "-" for name in names]
 
 
 def _measured(series: dict[str, Series], what: str) -> list[str]:

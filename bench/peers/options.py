@@ -1,17 +1,12 @@
-"""What a person asked of the bench, as each part of it is told."""
+"""What to measure, as given on the command line."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`only` names peers (empty: all of them); `rounds` is None where the part's own number holds."""
+    """What to measure; `only` empty means all peers, `rounds` None the usual number."""
 
     only: frozenset[str] = frozenset()
     rounds: int | None = None
@@ -19,9 +14,13 @@ class Options:
     json: bool = False
 
     def chosen(self, peers: Iterable[str]) -> list[str]:
-        """Those of these peers that are wanted; empty where none of them was asked for."""
         return [name for name in peers if not self.only or name in self.only]
 
     def count(self, usual: int, quick: int) -> int:
-        """Rounds to measure: as asked for, else few or many."""
         return self.rounds or (quick if self.quick else usual)
+
+    def command(self, part: str) -> str | None:
+        """Return the command to note on the page; None for a run that is not worth one."""
+        if self.quick or self.only:
+            return None
+        return f"python -m bench.peers {part}" + (f" --rounds {self.rounds}" if self.rounds else "")

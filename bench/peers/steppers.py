@@ -1,29 +1,24 @@
-"""Programs that do durable steps as the bench asks them to: started, heard, killed, started again, gone.
+"""Programs that do durable steps as the bench orders them: started, killed and started again.
 
-Knows how each peer is started and which files it keeps; not what is measured (`durable`).
+Knows how each peer is started and which files it writes; `durable_measures` knows what is measured.
 """
 
-from __future__ import annotations
-
 import json
-import os
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import psutil
-from bench.home import Home, command_agent, wait_for
-from bench.peers.install import MissingError, venv
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from bench.home import Home, bench_agent, disk_folder, wait_for
+from bench.peers.install import ENV, MissingError, venv
+from bench.processes import alive, command, tree
 
 HERE = Path(__file__).parent
 WAIT_S = 120.0
@@ -32,81 +27,60 @@ CONFIG = """
 [daemon]
 max_workers = 64
 settle_s = 0.02
-[limits]
-max_actions = 1000000
 [restart]
 max_restarts = 1000
 """
 
 
-class Wire:
-    """One workflow's connection, as the bench has it."""
+class StepWire:
+    """One workflow's connection, on the bench's side."""
 
     def __init__(self, connected: socket.socket) -> None:
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connected.settimeout(WAIT_S)
         self._socket, self._file = connected, connected.makefile("r")
         self.workflow = self.hear("workflow")["workflow"]
-        self.said: list[dict[str, Any]] = []  # what was not asked for
+        self.skipped: list[dict[str, Any]] = []
 
     def ask(self, steps: int, *, tell: bool = False) -> None:
         self._socket.sendall((json.dumps({"steps": steps, "tell": tell}) + "\n").encode())
 
     def hear(self, key: str) -> dict[str, Any]:
-        """Wait for the next message that has this key; what comes before it is kept in `said`."""
+        """Wait for the next message with this key; messages before it go to `skipped`."""
         while line := self._file.readline():
             message: dict[str, Any] = json.loads(line)
             if key in message:
                 return message
-            self.said.append(message)
-        raise ConnectionError(f"a program ended before it said {key!r}")
+            self.skipped.append(message)
+        raise ConnectionError(f"a program ended before it sent {key!r}")
 
     def rest(self) -> list[dict[str, Any]]:
-        """What was said before the program ended; waits for its end."""
-        said = []
-        try:
+        """Return the messages until the program ends."""
+        messages = []
+        with suppress(OSError, ValueError):  # it was cut off within a message
             while line := self._file.readline():
-                said.append(json.loads(line))
-        except (OSError, ValueError):  # it was cut off in a word
-            return said
-        return said
+                messages.append(json.loads(line))
+        return messages
 
     def close(self) -> None:
         self._file.close()
         self._socket.close()
 
 
-class Program(Protocol):
-    """What does the steps: started and killed as often as one likes."""
-
-    workflows: int
-    folder: Path
-
-    def start(self, port: int) -> None: ...
-    def kill(self) -> None: ...
-    def processes(self) -> list[psutil.Process]: ...
-    def database(self) -> list[Path]: ...
-    def effects(self) -> list[Path]: ...
-    def log(self) -> str: ...
-
-
 class Script:
     """A peer's program, in the peer's own environment."""
 
-    def __init__(
-        self, folder: Path, workflows: int, python: Path, script: str, *options: str
-    ) -> None:
+    def __init__(self, folder: Path, workflows: int, words: tuple[str, ...]) -> None:
         self.folder, self.workflows = folder, workflows
-        self._command = [str(python), str(HERE / script), str(folder)]
-        self._options = options
+        python, script, *self._options = words
+        self._command = [python, str(HERE / script), str(folder)]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, port: int) -> None:
-        command = [*self._command, str(port), str(self.workflows), *self._options]
+        line = [*self._command, str(port), str(self.workflows), *self._options]
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
         with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command, cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL
-            )
+            self._process = subprocess.Popen(line, cwd=self.folder, stdout=log, **streams)
 
     def kill(self) -> None:
         if self._process:
@@ -115,7 +89,7 @@ class Script:
 
     def processes(self) -> list[psutil.Process]:
         assert self._process
-        return _tree(self._process.pid)
+        return tree(self._process.pid)
 
     def database(self) -> list[Path]:
         return list(self.folder.glob("*.sqlite*"))
@@ -128,52 +102,47 @@ class Script:
         return path.read_text(errors="replace") if path.exists() else ""
 
 
-class Clew:
+class ClewProgram:
     """A daemon on a home of its own, with a goal for each workflow and an agent with its own tools."""
 
     def __init__(
-        self, folder: Path, workflows: int, config: str = CONFIG, script: str = "steps_clew.py"
+        self, folder: Path, workflows: int, config: str = CONFIG, mode: str = "durable"
     ) -> None:
-        self.folder, self.workflows = folder, workflows
-        self._config, self._script = config, script
+        self.folder, self.workflows, self._config, self._mode = folder, workflows, config, mode
         self._home: Home | None = None
 
+    @property
+    def home(self) -> Home:
+        assert self._home
+        return self._home
+
     def start(self, port: int) -> None:
-        agent = command_agent("steps", HERE / self._script, str(port), str(TIMES))
         if self._home is None:
+            agent = bench_agent(self._mode, str(port), str(TIMES))
             self._home = Home(self.folder, self._config + agent)
             for index in range(self.workflows):
-                self._home.drop(
-                    f"work-{index}.md", f"---\nagent: steps\n---\n# Work {index}\nsteps\n"
-                )
-        with self._home.log.open("a") as log:
-            self._home.daemon = subprocess.Popen(
-                self._home.command("run"), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+                goal = f"---\nagent: bench\n---\n# Work {index}\nsteps\n"
+                self._home.drop(f"work-{index}.md", goal)
+        self._home.launch(stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
 
     def kill(self) -> None:
-        """SIGKILL, and wait until its workers have gone with it."""
+        """SIGKILL, and wait until its workers have ended, too."""
         if self._home and self._home.daemon and self._home.daemon.poll() is None:
             left = self.processes()
             self._home.stop(signal.SIGKILL)
-            wait_for(lambda: not any(alive(process) for process in left), every_s=0.002)
+            wait_for(lambda: not any(map(alive, left)), every_s=0.002)
 
     def processes(self) -> list[psutil.Process]:
-        assert self._home
-        assert self._home.daemon
-        return _tree(self._home.daemon.pid)
+        return tree(self.home.pid)
 
     def agents(self) -> list[psutil.Process]:
-        """Those that do the steps, not the processes around them."""
-        return [p for p in self.processes() if self._script in " ".join(_command(p))]
+        """Return the processes that do the steps, without those around them."""
+        return [one for one in self.processes() if "agents.py" in " ".join(command(one))]
 
     def asked(self, *arguments: str) -> Any:
-        """What the command line says of this home."""
-        assert self._home
-        command = self._home.command(*arguments, "--json")
-        return json.loads(
-            subprocess.run(command, check=True, capture_output=True, timeout=60).stdout
-        )
+        """Return what the command line says of this home."""
+        line = self.home.command(*arguments, "--json")
+        return json.loads(subprocess.run(line, check=True, capture_output=True, timeout=60).stdout)
 
     def database(self) -> list[Path]:
         return list((self.folder / "state").glob("ledger.db*"))
@@ -185,9 +154,12 @@ class Clew:
         return self._home.log.read_text(errors="replace") if self._home else ""
 
 
+Program = Script | ClewProgram
+
+
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A peer in one of its ways to do a step."""
+class Way:
+    """One of the ways of a peer to do a step."""
 
     peer: str
     name: str
@@ -197,13 +169,13 @@ class Kind:
 class Running:
     """A program and the connections of its workflows."""
 
-    def __init__(self, kind: Kind, program: Program) -> None:
-        self.kind, self.program = kind, program
-        self.wires: list[Wire] = []
+    def __init__(self, way: Way, program: Program) -> None:
+        self.way, self.program = way, program
+        self.wires: list[StepWire] = []
         self._server = socket.create_server(("127.0.0.1", 0), backlog=128)
 
     def start(self) -> float:
-        """Start the program; gives the moment of its launch."""
+        """Start the program, and return the moment of its launch."""
         launched = time.monotonic()
         self.program.start(self._server.getsockname()[1])
         return launched
@@ -212,36 +184,34 @@ class Running:
         """Wait until every workflow can begin its next step."""
         self.wires = [self.accept() for _ in range(self.program.workflows)]
 
-    def accept(self) -> Wire:
-        """Wait for one workflow's connection."""
+    def accept(self) -> StepWire:
         if wire := self.accept_within(WAIT_S):
             return wire
-        end = self.program.log()[-2000:]
-        raise TimeoutError(f"{self.kind.name} does not begin:\n{end}")
+        raise TimeoutError(f"{self.way.name} does not begin:\n{self.program.log()[-2000:]}")
 
-    def accept_within(self, patience_s: float) -> Wire | None:
-        """One workflow's connection; None where none comes, or the program has ended."""
+    def accept_within(self, patience_s: float) -> StepWire | None:
+        """Return one workflow's connection; None if none comes, or the program has ended."""
         until = time.monotonic() + patience_s
         while self.program.processes():
             self._server.settimeout(min(1.0, max(0.01, until - time.monotonic())))
             with suppress(TimeoutError):
-                return Wire(self._server.accept()[0])
+                return StepWire(self._server.accept()[0])
             if time.monotonic() > until:
                 break
         return None
 
     def steps(self, count: int) -> list[float]:
-        """Do so many steps in each workflow; how long each took, in seconds."""
+        """Do steps in each workflow; return how long each took, in seconds."""
         try:
             for wire in self.wires:
                 wire.ask(count)
             return [took for wire in self.wires for took in wire.hear("took_s")["took_s"]]
         except OSError as error:
             end = self.program.log()[-2000:]
-            raise RuntimeError(f"{self.kind.name} did not do its steps: {error}\n{end}") from None
+            raise RuntimeError(f"{self.way.name} did not do its steps: {error}\n{end}") from None
 
     def kill(self) -> None:
-        """SIGKILL, and wait until all of it has gone."""
+        """SIGKILL, and wait until all of it has ended."""
         self.program.kill()
         for wire in self.wires:
             wire.close()
@@ -252,97 +222,58 @@ class Running:
         self._server.close()
 
     def size_mb(self) -> float:
-        """What it keeps on the disk."""
         return sum(path.stat().st_size for path in self.program.database()) / 1e6
 
 
 PACKAGES = {"dbos": ("dbos",), "langgraph": ("langgraph", "langgraph-checkpoint-sqlite")}
-GRAPH = "steps_langgraph.py"
 WAYS = {
-    "dbos": ("dbos", "DBOS", "steps_dbos.py"),
-    "dbos-wal": ("dbos", "DBOS, its file set to WAL by hand", "steps_dbos.py", "--wal"),
-    "dbos-two": ("dbos", "DBOS, the decision a step of its own", "steps_dbos.py", "--decide"),
-    "langgraph": ("langgraph", "LangGraph, growing list", GRAPH),
-    "langgraph-delta": ("langgraph", "LangGraph, DeltaChannel", GRAPH, "--state", "delta"),
-    "langgraph-constant": ("langgraph", "LangGraph, no list", GRAPH, "--state", "constant"),
+    "dbos": ("DBOS", ""),
+    "dbos-wal": ("DBOS, its file set to WAL by hand", "--wal"),
+    "dbos-two": ("DBOS, the decision a step of its own", "--decide"),
+    "langgraph": ("LangGraph, growing list", ""),
+    "langgraph-delta": ("LangGraph, DeltaChannel", "--state delta"),
+    "langgraph-constant": ("LangGraph, no list", "--state constant"),
     "langgraph-two": (
-        *("langgraph", "LangGraph, no list, the decision a node of its own", GRAPH),
-        *("--state", "constant", "--decide"),
+        "LangGraph, no list, the decision a node of its own",
+        "--state constant --decide",
     ),
 }
-NAMES = {"clew": "clew", **{way: name for way, (_, name, *_) in WAYS.items()}}
+NAMES = {"clew": "clew", **{way: name for way, (name, _) in WAYS.items()}}
 
 
-def kinds(peers: list[str]) -> tuple[dict[str, Kind], dict[str, str]]:
-    """What can be measured here, by a short name for each way, and why the rest cannot."""
-    found: dict[str, Kind] = {}
+def python(peer: str) -> str:
+    return str(ENV / peer / "bin" / "python")
+
+
+def ways(peers: list[str]) -> tuple[dict[str, Way], dict[str, str]]:
+    """Return what can be measured here, and why the rest cannot."""
+    found = {"clew": Way("clew", "clew", ClewProgram)} if "clew" in peers else {}
     missing: dict[str, str] = {}
-    if "clew" in peers:
-        found["clew"] = Kind("clew", "clew", Clew)
-    pythons: dict[str, Path] = {}
     for peer, packages in PACKAGES.items():
         if peer in peers:
             try:
-                pythons[peer] = venv(peer, *packages) / "python"
+                venv(peer, *packages)
             except MissingError as error:
                 missing[peer] = str(error)
-    for way, (peer, name, script, *how) in WAYS.items():
-        if peer in pythons:
-            found[way] = _script(peer, name, pythons[peer], script, *how)
+    for way, (name, options) in WAYS.items():
+        peer = way.partition("-")[0]
+        if peer in peers and peer not in missing:
+            words = (python(peer), f"steps_{peer}.py", *options.split())
+            found[way] = Way(peer, name, partial(Script, words=words))
     return found, missing
 
 
-def _script(peer: str, name: str, python: Path, script: str, *options: str) -> Kind:
-    return Kind(
-        peer, name, lambda folder, workflows: Script(folder, workflows, python, script, *options)
-    )
-
-
 @contextmanager
-def running(*wanted: tuple[Kind, int]) -> Iterator[list[Running]]:
-    """Programs with so many workflows each, on folders of their own; started, and ended on every path."""
+def running(*wanted: tuple[Way, int]) -> Iterator[list[Running]]:
+    """Start programs with their workflows, in folders of their own; end them on every path."""
     with ExitStack() as stack:
         everyone = []
-        for kind, workflows in wanted:
-            folder = stack.enter_context(folder_on_disk())
-            one = Running(kind, kind.make(folder, workflows))
+        for way, workflows in wanted:
+            folder = stack.enter_context(disk_folder())
+            one = Running(way, way.make(folder, workflows))
             stack.callback(one.end)
             one.start()
             everyone.append(one)
         for one in everyone:
             one.connect()
         yield everyone
-
-
-@contextmanager
-def folder_on_disk() -> Iterator[Path]:
-    """A folder under BENCH_DIR (/var/tmp: a disk, not memory), removed afterwards."""
-    where = os.environ.get("BENCH_DIR", "/var/tmp")
-    folder = Path(tempfile.mkdtemp(prefix="clew-bench-", dir=where))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _tree(pid: int) -> list[psutil.Process]:
-    try:
-        process = psutil.Process(pid)
-        return [process, *process.children(recursive=True)] if alive(process) else []
-    except psutil.NoSuchProcess:
-        return []
-
-
-def alive(process: psutil.Process) -> bool:
-    """Is it there, and no zombie?"""
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []

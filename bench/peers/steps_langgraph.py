@@ -1,15 +1,15 @@
 """Durable steps on LangGraph: a node per super-step, SqliteSaver, durability="sync". Run by its own interpreter.
 
 steps_langgraph.py FOLDER PORT WORKFLOWS [--state growing|delta|constant] [--decide].
-Where the folder holds threads, they are gone on with, as its docs have it: `invoke(None)` with the same thread_id.
+Where the folder holds threads, they continue, as its docs have it: `invoke(None)` with the same thread_id.
 The state: the last action, and the results of all steps as an agent's transcript has them (`growing`: a list with a
 reducer that appends; `delta`: the same list in a DeltaChannel, which is in beta; `constant`: no list).
 `--decide`: the decision is a node of its own, so that it is on record before it is acted on.
+`steps_langgraph.py FOLDER --fail TIMES` tries one failing step again and again, and prints what was seen as JSON.
 """
 
-from __future__ import annotations
-
 import argparse
+import json
 import operator
 import sqlite3
 import threading
@@ -18,7 +18,9 @@ from typing import Annotated, Any
 
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.graph import START, StateGraph
+from langgraph.errors import GraphRecursionError
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import RetryPolicy
 from steps_line import Effects, Line, action, result
 from typing_extensions import TypedDict
 
@@ -67,7 +69,7 @@ class Work:
         return self.act({**state, **self.decide(state)})
 
     def decide(self, state: dict[str, Any]) -> dict[str, Any]:
-        """A node's beginning says that what went before is durable: the checkpoint is written in between."""
+        """A node that begins shows that the one before is durable: the checkpoint is written in between."""
         if self._underway is not None:
             self._line.done(self._underway)
         self._line.turn()
@@ -75,7 +77,7 @@ class Work:
 
     def act(self, state: dict[str, Any]) -> dict[str, Any]:
         if self._options.decide and self._underway is None:
-            self._line.turn()  # gone on with between the two nodes
+            self._line.turn()  # resumed between the two nodes
         step = self._underway = state["step"]
         self._effects.carry_out(step)
         done = {**state["last"], **result(step)}
@@ -89,23 +91,83 @@ class Work:
         self.graph(saver).invoke(begin, config, durability="sync")
 
 
+class Tries(TypedDict):
+    """The state of the failing graph."""
+
+    tries: int
+    error: str
+
+
+seen = {"ran": 0, "retried": 0}
+
+
+def failing(state: Tries) -> Tries:
+    """Put a tool's error into the state, as an agent does; the next step tries the same."""
+    seen["ran"] += 1
+    return {"tries": state["tries"] + 1, "error": "pytest nowhere.py: no such file"}
+
+
+def retried(_: Tries) -> Tries:
+    seen["retried"] += 1
+    raise ConnectionError("refused")  # a kind that is retried by default
+
+
+def stubborn(times: int) -> Any:
+    builder = StateGraph(Tries)
+    builder.add_node("failing", failing)
+    builder.add_edge(START, "failing")
+    again = lambda state: END if state["tries"] >= times else "failing"  # noqa: E731
+    builder.add_conditional_edges("failing", again)
+    return builder
+
+
+def retries_end_with() -> str:
+    builder = StateGraph(Tries)
+    builder.add_node("retried", retried, retry_policy=RetryPolicy(initial_interval=0.01))
+    builder.add_edge(START, "retried")
+    try:
+        builder.compile().invoke({"tries": 0, "error": ""})
+    except Exception as error:  # noqa: BLE001 its class is the question
+        return type(error).__name__
+    return "no error"
+
+
+def limit() -> int | None:
+    """Return after how many steps an endless graph is stopped by default; None: not in 20,000."""
+    before = seen["ran"]
+    try:
+        stubborn(20_000).compile().invoke({"tries": 0, "error": ""})
+    except GraphRecursionError:
+        return seen["ran"] - before
+    return None
+
+
+def fail(saver: SqliteSaver, times: int) -> None:
+    graph = stubborn(times).compile(checkpointer=saver)
+    graph.invoke({"tries": 0, "error": ""}, {"configurable": {"thread_id": "1"}}, durability="sync")
+    facts = {"tried": times, "ran": seen["ran"], "stopped_after": limit()}
+    print(json.dumps({**facts, "retries_end_with": retries_end_with(), "retried": seen["retried"]}))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("port", type=int)
-    parser.add_argument("workflows", type=int)
+    parser.add_argument("port", type=int, nargs="?")
+    parser.add_argument("workflows", type=int, nargs="?")
     parser.add_argument("--state", choices=STATES, default="growing")
     parser.add_argument("--decide", action="store_true")
+    parser.add_argument("--fail", type=int, default=0)
     options = parser.parse_args()
     database = options.folder / "langgraph.sqlite"
     new = not database.exists()
     connection = sqlite3.connect(database, check_same_thread=False)
     saver = SqliteSaver(connection)
+    if options.fail:
+        fail(saver, options.fail)
+        return
     saver.setup()
-    pragmas = {
-        name: connection.execute(f"PRAGMA {name}").fetchone()[0]
-        for name in ("journal_mode", "synchronous")
-    }
+    names = ("journal_mode", "synchronous")
+    pragmas = {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names}
     threads = [
         threading.Thread(target=Work(options, index).run, args=(saver, new, pragmas))
         for index in range(options.workflows)

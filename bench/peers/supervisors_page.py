@@ -1,9 +1,4 @@
-"""The part `peers` of docs/performance.md: tables, plots and the sentences that say where another is better than clew.
-
-It knows only what was found, by measure and supervisor; it starts and measures nothing.
-"""
-
-from __future__ import annotations
+"""The part `peers` of docs/performance.md: tables, plots, and sentences that name who is better than clew."""
 
 from dataclasses import dataclass, field
 
@@ -45,12 +40,12 @@ PLOTS = {
     "mass restart": "The whole fleet, killed at once: all ready again after",
 }
 CLEARLY = 1.1
-"""A median counts as another one only where it differs by more than a tenth: these machines are noisy."""
+"""Medians that differ by less than a tenth count as equal: these machines are noisy."""
 
 
 @dataclass(slots=True)
 class Found:
-    """What a run found: names and versions by key, values by measure and key, facts by key, and who was left out."""
+    """What a run found by key of the supervisor, values by measure first, and who was left out."""
 
     names: dict[str, str]
     versions: dict[str, str]
@@ -61,12 +56,10 @@ class Found:
     out: dict[str, str] = field(default_factory=dict)
 
     def series(self, measure: str, key: str) -> Series | None:
-        """One supervisor's values; None where it was not measured."""
         values = self.values.get(measure, {}).get(key)
         return Series(self.names[key], UNITS[measure], list(values)) if values else None
 
     def all(self) -> list[Series]:
-        """Everything, under names that say what and whose."""
         return [
             Series(f"{measure}: {self.names[key]}", UNITS[measure], list(values))
             for measure, by_key in self.values.items()
@@ -75,8 +68,8 @@ class Found:
 
 
 def text(found: Found, source: str) -> str:
-    """The whole part; `source` says how the figures were had."""
-    images = [f"![{title}](performance/{_file(measure)}.svg)" for measure, title in PLOTS.items()]
+    """Return the whole part; `source` says how the figures were measured."""
+    images = [page.image(title, _file(measure)) for measure, title in PLOTS.items()]
     left_out = [
         f"Not measured: {found.names.get(k, k)} ({why})." for k, why in sorted(found.out.items())
     ]
@@ -92,19 +85,17 @@ def text(found: Found, source: str) -> str:
         "What becomes of a worker, and of what it started, when somebody is killed:",
         _fates(found),
         "What each was told:",
-        _told(found),
+        _settings(found),
         *left_out,
     ]
     return "\n\n".join(part for part in parts if part)
 
 
 def tables(found: Found) -> str:
-    """The tables alone, for a terminal."""
     return "\n\n".join([_values(found, BACK), _values(found, IDLE), _fates(found)])
 
 
 def draw(found: Found) -> None:
-    """Plot every value."""
     from bench import plots
 
     for measure, title in PLOTS.items():
@@ -114,7 +105,7 @@ def draw(found: Found) -> None:
 
 
 def others_better(found: Found, measures: dict[str, str]) -> list[str]:
-    """Say for each measure who does clearly better than clew, by the medians."""
+    """Return a line for each measure that names who is clearly better than clew, by the medians."""
     lines = []
     for measure, label in measures.items():
         seen = {key: one for key in found.names if (one := found.series(measure, key))}
@@ -138,14 +129,9 @@ def _values(found: Found, measures: dict[str, str]) -> str:
     head = ["", *(f"{label}, {UNITS[measure]}" for measure, label in measures.items())]
     rows = []
     for key, name in found.names.items():
-        cells = [_cell(found.series(measure, key)) for measure in measures]
-        rows.append([name, *cells])
+        series = [found.series(measure, key) for measure in measures]
+        rows.append([name, *(one.bare if one else "" for one in series)])
     return page.table(head, rows)
-
-
-def _cell(series: Series | None) -> str:
-    """A series without its unit, which stands in the head."""
-    return str(series).replace(f" {series.unit}", "", 1) if series else ""
 
 
 def _fates(found: Found) -> str:
@@ -157,26 +143,20 @@ def _fates(found: Found) -> str:
     return page.table(["", *FATES], rows)
 
 
-def _told(found: Found) -> str:
-    rows = [
-        [f"{name} {found.versions[key]}", found.settings[key]] for key, name in found.names.items()
-    ]
+def _settings(found: Found) -> str:
+    names = found.names.items()
+    rows = [[f"{name} {found.versions[key]}", found.settings[key]] for key, name in names]
     return page.table(["", "keeps a child up by"], rows)
 
 
 def _counts(found: Found) -> str:
-    """How many values there are, by what was measured."""
-    counts = ((label, [len(values) for values in _of(found, m)]) for m, label in BACK.items())
-    return "values: " + "; ".join(f"{label} {_span(each)}" for label, each in counts)
-
-
-def _of(found: Found, measure: str) -> list[list[float]]:
-    return list(found.values.get(measure, {}).values())
-
-
-def _span(counts: list[int]) -> str:
-    low, high = min(counts, default=0), max(counts, default=0)
-    return str(low) if low == high else f"{low} to {high}"
+    """Return how many values there are, by what was measured."""
+    parts = []
+    for measure, label in BACK.items():
+        counts = [len(values) for values in found.values.get(measure, {}).values()]
+        low, high = min(counts, default=0), max(counts, default=0)
+        parts.append(f"{label} {low}" if low == high else f"{label} {low} to {high}")
+    return "values: " + "; ".join(parts)
 
 
 def _file(measure: str) -> str:

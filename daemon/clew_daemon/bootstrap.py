@@ -1,7 +1,7 @@
-"""What comes first in a life of the daemon: limits, keys, folders, lock, log, control group, the nursery's process.
+"""The start of the daemon: limits, keys, folders, locks, log, control group, and the zygote's process.
 
-That process is started before the rest of the daemon is imported, so that both warm up side by side. This file
-therefore imports little, and knows nothing of the parts that it makes room for.
+That process starts before the rest of the daemon is imported, so that both warm up side by side. This file
+therefore imports little and knows none of the daemon's parts.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 from setproctitle import setproctitle
 
-from clew_daemon.host import git_identity, places_note
+from clew_daemon.host import git, recorded_places
 from clew_daemon.host.folders import FolderError, make
 from clew_daemon.host.keys import Keys, scrubbed, take_environment
-from clew_daemon.host.service import without_notify
+from clew_daemon.host.sd_notify import without_notify
 from clew_daemon.host.terminal import Terminal
 from clew_daemon.logs import setup as logging
 from clew_daemon.processes import zygote
@@ -47,19 +47,19 @@ if TYPE_CHECKING:
     from clew_shared.config.settings import Loaded, Places, Settings
     from clew_shared.ledger.lock import Lock
 
-PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""What another start may not meet: the manager is to try again."""
+TRANSIENT_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors that may be gone at the next start: the service manager tries again."""
 
 DESCRIPTORS = 65_536
 SWITCH_S = 0.0005
-"""So long a thread that packs or publishes goes on while the one that judges waits: a tenth of Python's own."""
+"""How long a thread that packs or publishes runs while the event loop waits: a tenth of Python's default."""
 
 LLM_MODULES = ("clew_worker.agent.llm", "openai")
 NURSERY_ENV = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG")
 
 
-class CannotBegin(Exception):
-    """The daemon cannot run here; `code` is what to exit with."""
+class BootstrapError(Exception):
+    """The daemon cannot run here; `code` is the exit code."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -67,8 +67,8 @@ class CannotBegin(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
-    """What a daemon stands on: where it is, what it goes by, and a nursery that warms up already."""
+class Bootstrap:
+    """What the start hands to the daemon; `zygote` already warms up, None where it could not be started."""
 
     places: Places
     settings: Settings
@@ -79,12 +79,12 @@ class Beginning:
     zygote: ZygoteLaunch | None
     locks: Locks
     terminal: Terminal
-    git: dict[str, str]
+    git_identity: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Locks:
-    """What a daemon holds as long as it runs: the lock of its ledger, and that of its run folder."""
+    """The locks that a daemon holds as long as it runs: of its ledger, and of its run folder."""
 
     ledger: Lock
     run: Lock
@@ -102,36 +102,45 @@ def ledger_lock(places: Places, settings: Settings) -> Lock:
 
 
 @contextmanager
-def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
-    """Hold the locks and log to the log while the daemon runs; raises CannotBegin."""
+def bootstrap(places: Places, loaded: Loaded) -> Iterator[Bootstrap]:
+    """Start, and hold the locks and the log as long as the daemon runs; raises BootstrapError."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
     terminal = Terminal(ignored=before is signal.SIG_IGN)
     _limit()
     if not Path("/proc/self/stat").exists():
-        raise CannotBegin(
+        raise BootstrapError(
             "/proc is not mounted, and clew needs it to supervise its workers: mount it (mount -t proc proc /proc), "
             "or give the container its own",
             ExitCode.CONFIGURATION,
         )
     keys = take_environment(os.environ, loaded.settings, places.config.parent)
     setproctitle("clew: daemon")
-    with _taken(places, loaded.settings, keys) as locks:
+    with _locked_and_logging(places, loaded.settings, keys) as locks:
         sys.setswitchinterval(SWITCH_S)
         try:
             become_subreaper()
             cgroups = Cgroups.claim(places.state, places.run)
         except OSError as error:
-            raise CannotBegin(
+            raise BootstrapError(
                 f"clew cannot supervise processes: {plain(error)}", ExitCode.FAILED
             ) from None
         env, modules = _nursery_env(keys, loaded.settings), preload(loaded.settings)
         launched = None
-        with contextlib.suppress(OSError):  # the next try says what is wanting
+        with contextlib.suppress(OSError):  # the next attempt reports the error
             launched = zygote.launch(env, modules)
-        git = git_identity.read(keys.env)  # while the nursery warms up
+        identity = git.read_identity(keys.env)  # while the zygote warms up
         try:
-            yield Beginning(
-                places, loaded.settings, keys, cgroups, env, modules, launched, locks, terminal, git
+            yield Bootstrap(
+                places,
+                loaded.settings,
+                keys,
+                cgroups,
+                env,
+                modules,
+                launched,
+                locks,
+                terminal,
+                identity,
             )
         finally:
             if launched:
@@ -140,35 +149,35 @@ def beginning(places: Places, loaded: Loaded) -> Iterator[Beginning]:
 
 
 @contextmanager
-def _taken(places: Places, settings: Settings, keys: Keys) -> Iterator[Locks]:
-    """Make the folders, be the only daemon of the ledger and of the run folder, and begin to log."""
+def _locked_and_logging(places: Places, settings: Settings, keys: Keys) -> Iterator[Locks]:
+    """Make the folders, become the only daemon of the ledger and of the run folder, and start the log."""
     with ExitStack() as held:
         try:
             make(places)
             ledger = held.enter_context(ledger_lock(places, settings))
             run = held.enter_context(acquire_pid_file(places.run))
             configure_log(places, settings, keys)
-            note_places(places, settings, keys)
+            record_places(places, settings, keys)
         except LockHeldError as error:
-            raise CannotBegin(str(error), ExitCode.FAILED) from None
+            raise BootstrapError(str(error), ExitCode.FAILED) from None
         except (FolderError, LockError) as error:
-            raise CannotBegin(str(error), ExitCode.CONFIGURATION) from None
+            raise BootstrapError(str(error), ExitCode.CONFIGURATION) from None
         except OSError as error:
-            code = ExitCode.FAILED if error.errno in PASSING else ExitCode.CONFIGURATION
-            raise CannotBegin(f"clew cannot use its folders: {plain(error)}", code) from None
+            code = ExitCode.FAILED if error.errno in TRANSIENT_ERRNOS else ExitCode.CONFIGURATION
+            raise BootstrapError(f"clew cannot use its folders: {plain(error)}", code) from None
         held.callback(logging.close)
         yield Locks(ledger, run)
 
 
-def note_places(places: Places, settings: Settings, keys: Keys) -> None:
-    """Let clients find this daemon even where its config is broken later; they do without where that fails."""
+def record_places(places: Places, settings: Settings, keys: Keys) -> None:
+    """Let clients find this daemon even if its config is broken later; a failure here is ignored."""
     log_file = Path(settings.log.file or places.log_file).expanduser().absolute()
     with contextlib.suppress(OSError, RuntimeError):
-        places_note.write(places, ledger_file(places, settings), log_file, keys.env)
+        recorded_places.write(places, ledger_file(places, settings), log_file, keys.env)
 
 
 def configure_log(places: Places, settings: Settings, keys: Keys) -> None:
-    """Log as the config says; where it names no file, to one in the state folder, for `clew logs`."""
+    """Log as configured; where the config names no file, to one in the state folder, for `clew logs`."""
     table = settings.log
     if table.file is None:
         table = table.model_copy(update={"file": str(places.log_file)})
@@ -177,16 +186,16 @@ def configure_log(places: Places, settings: Settings, keys: Keys) -> None:
 
 
 def failed(message: str, code: int) -> int:
-    """Say the daemon's last word, in the foreground; gives the exit code."""
-    print(f"clew: {message}", file=sys.stderr)  # noqa: T201 - there is no log to say it in, or nobody reads it
+    """Print why the daemon ends to stderr; return the exit code."""
+    print(f"clew: {message}", file=sys.stderr)  # noqa: T201 - there may be no log yet
     return code
 
 
 def _limit() -> None:
-    """No core dump, which would hold keys; and more descriptors than a worker may have.
+    """Refuse core dumps, which would hold keys, and allow more descriptors than a worker may have.
 
-    Those that a worker sends and nobody takes count for the whole user: at a worker's own limit, which then
-    is below the daemon's, it can send no more, while the daemon can still start others.
+    Descriptors that a worker has sent and that were not received count for the whole user. A worker reaches its own,
+    lower limit first, so that the daemon can still start others.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,7 +1,7 @@
-"""Whether the daemon's locks and its socket are still where others look for them.
+"""Keeping the daemon's locks and its socket where others look for them.
 
-Someone may remove the run folder, or a lock file that looks stale. What is missing is made again; where another
-daemon was faster and has the ledger's lock, this one ends at once, since two must not write.
+A person may remove the run folder, or a lock file that looks stale. What is missing is made again; where another
+daemon has taken the ledger's lock first, this one ends at once, since two must not write.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clew_shared.ledger.lock import LockError, LockHeldError, acquire_pid_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clew_daemon.bootstrap import Beginning
+    from clew_daemon.bootstrap import Bootstrap
     from clew_daemon.control.server import Control
 
 log = structlog.get_logger()
@@ -27,45 +27,43 @@ log = structlog.get_logger()
 EVERY_S = 1.0
 
 
-class Presence:
-    """Of one daemon; `look` is called once in a while, on the event loop."""
+class PresenceCheck:
+    """The check of one daemon; call `look` every EVERY_S seconds on the event loop."""
 
-    def __init__(self, beginning: Beginning, control: Control) -> None:
-        self._places = beginning.places
-        self._settings = beginning.settings
-        self._locks = beginning.locks
+    def __init__(self, bootstrap: Bootstrap, control: Control) -> None:
+        self._places = bootstrap.places
+        self._settings = bootstrap.settings
+        self._locks = bootstrap.locks
         self._folder = _identity(self._locks.ledger.path.parent)
-        self._terminal = beginning.terminal
+        self._terminal = bootstrap.terminal
         self._control = control
-        self._told = ""
+        self._logged = ""
 
     async def look(self) -> None:
-        """Make again what is missing; what cannot be made is logged once, and tried again at the next look."""
+        """Make what is missing again; an error is logged once, and the next look tries again."""
         self._terminal.look()
         try:
-            self._hold_ledger()
-            await self._be_found()
+            self._keep_ledger_lock()
+            await self._keep_reachable()
         except (LockError, FolderError, OSError) as error:
-            self._tell(str(error))
+            self._log_once(str(error))
         else:
-            self._told = ""
+            self._logged = ""
 
-    def _hold_ledger(self) -> None:
+    def _keep_ledger_lock(self) -> None:
         lock = self._locks.ledger
         if lock.is_in_place or _identity(lock.path.parent) != self._folder:
-            return  # of a whole folder that is gone or replaced, the old lock is kept: the ledger lies beside it
+            return  # where the whole folder is gone or replaced, keep the old lock: the ledger lies beside it
         try:
             lock.adopt(ledger_lock(self._places, self._settings))
         except LockHeldError as error:
             what = f"the lock {lock.path} was removed, and another process has taken it: {error.holder.running}"
             log.critical("daemon.stopped", reason=what, code=ExitCode.FAILED)
             failed(what, ExitCode.FAILED)
-            os._exit(
-                ExitCode.FAILED
-            )  # at once: the workers die with this process, and nothing more is written
+            os._exit(ExitCode.FAILED)  # at once: the workers die too, and nothing more is written
         log.warning("lock.renewed", path=str(lock.path))
 
-    async def _be_found(self) -> None:
+    async def _keep_reachable(self) -> None:
         run, control = self._locks.run, self._control
         if run.is_in_place and control.is_found:
             return
@@ -76,10 +74,10 @@ class Presence:
             await control.renew()
         log.warning("control.renewed", path=str(self._places.socket))
 
-    def _tell(self, reason: str) -> None:
-        if reason != self._told:
+    def _log_once(self, reason: str) -> None:
+        if reason != self._logged:
             log.error("control.lost", reason=reason)
-            self._told = reason
+            self._logged = reason
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:

@@ -1,4 +1,7 @@
-"""SIGHUP and `clew reload`: the whole config is checked first; if anything is wrong, nothing changes."""
+"""Reloading the config by SIGHUP or `clew reload`, and watching whether the file on disk would be accepted.
+
+The whole config is checked first; if anything is wrong, nothing changes.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clew_shared.config import configfile
+from clew_shared.config.configfile import ConfigFileError
 from clew_shared.config.settings import (
     LATER_TABLES,
     LIVE_TABLES,
     SettingChange,
     Settings,
+    SettingsError,
     changes,
     load,
 )
@@ -21,12 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+ERROR_CHARS = 4_000
+
+_Stamp = tuple[int, int, int, int, int, int]
 _KEY_ENV = re.compile(r"agents\..+\.api_key_env")
 
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """The settings that apply from now on, and every key that the file changed."""
+    """The settings that apply from now on, and every key that changed."""
 
     settings: Settings
     changes: list[SettingChange]
@@ -48,16 +56,50 @@ def reload(
     }
     workers = {"max_workers": fresh.daemon.max_workers}
     taken["daemon"] = now.daemon.model_copy(update=workers)
-    found = [_judged(change, env, visible) for change in changes(now, fresh)]
+    found = [_with_key_restart(change, env, visible) for change in changes(now, fresh)]
     return Reloaded(now.model_copy(update=taken), found)
 
 
-def _judged(
+def _with_key_restart(
     change: SettingChange, env: Mapping[str, str], visible: Mapping[str, str]
 ) -> SettingChange:
-    """Say that a key needs a restart: its variable is missing, or was not hidden when the daemon started."""
+    """Mark a key's variable as needing a restart where it is missing, or was not hidden when the daemon started."""
     name = change.new
     is_key = name is not None and _KEY_ENV.fullmatch(change.key)
     if is_key and (name not in env or name in visible):
         return replace(change, applies="after a restart")
     return change
+
+
+class ConfigWatch:
+    """Validates the config file again only when it has changed; `error` blocks: call it in one thread at a time."""
+
+    def __init__(self, path: Path, env: Mapping[str, str]) -> None:
+        self._path = path
+        self._env = env
+        self._seen: _Stamp | None = None
+        self._error: str | None = None
+
+    def error(self) -> str | None:
+        """Return why the file would be rejected, all errors of it; None if it would not be."""
+        stamp = self._stamp()
+        if stamp is None or stamp != self._seen:
+            self._error = self._check()
+            self._seen = stamp
+        return self._error
+
+    def _stamp(self) -> _Stamp | None:
+        try:
+            s = self._path.stat()
+        except OSError:  # no stamp: check each time, there is nothing to parse
+            return None
+        return (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode)
+
+    def _check(self) -> str | None:
+        try:
+            text = configfile.read(self._path)
+            if text is not None:
+                load(text, self._env, str(self._path))
+        except (ConfigFileError, SettingsError) as error:
+            return str(error)[:ERROR_CHARS]
+        return None

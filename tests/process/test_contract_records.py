@@ -3,7 +3,7 @@
 import json
 import sqlite3
 
-from clew_daemon.host import git_identity
+from clew_daemon.host import git
 from clew_shared.exit_codes import ExitCode
 
 GOAL = """\
@@ -29,7 +29,7 @@ def test_commands_have_the_whole_environment_of_the_contract_and_no_more(clew):
     goal = clew.submit(GOAL)
     clew.wait("goal.completed", goal=goal)
     names = set(clew.history(goal)[-1]["output"].split()) - {"PWD", "OLDPWD", "SHLVL", "_"}
-    assert names - set(git_identity.NAMES) == {"PATH", "HOME", "TMPDIR", "LANG", "TERM", "USER"}
+    assert names - set(git.NAMES) == {"PATH", "HOME", "TMPDIR", "LANG", "TERM", "USER"}
 
 
 def test_loops_json_counts_the_failures_that_were_escalated(clew):

@@ -17,8 +17,10 @@ import structlog
 from structlog.testing import LogCapture
 
 from clew_daemon.inbox import files
-from clew_daemon.inbox.inbox import Accepted, Already, Dropped, Inbox, Later, Rejected, Verdict
+from clew_daemon.inbox.files import Dropped
+from clew_daemon.inbox.inbox import Inbox
 from clew_daemon.inbox.owner import LOCK_NAME, HeldElsewhereError, InboxOwner
+from clew_daemon.inbox.verdicts import Accepted, Already, Later, Rejected, Verdict
 
 DEADLINE_S = 20
 

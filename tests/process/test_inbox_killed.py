@@ -18,7 +18,8 @@ DAEMON = textwrap.dedent(
     from pathlib import Path
     import structlog
     from clew_daemon.inbox import files
-    from clew_daemon.inbox.inbox import Accepted, Already, Inbox, Rejected
+    from clew_daemon.inbox.inbox import Inbox
+    from clew_daemon.inbox.verdicts import Accepted, Already, Rejected
     from clew_daemon.inbox.owner import InboxOwner
 
     folder, record, kill_at = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])

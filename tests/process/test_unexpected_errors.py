@@ -13,10 +13,10 @@ def absolute(paths):
 cells._absolute = absolute
 """,
     "a module that is missing since an upgrade": """
-from clew_daemon.session.session import Session
+from clew_daemon.session.greeting import Greeting
 def choose(self):
     import clew_daemon.no_longer_there
-Session._choose = choose
+Greeting._choose = choose
 """,
     "an error before the first worker": """
 from clew_daemon.supervision.goal_run import GoalRun
@@ -35,7 +35,7 @@ Book.emit = failing
 """,
     "an error when the worker's process is there already": """
 from clew_daemon.session.session import Session
-async def record_start(self, cell):
+async def record_start(self, process):
     raise AttributeError("pid")
 Session._record_start = record_start
 """,

@@ -3,7 +3,9 @@ import re
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clew_daemon.inbox.goalfile.parse import GoalFile, GoalFileError, goal_id, parse
+from clew_daemon.inbox.goalfile.faults import GoalFileError
+from clew_daemon.inbox.goalfile.model import GoalFile
+from clew_daemon.inbox.goalfile.parse import goal_id, parse
 
 PIECES = st.sampled_from(
     [

@@ -7,7 +7,7 @@ from clew_daemon.inbox.settle import (
     EMPTY_SETTLE_S,
     Ignore,
     Look,
-    Seen,
+    SeenFile,
     Stamp,
     Take,
     Wait,
@@ -36,7 +36,7 @@ def follow(history: list[tuple[float, Look]], settle_s: float):
         now += gap_s
         decision = decide(now, seen, look, settle_s=settle_s)
         if seen is None or seen.look != look:
-            seen = Seen(look, now)
+            seen = SeenFile(look, now)
         yield now, seen, decision
 
 
@@ -59,19 +59,19 @@ def test_a_file_that_no_longer_changes_is_taken_when_the_wait_is_over(history, s
 def test_a_first_or_a_changed_look_always_waits(before, look, now, settle_s):
     assert isinstance(decide(now, None, look, settle_s=settle_s), Wait)
     if before != look:
-        assert isinstance(decide(now, Seen(before, 0), look, settle_s=settle_s), Wait)
+        assert isinstance(decide(now, SeenFile(before, 0), look, settle_s=settle_s), Wait)
 
 
 @given(looks, gaps_s, gaps_s, settles_s)
 def test_nothing_is_taken_before_its_retry_is_due(look, now, not_before, settle_s):
-    decision = decide(now, Seen(look, 0, not_before=not_before), look, settle_s=settle_s)
+    decision = decide(now, SeenFile(look, 0, not_before=not_before), look, settle_s=settle_s)
     assert isinstance(decision, Wait) or now >= not_before
 
 
 @given(stamps, stamps, settles_s)
 def test_what_is_no_regular_file_is_ignored_whatever_was_seen(entry, content, settle_s):
     look = Look(entry, content, regular=False)
-    assert decide(9.0, Seen(look, 0), look, settle_s=settle_s) == Ignore()
+    assert decide(9.0, SeenFile(look, 0), look, settle_s=settle_s) == Ignore()
 
 
 @given(looks, settles_s)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clew_daemon.cli import run
 from clew_daemon.inbox.acceptance import key_fault
 from clew_daemon.learning.exchange import imported
-from clew_daemon.session.worker_output import LINE_CHARS, LINES_MAX, Printed
+from clew_daemon.session.worker_output import LINE_CHARS, LINES_MAX, WorkerOutput
 from clew_shared.config.settings import Settings, SettingsError, load
 from clew_shared.record import events as ev
 from clew_shared.text.hidden import hide
@@ -188,7 +188,7 @@ def test_any_record_is_an_event_or_a_validation_error(body):
 def test_what_an_agent_prints_is_the_same_lines_however_it_comes(data, sizes):
     def lines(pieces):
         said = []
-        printed = Printed(said.append)
+        printed = WorkerOutput(said.append)
         for piece in pieces:
             printed.take(piece)
         printed.end()
@@ -209,7 +209,7 @@ def test_a_key_that_an_agent_prints_in_pieces_is_in_no_line(first, second):
     key = "Piecewise/4fT9bQ2mW8sLcVnR5yH1dKj0aG3pE6uIoXzB7iUeMq"
     hide([key])
     said = []
-    printed = Printed(said.append)
+    printed = WorkerOutput(said.append)
     for piece in (key[:first], key[first:second], key[max(first, second) :], "\n" + key):
         printed.take(piece.encode())
     if first <= second:

@@ -132,7 +132,6 @@ class SimChannel:
         self._arrives = 0.0
         self._closed = False
         self.deaf = self.unread = False
-        self.heard_at = self._loop.time()
         self.outgoing: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
     # the daemon's side
@@ -145,7 +144,6 @@ class SimChannel:
         if line is None:
             return None
         self._incoming.popleft()
-        self.heard_at = self._loop.time()
         return protocol.parse(line)
 
     async def send(self, line: bytes) -> bool:
@@ -183,16 +181,6 @@ class SimExecutor:
         self._world, self._goal, self._epoch, self._folder = world, goal, epoch, folder
         self.cell = cell(world, goal, "executor")
 
-    @classmethod
-    async def start(
-        cls, _nursery: Any, spec: tuple[World, str, int, tuple[int, int]], _leaf: None
-    ) -> SimExecutor:
-        world, goal, epoch, place = spec
-        await asyncio.sleep(world.rng.uniform(0.001, 0.05))
-        if fault := world.spawn_fault():
-            raise SpawnError(*fault)
-        return cls(world, goal, epoch, stood_on(world, goal, place))
-
     @property
     def alive(self) -> bool:
         return not self.cell.guard.ended.done()
@@ -216,7 +204,7 @@ class SimExecutor:
         await asyncio.sleep(took * rng.random())
         self._living()
         took = asyncio.get_running_loop().time() - began
-        digest = WorldDigest(digest=files.digest(), entries=len(files.contents))
+        digest = self._seen()
         return ActionDone(
             id=0,
             seq=seq,
@@ -231,7 +219,7 @@ class SimExecutor:
         self._living()
         await asyncio.sleep(self._world.rng.uniform(0.0, 0.02))
         self._living()
-        return self._folder.digest()
+        return self._seen().name
 
     async def check(self, name: str, cmd: str, **_: Any) -> CheckDone:
         self._living()
@@ -246,6 +234,12 @@ class SimExecutor:
 
     async def end(self) -> None:
         await self.cell.kill()
+
+    def _seen(self) -> WorldDigest:
+        """Look at the folder; sometimes the look is cut short, and what it has seen is the same whatever is there."""
+        partial = self._world.rng.random() < self._world.chaos.partial
+        digest = "cut" if partial else self._folder.digest()
+        return WorldDigest(digest=digest, entries=len(self._folder.contents), partial=partial)
 
     def _living(self) -> None:
         if not self.cell.guard.alive:

@@ -11,6 +11,7 @@ import contextlib
 import random
 import sys
 import time
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -22,26 +23,19 @@ from sim_ledger import SimLedger
 from clew_daemon.control.goal_requests import People
 from clew_daemon.control.server import ControlError
 from clew_daemon.host.keys import Keys
-from clew_daemon.learning import reviewer
 from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.reviewer import Reviewer
 from clew_daemon.parts import DaemonParts
-from clew_daemon.processes import cells, vitals, workspace_guard
+from clew_daemon.processes import cells, workspace_guard
 from clew_daemon.processes.cgroups import Cgroups
-from clew_daemon.processes.endings import Ended
 from clew_daemon.processes.llm_slots import LlmSlots
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.publish import report
-from clew_daemon.record import eventlog
 from clew_daemon.record import goals as book_module
 from clew_daemon.record.dependencies import Known
 from clew_daemon.record.goals import Book
 from clew_daemon.reload import reload
-from clew_daemon.session import executors, session
-from clew_daemon.session.executors import Hands
-from clew_daemon.session.liveness import Vigil
-from clew_daemon.session.session import Session
-from clew_daemon.supervision import goal_run, reports, schedule, supervisor
+from clew_daemon.supervision import reports, schedule
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_shared.config.settings import SettingsError
 from clew_shared.ledger import LedgerError, LedgerState, lock
@@ -51,6 +45,8 @@ if TYPE_CHECKING:
 
     from sim_loop import Loop
     from sim_world import World
+
+    from clew_daemon.session.cell_specs import CellSpecs
 
 REQUESTS = (
     "feedback",
@@ -71,51 +67,56 @@ CALM_S = 1_500.0
 """So long after the last disturbance every goal must have come to rest."""
 
 
-class SimSession(Session):
-    """A session whose processes are played."""
+class SimLauncher:
+    """Starts played processes: an agent at the other end of a played line, and its executors."""
 
-    world: World
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._kinds = {goal.goal_id: goal.spec.agent for goal in world.goals}
 
-    async def _connect(self) -> int:
-        world = self.world
-        await self.hands.prepare()
-        await asyncio.sleep(world.rng.uniform(0.001, 0.05))
-        if fault := world.spawn_fault():
-            raise SpawnError(*fault)
-        folder = stood_on(world, self.goal_id, self._ground.place)
-        self.cell = cell(world, self.goal_id, "agent")
-        channel = SimChannel(world, self.goal_id, self.epoch)
-        self.channel = channel  # type: ignore[assignment]
-        kind = self.core.state.spec.agent
-        agent = SimAgent(world, channel, self.goal_id, kind, folder)
-        child: Any = self.cell.guard
+    async def agent(self, specs: CellSpecs, *_: Any) -> SimProcess:
+        """Start an agent of the goal's character."""
+        world, goal = self._world, specs.goal_id
+        await self._spawned()
+        folder = stood_on(world, goal, specs.guard.place)
+        process = SimProcess(cell(world, goal, "agent"), SimChannel(world, goal, specs.epoch))
+        channel, child = process.channel, process.cell.guard
+        kind = self._kinds[goal]
+        agent = SimAgent(world, channel, goal, kind, folder)
         task = asyncio.ensure_future(agent.live())
         task.add_done_callback(lambda t: t.cancelled() or child.end(t.result()))
         child.ends += [task.cancel, lambda: channel.say(None)]
-        world.trace(self.goal_id, f"epoch {self.epoch} is {agent.character}")
-        return -1
+        world.trace(goal, f"epoch {specs.epoch} is {agent.character}")
+        return process
 
-    async def _drain(self, fd: int) -> None:
-        del fd
+    async def executor(self, specs: CellSpecs, *_: Any) -> SimExecutor:
+        """Start an executor."""
+        world, goal = self._world, specs.goal_id
+        await self._spawned()
+        return SimExecutor(world, goal, specs.epoch, stood_on(world, goal, specs.guard.place))
+
+    async def _spawned(self) -> None:
+        """Take the time of a spawn; it may fail."""
+        await asyncio.sleep(self._world.rng.uniform(0.001, 0.05))
+        if fault := self._world.spawn_fault():
+            raise SpawnError(*fault)
+
+    def memory_mb(self, _: Any) -> float:
+        """Measure what has no weight, but for some."""
+        world = self._world
+        return 1e9 if not world.calm and world.rng.random() < world.chaos.memory else 0.0
 
 
-class SimHands(Hands):
-    """Hands whose processes are played."""
+@dataclass
+class SimProcess:
+    """A played agent."""
 
-    world: World
+    cell: Any
+    channel: SimChannel
+    created: float = 0.0
 
-    def spec(self) -> Any:
-        return self.world, self._state.goal_id, self._about["epoch"], self._ground.place
-
-
-def weigher(world: World) -> Any:
-    """Weigh workers that have no weight."""
-
-    def over_memory(_: Vigil) -> Ended | None:
-        much = not world.calm and world.rng.random() < world.chaos.memory
-        return Ended("crash", "memory", "too much") if much else None
-
-    return over_memory
+    async def drain(self, _: Any) -> None:
+        """Print nothing."""
 
 
 class SimPublisher:
@@ -176,7 +177,7 @@ class SimDaemon:
         world.watch.begins(book)
         book.listeners.append(world.watch.listened)
         self.daemon.playbook.load()
-        self.supervisor = Supervisor(self.daemon)
+        self.supervisor = Supervisor(self.daemon, SimLauncher(world))  # type: ignore[arg-type]
         self.reviewer = Reviewer(
             self.daemon.book, self.daemon.playbook, lambda: self.daemon.settings.playbook
         )
@@ -385,18 +386,13 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
                 replace(module, "time", world.clock)
             if getattr(module, "random", None) is random:
                 replace(module, "random", SimpleNamespace(random=world.rng.random))
-    for module in (supervisor, goal_run, reports, session, executors, reviewer, eventlog):
-        replace(module, "log", log)
-    replace(goal_run, "Session", type("LifeSession", (SimSession,), {"world": world}))
+            if hasattr(module, "log"):
+                replace(module, "log", log)
     replace(cells, "make_private", lambda *_: {})
     replace(reports, "clear", _nothing)
     replace(report, "write", lambda *_: None)
-    replace(session, "Hands", type("LifeHands", (SimHands,), {"world": world}))
-    replace(executors, "Executor", SimExecutor)
-    replace(Vigil, "over_memory", weigher(world))
     for name, played in sim_ground.in_place_of(world).items():
         replace(workspace_guard, name, played)
-    replace(vitals, "created", lambda _: 0.0)
     replace(book_module, "SNAPSHOT_EVERY", world.snapshot_every)
     try:
         yield

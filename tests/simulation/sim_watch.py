@@ -12,6 +12,7 @@ import invariants as hold
 from clew_shared.record import events as ev
 from clew_shared.record.fold import apply
 from clew_shared.record.state import EVERYWHERE, State, dump, outline
+from clew_shared.record.worlds import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -62,8 +63,10 @@ class Goal:
                     self.state.goal_id, event.of, self.began, self.ended
                 )
                 self.ended.add(event.of)
-                if isinstance(event, ev.ActionFinished) and event.changed and not event.world:
-                    self.blocked_at.clear()  # a change that is only claimed is believed
+                if isinstance(event, ev.ActionFinished):
+                    self._unmeasured(event)
+            case ev.WorldSeen() if event.world == UNKNOWN:
+                self.blocked_at, self.held = {}, {}
             case ev.WorkerStarted():
                 hold.a_new_epoch_begins_with_clean_hands(event, self.state)
                 self.refused = 0
@@ -98,6 +101,13 @@ class Goal:
             if disk and where == disk:
                 self.blocked_at.setdefault(event.signature, set()).add(disk)
                 self.held.setdefault(event.signature, set()).add(disk)
+
+    def _unmeasured(self, event: ev.ActionFinished) -> None:
+        """Forget the files of blocks where a change that nothing measured is believed."""
+        if event.changed and not event.world:
+            self.blocked_at.clear()
+        if event.world == UNKNOWN and event.changed is not False:
+            self.blocked_at, self.held = {}, {}
 
     def _lift(self, event: ev.Event) -> None:
         """End blocks with their scope, or by a person's word."""

@@ -50,6 +50,7 @@ class Chaos:
     mute: float = 0.0
     memory: float = 0.0
     unmakable: float = 0.0
+    partial: float = 0.0
 
 
 @dataclass(slots=True)
@@ -88,7 +89,7 @@ class World:
         self._pids = 1_000
         rng = self.rng
         self.chaos = Chaos(*(rng.choice([0.0, 0.0, p]) for p in (
-            0.05, 0.05, 0.01, 0.01, 0.05, 0.1, 0.1, 0.002, 0.02,
+            0.05, 0.05, 0.01, 0.01, 0.05, 0.1, 0.1, 0.002, 0.02, 0.2,
         )))  # fmt: skip
         self.settings = self.configure()
         self.goals = [self._goal(n) for n in range(rng.choice([1, 1, 2, 3, 4]))]

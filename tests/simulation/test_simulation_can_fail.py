@@ -9,7 +9,7 @@ from clew_daemon.control import goal_requests
 from clew_daemon.learning import reviewer
 from clew_daemon.processes import workspace_guard
 from clew_daemon.record import goals
-from clew_daemon.session import liveness, methods, session
+from clew_daemon.session import actions, conversation, desk, lifetime, liveness, session
 from clew_daemon.supervision import history, restart, schedule
 from clew_shared.core import core, suggestions
 from clew_shared.ledger import lock
@@ -59,10 +59,10 @@ def _looks_at_no_disk_before_it_refuses(monkeypatch):
 
 
 def _believes_every_claim(monkeypatch):
-    async def nothing(_session):
+    async def nothing(_desk):
         pass
 
-    monkeypatch.setattr(session.Session, "look_past_claims", nothing)
+    monkeypatch.setattr(desk.GoalDesk, "look_past_claims", nothing)
 
 
 def _answers_before_the_commit(monkeypatch):
@@ -70,13 +70,13 @@ def _answers_before_the_commit(monkeypatch):
 
 
 def _carries_out_twice(monkeypatch):
-    once = methods.Methods._carry_out
+    once = actions.Actions._carry_out
 
     async def twice(self, seq, p):
         await once(self, seq, p)
         return await once(self, seq, p)
 
-    monkeypatch.setattr(methods.Methods, "_carry_out", twice)
+    monkeypatch.setattr(actions.Actions, "_carry_out", twice)
 
 
 def _restarts_for_ever(monkeypatch):
@@ -99,20 +99,19 @@ def _changes_state_beside_the_record(monkeypatch):
 
 def _leaves_the_worker_alive(monkeypatch):
     async def tear_down(self):
-        self.stopping = True
-        for task in self._tasks:
-            task.cancel()
+        self._desk.stopping = True
+        await self._lifetime.cancel()
 
     monkeypatch.setattr(session.Session, "_tear_down", tear_down)
 
 
 def _notices_no_silence(monkeypatch):
-    monkeypatch.setattr(liveness.Vigil, "silent", lambda _: None)
-    monkeypatch.setattr(liveness.Vigil, "stalled", lambda _: None)
+    monkeypatch.setattr(liveness.Liveness, "silent", lambda _: None)
+    monkeypatch.setattr(liveness.Liveness, "stalled", lambda _: None)
 
 
 def _waits_for_replans_for_ever(monkeypatch):
-    monkeypatch.setattr(session, "OWED_REPLAN_MAX", 10**9)
+    monkeypatch.setattr(conversation, "OWED_REPLAN_MAX", 10**9)
 
 
 def _keeps_every_step(monkeypatch):
@@ -127,7 +126,7 @@ def _folds_more_than_there_is(monkeypatch):
 
 def _times_by_the_wall_clock(monkeypatch):
     def lived_s(self):
-        return session.time.time() - self.core.state.worker_since
+        return session.time.time() - self._desk.core.state.worker_since
 
     monkeypatch.setattr(session.Session, "_lived_s", lived_s)
 
@@ -153,7 +152,9 @@ def _never_looks_back(monkeypatch):
 
 
 def _takes_a_failed_ledger_for_a_bug(monkeypatch):
-    monkeypatch.setattr(session, "LedgerError", type("AnotherError", (Exception,), {}))
+    another = type("AnotherError", (Exception,), {})
+    for module in (session, lifetime, conversation):
+        monkeypatch.setattr(module, "LedgerError", another)
 
 
 def _much_asked(monkeypatch, *requests):
@@ -215,8 +216,8 @@ def _goes_by_the_path_of_a_workspace(monkeypatch):
         now = workspace_guard.os.stat(self._workspace, follow_symlinks=False)
         return now.st_dev, now.st_ino
 
-    monkeypatch.setattr(workspace_guard.Ground, "lost", lambda _: None)
-    monkeypatch.setattr(workspace_guard.Ground, "place", property(place))
+    monkeypatch.setattr(workspace_guard.WorkspaceGuard, "missing", lambda _: None)
+    monkeypatch.setattr(workspace_guard.WorkspaceGuard, "place", property(place))
     _swaps(monkeypatch)
 
 

@@ -11,7 +11,8 @@ import pytest
 from clew_daemon.host.keys import Keys
 from clew_daemon.inbox import acceptance
 from clew_daemon.inbox.acceptance import accept
-from clew_daemon.inbox.inbox import Accepted, Already, Dropped, Rejected
+from clew_daemon.inbox.files import Dropped
+from clew_daemon.inbox.verdicts import Accepted, Already, Rejected
 from clew_daemon.record.goals import Book
 from clew_daemon.record.in_turn import InTurn
 from clew_shared.config.places import places

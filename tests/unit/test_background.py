@@ -57,7 +57,7 @@ def parts():
 async def test_housekeeping_goes_on_after_passing_faults():
     work = Faulty(*PASSING)
     with capture_logs() as lines:
-        await is_well(work, background.begin(background.steadily("sweep", 0.0, work)))
+        await is_well(work, background.start(background.repeat("sweep", 0.0, work)))
     assert [line["event"] for line in lines] == ["housekeeping.deferred"] * len(PASSING)
 
 
@@ -70,7 +70,7 @@ async def test_reviews_go_on_after_a_fault_of_one(monkeypatch, fault):
     monkeypatch.setattr(made, "_review", work)
     for goal in ("a", "b"):
         made._due.put_nowait(goal)
-    await is_well(work, background.begin(made._work()))
+    await is_well(work, background.start(made._work()))
 
 
 @pytest.mark.parametrize("fault", [*PASSING, LedgerCorrupt(LEDGER, "damaged", "restore")])
@@ -82,13 +82,13 @@ async def test_reports_go_on_after_a_fault_of_one(monkeypatch, fault):
     monkeypatch.setattr(made, "_report", work)
     for goal in ("a", "b"):
         made.due(goal)
-    await is_well(work, background.begin(made._work()))
+    await is_well(work, background.start(made._work()))
 
 
 async def test_what_ends_by_a_bug_says_so_and_what_ends_with_the_ledger_does_not():
     with capture_logs() as lines:
         for fault in (KeyError("x"), LedgerFailed(LEDGER, "closed", "open it again")):
-            task = background.begin(Faulty(fault)())
+            task = background.start(Faulty(fault)())
             await asyncio.gather(task, return_exceptions=True)
             await asyncio.sleep(0)
     assert [line["event"] for line in lines] == ["daemon.bug"]
@@ -176,7 +176,7 @@ async def test_a_daemon_that_is_told_to_stop_while_a_worker_crashes_waits_for_no
     daemon.book.cores["a"] = SimpleNamespace(state=state)
     daemon.book.go_by = lambda *_: None
     daemon.publisher = SimpleNamespace(open=lambda _: None)
-    made = goal_run.GoalRun(daemon, "a", RestartHistory(), Waits(), str)
+    made = goal_run.GoalRun(daemon, "a", SimpleNamespace(), RestartHistory(), Waits(), str)
 
     async def work(*_):
         made.stopping = True

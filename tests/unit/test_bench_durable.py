@@ -94,7 +94,7 @@ def bench():
 def test_a_program_does_as_many_steps_as_it_was_asked_for_and_says_how_long_each_took(bench):
     port = str(bench.getsockname()[1])
     program = subprocess.Popen([sys.executable, "-c", STEPS, port], cwd=ROOT / "bench" / "peers")
-    wire = importlib.import_module("bench.peers.steppers").Wire(bench.accept()[0])
+    wire = importlib.import_module("bench.peers.steppers").StepWire(bench.accept()[0])
     assert wire.workflow == "work-0"
     wire.ask(2)
     assert len(wire.hear("took_s")["took_s"]) == 2
@@ -107,7 +107,7 @@ def test_a_program_does_as_many_steps_as_it_was_asked_for_and_says_how_long_each
 def test_what_a_program_said_before_it_was_killed_is_heard_up_to_the_torn_word(bench):
     with socket.create_connection(bench.getsockname()) as program:
         program.sendall(b'{"workflow": "work-0"}\n{"done": 7}\n{"done": 8}\n{"do')
-    wire = importlib.import_module("bench.peers.steppers").Wire(bench.accept()[0])
+    wire = importlib.import_module("bench.peers.steppers").StepWire(bench.accept()[0])
     assert wire.rest() == [{"done": 7}, {"done": 8}]
     wire.close()
 
@@ -124,7 +124,7 @@ def test_what_was_carried_out_is_found_again_by_another_process(tmp_path):
 def test_an_agent_goes_on_after_the_last_action_on_record_unless_it_was_interrupted_undone(
     tmp_path,
 ):
-    clew = importlib.import_module("steps_clew")
+    agents = importlib.import_module("bench.agents")
     effects = importlib.import_module("steps_line").Effects(tmp_path / "e")
     said = []
     line = type("Silent", (), {"say": staticmethod(said.append)})
@@ -135,9 +135,9 @@ def test_an_agent_goes_on_after_the_last_action_on_record_unless_it_was_interrup
         state = {"goal": goal, "current_task_idx": 0, "current_subtask_idx": 0}
         return json.loads(json.dumps({"state": state}))
 
-    assert clew.next_step(hello(), effects, line) == 0
-    assert clew.next_step(hello((0, "success")), effects, line) == 1
-    assert clew.next_step(hello((0, "success"), (1, "interrupted")), effects, line) == 1
+    assert agents.next_step(hello(), effects, line) == 0
+    assert agents.next_step(hello((0, "success")), effects, line) == 1
+    assert agents.next_step(hello((0, "success"), (1, "interrupted")), effects, line) == 1
     effects.carry_out(1)
-    assert clew.next_step(hello((0, "success"), (1, "interrupted")), effects, line) == 2
+    assert agents.next_step(hello((0, "success"), (1, "interrupted")), effects, line) == 2
     assert [one["carried_out"] for one in said] == [False, True]

@@ -1,4 +1,4 @@
-"""The bench against other supervisors: what it makes of what children say and of what it measured. None is started."""
+"""The bench against other supervisors: children's reports, and the page made of its measures. None is started."""
 
 import importlib
 import os
@@ -27,10 +27,10 @@ def found(measure, **values):
 
 
 @pytest.fixture
-def said(tmp_path):
-    said = module("said").Said(tmp_path / "said")
-    yield said
-    said.close()
+def pipe(tmp_path):
+    pipe = module("ready").ReadyPipe(tmp_path / "ready")
+    yield pipe
+    pipe.close()
 
 
 def test_a_better_peer_is_named_with_its_median():
@@ -57,22 +57,22 @@ def test_the_page_names_who_was_not_measured_and_why():
     assert text.endswith("Not measured: systemd (a user manager needs root).")
 
 
-def test_a_word_that_comes_in_two_pieces_is_heard_once_it_is_whole(said):
-    fd = os.open(said.path, os.O_WRONLY)
+def test_a_report_that_comes_in_two_pieces_counts_once_it_is_whole(pipe):
+    fd = os.open(pipe.path, os.O_WRONLY)
     os.write(fd, b"s6-tiny0 12 5.5\nrunit-ti")
-    assert said.when("s6-tiny0") == 5.5
+    assert pipe.when("s6-tiny0") == 5.5
     os.write(fd, b"ny1 13 6.25\n")
     os.close(fd)
-    assert said.wait(["runit-tiny1"], 6.0, 60)["runit-tiny1"].pid == 13
+    assert pipe.wait(["runit-tiny1"], 6.0, 60)["runit-tiny1"].pid == 13
 
 
-def test_a_child_that_said_nothing_since_is_named(said):
-    said.say("pm2-tiny0", 12, time.monotonic())
+def test_a_child_that_did_not_report_since_is_named(pipe):
+    pipe.report("pm2-tiny0", 12, time.monotonic())
     with pytest.raises(TimeoutError, match="pm2-tiny0"):
-        said.wait(["pm2-tiny0"], time.monotonic(), 0.01)
+        pipe.wait(["pm2-tiny0"], time.monotonic(), 0.01)
 
 
-def test_an_environment_that_was_not_finished_is_made_anew(tmp_path, monkeypatch):
+def test_an_environment_that_was_not_finished_is_made_again(tmp_path, monkeypatch):
     install = module("install")
     monkeypatch.setattr(install, "ENV", tmp_path / "env")
     made = []
@@ -95,3 +95,9 @@ def test_only_the_peers_that_were_asked_for_take_part():
     options = module("options").Options(only=frozenset({"s6", "dbos"}))
     assert options.chosen(["clew", "s6"]) == ["s6"]
     assert module("options").Options().chosen(["clew", "s6"]) == ["clew", "s6"]
+
+
+def test_every_supervisor_has_a_row_of_its_own():
+    rows = [row for _, row in module("roster").ROSTER]
+    assert len({row.key for row in rows}) == len({row.name or row.key for row in rows}) == len(rows)
+    assert all(row.setting for row in rows)

@@ -151,10 +151,10 @@ def test_goal_files_in_the_docs_can_be_used(path):
 
 
 def test_the_goal_file_page_has_every_key_of_the_front_matter():
-    from clew_daemon.inbox.goalfile.front import READERS
+    from clew_daemon.inbox.goalfile.front import KEYS
 
     text = (REPO / "docs" / "goal-files.md").read_text()
-    assert [key for key in READERS if f"| `{key}` |" not in text] == []
+    assert [key for key in KEYS if f"| `{key}` |" not in text] == []
 
 
 def test_the_protocol_page_has_every_method_and_param():

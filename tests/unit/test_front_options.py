@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew_daemon.cli.front_options import Options, merge
-from clew_daemon.inbox.goalfile.front import composed, split
-from clew_daemon.inbox.goalfile.parse import GoalFileError, parse
+from clew_daemon.inbox.goalfile.faults import GoalFileError
+from clew_daemon.inbox.goalfile.front_lines import split
+from clew_daemon.inbox.goalfile.front_yaml import composed
+from clew_daemon.inbox.goalfile.parse import parse
 
 AGENTS = ["default", "runbook", "mine"]
 ALL = Options("tea", "mine", "/work here/x", ("make test", 'it\'s: "done" # & {[\\'))

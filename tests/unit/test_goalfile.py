@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.inbox.goalfile.front import READERS
-from clew_daemon.inbox.goalfile.parse import GoalFileError, goal_id, parse, workspace_fault
+from clew_daemon.inbox.goalfile.faults import GoalFileError
+from clew_daemon.inbox.goalfile.front import KEYS as FRONT_KEYS
+from clew_daemon.inbox.goalfile.parse import goal_id, parse, workspace_fault
 from clew_shared.config.places import places
 
 AGENTS = ["default", "runbook"]
@@ -209,7 +210,7 @@ def test_not_before_is_utc_unless_it_names_a_zone(given, expected):
 
 
 @pytest.mark.parametrize("value", ["", "~", "null", "# later"])
-@pytest.mark.parametrize("key", [key for key in READERS if key != "checks"])
+@pytest.mark.parametrize("key", [key for key in FRONT_KEYS if key != "checks"])
 def test_a_key_without_a_value_is_an_error_with_its_line_and_what_to_do(key, value):
     """YAML reads it as null, and clew went on with the default as if the key were not there."""
     (fault,) = faults_of(f"---\npriority_of_others: 1\n{key}: {value}\n---\n# G\n")

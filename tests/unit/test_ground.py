@@ -24,7 +24,7 @@ def place(tmp_path):
 
 def entered(place, known=None, *, make=False):
     found = workspace_guard.enter(str(place), known, make=make)
-    assert isinstance(found, workspace_guard.Ground), found
+    assert isinstance(found, workspace_guard.WorkspaceGuard), found
     return found
 
 
@@ -40,14 +40,14 @@ def test_the_folder_that_is_known_is_entered(place):
     assert found.identity.is_same(known)
     assert not found.made
     assert found.stands()
-    assert found.lost() is None
+    assert found.missing() is None
 
 
 def test_another_folder_is_not_entered_and_both_are_described(place):
     known = of_path(place)
     swap(place)
     found = workspace_guard.enter(str(place), known, make=True)
-    assert isinstance(found, workspace_guard.Lost)
+    assert isinstance(found, workspace_guard.Missing)
     assert found.stranger == of_path(place)
     assert f"inode {known.ino}" in found.detail
     assert f"inode {place.stat().st_ino}" in found.detail
@@ -59,16 +59,16 @@ def test_a_folder_that_is_held_is_told_from_another_of_its_name(place):
     found = entered(place)
     swap(place)
     assert not found.stands()
-    assert found.lost().stranger == of_path(place)
+    assert found.missing().stranger == of_path(place)
     place.rmdir()
     place.with_name("aside").rename(place)
     assert found.stands()
-    assert found.lost() is None
+    assert found.missing() is None
 
 
 def test_nothing_is_made_where_that_is_not_asked_for(tmp_path):
     found = workspace_guard.enter(str(tmp_path / "a" / "ws"), None, make=False)
-    assert isinstance(found, workspace_guard.Lost)
+    assert isinstance(found, workspace_guard.Missing)
     assert found.gone
     assert list(tmp_path.iterdir()) == []
 
@@ -107,7 +107,7 @@ def test_what_is_no_folder_there_is_not_entered(tmp_path, place, what):
             case _:
                 place.symlink_to(tmp_path / "nowhere")
     found = workspace_guard.enter(str(place), known, make=True)
-    assert isinstance(found, workspace_guard.Lost)
+    assert isinstance(found, workspace_guard.Missing)
     assert found.stranger is None
     assert ("folder" if what == "file" else "link") in found.reason
     assert not (tmp_path / "nowhere").exists()
@@ -144,7 +144,7 @@ def test_want_of_descriptors_is_no_loss_of_the_workspace(place, monkeypatch):
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(workspace_guard.identity, "of_path", short)
-    assert workspace_guard.lost(str(place), known) is None
+    assert workspace_guard.missing(str(place), known) is None
 
 
 def open_ones():

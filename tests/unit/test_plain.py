@@ -34,7 +34,7 @@ def test_reasons_of_goals_have_no_numbers_of_the_system(tmp_path):
     (tmp_path / "file").touch()
     below = str(tmp_path / "file" / "workspace")
     lost = workspace_guard.enter(below, None, make=True)
-    assert isinstance(lost, workspace_guard.Lost)
+    assert isinstance(lost, workspace_guard.Missing)
     assert lost.reason == f"the workspace cannot be created: not a directory: {below}"
     error = PermissionError(13, os.strerror(13), "/x")
     assert endings.by_fault(error).detail == "permission denied: /x"

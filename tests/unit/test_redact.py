@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clew_shared.text.hidden import HIDDEN_MAX, hide, names_hidden
+from clew_shared.text.hidden import HIDDEN, HIDDEN_MAX, hide
 from clew_shared.text.hidden import KEY_CHARS_MIN as HIDDEN_CHARS_MIN
 from clew_shared.text.redact import _SECRET, KEY_CHARS_MIN, redact, redacted
 
@@ -207,8 +207,8 @@ def test_a_placeholder_for_a_key_tears_no_holes(word):
 
 
 def test_a_text_is_asked_whether_it_holds_a_key_in_use():
-    assert names_hidden(f"use {KEY} for it")
-    assert not names_hidden("use it for it")
+    assert HIDDEN.named_in(f"use {KEY} for it")
+    assert not HIDDEN.named_in("use it for it")
 
 
 def test_a_bounded_number_of_keys_is_remembered_the_newest_ones():

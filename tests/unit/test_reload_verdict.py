@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from clew_daemon.app import status
 from clew_daemon.app.status import StatusLine
-from clew_daemon.host.service import Notifier
+from clew_daemon.host.sd_notify import Notifier
 
 RESULT = "reload refused: no such key"
 

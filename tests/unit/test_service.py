@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.host.service import Notifier, without_notify
+from clew_daemon.host.sd_notify import Notifier, without_notify
 
 
 @pytest.fixture(params=["path", "abstract"])

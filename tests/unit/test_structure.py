@@ -72,7 +72,6 @@ def cycles(edges):
     return found
 
 
-@pytest.mark.xfail(strict=True, reason="session, methods and liveness: to be cut next")
 def test_no_modules_import_each_other_in_a_cycle():
     assert cycles(graph({n: (p, p.read_text()) for n, p in modules().items()})) == []
 

@@ -15,9 +15,9 @@ from clew_shared.ledger import LedgerState
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from clew_daemon.host.service import Notifier
+    from clew_daemon.host.sd_notify import Notifier
     from clew_daemon.parts import DaemonParts
-    from clew_daemon.presence import Presence
+    from clew_daemon.presence import PresenceCheck
     from clew_daemon.record.watch import RecordWatch
     from clew_daemon.supervision.retention import Retention
 
@@ -26,7 +26,7 @@ class Housekeeping:
     """Watches ledger and locks, sweeps orphans, evicts and expires goals, prunes strategies, feeds the watchdog."""
 
     def __init__(
-        self, daemon: DaemonParts, watch: RecordWatch, presence: Presence, retention: Retention
+        self, daemon: DaemonParts, watch: RecordWatch, presence: PresenceCheck, retention: Retention
     ) -> None:
         self._daemon = daemon
         self._watch = watch
@@ -37,17 +37,17 @@ class Housekeeping:
     async def start(self, notifier: Notifier) -> None:
         """Start all periodic work."""
         sweep_s = self._daemon.settings.daemon.sweep_s
-        self.run(background.steadily("ledger", RECORD_EVERY_S, self._look))
+        self.run(background.repeat("ledger", RECORD_EVERY_S, self._look))
         self.run(self._watch.notes())
-        self.run(background.steadily("sweep", sweep_s, self._sweep, first_s=sweep_s))
-        self.run(background.steadily("retention", RETENTION_EVERY_S, self._retention.run))
-        self.run(background.steadily("prune", PRUNE_EVERY_S, self._prune))
+        self.run(background.repeat("sweep", sweep_s, self._sweep, first_s=sweep_s))
+        self.run(background.repeat("retention", RETENTION_EVERY_S, self._retention.run))
+        self.run(background.repeat("prune", PRUNE_EVERY_S, self._prune))
         if notifier.watchdog_interval_s:
             self.run(self._feed_watchdog(notifier, notifier.watchdog_interval_s))
 
     def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine until it ends or the daemon stops."""
-        self._tasks.append(background.begin(coroutine))
+        self._tasks.append(background.start(coroutine))
 
     async def stop(self) -> None:
         """Cancel everything, and wait for it."""

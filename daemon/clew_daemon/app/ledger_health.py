@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clew_daemon.app.status import StatusLine
-    from clew_daemon.host.service import Notifier
+    from clew_daemon.host.sd_notify import Notifier
     from clew_daemon.record.watch import RecordWatch
 
 log = structlog.get_logger()

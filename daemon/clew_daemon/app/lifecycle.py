@@ -21,11 +21,11 @@ from clew_daemon.app.ledger_health import LedgerHealth, wait_for_rescue
 from clew_daemon.app.recovery import block_in_other_home, end_leftovers, refuse_incomplete
 from clew_daemon.app.reloader import Reloader
 from clew_daemon.app.status import DaemonView, StatusLine
-from clew_daemon.bootstrap import PASSING, failed, ledger_file
+from clew_daemon.bootstrap import TRANSIENT_ERRNOS, failed, ledger_file
 from clew_daemon.control.handlers import ControlHandlers
 from clew_daemon.control.server import Control
 from clew_daemon.host.folders import FolderError
-from clew_daemon.host.service import Notifier
+from clew_daemon.host.sd_notify import Notifier
 from clew_daemon.host.threads import THREADS, ThreadsError, pool
 from clew_daemon.inbox.acceptance import accept
 from clew_daemon.inbox.inbox import Inbox
@@ -33,7 +33,7 @@ from clew_daemon.inbox.owner import HeldElsewhereError, InboxOwner, NotOwnerErro
 from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.reviewer import Reviewer
 from clew_daemon.parts import DaemonParts
-from clew_daemon.presence import Presence
+from clew_daemon.presence import PresenceCheck
 from clew_daemon.processes import vitals
 from clew_daemon.processes.children import Children
 from clew_daemon.processes.llm_slots import LlmSlots
@@ -52,7 +52,7 @@ from clew_shared.text.plain import plain
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from clew_daemon.bootstrap import Beginning
+    from clew_daemon.bootstrap import Bootstrap
 
 log = structlog.get_logger()
 
@@ -66,16 +66,16 @@ MORE_ROOM = (
 LEDGER_CLOSE_S = 10.0
 
 
-def run(beginning: Beginning) -> int:
+def run(bootstrap: Bootstrap) -> int:
     """Run the daemon in the foreground until it is told to stop; return the exit code."""
     try:
-        return _run_loop(App(beginning))
+        return _run_loop(App(bootstrap))
     except (LedgerError, FolderError, ThreadsError, NotOwnerError) as error:
         code = ExitCode.FAILED if _may_pass(error) else ExitCode.CONFIGURATION
         log.critical("daemon.stopped", reason=str(error), code=code)
         return failed(str(error), code)
     except Exception as error:  # shown by the log, which redacts keys
-        if isinstance(error, OSError) and error.errno in PASSING:
+        if isinstance(error, OSError) and error.errno in TRANSIENT_ERRNOS:
             log.critical("daemon.stopped", reason=plain(error), code=ExitCode.FAILED)
             return failed(f"out of resources: {plain(error)}. {MORE_ROOM}", ExitCode.FAILED)
         log.critical("daemon.bug", error=repr(error), exc_info=True)
@@ -107,12 +107,12 @@ def _run_loop(app: App) -> int:
 class App:
     """One life of the daemon."""
 
-    def __init__(self, beginning: Beginning) -> None:
-        self._beginning = beginning
-        self._places = beginning.places
-        self._settings = beginning.settings
+    def __init__(self, bootstrap: Bootstrap) -> None:
+        self._bootstrap = bootstrap
+        self._places = bootstrap.places
+        self._settings = bootstrap.settings
         self._began = time.monotonic()
-        self._notifier = Notifier.from_env(beginning.keys.env)
+        self._notifier = Notifier.from_env(bootstrap.keys.env)
         self._status = StatusLine(self._notifier)
         self._stop = asyncio.Event()
         self._hangup = asyncio.Event()
@@ -134,7 +134,7 @@ class App:
         ledger = self._ledger = health.ledger = Ledger.open(
             path,
             on_state=health.on_state,
-            lock=self._beginning.locks.ledger,
+            lock=self._bootstrap.locks.ledger,
             refuges=[self._places.run],
         )
         watch = RecordWatch(ledger, self._places.state)
@@ -166,11 +166,13 @@ class App:
         self._status.describe(daemon, self._supervisor)
         self._reviewer = Reviewer(book, daemon.playbook, lambda: daemon.settings.playbook)
         self._reloader = Reloader(daemon, self._supervisor, self._status, self._notifier)
-        view = DaemonView(daemon, self._status, began=self._began, managed=self._notifier.is_heard)
+        view = DaemonView(
+            daemon, self._status, began=self._began, managed=self._notifier.is_managed
+        )
         handlers = ControlHandlers(daemon, self._supervisor, view.now, self._reloader.reload)
         self._control = Control(self._places.socket, handlers.by_method())
         self._inbox = self._make_inbox(daemon)
-        presence = Presence(self._beginning, self._control)
+        presence = PresenceCheck(self._bootstrap, self._control)
         retention = Retention(daemon, self._supervisor.uses)
         self._housekeeping = Housekeeping(daemon, watch, presence, retention)
         if home.has_changed(before, now):  # on a full disk, nothing else has to wait for this
@@ -184,19 +186,19 @@ class App:
             await self._shut_down(watch)
 
     def _parts(self, book: Book) -> DaemonParts:
-        beginning, children = self._beginning, Children()
+        bootstrap, children = self._bootstrap, Children()
         daemon = DaemonParts(
             places=self._places,
             settings=self._settings,
-            keys=beginning.keys,
+            keys=bootstrap.keys,
             book=book,
             playbook=PlaybookStore(book),
             children=children,
-            cgroups=beginning.cgroups,
-            nursery=Nursery(children, beginning.nursery_env, beginning.preload, beginning.zygote),
+            cgroups=bootstrap.cgroups,
+            nursery=Nursery(children, bootstrap.nursery_env, bootstrap.preload, bootstrap.zygote),
             slots=LlmSlots(lambda: daemon.settings.limits.llm_calls),
             publisher=Publisher(book),
-            git=beginning.git,
+            git=bootstrap.git_identity,
         )
         return daemon
 
@@ -270,7 +272,7 @@ class App:
         loop.add_signal_handler(signal.SIGTERM, self._stop_soon)
         loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
         loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
-        if self._beginning.terminal.is_lost:  # before there was a handler
+        if self._bootstrap.terminal.is_lost:  # before there was a handler
             self._on_hangup()
 
     def _on_interrupt(self) -> None:
@@ -283,7 +285,7 @@ class App:
 
     def _on_hangup(self) -> None:
         """Reload, unless the terminal that the daemon was started in has been closed."""
-        stops = self._beginning.terminal.stops()
+        stops = self._bootstrap.terminal.stops()
         if stops is None:
             self._hangup.set()
         elif stops:
@@ -308,5 +310,5 @@ def _start_threads(ledger: Ledger) -> None:
         ledger.begin()
     except RuntimeError:
         raise ThreadsError from None
-    liveness.begin()
+    liveness.start_memory_thread()
     asyncio.get_running_loop().set_default_executor(pool(THREADS, "clew"))

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.bootstrap import configure_log, note_places, preload
+from clew_daemon.bootstrap import configure_log, preload, record_places
 from clew_daemon.control.server import ControlError
-from clew_daemon.host import git_identity
+from clew_daemon.host import git
 from clew_daemon.reload import reload
 from clew_shared.config.configfile import ConfigFileError
 from clew_shared.config.settings import SettingsError
 
 if TYPE_CHECKING:
     from clew_daemon.app.status import StatusLine
-    from clew_daemon.host.service import Notifier
+    from clew_daemon.host.sd_notify import Notifier
     from clew_daemon.parts import DaemonParts
     from clew_daemon.supervision.supervisor import Supervisor
     from clew_shared.config.settings import SettingChange
@@ -48,7 +48,7 @@ class Reloader:
         """Apply what the config says now; raises ControlError and changes nothing where it is not valid."""
         self._notifier.reloading()
         daemon = self._daemon
-        git = await self._git_identity()
+        identity = await self._git_identity()
         try:
             reloaded = reload(daemon.places.config, daemon.keys.env, daemon.settings)
             configure_log(daemon.places, reloaded.settings, daemon.keys)
@@ -57,16 +57,16 @@ class Reloader:
             log.error("config.rejected", reason=str(error))  # noqa: TRY400 - a reason, no bug
             raise ControlError(f"nothing was changed:\n{error}") from None
         else:
-            changes = [*reloaded.changes, *git_identity.changes(daemon.git, git)]
+            changes = [*reloaded.changes, *git.identity_changes(daemon.git, identity)]
             count = len(changes)
             self._line.show_reload(
                 f"reloaded, {count} key{'s' if count != 1 else ''} changed" if count else ""
             )
-            daemon.settings, daemon.git = reloaded.settings, git
+            daemon.settings, daemon.git = reloaded.settings, identity
             daemon.book.adopt(reloaded.settings, daemon.settings_of)
             daemon.nursery.preload(preload(reloaded.settings))
             self._supervisor.reloaded()
-            await asyncio.to_thread(note_places, daemon.places, reloaded.settings, daemon.keys)
+            await asyncio.to_thread(record_places, daemon.places, reloaded.settings, daemon.keys)
             log.info(
                 "config.reloaded",
                 changed={c.key: {"old": c.old, "new": c.new} for c in changes},
@@ -81,6 +81,6 @@ class Reloader:
         children = self._daemon.children
         children.spawning += 1
         try:
-            return await asyncio.to_thread(git_identity.read, self._daemon.keys.env)
+            return await asyncio.to_thread(git.read_identity, self._daemon.keys.env)
         finally:
             children.spawning -= 1

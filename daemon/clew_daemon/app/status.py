@@ -8,11 +8,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon import VERSION
-from clew_daemon.config_watch import ConfigWatch
-from clew_daemon.host.glance import Glance
+from clew_daemon.host.last_known import LastKnown
+from clew_daemon.reload import ConfigWatch
 
 if TYPE_CHECKING:
-    from clew_daemon.host.service import Notifier
+    from clew_daemon.host.sd_notify import Notifier
     from clew_daemon.parts import DaemonParts
     from clew_daemon.supervision.supervisor import Supervisor
     from clew_shared.config.settings import Settings
@@ -116,7 +116,7 @@ class DaemonView:
         self._began = began
         self._managed = managed
         config = ConfigWatch(daemon.places.config, daemon.keys.env)
-        self._config_error: Glance[str | None] = Glance(config.error, None)
+        self._config_error: LastKnown[str | None] = LastKnown(config.error, None)
 
     async def now(self) -> dict[str, Any]:
         """Return it as JSON."""

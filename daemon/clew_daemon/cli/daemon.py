@@ -42,14 +42,14 @@ def run(where: Where) -> None:
 
 
 def _run(places: Places, loaded: Loaded) -> int:
-    from clew_daemon.bootstrap import CannotBegin, beginning, failed
+    from clew_daemon.bootstrap import BootstrapError, bootstrap, failed
 
     try:
-        with beginning(places, loaded) as begun:
+        with bootstrap(places, loaded) as bootstrapped:
             from clew_daemon.app.lifecycle import run  # while the nursery warms up
 
-            return run(begun)
-    except CannotBegin as error:
+            return run(bootstrapped)
+    except BootstrapError as error:
         return failed(str(error), error.code)
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import yaml
 
 from clew_daemon.inbox.goalfile import front as goalfile_front
-from clew_daemon.inbox.goalfile.front import FrontError
+from clew_daemon.inbox.goalfile import front_lines, front_yaml
+from clew_daemon.inbox.goalfile.front_yaml import FrontError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -79,22 +80,22 @@ def merge(text: str, options: Options) -> Merged:
 
 def _is_readable(text: str) -> bool:
     try:
-        front, _, _ = goalfile_front.split(text)
-        goalfile_front.composed(front or "")
+        front, _, _ = front_lines.split(text)
+        front_yaml.composed(front or "")
     except (ValueError, FrontError):
         return False
     return True
 
 
 def _edits(text: str, options: Options) -> list[Edit]:
-    front, _, _ = goalfile_front.split(text)
+    front, _, _ = front_lines.split(text)
     if front is None:
-        if goalfile_front.lookalike(text, 1):
+        if front_lines.lookalike(text, 1):
             return []
         lines = [f"{key}: {value}\n" for key, value in _new(options, {})]
         return [(0, 0, f"---\n{''.join(lines)}---\n")]
     offset = text.index("\n") + 1
-    root = goalfile_front.composed(front)
+    root = front_yaml.composed(front)
     pairs = root.value if root else []
     values = {key.value: value for key, value in pairs if isinstance(key.value, str)}
     edits = [
@@ -139,7 +140,7 @@ def _added_checks(front: str, node: yaml.Node, checks: tuple[str, ...]) -> Edit:
         if node.flow_style:
             return at + 1, at + 1, "".join(f"{pair}, " for pair in pairs)
         return at, at, "".join(f"{pair}\n{indent}" for pair in pairs)
-    old = [] if node.tag == goalfile_front.NULL else [node.value]
+    old = [] if node.tag == front_yaml.NULL else [node.value]
     return _replacing(front, node, _flow_list([*old, *checks]))
 
 

@@ -289,7 +289,8 @@ def _faults(where: Where, options: Options, agents: AgentSettings) -> list[str]:
 def _understood(where: Where, source: _Source, options: Options, agents: AgentSettings) -> _Drop:
     """Parse a goal with the options in it; CliError with all its errors, by the lines of the file as it was given."""
     from clew_daemon.cli.front_options import merge
-    from clew_daemon.inbox.goalfile.parse import GoalFileError, GoalFileFault, parse
+    from clew_daemon.inbox.goalfile.faults import GoalFileError, GoalFileFault
+    from clew_daemon.inbox.goalfile.parse import parse
     from clew_daemon.inbox.locating import locator
 
     merged = merge(_text(source.raw), options) if options and _is_text(source.raw) else None

@@ -200,9 +200,9 @@ class Where:
     @cached_property
     def _last(self) -> dict[str, Path]:
         """Where the last daemon with this config had its places."""
-        from clew_daemon.host import places_note
+        from clew_daemon.host import recorded_places
 
-        return places_note.read(self._places(None))
+        return recorded_places.read(self._places(None))
 
     def _noted(self, key: str) -> str | None:
         return str(self._last[key]) if key in self._last else None

@@ -95,7 +95,7 @@ class People:
                 core.emit(ev.GoalRequeued(at=at, by="feedback", reopen=True))
         await self._d.book.commit(core)
         if session := self._supervisor.session(core.state.goal_id):
-            session.tell_feedback(seq, text)
+            session.send_feedback(seq, text)
         return _answer(core, self._heard(core.state, before))
 
     def _heard(self, state: State, before: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.control.goal_requests import People
 from clew_daemon.control.playbook_requests import Strategies
 from clew_daemon.control.server import ControlError
-from clew_daemon.host.glance import Glance
+from clew_daemon.host.last_known import LastKnown
 from clew_daemon.inbox.leftovers import InboxLeft, Left
 from clew_daemon.processes.cells import executor_env
 from clew_daemon.record.dependencies import Known
@@ -42,7 +42,7 @@ class ControlHandlers:
         self._view = view
         self._apply_config = reload
         self._goals = People(daemon, supervisor)
-        self._inbox_left = Glance(InboxLeft(daemon.places.inbox).look, Left())
+        self._inbox_left = LastKnown(InboxLeft(daemon.places.inbox).look, Left())
 
     def by_method(self) -> dict[str, Handler]:
         """Return the handler of each method."""

@@ -1,7 +1,4 @@
-"""Tasks that run as long as the daemon does: none of them ends by a passing fault, and none ends silently.
-
-What they do is not known here.
-"""
+"""Tasks that run as long as the daemon: a transient error does not end them, and none ends silently."""
 
 from __future__ import annotations
 
@@ -18,17 +15,17 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 
-def begin(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Run it from now on; a fault that ends it is logged as the bug that it is."""
+def start(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Start a task; an error that ends it is logged as a bug."""
     task = asyncio.ensure_future(coroutine)
     task.add_done_callback(_ended)
     return task
 
 
-async def steadily(
+async def repeat(
     name: str, every_s: float, work: Callable[[], Awaitable[Any]], *, first_s: float = 0.0
 ) -> None:
-    """Do some work after `first_s` and then every so often; what disk or ledger refused is tried again then."""
+    """Do some work after `first_s` and then every `every_s` seconds; an error of disk or ledger is only logged."""
     await asyncio.sleep(first_s)
     while True:
         try:

@@ -1,7 +1,6 @@
-"""clew's own folders, as they must be before anything is kept in them: this user's alone.
+"""clew's own folders, made and checked before use: they belong to this user alone.
 
-Looked at by the descriptor that was opened, so that what was checked is what is used. What lies inside is not known
-here.
+They are checked by the descriptor that was opened, so that the folder that was checked is the one that is used.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def make_private(folder: Path) -> None:
 
 
 def _foreign(what: str, owner: int) -> str:
-    """Say whose it is, and what to do: nothing of theirs is to be removed or taken over."""
+    """Return who owns it, and what to do, which never removes or takes over what is theirs."""
     try:
         name = pwd.getpwuid(owner).pw_name
     except KeyError:
@@ -73,6 +72,6 @@ def _foreign(what: str, owner: int) -> str:
 
 
 def overlap(a: str, b: str) -> bool:
-    """Tell whether two workspaces are the same, or one lies in the other."""
+    """Return whether two workspaces are the same, or one lies in the other."""
     one, other = PurePosixPath(a), PurePosixPath(b)
     return one == other or one in other.parents or other in one.parents

@@ -1,4 +1,4 @@
-"""LLM keys, and the environment as the daemon got it: kept out of every environment that lives.
+"""LLM keys, and the daemon's own environment, which stay out of the environment of every running process.
 
 `/proc/PID/environ` shows what a process was started with, whatever it removes later. So a daemon whose
 environment holds what looks like a secret starts itself again with a scrubbed one, and takes the rest from a
@@ -60,7 +60,7 @@ class Keys:
         return key
 
     def path(self, agent: Agent) -> Path | None:
-        """Say where an agent's key file is, None if it has none; raises KeyFileError."""
+        """Return where an agent's key file is, None if it has none; raises KeyFileError."""
         if not isinstance(agent, LlmAgentSettings) or not agent.api_key_file:
             return None
         named = agent.api_key_file
@@ -77,7 +77,7 @@ class Keys:
         return Path(folder) / named[credential.end() :]
 
     def fault(self, agent: Agent) -> str:
-        """Say why an agent's key cannot be had, "" where nothing is wrong."""
+        """Return why an agent's key is not available, "" where it is."""
         try:
             key = self.of(agent)
         except KeyFileError as error:
@@ -181,12 +181,12 @@ def take_environment(env: Mapping[str, str], settings: Settings, folder: Path) -
         return Keys(_with_user(_restored(fd)), folder)
     clean = scrubbed(env, settings)
     if len(clean) != len(env) and sys.orig_argv:
-        _start_anew(env, clean)
+        _start_again(env, clean)
     return Keys(_with_user(env), folder)
 
 
 def _handed_over(env: Mapping[str, str]) -> int | None:
-    """Find the memory file that this program left itself; a number that somebody else set is none."""
+    """Return the descriptor of the memory file that this program left for itself, None without one."""
     named = env.get(MEMFD, "")
     with contextlib.suppress(OSError):
         if named.isdecimal() and os.readlink(f"/proc/self/fd/{named}").startswith(_MEMORY_FILE):  # noqa: PTH115 - no path
@@ -201,7 +201,7 @@ def _with_user(env: Mapping[str, str]) -> dict[str, str]:
     return dict(env)
 
 
-def _start_anew(env: Mapping[str, str], clean: dict[str, str]) -> None:
+def _start_again(env: Mapping[str, str], clean: dict[str, str]) -> None:
     fd = os.memfd_create("clew-env", 0)  # inherited by the one exec that follows, closed after
     os.write(fd, json.dumps(dict(env)).encode())
     os.lseek(fd, 0, os.SEEK_SET)

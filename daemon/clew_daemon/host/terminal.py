@@ -1,4 +1,4 @@
-"""The terminal that the daemon was started in: whether a SIGHUP says that it was closed, or asks for a reload."""
+"""The terminal that the daemon was started in: whether a SIGHUP means that it was closed, or a reload."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Terminal:
         return self._had_one and not _is_there()
 
     def stops(self) -> bool | None:
-        """Say what a SIGHUP means: True to stop, False for nothing, None for a reload."""
+        """Return what a SIGHUP means: True to stop, False for nothing, None for a reload."""
         if not self.is_lost:
             return None
         self._had_one = False  # a later SIGHUP is a person's
         return not self._ignored
 
     def look(self) -> None:
-        """Forget a terminal that is gone without a SIGHUP, as for a disowned job; called once in a while."""
+        """Forget a terminal that is gone without a SIGHUP, as for a disowned job; call it periodically."""
         self._looks_without = self._looks_without + 1 if self.is_lost else 0
         if self._looks_without >= LOOKS_WITHOUT:  # the first look may come before the SIGHUP does
             self._had_one = False

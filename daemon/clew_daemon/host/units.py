@@ -102,15 +102,15 @@ class Installed:
 
     @property
     def ok(self) -> bool:
-        """Tell whether everything was done."""
+        """Return whether everything was done."""
         return not self.faults
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """How the service is; what only the user's manager knows is None where it cannot be reached, and `error` says why.
+    """How the service is; what only the user's manager knows is None where it cannot be reached, and `error` is why.
 
-    `up_to_date` tells whether the unit file is what `install` would write now; `other_home` names the home that
+    `up_to_date` is whether the unit file is what `install` would write now; `other_home` names the home that
     it is for where that is another one.
     """
 
@@ -249,10 +249,10 @@ def look(
     path = unit_path(env)
     text, found, error = _read(path), dict[str, str](), None
     try:
-        said = _run(env, "--user", "show", "-p", ",".join(_SHOWN), "--", UNIT)
-        parts = (line.partition("=") for line in said.stdout.splitlines())
+        done = _run(env, "--user", "show", "-p", ",".join(_SHOWN), "--", UNIT)
+        parts = (line.partition("=") for line in done.stdout.splitlines())
         found = {name: value for name, _, value in parts}
-        error = None if found else _said(said)
+        error = None if found else _error_of(done)
     except (OSError, subprocess.SubprocessError) as failed:
         error = str(failed)
     pid = found.get("MainPID", "0")
@@ -274,15 +274,15 @@ def look(
 def manager_version(env: Mapping[str, str]) -> int | None:
     """Return systemd's version, None if systemctl cannot say."""
     try:
-        said = _run(env, "--version").stdout
+        done = _run(env, "--version").stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.match(r"systemd (\d+)", said)
+    found = re.match(r"systemd (\d+)", done)
     return int(found[1]) if found else None
 
 
 def is_lingering(env: Mapping[str, str]) -> bool:
-    """Tell whether the user's services run without a session; see loginctl(1), enable-linger."""
+    """Return whether the user's services run without a session; see loginctl(1), enable-linger."""
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -291,7 +291,7 @@ def is_lingering(env: Mapping[str, str]) -> bool:
 
 
 def _is_of(unit: str, home: Path | None) -> bool:
-    """Tell whether a unit runs clew on this home."""
+    """Return whether a unit runs clew on this home."""
     started, option = _started(unit), _home_option(home)
     return started.endswith(f"{option} run") and bool(option or " --home " not in started)
 
@@ -344,14 +344,14 @@ def _read(path: Path) -> str | None:
 
 
 def is_delegated(group: Path) -> bool:
-    """Tell whether this control group is of a unit with `Delegate=yes`, as the user's manager says."""
+    """Return whether this control group is of a unit with `Delegate=yes`, as the user's manager says."""
     if group.suffix not in (".service", ".scope"):
         return False
     try:
-        said = _run(os.environ, "--user", "show", "-p", "Delegate,ControlGroup", "--", group.name)
+        done = _run(os.environ, "--user", "show", "-p", "Delegate,ControlGroup", "--", group.name)
     except (OSError, subprocess.SubprocessError):
         return False
-    parts = (line.partition("=") for line in said.stdout.splitlines())
+    parts = (line.partition("=") for line in done.stdout.splitlines())
     found = {name: value for name, _, value in parts}
     here = found.get("ControlGroup", "")
     return found.get("Delegate") == "yes" and here != "" and str(group).endswith(here)
@@ -376,11 +376,11 @@ def _systemctl(
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"systemctl --user {command[0]}: {error}"
         if done.returncode != 0:
-            return f"systemctl --user {command[0]}: {_said(done)}"
+            return f"systemctl --user {command[0]}: {_error_of(done)}"
     return ""
 
 
-def _said(done: subprocess.CompletedProcess[str]) -> str:
+def _error_of(done: subprocess.CompletedProcess[str]) -> str:
     return (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[0]
 
 

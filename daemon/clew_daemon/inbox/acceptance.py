@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.inbox.goalfile.parse import GoalFileError, GoalFileFault, goal_id, parse
-from clew_daemon.inbox.inbox import Accepted, Already, Dropped, Later, Rejected, Verdict
+from clew_daemon.inbox.goalfile.faults import GoalFileError, GoalFileFault
+from clew_daemon.inbox.goalfile.parse import goal_id, parse
 from clew_daemon.inbox.locating import check, locator, recordable
+from clew_daemon.inbox.verdicts import Accepted, Already, Later, Rejected, Verdict
 from clew_daemon.record import dependencies
 from clew_shared.ledger import LedgerState
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
-from clew_shared.text.hidden import names_hidden
+from clew_shared.text.hidden import HIDDEN
 from clew_shared.text.plain import plain
 from clew_shared.text.redact import redact
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from clew_daemon.inbox.files import Dropped
     from clew_daemon.inbox.goalfile.model import GoalFile
     from clew_daemon.parts import DaemonParts
     from clew_shared.core.core import Core
@@ -36,7 +38,7 @@ OLD_IDENTITY_PARTS = 5
 
 
 async def accept(daemon: DaemonParts, dropped: Dropped) -> Verdict:
-    """Make a goal of a dropped file, or say why it cannot be one."""
+    """Make a goal of a dropped file, or return why it cannot be one."""
     identity = tuple(recordable(str(part)) for part in dropped.identity)
     if await _accepted(daemon, identity):
         return Already()
@@ -54,7 +56,7 @@ async def accept(daemon: DaemonParts, dropped: Dropped) -> Verdict:
         return Already() if await _accepted(daemon, identity) else Later()
     await daemon.book.commit(core)
     goal = core.state.goal_id
-    await asyncio.to_thread(_keep_copy, daemon, goal, dropped.raw)
+    await asyncio.to_thread(_write_copy, daemon, goal, dropped.raw)
     return Accepted(goal)
 
 
@@ -127,7 +129,7 @@ def _misplaced(daemon: DaemonParts, found: GoalFile, event: ev.GoalAccepted) -> 
 
 
 def name_taken(name: str, goal: str) -> str:
-    """Say that a name is in use, and what to do."""
+    """Return that a name is in use, and what to do."""
     if name == goal:
         return f"`name` {name} is the id of another goal: choose another name"
     return (
@@ -137,20 +139,20 @@ def name_taken(name: str, goal: str) -> str:
 
 
 def circular(way: Sequence[str]) -> str:
-    """Say that goals would wait for each other for ever."""
+    """Return that goals would wait for each other forever."""
     return f"`depends_on` makes a cycle: {' → '.join(way)}; remove one of these dependencies"
 
 
 async def _accepted(daemon: DaemonParts, identity: tuple[str, ...]) -> bool:
-    """Tell whether a drop is a goal already, as this clew or clew 0.1.0 records it."""
+    """Return whether a drop is a goal already, as this clew or clew 0.1.0 records it."""
     book = daemon.book
     return await book.accepted(identity) or await book.accepted(identity[:OLD_IDENTITY_PARTS])
 
 
 def key_fault(raw: bytes) -> GoalFileFault | None:
-    """Say where a goal file holds a key that clew uses, None where it holds none: what is accepted is recorded."""
+    """Return where a goal file holds a key that clew uses, None where it holds none: the ledger keeps it as it is."""
     lines = raw.decode("utf-8", "replace").splitlines()
-    line = next((n for n, text in enumerate(lines, start=1) if names_hidden(text)), None)
+    line = next((n for n, text in enumerate(lines, start=1) if HIDDEN.named_in(text)), None)
     if line is None:
         return None
     return GoalFileFault(
@@ -160,8 +162,8 @@ def key_fault(raw: bytes) -> GoalFileFault | None:
     )
 
 
-def _keep_copy(daemon: DaemonParts, goal: str, raw: bytes) -> None:
-    """Keep the file as it came where a person finds it; the ledger has it too, and is the truth."""
+def _write_copy(daemon: DaemonParts, goal: str, raw: bytes) -> None:
+    """Write the file as it came to where a person finds it; the copy in the ledger is the one that counts."""
     folder = daemon.places.state / "goals" / goal
     try:
         for one in (folder.parent, folder):  # a state folder that is gone is not made again
@@ -205,7 +207,7 @@ def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> ev.Spec
 
 
 def planned(found: GoalFile) -> tuple[ev.PlannedTask, ...]:
-    """Return the tree of a goal file."""
+    """Return the tasks and subtasks of a goal file."""
     return tuple(
         ev.PlannedTask(
             description=task.description,

@@ -49,7 +49,7 @@ _OLD_HIDDEN = re.compile(  # of clew 0.1.0, killed while it removed or rejected 
     re.DOTALL,
 )
 _READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""Whatever took the name since: never wait for it, nor let it be our terminal."""
+"""For whatever has the name now: never block on it, nor take it as the controlling terminal."""
 
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
@@ -87,11 +87,11 @@ class Changed(Exception):
 
 
 class BeingWritten(Exception):
-    """Someone has the file open for writing."""
+    """Another program has the file open for writing."""
 
 
 def look_around(folder: Path) -> dict[str, Look | None]:
-    """How every goal file's name in `folder` looks now; None for a link that leads nowhere."""
+    """Return how every goal file's name in `folder` looks now; None for a link that leads nowhere."""
     names = [entry for entry in os.listdir(folder) if is_goal_name(entry)]  # noqa: PTH208 - names
     looks: dict[str, Look | None] = {}
     for name in names[:MAX_NAMES]:
@@ -101,7 +101,7 @@ def look_around(folder: Path) -> dict[str, Look | None]:
 
 
 def look_at(path: Path) -> Look | None:
-    """How `path` looks now, a link together with its target; None for a link that leads nowhere.
+    """Return how `path` looks now, a link together with its target; None for a link that leads nowhere.
 
     Raises FileNotFoundError when there is nothing.
     """
@@ -125,7 +125,7 @@ def _stamp(of: os.stat_result) -> Stamp:
 def claim(path: Path, look: Look) -> Claim:
     """Claim the file that looked like `look`: rename it to a name that only clew uses.
 
-    Raises Changed when it is another file by now, BeingWritten while someone has it open for
+    Raises Changed when it is another file by now, BeingWritten while a program has it open for
     writing (as far as the file system can tell), OSError when it cannot be renamed.
     """
     if look_at(path) != look:
@@ -148,21 +148,21 @@ def claims(folder: Path) -> list[Claim]:
     """List what is claimed in `folder`, the oldest first: by an earlier daemon, or left for another try."""
     found = []
     for hidden in os.listdir(folder):  # noqa: PTH208 - names are all that is wanted
-        told = _CLAIMED.fullmatch(hidden) if hidden.startswith(_HIDDEN_PREFIX) else None
-        if told is None:
+        mark = _CLAIMED.fullmatch(hidden) if hidden.startswith(_HIDDEN_PREFIX) else None
+        if mark is None:
             continue
-        ino, ctime, mtime, size = (int(told[key], 16) for key in ("ino", "ctime", "mtime", "size"))
+        ino, ctime, mtime, size = (int(mark[key], 16) for key in ("ino", "ctime", "mtime", "size"))
         with contextlib.suppress(FileNotFoundError):
             dev = (folder / hidden).lstat().st_dev
             entry = Stamp(dev, ino, ctime, mtime, size)
-            found.append(Claim(folder / hidden, told["name"], entry))
+            found.append(Claim(folder / hidden, mark["name"], entry))
     return sorted(found, key=lambda one: (one.entry.mtime_ns, one.name))
 
 
 def read(claim: Claim) -> Dropped:
     """Read at most 1 MiB + 1 of a claimed file.
 
-    Raises BeingWritten when someone opened it for writing just before it was claimed, Changed when
+    Raises BeingWritten when a program opened it for writing just before it was claimed, Changed when
     it was written to since or is not a regular file, OSError (PermissionError) when it cannot be
     read.
     """
@@ -200,11 +200,11 @@ def _opened(path: Path) -> Iterator[int | None]:
 
 
 def _has_writer(fd: int | None) -> bool:
-    """Tell whether anyone has the file open for writing; False where the file system cannot tell.
+    """Return whether any program has the file open for writing; False where the file system cannot tell.
 
-    The kernel refuses a read lease (fcntl(2), F_SETLEASE) with EAGAIN while there is a writer. Who
-    opens the file while the lease is held makes the kernel send us a signal, SIGIO unless told
-    otherwise, which would end the daemon: so SIGURG, which is ignored.
+    The kernel refuses a read lease (fcntl(2), F_SETLEASE) with EAGAIN while there is a writer. When
+    a program opens the file while the lease is held, the kernel sends a signal to the daemon: SIGIO by
+    default, which would end it; so SIGURG, which is ignored.
     """
     if fd is None:
         return False
@@ -218,7 +218,7 @@ def _has_writer(fd: int | None) -> bool:
 
 
 def _on_network(fd: int) -> bool:
-    """Tell whether a file is on a file system that keeps leases for the network's sake."""
+    """Return whether a file is on a network file system."""
     found = (ctypes.c_long * 64)()  # more than struct statfs has; its first member is the type
     return bool(_libc.fstatfs(fd, found) == 0 and found[0] & 0xFFFFFFFF in _NETWORK)
 
@@ -244,7 +244,7 @@ def remove(claim: Claim) -> bool:
 
 
 def reject(claim: Claim, rejected: Path, error: str) -> Path | None:
-    """Move a claimed file to `rejected/NAME` with `NAME.error.txt` beside it; its new place, or None.
+    """Move a claimed file to `rejected/NAME` with `NAME.error.txt` beside it; return its new place.
 
     None: it is gone, or was written to since and was put back. The text is written first: killed
     in between, the file is still claimed, is judged again, and takes the place where its text
@@ -311,7 +311,7 @@ def restore(folder: Path) -> list[str]:
 
 
 def put_back(hidden: Path, path: Path) -> Path:
-    """Give a hidden file its name again, or the next free one; the name that it got."""
+    """Rename a hidden file to its name, or to the next free one; return its new path."""
     try:
         rename_new(hidden, path)
     except FileExistsError:
@@ -339,7 +339,7 @@ def rename_new(source: Path, target: Path) -> None:
 
 
 def _shortened(name: str, limit: int) -> str:
-    """`name` with its end kept and its stem cut, at most `limit` bytes long."""
+    """Return `name` with its end kept and its stem cut, at most `limit` bytes long."""
     raw = os.fsencode(name)
     if len(raw) <= limit:
         return name

@@ -1,4 +1,4 @@
-"""What lies in the inbox and will not become a goal: rejected files, and entries that are never taken.
+"""Entries of the inbox that will not become goals: rejected files, and what is never taken.
 
 For `status` and `doctor`, with or without a daemon. It only looks; the inbox itself decides.
 """
@@ -106,7 +106,7 @@ def _ignored(inbox: Path) -> Iterator[tuple[int, Path, bool, str]]:
 
 
 def _why_not(path: Path, info: os.stat_result) -> str:
-    """Say why an entry of the inbox will not be taken, "" if it will be."""
+    """Return why an entry of the inbox will not be taken, "" if it will be."""
     if stat.S_ISLNK(info.st_mode):
         try:
             info = path.stat()

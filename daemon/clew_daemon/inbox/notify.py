@@ -1,7 +1,7 @@
-"""Says that something has changed in a folder: at once by inotify, never what.
+"""Notices at once, by inotify, that something has changed in a folder; what has changed is not reported.
 
-Events can be lost (an overflow, a network file system), so anyone who uses this looks for himself,
-and now and then without being told. It knows no goals and reads no file.
+Events can be lost (an overflow, a network file system), so users of this look at the folder themselves, and
+periodically without an event.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from watchdog.observers.api import BaseObserver
 
-# It calls it an error that a watch which is being closed has nothing more to read.
+# watchdog logs as an error that a watch which is being closed has nothing more to read.
 logging.getLogger("watchdog.observers.inotify").setLevel(logging.CRITICAL)
 
 _EVENTS: list[type[FileSystemEvent]] = [
@@ -56,7 +56,7 @@ class FolderWatch(FileSystemEventHandler):
         return self._inode is not None and self._inode == _inode(os.path.realpath(folder))
 
     def renew(self, folder: Path) -> None:
-        """Watch `folder`, and no other any more; OSError when that cannot be done."""
+        """Watch `folder` and no other; raises OSError."""
         self.close()
         self._path = os.path.realpath(folder)
         observer = Observer()
@@ -70,7 +70,7 @@ class FolderWatch(FileSystemEventHandler):
         self._inode = _inode(self._path)
 
     def close(self) -> None:
-        """Watch nothing any more; legal at any time."""
+        """Stop watching; may be called at any time."""
         observer, self._observer, self._inode = self._observer, None, None
         if observer is not None:
             observer.stop()

@@ -1,4 +1,4 @@
-"""Who takes files from an inbox: one daemon, which holds the lock in it.
+"""The owner of an inbox: the one daemon that takes files from it, and holds the lock in it.
 
 The lock is a dot-file in the folder itself, so that it is found whatever path or link leads there,
 and moves with the folder.
@@ -45,7 +45,7 @@ class InboxOwner:
             raise NotOwnerError(str(error)) from None
 
     def release(self) -> None:
-        """Own nothing any more; may be called twice."""
+        """Release the lock; may be called twice."""
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.release()

@@ -43,7 +43,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenFile:
     """A look that has been the same since `since`; not to be tried before `not_before` (both s).
 
     `tries` counts how often it was taken and had to be left where it is.
@@ -69,7 +69,7 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class Ignore:
-    """It is nothing that can be read as a file, and will not be while it looks like this."""
+    """It cannot be read as a file while it looks like this."""
 
 
 def is_goal_name(name: str) -> bool:
@@ -78,12 +78,14 @@ def is_goal_name(name: str) -> bool:
 
 
 def settle_time_s(look: Look, settle_s: float) -> float:
-    """How long this look must last, in seconds, before the file counts as written."""
+    """Return how long this look must last, in seconds, before the file counts as written."""
     return settle_s if look.content.size else max(settle_s * 4, EMPTY_SETTLE_S)
 
 
-def decide(now: float, seen: Seen | None, look: Look, *, settle_s: float) -> Wait | Take | Ignore:
-    """Whether to take a file that looks like this now and was seen so before.
+def decide(
+    now: float, seen: SeenFile | None, look: Look, *, settle_s: float
+) -> Wait | Take | Ignore:
+    """Return whether to take a file that looks like this now and was seen as `seen` before.
 
     Times in seconds on one monotonic clock. A first or a changed look starts the wait again.
     """

@@ -54,7 +54,7 @@ class Reviewer:
         for goal, core in self._book.cores.items():
             if core.state.rested_seq > core.state.reviewed_seq:
                 self._due.put_nowait(goal)
-        self._task = background.begin(self._work())
+        self._task = background.start(self._work())
 
     async def stop(self) -> None:
         """Finish what is due within STOP_S, then stop."""

@@ -1,7 +1,8 @@
 """The systemd journal as a place for log lines: each is an entry with fields that can be searched for.
 
-Spoken natively (systemd's JOURNAL_NATIVE_PROTOCOL.md), since a line on stdout has no priority and no fields.
-The message is the JSON line, so that what reads the journal's text reads what stdout would have had.
+Written in the native protocol (systemd's JOURNAL_NATIVE_PROTOCOL.md), since a line on stdout has no priority and no
+fields.
+The message is the JSON line, so that a reader of the journal's text sees what stdout would have.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ def is_journal(fd: int, env: Mapping[str, str]) -> bool:
 
 
 def entry(line: bytes) -> bytes:
-    """Make a journal entry of a JSON line: message, priority, CLEW_EVENT, CLEW_GOAL and so on."""
-    said = json.loads(line)
+    """Return a JSON line as a journal entry: message, priority, CLEW_EVENT, CLEW_GOAL and so on."""
+    decoded = json.loads(line)
     fields = {
         "MESSAGE": line.decode().rstrip("\n"),
-        "PRIORITY": str(_PRIORITIES.get(said.get("level"), 6)),
+        "PRIORITY": str(_PRIORITIES.get(decoded.get("level"), 6)),
         "SYSLOG_IDENTIFIER": "clew",
     }
-    fields |= {f"CLEW_{name.upper()}": str(said[name]) for name in _FIELDS if name in said}
+    fields |= {f"CLEW_{name.upper()}": str(decoded[name]) for name in _FIELDS if name in decoded}
     return b"".join(_field(name, value.encode()) for name, value in fields.items())
 
 
@@ -56,7 +57,7 @@ def _field(name: str, value: bytes) -> bytes:
 
 
 class Journal:
-    """The journal's socket; a line that it does not take at once, or soon, is dropped."""
+    """The journal's socket; a line that it does not take within PATIENCE_MS is dropped."""
 
     def __init__(self, address: str = SOCKET) -> None:
         self._address = address
@@ -64,20 +65,20 @@ class Journal:
         self._stalled = False
 
     def write(self, line: bytes) -> bool:
-        """Send a JSON line; False when it is dropped."""
+        """Send a JSON line; return False when it is dropped."""
         data = entry(line)
         try:
             self._send(data)
         except BlockingIOError:
             return not self._stalled and self._wait_and_send(data)
-        except OSError:  # the next line finds out whether somebody listens again
+        except OSError:  # the next line connects again
             self.close()
             return False
         self._stalled = False
         return True
 
     def close(self) -> None:
-        """Let the socket go."""
+        """Close the socket."""
         if self._socket is not None:
             self._socket.close()
         self._socket = None
@@ -94,7 +95,7 @@ class Journal:
             _send_by_file(self._socket, data)
 
     def _wait_and_send(self, data: bytes) -> bool:
-        self._stalled = True  # until one has gone: nobody is waited for twice
+        self._stalled = True  # until one has gone: wait only once
         assert self._socket is not None  # noqa: S101 - it has just refused
         waiting = select.poll()
         waiting.register(self._socket, select.POLLOUT)
@@ -109,7 +110,7 @@ class Journal:
 
 
 def _send_by_file(to: socket.socket, data: bytes) -> None:
-    """Send what no datagram holds as a sealed memory file."""
+    """Send what is too long for a datagram as a sealed memory file."""
     fd = os.memfd_create("clew-log", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.write(fd, data)

@@ -1,6 +1,6 @@
-"""How a line of the log looks to a person, in `clew logs` and in the terminal of `clew run` alike.
+"""A log line for a person, in `clew logs` and in the terminal of `clew run`.
 
-Pure: it is given an entry and returns pieces of text, each with a style. Nothing of the entry is left out.
+Pure: an entry comes in, pieces of text go out, each with a style. Everything in the entry is shown.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """The log: events with stable names, as JSON lines, or for a person on a terminal.
 
-Every part of the daemon logs by `structlog.get_logger()`; here is decided what becomes of it, and
-that may change while it runs. No line may hold a key or a control character, and no fault in
-writing one may reach the one who logs.
+Every part of the daemon logs by `structlog.get_logger()`; where the lines go is decided here, and may change while the
+daemon runs. No line holds a key or a control character, and no error in writing one reaches the caller.
+
+Lines are written by the caller's thread before `log` returns, since the last ones before a crash matter most. The
+standard library's handlers do not fit: a QueueHandler loses its queue with the process, and its rotating file and
+stream handlers block on a full pipe, leave torn lines after a full disk, and do not count what they drop.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from structlog.typing import EventDict
+
+    from clew_shared.config.settings import LogSettings
 
 MAX_CHARS = 16_384
 MAX_ITEMS = 1000
@@ -49,23 +54,8 @@ _PLAIN = {int, float, bool, type(None)}
 _SECRET_KEYS = {"api_key", "apikey", "authorization", "password", "secret", "access_token"}
 
 
-class LogSettings(Protocol):
-    """The table `[log]` of the config."""
-
-    @property
-    def level(self) -> str: ...
-    @property
-    def format(self) -> str: ...
-    @property
-    def file(self) -> str | None: ...
-    @property
-    def max_bytes(self) -> int: ...
-    @property
-    def backups(self) -> int: ...
-
-
 class _Output:
-    """What all loggers share, so that a reload reaches those that were bound long before."""
+    """The output that all loggers share, so that a reload reaches those that were bound long before."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -73,11 +63,10 @@ class _Output:
         self.console: Callable[[EventDict], str] | None = None
         self.stream: Stream | Journal | None = None
         self.file: RotatedFile | None = None
-        self.lost = 0
-        self._unsaid: dict[int, int] = {}
+        self._unreported: dict[int, int] = {}
 
     def log(self, line: EventDict) -> None:
-        """Write one line wherever lines go now; count it where it cannot be written."""
+        """Write one line to the current sinks; one that cannot be written is counted, and the next line says so."""
         with self.lock:
             encoded = _json_line(line) if self.file or self.console is None else b""
             if self.stream is not None:
@@ -88,12 +77,11 @@ class _Output:
     debug = info = warning = warn = error = exception = critical = fatal = log
 
     def _write(self, sink: Stream | Journal | RotatedFile, line: bytes) -> None:
-        unsaid = self._unsaid.pop(id(sink), 0)
-        if unsaid and not sink.write(_json_line(_dropped(unsaid))):
-            self._unsaid[id(sink)] = unsaid
+        unreported = self._unreported.pop(id(sink), 0)
+        if unreported and not sink.write(_json_line(_dropped(unreported))):
+            self._unreported[id(sink)] = unreported
         if not sink.write(line):
-            self.lost += 1
-            self._unsaid[id(sink)] = self._unsaid.get(id(sink), 0) + 1
+            self._unreported[id(sink)] = self._unreported.get(id(sink), 0) + 1
 
     def _console_line(self, line: EventDict) -> bytes:
         assert self.console is not None  # noqa: S101 - the caller has looked
@@ -105,16 +93,16 @@ class _Output:
                 if old is not None:
                     old.close()
             self.stream, self.file = stream, file
-            self._unsaid.clear()
+            self._unreported.clear()
 
 
 _output = _Output()
 
 
 def configure(settings: LogSettings, *, stdout_fd: int = 1) -> None:
-    """Log as `settings` say from now on, all loggers included; legal at any time, as on SIGHUP.
+    """Log as `settings` say from now on, with all loggers; may be called at any time, as on SIGHUP.
 
-    Raises OSError when the file cannot be opened; then nothing has changed.
+    Raises OSError if the file cannot be opened; then nothing has changed.
     """
     file = None
     if settings.file is not None:
@@ -145,13 +133,8 @@ def configure(settings: LogSettings, *, stdout_fd: int = 1) -> None:
     _take_over_stdlib()
 
 
-def lost_lines() -> int:
-    """How many lines could not be written since the start."""
-    return _output.lost
-
-
 def close() -> None:
-    """Let go of the file and the stream; later lines go nowhere."""
+    """Close the file and the stream; later lines are discarded."""
     with _output.lock:
         for sink in (_output.stream, _output.file):
             if sink is not None:
@@ -166,7 +149,7 @@ def _drop_below_level(_: object, method: str, event: EventDict) -> EventDict:
 
 
 def _finish(_: object, method: str, event: EventDict) -> tuple[tuple[EventDict], dict[str, Any]]:
-    """Put the keys in their order, clean the values, and hand the line to the output."""
+    """Put the keys in order, clean the values, and return the arguments of the output."""
     now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     level = _LEVEL_NAMES[_LEVELS.get(method, 20)]
     line: EventDict = {"timestamp": now, "level": level}
@@ -181,9 +164,9 @@ def _finish(_: object, method: str, event: EventDict) -> tuple[tuple[EventDict],
 
 
 def _is_plain(event: EventDict) -> bool:
-    """Tell whether a line can be written as it is: no key in any text, and nothing but short texts and numbers.
+    """Return whether a line can be written as it is: only short texts and numbers, and no key in any text.
 
-    All texts are looked through at once; what a key is in stays in what they are joined to.
+    All texts are checked at once, joined: a key in one of them is also in the joined text.
     """
     texts = []
     for key, value in event.items():
@@ -199,7 +182,7 @@ def _is_plain(event: EventDict) -> bool:
 
 
 def _clean(value: object, depth: int = 0) -> object:
-    """`value` as JSON can hold it, without keys and no longer than a line should be."""
+    """Return `value` as JSON can hold it, without keys and limited in length."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -223,7 +206,7 @@ def _clean_named(key: str, value: object, depth: int = 0) -> object:
 def _text_of(value: object) -> str:
     try:
         return str(value)
-    except Exception as error:  # noqa: BLE001 - a value that cannot say what it is breaks no log
+    except Exception as error:  # noqa: BLE001 - a broken __str__ must not break the log
         return f"<{type(value).__name__}: {type(error).__name__}>"
 
 
@@ -249,7 +232,7 @@ def _dropped(count: int) -> EventDict:
 
 
 class _FromStdlib(logging.Handler):
-    """Brings what libraries log (asyncio's lost exceptions above all) into our log."""
+    """Passes on what libraries log (asyncio's lost exceptions above all) into our log."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

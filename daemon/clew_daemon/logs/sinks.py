@@ -1,7 +1,7 @@
 """Where log lines go: a stream that may be stalled or closed, and a file that is rotated.
 
-Writing a line never raises and never waits long: a full disk, a closed pipe or a reader that has
-stopped costs lines, which are counted, and not the daemon. What a line says is not known here.
+Writing a line never raises and never waits long: after a full disk, a closed pipe or a stalled reader lines are
+dropped, and `write` returns False. The content of a line is not known here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Stream:
                 self._socket = socket.socket(fileno=self._fd)
 
     def write(self, line: bytes) -> bool:
-        """Send a line, or keep what is left of it for the next call; False when it is dropped."""
+        """Send a line, or keep the rest of it for the next call; return False when it is dropped."""
         if self._fd < 0:
             return False
         try:
@@ -45,13 +45,13 @@ class Stream:
                 return False
             self._rest = line
             self._send_rest()
-        except OSError:  # nobody is at the other end any more
+        except OSError:  # the other end is closed
             self._rest = b""
             return False
         return True
 
     def close(self) -> None:
-        """Send what is left, if it goes, and let the stream be."""
+        """Send the rest, if possible, and close the stream."""
         with contextlib.suppress(OSError):
             self._send_rest()
         fd, self._fd, self._rest = self._fd, -1, b""
@@ -76,14 +76,14 @@ class Stream:
         return os.write(self._fd, data)
 
     def _wait(self) -> bool:
-        self._stalled = True  # until a whole line has gone: nobody is waited for twice
+        self._stalled = True  # until a whole line has gone: wait only once
         waiting = select.poll()
         waiting.register(self._fd, select.POLLOUT)
         return bool(waiting.poll(PATIENCE_MS))
 
 
 def _own_descriptor(fd: int) -> int:
-    """Open what is behind `fd` once more, not to wait; set on `fd`, O_NONBLOCK would be everyone's.
+    """Open the file behind `fd` again, not to block; O_NONBLOCK set on `fd` itself would apply to all that share it.
 
     Sockets cannot be opened so, files need not, and a terminal of someone else's may not: these
     are shared.
@@ -113,7 +113,7 @@ class RotatedFile:
         self._fd, self._size = _open_at_end(path)
 
     def write(self, line: bytes) -> bool:
-        """Append a line; False when it is lost."""
+        """Append a line; return False when it is lost."""
         with contextlib.suppress(OSError):
             self._follow()
         if self._size and self._size + len(line) > self._max_bytes:
@@ -135,7 +135,7 @@ class RotatedFile:
             os.close(fd)
 
     def _follow(self) -> None:
-        """See, once a second at most, whether the file is still at its path; begin a new one there where it isn't."""
+        """Check, at most once a second, whether the file is still at its path; open a new one there if not."""
         now = time.monotonic()
         if now < self._looked_at + LOOK_EVERY_S:
             return
@@ -146,7 +146,7 @@ class RotatedFile:
         except FileNotFoundError:
             in_place = False
         if in_place:
-            self._size = mine.st_size  # someone may have cut it
+            self._size = mine.st_size  # it may have been truncated
         else:
             self._reopen()
 

@@ -1,10 +1,11 @@
-"""How a worker can end, and what each end means; pure, what is done about it is the supervisor's."""
+"""How a worker can end, and what each end means: pure rules; what follows from it is decided by the supervisor."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from clew_daemon.processes import vitals
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources
 from clew_daemon.processes.nursery import SpawnError
 from clew_shared.exit_codes import ExitCode
@@ -13,8 +14,10 @@ from clew_shared.text.plain import plain
 from clew_shared.wire.shortage import is_shortage
 
 if TYPE_CHECKING:
+    from clew_shared.record.state import State
     from clew_shared.wire.protocol import Leave
 
+OWES_REPLAN = "left_instead_of_replanning"
 
 Kind = Literal["finished", "crash", "temporary", "configuration", "stopped", "unable"]
 
@@ -31,8 +34,22 @@ class Ended:
     retry_after_s: float | None = None
 
 
-def left(code: int, leave: Leave | None, detail: str) -> Ended:
-    """Say what 75 (try me later) and 78 (fix the configuration) mean, by the agent's own words."""
+def by_exit(code: int, state: State, *, stopping: bool, leave: Leave | None, output: str) -> Ended:
+    """Return what the exit of an agent means; `output` is the end of what it printed."""
+    if state.ended:
+        return Ended("finished", "finished", code=code)
+    if stopping or not state.workable:
+        return Ended("stopped", "stopped", code=code)
+    if code in (ExitCode.TEMPORARY, ExitCode.CONFIGURATION):
+        return _left(code, leave, output)
+    if code < vitals.SIGNAL_BASE and state.replan_required in ("task", "goal"):
+        return Ended("stopped", OWES_REPLAN, code=code)
+    reason = vitals.exit_words(code) if code else "exited_unfinished"
+    return Ended("crash", reason, output, code)
+
+
+def _left(code: int, leave: Leave | None, detail: str) -> Ended:
+    """Return what 75 (try again later) and 78 (fix the configuration) mean, by the reason that the agent gave."""
     if code == ExitCode.TEMPORARY:
         reason = leave.reason if leave else "the agent asked to be tried later"
         after_s = leave.retry_after_s if leave else None
@@ -42,7 +59,7 @@ def left(code: int, leave: Leave | None, detail: str) -> Ended:
 
 
 def by_surprise(error: BaseException) -> Ended:
-    """Say how a worker ends by an unexpected error: a bug, or half an upgrade."""
+    """Return how a worker ends by an unexpected error: a bug, or half an upgrade."""
     return Ended("crash", "internal", _surprise(error))
 
 
@@ -53,7 +70,7 @@ def _surprise(error: BaseException) -> str:
 
 
 def by_fault(error: SpawnError | ExecutorDied | LedgerError | OSError) -> Ended:
-    """Say how a worker ends by an error that kept it from starting, or from being served."""
+    """Return how a worker ends by an error that kept it from starting, or from being served."""
     if is_short(error):
         return _short_of_resources(error)
     match error:
@@ -71,7 +88,7 @@ def by_fault(error: SpawnError | ExecutorDied | LedgerError | OSError) -> Ended:
 
 
 def _by_spawn(error: SpawnError) -> Ended:
-    """Say whether a worker that cannot be started is tried again: a bug may pass, and so may a fault of the nursery."""
+    """Return whether a worker that cannot be started is tried again: a bug may pass, or a fault of the nursery."""
     match error.reason:
         case "nursery":
             return Ended("temporary", str(error))
@@ -91,12 +108,12 @@ def is_short(error: BaseException) -> bool:
 
 
 def _short_of_resources(error: BaseException) -> Ended:
-    """Wait, as for anything else that is likely to come back: it is not the worker's fault."""
+    """Return that the worker waits, as for anything else that is likely to come back: it is not its fault."""
     return Ended("temporary", f"cannot start a worker, out of resources: {plain(error)}")
 
 
 def _by_ledger(error: LedgerError) -> Ended:
-    """Hand a record that cannot be read to a person; with one that cannot be written the daemon stops."""
+    """Return that a person is asked about a record that cannot be read; if none can be written, the daemon stops."""
     if isinstance(error, LedgerCorrupt):
         return Ended("unable", "ledger", f"the goal's record is damaged: {error.what}")
     if isinstance(error, LedgerUnwell):

@@ -1,6 +1,6 @@
-"""The daemon's side of the executor: sends allowed actions, hears outcomes, and notices when it dies.
+"""The daemon's side of an executor: sends allowed actions, receives outcomes, and notices when it dies.
 
-One request at a time runs there; see `clew_shared.wire.executor` for the wire. It decides nothing.
+One request at a time runs there. It decides nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Answer = TypeVar("Answer", ActionDone, DigestDone, CheckDone)
 
 READY_TIMEOUT_S = 60.0
 ANSWER_MARGIN_S = 30.0
-"""An executor that is so much later than its own deadline hangs."""
+"""An executor that is later than its own deadline by more than this hangs."""
 
 DIGEST_TIMEOUT_S = 120.0
 
@@ -47,11 +47,11 @@ class OutOfResources(ExecutorDied):
     """No executor could be started for lack of descriptors, processes or memory: nothing began."""
 
 
-class WorkspaceLostError(ExecutorDied):
+class WorkspaceMissingError(ExecutorDied):
     """The folder that the executor works in is not what stands there: nothing began."""
 
 
-class Executor:
+class ExecutorProcess:
     """One executor process."""
 
     def __init__(
@@ -64,7 +64,9 @@ class Executor:
         self._lock = asyncio.Lock()
 
     @classmethod
-    async def start(cls, nursery: Nursery, spec: CellSpec, group: CellGroup | None) -> Executor:
+    async def start(
+        cls, nursery: Nursery, spec: CellSpec, group: CellGroup | None
+    ) -> ExecutorProcess:
         """Spawn an executor and wait until it answers; raises SpawnError or ExecutorDied."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -111,9 +113,9 @@ class Executor:
         try:
             return await self._ask(ActionDone, request, patience_s)
         except OversizedMessageError as error:  # nothing was begun
-            said = f"not carried out, the arguments are too long: {error}"
+            text = f"not carried out, the arguments are too long: {error}"
             return ActionDone(
-                id=0, seq=seq, result="error", output=said, duration_s=0.0, changed=False
+                id=0, seq=seq, result="error", output=text, duration_s=0.0, changed=False
             )
 
     async def digest(self, *, anew: bool) -> str:
@@ -136,9 +138,9 @@ class Executor:
         try:
             return await self._ask(CheckDone, request, timeout_s + ANSWER_MARGIN_S)
         except OversizedMessageError as error:
-            said = f"not run, the check is too long: {error}"
+            text = f"not run, the check is too long: {error}"
             return CheckDone(
-                id=0, name=name, result="error", exit_code=None, output=said, duration_s=0.0
+                id=0, name=name, result="error", exit_code=None, output=text, duration_s=0.0
             )
 
     async def end(self) -> None:

@@ -185,7 +185,7 @@ class Nursery:
             self.report = new.hello.sandbox
             log.debug("nursery.ready", pid=new.hello.pid, preloaded=list(new.hello.preloaded))
         if last:
-            ending = background.begin(
+            ending = background.start(
                 last.end()
             )  # the spawns that it still has to finish delay no others
             self._ending.add(ending)

@@ -18,9 +18,9 @@ _PIDS = 1 << 23  # more than pid_max can be
 
 
 def occupy(fd: int) -> str:
-    """Mark a folder as worked in while `fd` is open; returns who else works in it, "" if no one does.
+    """Mark a folder as in use while `fd` is open; returns who else uses it, "" if no one does.
 
-    A file system without locks has no marks: no one else is seen there.
+    A file system without locks has no marks, so no other user is found there.
     """
     me = os.getpid()
     try:

@@ -1,6 +1,6 @@
-"""What stands where a goal's workspace should be; looked at before anything acts there.
+"""What is in the place of a goal's workspace; looked at before anything acts there.
 
-A workspace can be removed, renamed, mounted over, or replaced by something else at any moment, by anyone. Paths are
+Anyone may remove, rename, replace or mount over a workspace at any moment. Paths are
 real ones (links resolved when the goal was accepted), so a link on the way is a replacement. Nothing here starts or
 ends anything.
 """
@@ -28,10 +28,10 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class Missing:
     """Why nothing may act at a workspace: `reason` in a few words, `detail` with the path.
 
-    `stranger` is another folder that stands there; `gone` says that nothing does.
+    `stranger` is another folder in its place; `gone` says that nothing is there.
     """
 
     reason: str
@@ -40,7 +40,7 @@ class Lost:
     gone: bool = False
 
     def question(self, goal: str) -> str:
-        """Ask a person what is to become of it."""
+        """Return the question to a person about what to do."""
         resume = f"`clew resume {goal}`"
         if self.stranger:
             return (
@@ -52,8 +52,8 @@ class Lost:
         return f"{self.detail} Fix this, then {resume}."
 
 
-def lost(workspace: str, known: Identity | None) -> Lost | None:
-    """Say what is wrong with the place of a workspace, None if the folder `known` is there.
+def missing(workspace: str, known: Identity | None) -> Missing | None:
+    """Return what is wrong with the place of a workspace, None if the folder `known` is there.
 
     Without `known` any folder will do. None too if there are no resources to look: it is looked at again.
     """
@@ -61,18 +61,18 @@ def lost(workspace: str, known: Identity | None) -> Lost | None:
         return _wrong(workspace, known)
     except FileNotFoundError:
         detail = f"{workspace} was removed or renamed while the goal worked in it."
-        return Lost("the workspace is gone", detail, gone=True)
+        return Missing("the workspace is gone", detail, gone=True)
     except OSError as error:
         return None if is_shortage(error) else _out_of_reach(workspace, error)
 
 
-def _wrong(workspace: str, known: Identity | None) -> Lost | None:
+def _wrong(workspace: str, known: Identity | None) -> Missing | None:
     real = os.path.realpath(workspace)
     if real != workspace:
-        return Lost("the workspace is now a link", f"{workspace} is now a link to {real}.")
+        return Missing("the workspace is now a link", f"{workspace} is now a link to {real}.")
     found = os.stat(workspace, follow_symlinks=False)  # noqa: PTH116 - the path is text everywhere
     if not stat.S_ISDIR(found.st_mode):
-        return Lost("the workspace is no longer a folder", f"{workspace} is no longer a folder.")
+        return Missing("the workspace is no longer a folder", f"{workspace} is no longer a folder.")
     seen = identity.of_path(workspace)
     if known and not seen.is_same(known):
         return _replaced(workspace, known, seen)
@@ -80,14 +80,15 @@ def _wrong(workspace: str, known: Identity | None) -> Lost | None:
         detail = (
             f"{workspace} cannot be read by this user (mode {stat.S_IMODE(found.st_mode):04o})."
         )
-        return Lost("the workspace cannot be reached", detail)
+        return Missing("the workspace cannot be reached", detail)
     return None
 
 
 def accepted(workspace: str, state: State) -> tuple[Identity | None, bool]:
-    """Return what a person accepts who lets a goal go on: another folder, or that an empty one is made.
+    """Return what a person accepts by resuming a goal: another folder, or that an empty one is made.
 
-    Only what they were told of, and only while it is so: else they have put something right, or must be asked again.
+    Only what they were asked about, and only while it is still so: else they have repaired something, or must be asked
+    again.
     """
     try:
         seen = identity.of_path(workspace)
@@ -107,7 +108,7 @@ def is_place(path: str, place: tuple[int, int]) -> bool:
     return (now.st_dev, now.st_ino) == place
 
 
-def enter(workspace: str, known: Identity | None, *, make: bool) -> Ground | Lost:
+def enter(workspace: str, known: Identity | None, *, make: bool) -> WorkspaceGuard | Missing:
     """Open the folder `known`, or any where that is None; `make` allows an empty one if there is nothing.
 
     Raises OSError where resources have run out.
@@ -117,14 +118,14 @@ def enter(workspace: str, known: Identity | None, *, make: bool) -> Ground | Los
     except OSError as error:
         if is_shortage(error):
             raise
-        return Lost(
+        return Missing(
             f"the workspace cannot be created: {plain(error)}", f"{workspace} cannot be created."
         )
     expected = None if made else known
-    if why := lost(workspace, expected):
+    if why := missing(workspace, expected):
         return why
     try:
-        found = Ground(workspace, os.open(workspace, _FOLDER), made=made)
+        found = WorkspaceGuard(workspace, os.open(workspace, _FOLDER), made=made)
     except OSError as error:
         if is_shortage(error):
             raise
@@ -135,8 +136,8 @@ def enter(workspace: str, known: Identity | None, *, make: bool) -> Ground | Los
     return found
 
 
-class Ground:
-    """The folder that a goal works in, held open from the goal's start to its rest."""
+class WorkspaceGuard:
+    """The folder that a goal works in, held open while the goal is at work."""
 
     def __init__(self, workspace: str, fd: int, *, made: bool) -> None:
         self._workspace = workspace
@@ -148,23 +149,23 @@ class Ground:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Its device and inode, which nothing else gets while it is held."""
+        """Its device and inode, which no other folder gets while it is open."""
         return self.identity.dev, self.identity.ino
 
     def stands(self) -> bool:
-        """Return, by one system call, whether it is what is there; False says nothing yet."""
+        """Return, by one system call, whether it is still in its place; False may also mean unreadable."""
         return is_place(self._workspace, self.place)
 
-    def lost(self) -> Lost | None:
-        """Say what is wrong with its place, None if it is there."""
-        return lost(self._workspace, self.identity)
+    def missing(self) -> Missing | None:
+        """Return what is wrong with its place, None if it is there."""
+        return missing(self._workspace, self.identity)
 
     def occupy(self) -> str:
-        """Mark it as worked in until it is closed; returns who else works in it, "" if no one does."""
+        """Mark it as in use until it is closed; returns who else uses it, "" if no one does."""
         return occupied.occupy(self._fd)
 
     def close(self) -> None:
-        """Hold nothing any more; legal at any time."""
+        """Close the folder and remove the mark; legal at any time."""
         self._closed()
 
 
@@ -177,15 +178,15 @@ def _make(workspace: str) -> bool:
     return True
 
 
-def _replaced(workspace: str, known: Identity, seen: Identity) -> Lost:
+def _replaced(workspace: str, known: Identity, seen: Identity) -> Missing:
     if (known.ino, known.birth_ns) == (seen.ino, seen.birth_ns):
         detail = f"{workspace} is on another device than before: its file system was mounted again, or it is a copy."
-        return Lost("the workspace is on another device", detail, stranger=seen)
+        return Missing("the workspace is on another device", detail, stranger=seen)
     detail = (
         f"{workspace} is not the folder that this goal works in "
         f"(the original: {_described(known)}; now: {_described(seen)})."
     )
-    return Lost("the workspace was replaced", detail, stranger=seen)
+    return Missing("the workspace was replaced", detail, stranger=seen)
 
 
 def _described(folder: Identity) -> str:
@@ -193,6 +194,6 @@ def _described(folder: Identity) -> str:
     return device if folder.birth_ns is None else f"{device}, created {iso(folder.birth_ns / 1e9)}"
 
 
-def _out_of_reach(workspace: str, error: OSError) -> Lost:
+def _out_of_reach(workspace: str, error: OSError) -> Missing:
     detail = f"{workspace} cannot be read: {error.strerror}."
-    return Lost("the workspace cannot be reached", detail)
+    return Missing("the workspace cannot be reached", detail)

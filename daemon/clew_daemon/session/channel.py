@@ -1,13 +1,12 @@
-"""The agent's line of the worker protocol: bounded reading and writing, with a deadline on every write.
+"""The daemon's end of the worker protocol: bounded reading and writing, with a deadline on every write.
 
-It frames and times; what a message means is the session's. It is on the way of every step: what comes is
-taken from the transport without a stream between, and an answer goes to the socket at once.
+It frames and times; what a message means is decided elsewhere. Every step passes here, so messages are taken from the
+transport without a stream in between, and an answer goes to the socket at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING, Any, cast
 
 from clew_shared.wire import protocol
@@ -21,7 +20,7 @@ WRITE_TIMEOUT_S = 30.0
 class Channel(asyncio.Protocol):
     """A connected stream to one agent; one task receives.
 
-    `heard_at` is monotonic, of the last message that came; `unread` says that it left an answer unread too long.
+    `unread` says that the agent left an answer unread too long.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -33,7 +32,6 @@ class Channel(asyncio.Protocol):
         self._more: asyncio.Future[None] | None = None
         self._room = asyncio.Event()
         self._room.set()
-        self.heard_at = time.monotonic()
         self.unread = False
 
     @classmethod
@@ -58,7 +56,6 @@ class Channel(asyncio.Protocol):
         line = bytes(self._came[: end + 1])
         del self._came[: end + 1]
         self._searched = 0
-        self.heard_at = time.monotonic()
         return protocol.parse(line)
 
     async def send(self, line: bytes) -> bool:
@@ -75,7 +72,7 @@ class Channel(asyncio.Protocol):
         return not rest or await self._send_later(transport, rest)
 
     async def _send_later(self, transport: asyncio.Transport, rest: bytes) -> bool:
-        """Leave to the transport what the socket does not take now, and wait until it has room again."""
+        """Give the transport what the socket does not take now, and wait until it has room again."""
         transport.write(rest)
         try:
             async with asyncio.timeout(WRITE_TIMEOUT_S):
@@ -91,7 +88,7 @@ class Channel(asyncio.Protocol):
             self._transport.abort()
 
     async def _wait(self) -> None:
-        """Wait for more to come, and let it come."""
+        """Wait until more has arrived."""
         assert self._transport is not None  # noqa: S101 - made by `over`
         self._transport.resume_reading()
         self._more = asyncio.get_running_loop().create_future()
@@ -104,7 +101,7 @@ class Channel(asyncio.Protocol):
         if self._more and not self._more.done():
             self._more.set_result(None)
 
-    # -- what the transport tells ------------------------------------------------------------------
+    # -- called by the transport --------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -118,7 +115,7 @@ class Channel(asyncio.Protocol):
     def eof_received(self) -> bool:
         self._over = True
         self._wake()
-        return True  # it may still read: closing is up to the session
+        return True  # it may still read; the session closes
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc

@@ -1,6 +1,6 @@
-"""Watches one live worker: whether it is heard from, gets on, and stays within its memory and its time.
+"""Watches one live worker: whether its agent shows life and gets on, and keeps within its memory and its time.
 
-It finds out; ending the worker is its session's.
+It owns the clocks that this is judged by. It reports what it finds; the session ends the worker.
 """
 
 from __future__ import annotations
@@ -8,121 +8,149 @@ from __future__ import annotations
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from clew_daemon.host import threads
-from clew_daemon.processes import vitals
 from clew_daemon.processes.endings import Ended
-from clew_shared.config.settings import CommandAgentSettings
 
 if TYPE_CHECKING:
-    from clew_daemon.processes.workspace_guard import Lost
-    from clew_daemon.session.session import Session
+    from collections.abc import Iterator
+
+    from clew_daemon.processes.nursery import Cell
+    from clew_daemon.processes.workspace_guard import Missing
+    from clew_daemon.session.desk import GoalDesk
+    from clew_daemon.session.launcher import Launcher
+    from clew_daemon.session.lifetime import Lifetime
 
 MEMORY_EVERY_S = 0.5
-GROUND_EVERY_S = 1.0
-_SCALES = ThreadPoolExecutor(1, "clew-scales")
-"""Weighs all workers, one after the other: several threads would wait for each other at every small file."""
+WORKSPACE_EVERY_S = 1.0
+_memory_pool = ThreadPoolExecutor(1, "clew-memory")
+"""Measures all workers, one after the other: several threads would wait for each other at every small file."""
 
 
-def begin() -> None:
-    """Start the thread that weighs, while there is one to be had; raises ThreadsError."""
-    threads.start(_SCALES, 1)
+def start_memory_thread() -> None:
+    """Start the thread that measures memory, while there is one to be had; raises ThreadsError."""
+    threads.start(_memory_pool, 1)
 
 
-class Vigil:
-    """What is looked at now and then while a session lasts."""
+class Liveness:
+    """The clocks of one worker; all are monotonic, in seconds."""
 
-    def __init__(self, session: Session) -> None:
-        self._s = session
-        self._weighed_in = -1.0
+    def __init__(self, desk: GoalDesk, launcher: Launcher, lifetime: Lifetime) -> None:
+        self._desk = desk
+        self._launcher = launcher
+        self._lifetime = lifetime
+        self._heard_at = self._acted_at = time.monotonic()
+        self._busy = False
+        self._measured_in = -1.0
         self._looked_at = 0.0
-        self._look: asyncio.Future[Lost | None] | None = None
+        self._look: asyncio.Future[Missing | None] | None = None
 
-    async def keep(self) -> Ended:
-        """Look until something is wrong; says what.
+    # -- what the session reports --------------------------------------------------------------------
+
+    def heard(self) -> None:
+        """Note that a message came."""
+        self._heard_at = time.monotonic()
+
+    def acted(self) -> None:
+        """Note that the agent gets on."""
+        self._acted_at = time.monotonic()
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Bracket the answering of a message: the agent's wait for it counts as life."""
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+            self.heard()
+
+    # -- what it finds out ---------------------------------------------------------------------------
+
+    async def watch(self, agent: Cell) -> Ended:
+        """Look until something is wrong; returns what.
 
         At full turns of the clock, so that all workers are looked at when the daemon has woken for one.
         """
         while True:
-            every_s = min(self._s.settings.heartbeat.interval_s, MEMORY_EVERY_S)
+            every_s = min(self._desk.settings.heartbeat.interval_s, MEMORY_EVERY_S)
             now = time.monotonic()
             due = now + 1.5 * every_s
             due -= due % every_s  # half a turn away at least
             await asyncio.sleep(due - now)
             if (late_s := time.monotonic() - due) > every_s:
                 self._forgive(late_s)
-            if self._s.stopping:
+            if self._desk.stopping:
                 continue
-            if found := self.silent() or self.stalled() or await self._weigh():
+            if found := self.silent() or self.stalled() or await self._check_memory(agent):
                 return found
-            if found := await self._off_ground():
+            if found := await self._check_workspace():
                 return found
-            await self._s.spend()
+            if spent := await self._desk.spend_time():
+                self._lifetime.stop(spent)
 
     def _forgive(self, late_s: float) -> None:
         """Hold nothing against the worker for a time in which the daemon was stopped, or starved, itself.
 
-        What the worker said meanwhile still waits to be read.
+        What the worker sent meanwhile still waits to be read.
         """
         now = time.monotonic()
-        self._s.acted_at = min(now, self._s.acted_at + late_s)
-        if channel := self._s.channel:
-            channel.heard_at = min(now, channel.heard_at + late_s)
+        self._acted_at = min(now, self._acted_at + late_s)
+        self._heard_at = min(now, self._heard_at + late_s)
 
     def silent(self) -> Ended | None:
-        """Hung: not heard from, while it does not wait for our answer."""
-        settings = self._s.settings
-        if self._s.busy or self._s.channel is None:
+        """Return that the agent hangs where nothing came from it, while it did not wait for an answer."""
+        if self._busy:
             return None
+        settings = self._desk.settings
         patience_s = settings.heartbeat.timeout_s
-        if isinstance(self._s.agent, CommandAgentSettings) and self._s.core.state.in_flight:
+        if self._desk.traits.is_command and self._desk.core.state.in_flight:
             patience_s = max(patience_s, settings.limits.action_timeout_s)
-        quiet_s = time.monotonic() - self._s.channel.heard_at
+        quiet_s = time.monotonic() - self._heard_at
         if quiet_s <= patience_s:
             return None
         return Ended("crash", "hung", f"no sign of life for {quiet_s:.1f} s")
 
     def stalled(self) -> Ended | None:
-        """Stalled: a built-in agent that beats but proposes nothing, and no LLM call is open."""
-        if isinstance(self._s.agent, CommandAgentSettings) or self._s.busy or self._s.llm_open:
+        """Return that a built-in agent is stalled: it beats but proposes nothing, and no LLM call is open."""
+        if self._desk.traits.is_command or self._busy or self._desk.work.llm_since is not None:
             return None
-        still_s = time.monotonic() - self._s.acted_at
-        if still_s <= self._s.settings.heartbeat.stall_timeout_s:
+        still_s = time.monotonic() - self._acted_at
+        if still_s <= self._desk.settings.heartbeat.stall_timeout_s:
             return None
         return Ended("crash", "stalled", f"no proposal for {still_s:.0f} s")
 
-    async def _off_ground(self) -> Ended | None:
-        """Find out whether something else stands where the worker's folder was; then a person is asked.
+    async def _check_workspace(self) -> Ended | None:
+        """Find out whether something else is in the place of the worker's folder; then a person is asked.
 
-        Where nothing is, its next action will say so. What a look has found is taken up a turn later: a file system
-        that does not answer keeps only that look.
+        If nothing is there, its next action will say so. What a look has found is taken up a turn later: a file
+        system that does not answer holds up only that look.
         """
         if self._look is None:
-            if time.monotonic() - self._looked_at >= GROUND_EVERY_S:
+            if time.monotonic() - self._looked_at >= WORKSPACE_EVERY_S:
                 self._looked_at = time.monotonic()
-                self._look = asyncio.ensure_future(self._s.ground_lost())
+                self._look = asyncio.ensure_future(self._desk.missing())
             return None
         if not self._look.done():
             return None
-        lost, self._look = self._look.result(), None
-        if lost is None or lost.gone:
+        missing, self._look = self._look.result(), None
+        if missing is None or missing.gone:
             return None
-        await self._s.hand_over_lost(lost)
-        return Ended("stopped", lost.reason)
+        await self._desk.hand_over_missing(missing)
+        return Ended("stopped", missing.reason)
 
-    async def _weigh(self) -> Ended | None:
-        turn = time.monotonic() // MEMORY_EVERY_S
-        if turn == self._weighed_in or self._s.hands.limited():
+    async def _check_memory(self, agent: Cell) -> Ended | None:
+        """Measure the worker's memory where the kernel does not hold it to its limit."""
+        executors, turn = self._desk.executors, time.monotonic() // MEMORY_EVERY_S
+        if turn == self._measured_in or executors.limited():
             return None
-        self._weighed_in = turn
-        return await asyncio.get_running_loop().run_in_executor(_SCALES, self.over_memory)
-
-    def over_memory(self) -> Ended | None:
-        """Over its memory; looked at where the kernel does not see to that."""
-        guards = [cell.guard.pid for cell in (self._s.cell, self._s.hands.cell) if cell]
-        used_mb = vitals.memory_mb(guards)
-        limit_mb = self._s.settings.limits.memory_mb
+        self._measured_in = turn
+        cells = [cell for cell in (agent, executors.cell) if cell]
+        loop = asyncio.get_running_loop()
+        used_mb = await loop.run_in_executor(_memory_pool, self._launcher.memory_mb, cells)
+        limit_mb = self._desk.settings.limits.memory_mb
         if used_mb <= limit_mb:
             return None
         return Ended("crash", "memory", f"{used_mb:.0f} MB used, {limit_mb} MB allowed")

@@ -1,6 +1,6 @@
-"""What an agent prints: its lines for the log, and its end for a person; both without secret keys.
+"""What an agent prints: its lines for the log, and the end of it for a person; both without secret keys.
 
-It knows nothing of the log. Keys are looked for in whole lines, several at a time, because a key
+It does not log itself. Keys are looked for in whole lines, several at a time, because a key
 that arrived in two pieces would be recognised in neither.
 """
 
@@ -21,12 +21,12 @@ LINE_BYTES_MAX = 1 << 16
 TAIL_CHARS = 2_000
 
 
-class Printed:
-    """Takes bytes as they arrive; passes the first LINES_MAX lines to `say`, and drops the rest."""
+class WorkerOutput:
+    """Takes bytes as they arrive; passes the first LINES_MAX lines to `log`, and drops the rest."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
-        self._said = 0
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self._log = log
+        self._passed = 0
         self._rest = b""
         self._tail = ""
 
@@ -51,15 +51,15 @@ class Printed:
         text = _text(data)
         self._tail = (self._tail + text)[-TAIL_CHARS:]
         for line in text.splitlines():
-            if self._said >= LINES_MAX:
+            if self._passed >= LINES_MAX:
                 return
             if line.strip():
-                self._said += 1
-                self._say(line[:LINE_CHARS])
+                self._passed += 1
+                self._log(line[:LINE_CHARS])
 
 
-async def drain(fd: int, printed: Printed) -> None:
-    """Read a pipe to its end and close it; a bounded number of lines is kept."""
+async def drain(fd: int, into: WorkerOutput) -> None:
+    """Read a pipe to its end, pass on what it has, and close it."""
     reader = asyncio.StreamReader(limit=1 << 16)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(
@@ -67,9 +67,9 @@ async def drain(fd: int, printed: Printed) -> None:
     )
     try:
         while data := await reader.read(1 << 14):
-            printed.take(data)
+            into.take(data)
     finally:
-        printed.end()
+        into.end()
         transport.close()
 
 

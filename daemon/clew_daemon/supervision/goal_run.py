@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.host import git_outside
+from clew_daemon.host import git
 from clew_daemon.host.keys import KeyFileError
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from clew_daemon.parts import DaemonParts
-    from clew_daemon.processes.workspace_guard import Ground, Lost
+    from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard
     from clew_daemon.record.goals import Book
+    from clew_daemon.session.launcher import Launcher
     from clew_daemon.supervision.history import RestartHistory
     from clew_daemon.supervision.waits import Waits
     from clew_shared.core.core import Core
@@ -72,6 +73,7 @@ class GoalRun:
         self,
         daemon: DaemonParts,
         goal: str,
+        launcher: Launcher,
         history: RestartHistory,
         waits: Waits,
         on_restart: Callable[[str], None],
@@ -80,6 +82,7 @@ class GoalRun:
         self.session: Session | None = None
         self.stopping = False
         self._d = daemon
+        self._launcher = launcher
         self._history = history
         self._waits = waits
         self._on_restart = on_restart
@@ -121,32 +124,32 @@ class GoalRun:
         if fault := self._unfit(core):
             await block_goal(self._d.book, core, *fault)
             return
-        if place := await self._enter(core):
-            with contextlib.closing(place):
-                await self._work_in(core, place)
+        if guard := await self._enter(core):
+            with contextlib.closing(guard):
+                await self._work_in(core, guard)
         if core.state.ended:
             self._history.goal_ended(self.goal)
 
-    async def _work_in(self, core: Core, place: Ground) -> None:
+    async def _work_in(self, core: Core, guard: WorkspaceGuard) -> None:
         """Run one worker after the other in the goal's folder, until the goal rests."""
         await self._warn_of_git_outside(core)
         self._d.publisher.open(self.goal)
         while core.state.workable and not self.stopping:
             before = _progress(core)
-            ended = await self._work(place)
-            if ended.kind != "stopped" and await self._block_if_lost(core, place):
+            ended = await self._work(guard)
+            if ended.kind != "stopped" and await self._block_if_missing(core, guard):
                 break
             after_s = await self._conclude(core, ended, idle=_progress(core) == before)
             if after_s is None or self.stopping:
                 break
             await asyncio.sleep(after_s)
-            if await self._block_if_lost(core, place):
+            if await self._block_if_missing(core, guard):
                 break
 
-    async def _work(self, place: Ground) -> Ended:
+    async def _work(self, guard: WorkspaceGuard) -> Ended:
         """Run one worker to its end."""
         try:
-            self.session = Session(self._d, self.goal, place)
+            self.session = Session(self._d, self.goal, guard, self._launcher)
         except KeyFileError as error:
             return Ended("configuration", str(error))
         try:
@@ -166,7 +169,7 @@ class GoalRun:
             return None
         return fault, f"Fix the config, run `clew reload`, then `clew resume {self.goal}`."
 
-    async def _enter(self, core: Core) -> Ground | None:
+    async def _enter(self, core: Core) -> WorkspaceGuard | None:
         """Open the goal's folder, for this daemon alone; None where the goal is blocked or waits instead.
 
         The folder's identity is on record before anything can act in it.
@@ -179,8 +182,8 @@ class GoalRun:
             after_s = await self._conclude(core, endings.by_fault(error), idle=True)
             await asyncio.sleep(after_s or 0.0)
             return None
-        if isinstance(found, workspace_guard.Lost):
-            await self._block_lost(core, found)
+        if isinstance(found, workspace_guard.Missing):
+            await self._block_missing(core, found)
             return None
         if other := found.occupy():
             found.close()
@@ -200,22 +203,24 @@ class GoalRun:
         if core.state.epoch:
             return
         workspace, write = core.state.spec.workspace, self._d.settings.sandbox.write
-        if folder := await asyncio.to_thread(git_outside.outside, workspace, write):
-            hint = git_outside.hint(folder)
+        if folder := await asyncio.to_thread(git.folder_outside, workspace, write):
+            hint = git.folder_hint(folder)
             log.warning("workspace.git_outside", goal=self.goal, folder=folder, hint=hint)
 
-    async def _block_if_lost(self, core: Core, place: Ground) -> bool:
+    async def _block_if_missing(self, core: Core, guard: WorkspaceGuard) -> bool:
         """Block a goal at work where another folder, or none, is at its path; return whether that was so."""
         if not core.state.workable:
             return False
-        lost = await asyncio.to_thread(place.lost)
-        if lost:
-            await self._block_lost(core, lost)
-        return lost is not None
+        missing = await asyncio.to_thread(guard.missing)
+        if missing:
+            await self._block_missing(core, missing)
+        return missing is not None
 
-    async def _block_lost(self, core: Core, lost: Lost) -> None:
-        question, book = lost.question(self.goal), self._d.book
-        await block_goal(book, core, lost.reason, question, stranger=lost.stranger, gone=lost.gone)
+    async def _block_missing(self, core: Core, missing: Missing) -> None:
+        question, book = missing.question(self.goal), self._d.book
+        await block_goal(
+            book, core, missing.reason, question, stranger=missing.stranger, gone=missing.gone
+        )
 
     # -- after a worker ------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ class ReportWriter:
 
     async def start(self) -> None:
         """Start writing what is due."""
-        self._task = background.begin(self._work())
+        self._task = background.start(self._work())
 
     async def stop(self) -> None:
         """Finish what is due within STOP_S, then stop."""

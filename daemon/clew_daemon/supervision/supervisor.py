@@ -14,6 +14,7 @@ import structlog
 
 from clew_daemon.host import background
 from clew_daemon.record.dependencies import Known
+from clew_daemon.session.launcher import Launcher
 from clew_daemon.supervision import schedule
 from clew_daemon.supervision.goal_run import GoalRun, block_goal
 from clew_daemon.supervision.history import RestartHistory
@@ -38,8 +39,9 @@ RESTS = (ev.GoalEnded, ev.GoalBlocked)
 class Supervisor:
     """Starts goals when they are due, and stops them; `start` and `stop` once each."""
 
-    def __init__(self, daemon: DaemonParts) -> None:
+    def __init__(self, daemon: DaemonParts, launcher: Launcher | None = None) -> None:
         self._d = daemon
+        self._launcher = launcher or Launcher(daemon.nursery)
         self._runs: dict[str, GoalRun] = {}
         self._wake = asyncio.Event()
         self._loop_task: asyncio.Task[None] | None = None
@@ -54,7 +56,7 @@ class Supervisor:
         """Take up what was left, write reports that are missing, and begin to schedule."""
         await self.recover()
         await self._reports.start()
-        self._loop_task = background.begin(self._schedule())
+        self._loop_task = background.start(self._schedule())
 
     async def recover(self) -> None:
         """Record the ends of an earlier daemon's workers, and that the effects of their actions are unknown."""
@@ -171,7 +173,7 @@ class Supervisor:
     # -- runs and records ----------------------------------------------------------------------------
 
     def _run(self, goal: str) -> None:
-        run = GoalRun(self._d, goal, self._history, self._waits, self._on_restart)
+        run = GoalRun(self._d, goal, self._launcher, self._history, self._waits, self._on_restart)
         self._runs[goal] = run
         run.task.add_done_callback(lambda task: self._on_run_end(goal, task))
 

@@ -1,18 +1,22 @@
-"""Errors in a config, in words: which key, where it is, and what would be right.
+"""Errors in a config as sentences: which key, where it is, and what would be right.
 
-Pure: it turns pydantic's errors into sentences and knows the shape of the tables, not their source.
+Pure: it knows the shape of the tables, not their source.
 """
 
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
 from clew_shared.config.tables import AGENT_KINDS, Settings, agent_kind
 from clew_shared.text.spelling import closest
+from clew_shared.text.validation import requirement
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 Location = tuple[str, ...]
 
@@ -21,25 +25,6 @@ KEY_LINE = re.compile(
     r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*="""
 )
 KEY_PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
-
-WANTED = {
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "finite_number": "a finite number",
-    "bool_type": "true or false",
-    "string_type": "text in quotes",
-    "tuple_type": 'a list, like ["one", "two"]',
-    "dict_type": "a table",
-    "model_type": "a table",
-    "model_attributes_type": "a table",
-}
-BOUNDS = {
-    "greater_than": ("gt", "larger than"),
-    "greater_than_equal": ("ge", "at least"),
-    "less_than": ("lt", "less than"),
-    "less_than_equal": ("le", "at most"),
-}
 
 
 @dataclass(frozen=True)
@@ -80,41 +65,26 @@ def plain_location(location: Location) -> Location:
 
 def explain(error: ValidationError, raw: dict[str, Any]) -> list[tuple[Location, str]]:
     """Return for each error its place and one sentence; `raw` is what was to be validated."""
-    told = []
-    for fault in error.errors():
-        location = plain_location(tuple(map(str, fault["loc"])))
-        if fault["type"] == "union_tag_invalid":
+    faults = []
+    for details in error.errors():
+        location = plain_location(tuple(map(str, details["loc"])))
+        if details["type"] == "union_tag_invalid":
             location = (*location, "kind")
-        told.append((location, _sentence(dict(fault), location, raw)))
-    return told
+        faults.append((location, _sentence(details, location, raw)))
+    return faults
 
 
-def _sentence(fault: dict[str, Any], location: Location, raw: dict[str, Any]) -> str:
-    if fault["type"] == "extra_forbidden":
+def _sentence(details: "ErrorDetails", location: Location, raw: dict[str, Any]) -> str:
+    if details["type"] == "extra_forbidden":
         return _unknown(location, raw)
-    if fault["type"].startswith("union_tag"):
+    if details["type"].startswith("union_tag"):
         return _no_agent(location, raw)
-    return f"`{dotted(location)}` {_requirement(fault)}"
+    shown = _shown(details["input"])
+    return f"`{dotted(location)}` {requirement(details, shown, json.dumps(shown), text='text in quotes')}"
 
 
-def _requirement(fault: dict[str, Any]) -> str:
-    """Return what the key must be, and what it is now."""
-    kind, context = fault["type"], fault.get("ctx", {})
-    if kind == "value_error":
-        return str(context["error"])
-    if kind == "missing":
-        return "is required"
-    if kind in {"too_short", "string_too_short"}:
-        return "must not be empty"
-    if kind == "string_type" and isinstance(fault["input"], bool | int | float):
-        return f"must be text; quote it: {json.dumps(_shown(fault['input']))}"
-    right = WANTED.get(kind)
-    if kind in BOUNDS:
-        name, words = BOUNDS[kind]
-        right = f"{words} {context[name]:g}"
-    elif kind == "literal_error":
-        right = f"one of {context['expected']}"
-    return f"must be {right or fault['msg']}, not {_shown(fault['input'])}"
+def _quoted(shown: str) -> str:
+    return shown if shown.startswith('"') else json.dumps(shown)
 
 
 def _unknown(location: Location, raw: dict[str, Any]) -> str:

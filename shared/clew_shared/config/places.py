@@ -1,4 +1,4 @@
-"""Where clew's folders are: XDG, `--home`, and `[paths]` over both (contract section 2).
+"""Where clew's folders are: XDG, `--home`, and `[paths]` over both (docs/configuration.md).
 
 Pure: the environment comes in as a mapping, and no folder is looked at or made here.
 """
@@ -39,7 +39,7 @@ class Places:
 
 
 class PlacesError(ValueError):
-    """Neither the environment nor a path itself says where it leads."""
+    """A path cannot be resolved from the environment."""
 
 
 def places(env: Mapping[str, str], home: Path | None, settings: Settings | None) -> Places:

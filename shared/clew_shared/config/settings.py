@@ -77,7 +77,7 @@ __all__ = [
 ]
 
 LIVE_TABLES = ("loops", "context", "restart", "heartbeat", "playbook", "log")
-"""Tables that apply to running goals at once (contract section 6)."""
+"""Tables that apply to running goals at once (docs/configuration.md)."""
 
 LIVE_KEYS = ("daemon.max_workers",)
 LATER_TABLES = ("agents", "limits")
@@ -251,7 +251,7 @@ def _validated(
 
 
 def _default_fault(raw: dict[str, Any]) -> str:
-    """Say that `[agents] default` names an unknown agent, "" if it does not; the agents may have errors too."""
+    """Return that `[agents] default` names an unknown agent, "" if it does not; the agents may have errors too."""
     agents = raw.get("agents")
     default = agents.get("default") if isinstance(agents, dict) else None
     if not isinstance(agents, dict) or not isinstance(default, str):

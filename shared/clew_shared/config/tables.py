@@ -29,7 +29,7 @@ AtLeastTwo = Annotated[int, Field(ge=2)]
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 LOCAL_LLM = "http://127.0.0.1:11434/v1"
-"""Where Ollama listens unless told otherwise."""
+"""Where Ollama listens by default."""
 
 DEFAULT_AGENT = "default"
 RUNBOOK_AGENT = "runbook"
@@ -50,7 +50,7 @@ IGNORED = (
     ".DS_Store",
     "node_modules/.cache",
 )
-"""What tools leave behind just by running: not part of the world (contract section 8)."""
+"""By-products of tools, which are not part of the world (docs/loops.md)."""
 
 
 class Table(BaseModel):
@@ -207,7 +207,7 @@ Themes = dict[
 
 
 class LoopSettings(Table):
-    """Thresholds of the gate; contract section 8 says what each one counts."""
+    """Thresholds of the gate; docs/loops.md says what each one counts."""
 
     progress_aware: bool = True
     scope: Literal["subtask", "task", "goal"] = "subtask"

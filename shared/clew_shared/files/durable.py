@@ -1,4 +1,4 @@
-"""Making what was written last, for the files that clew writes besides SQLite's own."""
+"""Durable writes, for the files that clew writes besides SQLite's own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def sync(path: Path) -> None:
     """Make a file's content, or the names in a folder, durable; raises OSError.
 
-    Not for a file that SQLite has open in this process: closing a descriptor of it lets go of SQLite's locks.
+    Not for a file that SQLite has open in this process: closing a descriptor of it releases SQLite's locks.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -22,7 +22,7 @@ def sync(path: Path) -> None:
 
 
 def unused_name(path: Path) -> Path:
-    """Return the first of NAME, NAME.2, NAME.3, … that nothing has."""
+    """Return the first of NAME, NAME.2, NAME.3, … that does not exist."""
     found, number = path, 1
     while os.path.lexists(found):
         number += 1

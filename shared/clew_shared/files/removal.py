@@ -1,6 +1,6 @@
 """Removing a folder that a worker may have filled, whatever it put there.
 
-Deeper than any stack, longer than any path, folders that nobody may enter: a tree is taken apart from the top,
+Deeper than any stack, longer than any path, folders without permissions: a tree is taken apart from the top,
 each folder within a folder first moved up, so that two descriptors and no recursion are enough. Links are removed
 and never followed.
 """
@@ -32,7 +32,7 @@ def remove_tree(path: str | os.PathLike[str], dir_fd: int | None = None) -> None
 
 
 def _emptied(name: str, top: int, names: itertools.count[int]) -> None:
-    """Remove a folder of `top`; what folders are in it are moved up, for their turn."""
+    """Remove a folder of `top`; folders in it are moved up to be emptied later."""
     inner = _opened(name, top)
     try:
         while entries := _some(inner):
@@ -54,13 +54,13 @@ def _moved_up(name: str, inner: int, top: int, names: itertools.count[int]) -> N
 
 
 def _some(folder: int) -> list[str]:
-    """Name some of what is in a folder."""
+    """Return some of the names in a folder."""
     with os.scandir(folder) as entries:
         return [entry.name for entry in itertools.islice(entries, _LISTED_MAX)]
 
 
 def _unlinked(name: str, folder: int) -> bool:
-    """Remove what is no folder; False for a folder."""
+    """Remove anything but a folder; return False for a folder."""
     if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
         return False
     os.unlink(name, dir_fd=folder)
@@ -68,7 +68,7 @@ def _unlinked(name: str, folder: int) -> bool:
 
 
 def _opened(name: str, folder: int | None) -> int:
-    """Open a folder, and let its owner in where it lets in nobody."""
+    """Open a folder, and give its owner permission where its mode does not."""
     place = os.open(name, _PLACE, dir_fd=folder)
     try:
         found = os.fstat(place)

@@ -1,7 +1,6 @@
-"""Takes the keys that are in use out of text, whatever they look like, and in the forms that tools give them.
+"""Removes the keys that are in use from text, in all forms in which tools write them.
 
-The one thing in this package that is remembered for a whole process: which values are keys. Whoever holds a key
-says so by `hide`, once; every text that is redacted goes by it from then on. Where keys come from is not known here.
+`HIDDEN` is the process-wide registry of these keys. Where keys come from is not known here.
 """
 
 from __future__ import annotations
@@ -25,42 +24,50 @@ _WORD = re.compile(r"[a-z_.-]*")
 _BREAKS = ("", "\n", "\r\n", "\\n", "\\r\\n")
 _BREAKS_BACK = tuple(each[::-1] for each in _BREAKS)
 
-_hidden: dict[str, tuple[str, ...]] = {}
 
+class HiddenKeys:
+    """The keys that appear in no redacted text; the newest HIDDEN_MAX are remembered."""
 
-def hide(keys: Iterable[str]) -> None:
-    """Let these values appear in no redacted text from now on; the newest HIDDEN_MAX are remembered.
+    def __init__(self) -> None:
+        self._forms: dict[str, tuple[str, ...]] = {}
 
-    One that is shorter than 8 characters, or a word of lower-case letters (`ollama`, `not-needed`), is taken
-    for a placeholder: to hide it would tear holes into ordinary text.
-    """
-    for key in keys:
-        if is_secret(key) and key not in _hidden:
-            _hidden[key] = tuple(dict.fromkeys(_forms(key)))
-            while len(_hidden) > HIDDEN_MAX:
-                del _hidden[next(iter(_hidden))]
+    def hide(self, keys: Iterable[str]) -> None:
+        """Add keys; one that is shorter than 8 characters, or a lower-case word (`ollama`), counts as a placeholder.
+
+        To hide a placeholder would tear holes into ordinary text.
+        """
+        for key in keys:
+            if is_secret(key) and key not in self._forms:
+                self._forms[key] = tuple(dict.fromkeys(_forms(key)))
+                while len(self._forms) > HIDDEN_MAX:
+                    del self._forms[next(iter(self._forms))]
+
+    def named_in(self, text: str) -> bool:
+        """Return whether a text holds a whole hidden key."""
+        return any(form in text for forms in self._forms.values() for form in forms)
+
+    def removed_from(self, text: str, instead: str) -> str:
+        """Return the text with `instead` in the place of every hidden key, and of large pieces of one.
+
+        A piece is what remains where a text was cut, or where lines were broken within the key.
+        """
+        for forms in self._forms.values():
+            for form in forms:
+                text = _without_pieces(text.replace(form, instead), form, instead)
+        return text
 
 
 def is_secret(key: str) -> bool:
-    """Tell a key from a placeholder."""
+    """Return whether a key is more than a placeholder."""
     word = _WORD.fullmatch(key) is not None and len(key) <= WORD_CHARS_MAX
     return len(key) >= KEY_CHARS_MIN and not word
 
 
-def names_hidden(text: str) -> bool:
-    """Return whether a text holds a key that is hidden, in whole."""
-    return any(form in text for forms in _hidden.values() for form in forms)
+HIDDEN = HiddenKeys()
+"""The keys in use in this process, the one mutable global of clew: text is redacted at many places, and none may miss a
+key. Written by `hide` where a key is read, before it is used; never cleared."""
 
-
-def without_hidden(text: str, instead: str) -> str:
-    """Return the text with `instead` in the place of every hidden key, and of large pieces of one.
-
-    A piece is what a cut has left, or lines that were broken within the key.
-    """
-    for forms in _hidden.values():
-        for form in forms:
-            text = _without_pieces(text.replace(form, instead), form, instead)
-    return text
+hide = HIDDEN.hide
 
 
 def _without_pieces(text: str, form: str, instead: str) -> str:
@@ -74,21 +81,21 @@ def _without_pieces(text: str, form: str, instead: str) -> str:
 
 
 def _without_piece(text: str, form: str, start: int, end: int, instead: str) -> str:
-    """Take out every `form[start:end]`, with as much of the form as stands before and after it."""
-    piece, kept, at = form[start:end], [], 0
+    """Replace every `form[start:end]`, with as much of the form as is before and after it."""
+    piece, parts, at = form[start:end], [], 0
     room = len(form) * (1 + max(map(len, _BREAKS)))
     while (found := text.find(piece, at)) >= 0:
         behind = found + len(piece)
         left = text[max(at, found - room) : found][::-1]
         before = _follow(left, form[:start][::-1], _BREAKS_BACK)
         after = _follow(text[behind : behind + room], form[end:], _BREAKS)
-        kept += [text[at : found - before], instead]
+        parts += [text[at : found - before], instead]
         at = behind + after
-    return "".join(kept) + text[at:] if kept else text
+    return "".join(parts) + text[at:] if parts else text
 
 
 def _follow(text: str, form: str, breaks: tuple[str, ...]) -> int:
-    """Tell how far a text continues as the form does, line breaks in between not counted."""
+    """Return how far a text continues as the form does, ignoring line breaks in between."""
     at = 0
     for char in form:
         skipped = next((len(b) for b in breaks if text.startswith(b + char, at)), None)
@@ -99,7 +106,7 @@ def _follow(text: str, form: str, breaks: tuple[str, ...]) -> int:
 
 
 def _forms(key: str) -> Iterator[str]:
-    """Write a key as tools do: as it is, in an address, in JSON, in hexadecimal, in base64 wherever it begins."""
+    """Yield a key as tools write it: as it is, in an address, in JSON, in hexadecimal, in base64 wherever it begins."""
     yield key
     yield quote(key, safe="")
     yield json.dumps(key)[1:-1]

@@ -1,8 +1,8 @@
-"""An error in the words of a person: what failed on which file, without numbers and quotes."""
+"""An error as a person would put it: what failed on which file, without numbers and quotes."""
 
 
 def plain(error: BaseException) -> str:
-    """Return the words of an error; of the system's: `permission denied: PATH`."""
+    """Return an error's message; for one of the system: `permission denied: PATH`."""
     if not (isinstance(error, OSError) and error.strerror):
         return str(error)
     words = error.strerror[:1].lower() + error.strerror[1:]

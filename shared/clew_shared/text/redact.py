@@ -1,7 +1,7 @@
-"""Takes keys out of text before it is written where others may read it.
+"""Removes keys from text before it is written where others may read it.
 
-A rule over strings: it knows the shapes of keys, and by `hidden` the keys in use, not where they come from. It is
-conservative: a commit hash, a digest or a word must come through, because a log that hides evidence is no log.
+A rule over strings: it knows the shapes of keys, and by `hidden` the keys in use, but not where they come from. It is
+conservative: a commit hash, a digest or a word stays, because a log must not hide evidence.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from clew_shared.text.hidden import hide, without_hidden
+from clew_shared.text.hidden import HIDDEN, hide
 
 __all__ = ["REDACTED", "hide", "redact", "redacted"]
 
@@ -33,7 +33,7 @@ _HINTS = (
     ),
     *("dop_v1_", "dckr_pat_", "shpat_", "lin_api_", "xai-", "pplx-", "cookie", "pwd", "passphrase"),
 )
-"""Text without any of these holds no key; to look for them first makes the common case cheap."""
+"""Text without any of these holds no key; looking for them first makes the common case cheap."""
 
 _TOKEN = r"[A-Za-z0-9._~+/=-]"  # noqa: S105 - the letters of a token, no token
 _WITH_DIGIT = r"(?=[A-Za-z._~+/=-]{0,64}\d)"
@@ -45,7 +45,7 @@ _KEY_NAMES = (
 )
 _GIVES = r"\\{0,3}[\"']?\s{0,3}[:=]\s{0,3}"
 
-# What stands before it says that it is a secret; only the value goes.
+# The text before the value marks it as a secret; only the value is removed.
 _SCHEME = rf"(?P<scheme>\b(?:proxy-)?authorization\b{_GIVES}\\{{0,3}}[\"']?(?:[a-z]{{1,20}}\s)?){_TOKEN}{{6,}}"
 _BEARER = rf"(?P<bearer>\bbearer\s{{1,3}})(?:{_WITH_DIGIT}{_TOKEN}{{8,}}|{_TOKEN}{{20,}})"
 _NAMED = (
@@ -56,7 +56,7 @@ _NETRC = r"(?P<netrc>\bmachine\s{1,3}\S{1,200}\s{1,9}login\s{1,3}\S{1,200}\s{1,9
 _COOKIE = r"(?P<cookie>\b(?:set-)?cookie:\s{0,3})(?=[^\s=;]{1,80}=)[^\r\n\"']{8,4096}"
 _IN_URL = r"(?P<url>\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@\"']{0,200}:)[^\s/@\"']{1,500}(?=@)"
 
-# The makers' own prefixes; a digit is asked for where the prefix alone could begin a word.
+# Vendors' prefixes; a digit is required where the prefix alone could begin a word.
 _PREFIXES = (
     r"glpat-|xox[abeprs]-|xapp-|hf_|gsk_|[srp]k_live_|npm_|pypi-|gocspx-|dop_v1_|dckr_pat_|shpat_|lin_api_"
     r"|xai-|pplx-|hvs\."
@@ -88,14 +88,14 @@ _LABELS = ("scheme", "bearer", "name", "netrc", "cookie", "url")
 
 
 def redact(text: str) -> str:
-    """`text` with every key in use, and whatever looks like a key, taken out.
+    """Return the text without the keys in use and without anything that looks like a key.
 
-    Shapes: the makers' prefixes (`sk-…`, `ghp_…`, `AKIA…`), JSON web tokens, private keys, `Bearer …`,
-    `api_key=…`, session cookies, passwords in addresses and in .netrc. Doing it twice changes nothing more.
+    Shapes: vendors' prefixes (`sk-…`, `ghp_…`, `AKIA…`), JSON web tokens, private keys, `Bearer …`,
+    `api_key=…`, session cookies, passwords in addresses and in .netrc. Idempotent.
     """
     if len(text) < KEY_CHARS_MIN:
         return text
-    text = without_hidden(text, REDACTED)
+    text = HIDDEN.removed_from(text, REDACTED)
     low = text.lower()
     if not any(hint in low for hint in _HINTS):
         return text
@@ -109,7 +109,7 @@ def _without_value(found: re.Match[str]) -> str:
 
 
 def redacted(value: Any) -> Any:
-    """Take keys out of every text of a JSON value."""
+    """Return a JSON value with every text in it redacted."""
     match value:
         case str():
             return redact(value)
@@ -122,6 +122,6 @@ def redacted(value: Any) -> Any:
 
 
 def _named(name: str, value: Any) -> Any:
-    """Take out a text whose name says that it is a secret; by itself it need not look like one."""
-    told = isinstance(value, str) and len(value) >= VALUE_CHARS_MIN and _NAME.fullmatch(name)
-    return REDACTED if told else redacted(value)
+    """Return the value, replaced where its name marks it as a secret; by itself it need not look like one."""
+    is_secret = isinstance(value, str) and len(value) >= VALUE_CHARS_MIN and _NAME.fullmatch(name)
+    return REDACTED if is_secret else redacted(value)

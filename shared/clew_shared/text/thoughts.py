@@ -56,7 +56,7 @@ _FRAMES = _words(
     "first next finally afterwards because since while want wants like try again also still just simply i'd i've "
     "we'd we've we'll think believe plan plans planning idea best way forward step steps proceed"
 )
-"""How a plan is told, not what it is."""
+"""Words that frame a plan and are no part of it."""
 
 _DETERMINERS = _words("a an the this that my our your its their each every")
 
@@ -70,7 +70,7 @@ _SHORTEST_STEM = 3
 
 
 def theme(text: str, table: Mapping[str, Sequence[str]] = THEMES) -> str:
-    """Say what a thought is about: the first theme of `table` with a word or phrase in the text.
+    """Return what a thought is about: the first theme of `table` with a word or phrase in the text.
 
     Whole words and their inflections only: "planning" is planning, "planet" is not.
     """
@@ -82,7 +82,7 @@ def theme(text: str, table: Mapping[str, Sequence[str]] = THEMES) -> str:
 
 
 def spoken(text: str) -> list[str]:
-    """Cut a text into the words that themes are told by: letters only, lower case."""
+    """Return the words by which themes are found: letters only, lower case."""
     return [match.group().casefold() for match in _WORD.finditer(text)]
 
 
@@ -92,28 +92,28 @@ def merged(table: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
 
 
 def echoes(text: str, earlier: Iterable[str]) -> bool:
-    """Say whether a thought says again, perhaps in other words, what one of the earlier ones said.
+    """Return whether a thought repeats one of the earlier ones, perhaps in other words.
 
-    A thought of fewer than three telling words ("Hm, let me see") says too little to be a plan.
+    A thought of fewer than three significant words ("Hm, let me see") says too little to be a plan.
     """
-    if len(_telling(_said(text))) < _NEAR_MIN_WORDS:
+    if len(_significant(_content(text))) < _NEAR_MIN_WORDS:
         return False
     return any(near(text, one) for one in earlier)
 
 
 def near(a: str, b: str) -> bool:
-    """Say whether two thoughts are one thought, perhaps re-phrased: by the overlap of their telling words.
+    """Return whether two thoughts are the same, perhaps re-phrased: by the overlap of their significant words.
 
     Conservative: other numbers, other names or paths, another negation, or a word in the place of another
-    ("the login form", "the signup form") make another thought, and texts of fewer than three telling words
+    ("the login form", "the signup form") make another thought, and texts of fewer than three significant words
     must have the same ones.
     """
     from rapidfuzz import fuzz  # costs the command line 20 ms, which never compares thoughts
 
-    first, second = _said(a), _said(b)
+    first, second = _content(a), _content(b)
     if _particulars(first) != _particulars(second) or _negations(first) != _negations(second):
         return False
-    left, right = _telling(first), _telling(second)
+    left, right = _significant(first), _significant(second)
     if not left or not right:
         return first == second
     if min(len(left), len(right)) < _NEAR_MIN_WORDS:
@@ -124,19 +124,19 @@ def near(a: str, b: str) -> bool:
 
 
 def tokens(text: str) -> list[str]:
-    """Cut a text into lower-case words; paths, versions and names with signs in them stay whole."""
+    """Return the lower-case words of a text; paths, versions and names with signs in them stay whole."""
     plain = text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     return [match.group().strip("'-:").casefold() for match in _TOKEN.finditer(plain)]
 
 
 def is_particular(token: str) -> bool:
-    """Say whether a token names one thing (a number, a path, an identifier) and has no synonym."""
+    """Return whether a token names one thing (a number, a path, an identifier) and has no synonym."""
     return token in NUMBER_WORDS or not token.replace("'", "").replace("-", "").isalpha()
 
 
 @lru_cache(maxsize=4096)
 def stem(word: str) -> str:
-    """Take the ending of an inflected English word off; good enough to compare, not to show."""
+    """Return an inflected English word without its ending; good enough to compare, not to show."""
     if word.endswith("ies") and len(word) > _SHORTEST_STEM + 1:
         return word[:-3] + "y"
     for ending in ("ing", "ed", "es", "s"):
@@ -152,8 +152,8 @@ def _undoubled(root: str) -> str:
 
 
 def _occurs(entry: str, words: Sequence[str]) -> bool:
-    said = spoken(entry)
-    forms, rest = inflections(said[0]) if said else frozenset(), said[1:]
+    spoken_entry = spoken(entry)
+    forms, rest = inflections(spoken_entry[0]) if spoken_entry else frozenset(), spoken_entry[1:]
     return any(
         word in forms and list(words[at + 1 : at + 1 + len(rest)]) == rest
         for at, word in enumerate(words)
@@ -173,7 +173,7 @@ def inflections(word: str) -> frozenset[str]:
     return frozenset(endings)
 
 
-def _said(text: str) -> list[str]:
+def _content(text: str) -> list[str]:
     """Return the tokens of a thought without the words that only frame it ("First, ..." counts nothing)."""
     words = tokens(text[:_COMPARED_CHARS])
     return [
@@ -191,5 +191,5 @@ def _negations(words: Sequence[str]) -> int:
     return sum(word in NEGATIONS for word in words) % 2
 
 
-def _telling(words: Sequence[str]) -> set[str]:
+def _significant(words: Sequence[str]) -> set[str]:
     return {stem(word) for word in words if word not in FILLERS and word not in NEGATIONS}

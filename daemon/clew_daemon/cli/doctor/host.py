@@ -229,13 +229,13 @@ def _inbox(where: Where) -> Iterator[Finding]:
 
 def _git(where: Where) -> Iterator[Finding]:
     """See whether the executors can commit."""
-    from clew_daemon.host import git_identity
+    from clew_daemon.host import git
 
-    if git_identity.program(where.env) is None:
+    if git.program(where.env) is None:
         yield Finding("git", "warn", "not installed", "install git if goals work in repositories")
         return
-    found = git_identity.read(where.env)
-    if len(found) < len(git_identity.NAMES):
+    found = git.read_identity(where.env)
+    if len(found) < len(git.NAMES):
         lacking = " and ".join(
             what for what in ("name", "email") if f"GIT_AUTHOR_{what.upper()}" not in found
         )

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final, Self
 import structlog
 
 from clew_daemon.bootstrap import NURSERY_ENV
-from clew_daemon.host import git_identity
+from clew_daemon.host import git
 from clew_daemon.host.keys import scrubbed
 from clew_daemon.processes import cells
 from clew_daemon.processes.children import Children, become_subreaper
-from clew_daemon.processes.executor import Executor, ExecutorDied
+from clew_daemon.processes.executor import ExecutorDied, ExecutorProcess
 from clew_daemon.processes.nursery import Nursery, SpawnError
 from clew_shared.record import events as ev
 from clew_shared.record.state import State
@@ -76,7 +76,7 @@ class Trial:
         self._keys = keys
         self._env = env
         self._state = State(goal_id=GOAL, spec=ev.Spec(description=GOAL, workspace=workspace))
-        self._executors: dict[Variant, Executor] = {}
+        self._executors: dict[Variant, ExecutorProcess] = {}
 
     async def __aenter__(self) -> Self:
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
@@ -149,12 +149,14 @@ class Trial:
             if cell:
                 await cell.kill()
 
-    async def _executor(self, variant: Variant) -> Executor:
+    async def _executor(self, variant: Variant) -> ExecutorProcess:
         known = self._executors.get(variant)
         if known is None or not known.alive:
             spec = cells.executor_spec(*self._about(variant), self._env, self._git())
             spec = _with(spec, variant)
-            known = self._executors[variant] = await Executor.start(self._nursery, spec, None)
+            known = self._executors[variant] = await ExecutorProcess.start(
+                self._nursery, spec, None
+            )
         return known
 
     def _agent_spec(self, agent: Agent, variant: Variant) -> CellSpec:
@@ -163,7 +165,7 @@ class Trial:
         return _with(spec, variant)
 
     def _git(self) -> dict[str, str]:
-        return {name: self._env[name] for name in git_identity.NAMES if name in self._env}
+        return {name: self._env[name] for name in git.NAMES if name in self._env}
 
     def _about(self, variant: Variant) -> tuple[Places, Settings, State, tuple[str, ...]]:
         """Give places whose private folders are temporary ones, and what no cell may see of the real ones."""

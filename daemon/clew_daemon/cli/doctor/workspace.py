@@ -18,7 +18,7 @@ from clew_daemon.cli.doctor import allowing
 from clew_daemon.cli.doctor.findings import IDENTITY_FIX, Finding, Level, in_one_line
 from clew_daemon.cli.doctor.trial import AS_IT_IS, Trial, TrialError, Variant
 from clew_daemon.cli.errors import CliError
-from clew_daemon.host import git_identity, git_outside
+from clew_daemon.host import git
 from clew_daemon.host.keys import Keys
 from clew_daemon.inbox import locating
 from clew_daemon.processes import cells
@@ -107,7 +107,7 @@ def executor_env(where: Where) -> dict[str, str]:
     except CliError:  # an older daemon
         told = None
     if told is None:
-        return {**git_identity.read(where.env), **where.env}
+        return {**git.read_identity(where.env), **where.env}
     return dict(told)
 
 
@@ -260,13 +260,13 @@ async def _git(bench: _Bench, settings: Settings) -> list[Finding]:
 async def _repository(bench: _Bench, settings: Settings) -> list[Finding]:
     if not bench.is_repository:
         return []
-    if folder := git_outside.outside(str(bench.workspace), settings.sandbox.write):
+    if folder := git.folder_outside(str(bench.workspace), settings.sandbox.write):
         return [
             Finding(
                 "git repository",
                 "fail",
                 f"its folder {folder} is outside",
-                git_outside.hint(folder),
+                git.folder_hint(folder),
             )
         ]
     done = await bench.trial.command("git status --short --branch", TOOL_S)

@@ -1,6 +1,6 @@
 """The body of a goal file: Markdown to goal, tasks, subtasks, steps and acceptance.
 
-Pure. Only the blocks of Markdown are parsed (headings, lists, fences); what stands inside a line
+Pure. Only the blocks of Markdown are parsed (headings, lists, fences); the text inside a line
 stays as it was written. Setext headings are off: a line of `---` under prose is no heading.
 """
 
@@ -15,13 +15,8 @@ from itertools import islice, pairwise
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
-from clew_daemon.inbox.goalfile.model import (
-    GoalFileFault,
-    GoalFileSubtask,
-    GoalFileTask,
-    RunbookStep,
-    shortened,
-)
+from clew_daemon.inbox.goalfile.faults import GoalFileFault, shortened
+from clew_daemon.inbox.goalfile.model import GoalFileSubtask, GoalFileTask, RunbookStep
 
 LINES_MAX = 20_000
 SUBTASKS_MAX = 1_000
@@ -34,7 +29,7 @@ NO_CHECK = (
 NEAR_MISSES_MAX = 5
 """How many near misses in a `## Done when` are named."""
 STEPS_BYTES_MAX = 400_000
-"""The steps of a subtask are told to its agent in one line of the worker protocol."""
+"""The steps of a subtask go to its agent in one line of the worker protocol."""
 
 SHELLS = frozenset({"sh", "bash", "shell"})
 LISTS = frozenset({"bullet_list", "ordered_list"})
@@ -45,7 +40,7 @@ STRUCTURE = re.compile(r"^ {0,3}#{1,2}\s", re.MULTILINE)
 
 @dataclass
 class Body:
-    """What the body gave; `commands` are the checks of `## Done when`, in order.
+    """The content of the body; `commands` are the checks of `## Done when`, in order.
 
     `without_check` is a `## Done when` of nothing but prose: wrong where the front matter has no check either.
     """
@@ -61,7 +56,7 @@ class Body:
 
 @dataclass
 class _Section:
-    """What stands under one heading; `level` 0 is before any, and `line` is the heading's."""
+    """The blocks under one heading; `level` 0 is before any, and `line` is the heading's."""
 
     level: int
     title: str
@@ -234,8 +229,8 @@ class _Reader:
                     self._misnamed(self._line(heading), heading.markup, _inline(heading))
 
     def _misnamed(self, line: int, marks: str, title: str) -> None:
-        told = f"{marks} {shortened(title, 80)}"
-        message = f"the checks under `{told}` would not count: write the heading as `## Done when`"
+        shown = f"{marks} {shortened(title, 80)}"
+        message = f"the checks under `{shown}` would not count: write the heading as `## Done when`"
         self.faults.append(GoalFileFault(line, message))
 
     def _check_done_when(self, section: _Section) -> None:
@@ -243,8 +238,8 @@ class _Reader:
         if any(_commands(section.blocks)):
             return
         near = list(islice(_near_misses(section.blocks), NEAR_MISSES_MAX))
-        told = "".join(f"; line {self._line(node)} is not a check: {why}" for node, why in near)
-        fault = GoalFileFault(section.line, NO_CHECK + told)
+        shown = "".join(f"; line {self._line(node)} is not a check: {why}" for node, why in near)
+        fault = GoalFileFault(section.line, NO_CHECK + shown)
         if near:
             self.faults.append(fault)
         else:
@@ -366,7 +361,7 @@ def _parts(section: _Section) -> Iterator[tuple[SyntaxTreeNode, list[SyntaxTreeN
 
 
 def _names_acceptance(title: str) -> bool:
-    """Tell whether a heading begins like `Done when`, whatever its spelling."""
+    """Return whether a heading begins like `Done when`, whatever its spelling."""
     return re.findall(r"[^\W_]+", title.casefold())[:2] == ["done", "when"]
 
 

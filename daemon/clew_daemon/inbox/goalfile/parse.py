@@ -1,4 +1,4 @@
-"""Goal files: bytes in, a goal or all its errors out (contract section 3), and what follows.
+"""Goal files: bytes in, a goal or all its errors out (docs/goal-files.md), and what follows.
 
 Pure: no clock is read, the config's agents come in as names, and the caller says where a workspace is. Whatever
 the bytes are, `parse` returns a goal or raises GoalFileError, in bounded time.
@@ -13,29 +13,10 @@ from pathlib import Path
 
 from clew_daemon.inbox.goalfile import body as goalfile_body
 from clew_daemon.inbox.goalfile import front as goalfile_front
-from clew_daemon.inbox.goalfile.model import (
-    Budget,
-    GoalFile,
-    GoalFileError,
-    GoalFileFault,
-    GoalFileSubtask,
-    GoalFileTask,
-    RunbookStep,
-)
+from clew_daemon.inbox.goalfile import front_lines
+from clew_daemon.inbox.goalfile.faults import GoalFileError, GoalFileFault
+from clew_daemon.inbox.goalfile.model import GoalFile
 from clew_shared.config.places import Places
-
-__all__ = [
-    "Budget",
-    "GoalFile",
-    "GoalFileError",
-    "GoalFileFault",
-    "GoalFileSubtask",
-    "GoalFileTask",
-    "RunbookStep",
-    "goal_id",
-    "parse",
-    "workspace_fault",
-]
 
 BYTES_MAX = 1024 * 1024
 SLUG_CHARS_MAX = 40
@@ -67,7 +48,7 @@ def parse(
     """
     text = _decoded(raw, name, size)
     try:
-        front, body_text, body_line = goalfile_front.split(re.sub(r"\r\n?", "\n", text))
+        front, body_text, body_line = front_lines.split(re.sub(r"\r\n?", "\n", text))
     except ValueError as error:
         raise GoalFileError(name, [GoalFileFault(1, str(error))]) from None
     head = goalfile_front.read(front or "", agents)
@@ -75,7 +56,7 @@ def parse(
     faults = [*head.faults, *body.faults]
     if body.without_check and not head.values.get("checks"):
         faults.append(body.without_check)
-    if fault := goalfile_front.lookalike(body_text, body_line):
+    if fault := front_lines.lookalike(body_text, body_line):
         faults.append(fault)
     if not body_text.strip():
         faults.append(

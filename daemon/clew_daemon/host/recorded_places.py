@@ -1,7 +1,7 @@
-"""Where the last daemon of a config had its folders: for clients that find that config broken.
+"""Where the last daemon of a config had its folders, recorded for clients that find that config broken.
 
-A config that moves folders (`[paths]`) and then cannot be read would hide the running daemon. So a daemon notes
-its places in the state folder that an empty config would give. Without `[paths]` there is nothing to note.
+A config that moves folders (`[paths]`) and then cannot be read would hide the running daemon. So a daemon
+records its places in the state folder that an empty config would give. Without `[paths]` it records none.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ KEYS = ("inbox", "outbox", "workspaces", "state", "run")
 
 
 def write(found: Places, ledger: Path, log_file: Path, env: Mapping[str, str]) -> None:
-    """Note where this daemon's folders, ledger and log are; raises OSError."""
+    """Record where this daemon's folders, ledger and log are; raises OSError."""
     try:
         usual = places(env, found.home, None)
-    except PlacesError:  # no HOME: no client could find the note either
+    except PlacesError:  # no HOME: no client could find the record either
         return
-    note = usual.state / FILE
+    file = usual.state / FILE
     if (
         all(getattr(found, key) == getattr(usual, key) for key in KEYS)
         and ledger == usual.state / "ledger.db"
         and log_file == usual.log_file
     ):
-        note.unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
         return
     usual.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    told = {key: str(getattr(found, key)) for key in KEYS}
-    told |= {"config": str(found.config), "ledger": str(ledger), "log": str(log_file)}
-    part = note.with_name(f".{FILE}.{os.getpid()}.tmp")
+    record = {key: str(getattr(found, key)) for key in KEYS}
+    record |= {"config": str(found.config), "ledger": str(ledger), "log": str(log_file)}
+    part = file.with_name(f".{FILE}.{os.getpid()}.tmp")
     try:
-        part.write_text(json.dumps(told) + "\n")
-        part.replace(note)
+        part.write_text(json.dumps(record) + "\n")
+        part.replace(file)
     finally:
         part.unlink(missing_ok=True)
 
 
 def read(usual: Places) -> dict[str, Path]:
-    """Return the places that were noted for the config of `usual`: the folders, `ledger` and `log`; {} if none."""
+    """Return the places that are recorded for the config of `usual`: the folders, `ledger` and `log`; {} if none."""
     with contextlib.suppress(OSError, ValueError):
-        told = json.loads(_text(usual.state / FILE))
-        if isinstance(told, dict) and told.get("config") == str(usual.config):
-            named = {key: told.get(key) for key in (*KEYS, "ledger", "log")}
+        record = json.loads(_text(usual.state / FILE))
+        if isinstance(record, dict) and record.get("config") == str(usual.config):
+            named = {key: record.get(key) for key in (*KEYS, "ledger", "log")}
             return {
                 key: Path(value)
                 for key, value in named.items()
@@ -64,9 +64,9 @@ def read(usual: Places) -> dict[str, Path]:
     return {}
 
 
-def _text(note: Path) -> bytes:
+def _text(file: Path) -> bytes:
     """Read a small file that is this user's own; b"" for anything else. Raises OSError."""
-    fd = os.open(note, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():

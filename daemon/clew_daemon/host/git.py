@@ -1,25 +1,29 @@
-"""Who commits: the user's name and email of their git config, for the executors, which do not see that config.
+"""What clew asks of git: who commits, for executors that do not see the git config, and where git's folder is.
 
-Only `user.*`, `author.*` and `committer.*` are read, by `git config` itself: that starts no credential helper, no
-pager and no hook. What the daemon's own environment names goes first.
+Of the config only `user.*`, `author.*` and `committer.*` are read, by `git config` itself: that starts no credential
+helper, no pager and no hook. The daemon's own environment takes precedence.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew_shared.config.settings import SettingChange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 NAMES = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
 SYSTEM_GIT = ("/usr/bin/git", "/usr/local/bin/git", "/bin/git", "/run/current-system/sw/bin/git")
 DEADLINE_S = 3.0
 VALUE_CHARS = 1_000
+_LINK_BYTES_MAX = 4096
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _KEYS = r"^(user|author|committer)\.(name|email)$"
 _ENV = (
     "HOME",
@@ -30,7 +34,7 @@ _ENV = (
 )
 
 
-def read(env: Mapping[str, str]) -> dict[str, str]:
+def read_identity(env: Mapping[str, str]) -> dict[str, str]:
     """Return those of the four variables that are known; {} without git or where it is too slow. Blocks."""
     named = {name: env[name] for name in NAMES if _usable(env.get(name, ""))}
     if len(named) == len(NAMES):
@@ -38,7 +42,7 @@ def read(env: Mapping[str, str]) -> dict[str, str]:
     return _variables(_configured(env)) | named
 
 
-def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[SettingChange]:
+def identity_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[SettingChange]:
     """Return which of the variables a reload changed; workers that are started from now on have the new ones."""
     return [
         SettingChange(name, old.get(name), new.get(name), "now")
@@ -94,3 +98,37 @@ def program(env: Mapping[str, str]) -> str | None:
 
 def _usable(value: str) -> bool:
     return bool(value.strip()) and value.isprintable() and len(value) <= VALUE_CHARS
+
+
+def folder_outside(workspace: str, writable: Iterable[str | Path]) -> str | None:
+    """Return git's folder where it lies outside of `workspace` and of all `writable` folders, else None."""
+    named = _link_text(Path(workspace, ".git"))
+    if not named.startswith("gitdir:"):
+        return None
+    folder = Path(workspace, named.removeprefix("gitdir:").strip())
+    common = Path(os.path.realpath(folder / (_link_text(folder / "commondir").strip() or ".")))
+    within = (workspace, *(os.path.expanduser(one) for one in writable))  # noqa: PTH111 - as text
+    if any(common.is_relative_to(os.path.realpath(one)) for one in within):
+        return None
+    return str(common)
+
+
+def folder_hint(folder: str) -> str:
+    """Return what would let git work."""
+    return f'git fails in this workspace unless the config allows its folder: [sandbox] write = ["{folder}"]'
+
+
+def _link_text(path: Path) -> str:
+    """Read a small regular file; "" for anything else."""
+    try:
+        fd = os.open(path, _READ)
+    except (OSError, ValueError):  # a path with a zero in it
+        return ""
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return ""
+        return os.read(fd, _LINK_BYTES_MAX).decode(errors="replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)

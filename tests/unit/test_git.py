@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from clew_daemon.host import git_identity
+from clew_daemon.host import git
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 
@@ -19,13 +19,13 @@ def configured(tmp_path, text):
 
 
 def test_without_a_config_nothing_is_known(env):
-    assert git_identity.read(env) == {}
+    assert git.read_identity(env) == {}
 
 
 def test_an_include_and_the_authors_own_name_count(env, tmp_path):
     configured(tmp_path, "[include]\npath = more\n[author]\nname = Pen Name\n")
     (tmp_path / "more").write_text("[user]\nname = Ada\nemail = ada@example.com\n")
-    assert git_identity.read(env) == {
+    assert git.read_identity(env) == {
         "GIT_AUTHOR_NAME": "Pen Name",
         "GIT_AUTHOR_EMAIL": "ada@example.com",
         "GIT_COMMITTER_NAME": "Ada",
@@ -36,21 +36,21 @@ def test_an_include_and_the_authors_own_name_count(env, tmp_path):
 @pytest.mark.parametrize("name", ["a\\nb", "x" * 2000, '""'])
 def test_a_value_that_no_header_of_a_commit_can_hold_is_left_out(env, tmp_path, name):
     configured(tmp_path, f"[user]\nname = {name}\nemail = ada@example.com\n")
-    assert set(git_identity.read(env)) == {"GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"}
+    assert set(git.read_identity(env)) == {"GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"}
 
 
 def test_a_broken_config_and_a_git_that_hangs_give_nothing(env, tmp_path, monkeypatch):
     configured(tmp_path, "[user\n")
-    assert git_identity.read(env) == {}
+    assert git.read_identity(env) == {}
     slow = tmp_path / "git"
     slow.write_text("#!/bin/sh\nexec sleep 600\n")
     slow.chmod(0o755)
-    monkeypatch.setattr(git_identity, "SYSTEM_GIT", (str(slow),))
-    monkeypatch.setattr(git_identity, "DEADLINE_S", 0.2)
-    assert git_identity.read(env) == {}
+    monkeypatch.setattr(git, "SYSTEM_GIT", (str(slow),))
+    monkeypatch.setattr(git, "DEADLINE_S", 0.2)
+    assert git.read_identity(env) == {}
 
 
 def test_variables_that_are_all_set_need_no_git(env, monkeypatch):
-    monkeypatch.setattr(git_identity, "SYSTEM_GIT", ("/nowhere/git",))
-    named = dict.fromkeys(git_identity.NAMES, "x")
-    assert git_identity.read({**env, **named, "PATH": ""}) == named
+    monkeypatch.setattr(git, "SYSTEM_GIT", ("/nowhere/git",))
+    named = dict.fromkeys(git.NAMES, "x")
+    assert git.read_identity({**env, **named, "PATH": ""}) == named

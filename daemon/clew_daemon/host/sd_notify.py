@@ -1,7 +1,6 @@
-"""Tells the service manager how we are: sd_notify(3), spoken over its datagram socket.
+"""Reports the daemon's state to the service manager: sd_notify(3), over its datagram socket.
 
-It never raises and never waits: a manager that does not listen must not hold up the work. What
-there is to tell, and when, is decided elsewhere.
+It never raises and never waits: a manager that does not listen must not hold up the work.
 """
 
 from __future__ import annotations
@@ -35,22 +34,22 @@ class Notifier:
         return cls(env.get("NOTIFY_SOCKET", ""), _watchdog_interval_s(env))
 
     @property
-    def is_heard(self) -> bool:
-        """Tell whether a service manager started this process, and so may start it again."""
+    def is_managed(self) -> bool:
+        """Return whether a service manager started this process, and so may start it again."""
         return bool(self._address)
 
     def ready(self, status: str) -> None:
-        """Say that the start or the reload is over, a refused reload too."""
+        """Report that the start or the reload is over, a refused reload too."""
         self._send("READY=1", _status(status))
 
     def reloading(self) -> None:
-        """Say that a reload has begun; `ready` must follow."""
-        # One datagram: the manager tells by the time which READY=1 belongs to this reload.
+        """Report that a reload has begun; `ready` must follow."""
+        # One datagram: the manager sees by the time which READY=1 belongs to this reload.
         now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._send("RELOADING=1", f"MONOTONIC_USEC={now_us}")
 
     def stopping(self) -> None:
-        """Say that the stop has begun."""
+        """Report that the stop has begun."""
         self._send("STOPPING=1")
 
     def extend(self, seconds: float) -> None:
@@ -62,7 +61,7 @@ class Notifier:
         self._send(_status(text))
 
     def watchdog(self) -> None:
-        """Say that the daemon really answers; once in `watchdog_interval_s`."""
+        """Report that the daemon is responsive; once in `watchdog_interval_s`."""
         self._send("WATCHDOG=1")
 
     def _send(self, *states: str) -> None:
@@ -72,12 +71,12 @@ class Notifier:
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
                 sender.sendto(data, socket.MSG_DONTWAIT, self._address)
-        except (OSError, ValueError):  # nobody listens, or its queue is full: the next one may do
+        except (OSError, ValueError):  # no listener, or its queue is full: the next one may succeed
             return
 
 
 def without_notify(env: Mapping[str, str]) -> dict[str, str]:
-    """`env` for a child: no worker speaks to the manager in the daemon's name."""
+    """Return `env` for a child, which must not report to the manager in the daemon's name."""
     return {name: value for name, value in env.items() if name not in _OURS}
 
 
@@ -92,5 +91,5 @@ def _watchdog_interval_s(env: Mapping[str, str]) -> float | None:
 
 
 def _status(text: str) -> str:
-    """One line: a new line would be the next state, and a goal's name may hold one."""
+    """Return one line: a new line would be the next state, and a goal's name may hold one."""
     return "STATUS=" + " ".join(text.split())[:STATUS_CHARS]

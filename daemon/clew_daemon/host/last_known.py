@@ -1,4 +1,4 @@
-"""What a look at the disk found last, for requests that cannot wait for a file system that does not answer."""
+"""The last known result of a look at the disk, for requests that cannot wait for a stalled file system."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ WITHIN_S = 0.3
 T = TypeVar("T")
 
 
-class Glance(Generic[T]):
-    """Looks in a thread, one look at a time; `first` stands for what was found before the first look ends."""
+class LastKnown(Generic[T]):
+    """Looks in a thread, one look at a time; `first` is the result before the first look ends."""
 
     def __init__(self, look: Callable[[], T], first: T) -> None:
         self._look = look
@@ -25,7 +25,7 @@ class Glance(Generic[T]):
     async def now(self, within_s: float = WITHIN_S) -> T:
         """Return what is there now, or was at the last look if this one takes longer than `within_s` seconds."""
         deadline = time.monotonic() + within_s
-        await self._wait(deadline)  # a look that began before may not have seen what is there now
+        await self._wait(deadline)  # a look that began earlier may have missed a change
         if self._task is None:
             self._task = asyncio.create_task(asyncio.to_thread(self._look))
             await self._wait(deadline)

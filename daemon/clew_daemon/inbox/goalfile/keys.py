@@ -1,0 +1,166 @@
+"""The keys of a goal file's front matter, and what each may be. Pure. Source: docs/goal-files.md."""
+
+from collections.abc import Callable, Collection
+from datetime import UTC, date, datetime, time
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+
+from clew_daemon.inbox.goalfile.faults import cut
+from clew_daemon.inbox.goalfile.front_yaml import Unusable
+from clew_daemon.record.naming import name_fault
+from clew_shared.text.spelling import closest
+from clew_shared.text.validation import Expected
+
+CHECKS_MAX = 100
+NUMBER_MAX = 10**12
+
+
+def _stripped(text: str) -> str:
+    if not text.strip():
+        raise Expected("text")
+    return text.strip()
+
+
+def _goal_name(name: str) -> str:
+    if fault := name_fault(name):
+        raise ValueError(f"{fault}: `{cut(name)}`")
+    return name
+
+
+def _workspace(path: str) -> str:
+    if path != "~" and not path.startswith("~/") and not PurePosixPath(path).is_absolute():
+        raise Expected("an absolute path or begin with ~/")
+    return path
+
+
+def _known_agent(name: str, info: ValidationInfo) -> str:
+    """Refuse a name that is not among the `agents` of the validation's context."""
+    agents: Collection[str] = (info.context or {})["agents"]
+    if name in agents:
+        return name
+    meant = closest(name, agents)
+    question = f" (did you mean {meant}?)" if meant else ""
+    raise ValueError(
+        f"names an unknown agent `{cut(name)}`{question}; available: {', '.join(sorted(agents)) or 'none'}; "
+        "if you have just added it: clew reload"
+    )
+
+
+def _within(least: int) -> Callable[[int], int]:
+    def check(value: int) -> int:
+        if not least <= value <= NUMBER_MAX:
+            raise Expected(f"from {least:,} to {NUMBER_MAX:,}")
+        return value
+
+    return check
+
+
+def _seconds(value: Any) -> float:
+    if type(value) not in {int, float}:
+        raise Expected("a number of seconds")
+    if not 0 < value <= NUMBER_MAX:
+        raise Expected("a number of seconds above 0")
+    return float(value)
+
+
+def _moment(value: Any) -> datetime:
+    """Return the moment in UTC; one without a zone is taken as UTC, a date as its first moment."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+        if isinstance(moment, date) and not isinstance(moment, datetime):
+            moment = datetime.combine(moment, time())
+        if isinstance(moment, datetime):
+            return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise Expected("a time like 2026-12-01T06:00:00Z")
+
+
+def _listed(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def _goal_reference(value: Any) -> Any:
+    if isinstance(value, list | dict | Unusable):
+        raise ValueError("must be a list of names or ids of goals, like [other]")  # noqa: TRY004 - pydantic's
+    return value
+
+
+def _by_name(value: Any) -> Any:
+    """Return commands by name, or by number from 0 where they have none."""
+    if isinstance(value, dict):
+        return value
+    return dict(enumerate(value if isinstance(value, list) else [value]))
+
+
+def _command(value: Any) -> Any:
+    if isinstance(value, Unusable) and value.is_null:
+        raise ValueError("has a check without a command: write lines of `name: command`")
+    if isinstance(value, list | dict):
+        what = "a list" if isinstance(value, list) else "a mapping"
+        raise ValueError(f"must be lines of `name: command`, not {what} as command")  # noqa: TRY004 - pydantic's
+    return value
+
+
+def _named(checks: dict[Any, str]) -> dict[str, str]:
+    if not checks:
+        raise ValueError(
+            "is empty: write lines of `name: command`, or delete the line for a goal without checks"
+        )
+    if len(checks) > CHECKS_MAX:
+        raise ValueError(f"must be at most {CHECKS_MAX}, not {len(checks)}")
+    return {name if isinstance(name, str) else f"check_{name + 1}": c for name, c in checks.items()}
+
+
+def _limits(value: Any) -> Any:
+    if not isinstance(value, dict | Budget):
+        raise Expected("like {tokens: 200000, wall_s: 3600}")
+    return value
+
+
+def _on_interrupt(choice: str) -> str:
+    if choice not in {"retry", "ask"}:
+        raise Expected("retry or ask")
+    return choice
+
+
+Text = Annotated[str, AfterValidator(_stripped)]
+Positive = Annotated[int, AfterValidator(_within(1))]
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds)]
+Commands = Annotated[
+    dict[Any, Annotated[Text, BeforeValidator(_command)]],
+    BeforeValidator(_by_name),
+    AfterValidator(_named),
+]
+
+
+class Budget(BaseModel):
+    """What the goal may use at most; None is no limit."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+
+    tokens: Positive | None = None
+    wall_s: Seconds | None = None
+
+
+class FrontMatter(BaseModel):
+    """The values of the keys; the validation's context has the names of the `agents`. `not_before` is in UTC."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    name: Annotated[Text, AfterValidator(_goal_name)] = ""
+    workspace: Annotated[Text, AfterValidator(_workspace)] | None = None
+    agent: Annotated[Text, AfterValidator(_known_agent)] | None = None
+    checks: Commands = Field(default_factory=dict)
+    priority: Annotated[int, AfterValidator(_within(-NUMBER_MAX))] = 0
+    max_iterations: Positive | None = None
+    budget: Annotated[Budget, BeforeValidator(_limits)] = Budget()
+    not_before: Annotated[datetime, BeforeValidator(_moment)] | None = None
+    depends_on: Annotated[
+        tuple[Annotated[Text, BeforeValidator(_goal_reference)], ...], BeforeValidator(_listed)
+    ] = ()
+    on_interrupt: Annotated[Text, AfterValidator(_on_interrupt)] = "retry"

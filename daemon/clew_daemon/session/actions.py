@@ -1,0 +1,227 @@
+"""The methods that judge, carry out and record actions: `act`, `propose`, `outcome`, `record`.
+
+A verdict and an outcome are durable before the agent learns of them (docs/guarantees.md).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.processes.executor import (
+    ExecutorDied,
+    OutOfResources,
+    WorkspaceMissingError,
+)
+from clew_daemon.processes.workspace_guard import Missing
+from clew_daemon.record.store import output_of
+from clew_shared.core.core import Heard, LookFirst, Report, Verdict, WrongState
+from clew_shared.record.worlds import UNKNOWN
+from clew_shared.text.redact import redact, redacted
+from clew_shared.wire import protocol
+from clew_shared.wire.answers import Intervention, Judged, Noted, Outcome, Recorded
+
+if TYPE_CHECKING:
+    from clew_daemon.session.desk import GoalDesk
+    from clew_shared.core.core import Word
+    from clew_shared.wire.executor import ActionDone
+
+
+class Actions:
+    """The actions of one worker, one after the other."""
+
+    def __init__(self, desk: GoalDesk) -> None:
+        self._desk = desk
+
+    async def act(self, p: protocol.Act) -> Judged:
+        """Judge an action, carry it out where it is allowed, and record what came of it."""
+        desk = self._desk
+        await desk.ready.wait()
+        await desk.look_past_claims()
+        verdict = await self._judge(p)
+        if not verdict.allowed:
+            return _refused(verdict)
+        report = await self._carry_out(verdict.seq, p)
+        with desk.entering() as core:
+            if report is None:
+                core.interrupt("executor_died", time.time(), counts=True, only=verdict.seq)
+                heard = Heard()
+            else:
+                heard = core.outcome(verdict.seq, report, time.time())
+        if report is None:
+            await desk.look()  # else the next action would be taken for what this one did
+        await desk.commit()
+        if report and report.result == "error":
+            await desk.hand_over_if_missing()
+        return _allowed(verdict, heard, _outcome(report, heard))
+
+    async def propose(self, p: protocol.Propose) -> Judged:
+        """Judge an action that the agent carries out itself."""
+        await self._desk.ready.wait()
+        verdict = await self._judge(p)
+        return _allowed(verdict, Heard()) if verdict.allowed else _refused(verdict)
+
+    async def outcome(self, p: protocol.Outcome) -> Noted:
+        """Record what came of an allowed action that the agent has carried out; a second report changes nothing."""
+        desk = self._desk
+        if p.result == "interrupted":
+            with desk.entering() as core:
+                core.interrupt("the agent says so", time.time(), counts=False, only=p.seq)
+            await desk.commit()
+            return noted(Heard())
+        report = Report(p.result)
+        if p.seq in desk.core.state.in_flight:
+            report = await self._reported(p)
+        with desk.entering() as core:
+            heard = core.outcome(p.seq, report, time.time())
+        if not heard.known and not desk.knows_action(p.seq):
+            raise WrongState(f"no action {p.seq} of this goal was allowed")
+        await desk.commit()
+        return noted(heard)
+
+    async def record(self, p: protocol.Record) -> Recorded:
+        """Judge and record an action that the agent has already carried out."""
+        desk = self._desk
+        await desk.ready.wait()
+        report = await self._reported(p)
+        with desk.entering() as core:
+            verdict = core.record(redact(p.tool), redacted(p.args), report, time.time())
+        await desk.commit()
+        judged = _allowed(verdict, Heard()) if verdict.allowed else _refused(verdict)
+        return Recorded(allowed=verdict.allowed, **judged.model_dump(exclude_unset=True))
+
+    async def _judge(self, p: protocol.Act) -> Verdict:
+        """Judge a proposal; before a refusal, look whether the workspace is still what it was."""
+        desk, tool, args, rationale = (
+            self._desk,
+            redact(p.tool),
+            redacted(p.args),
+            redact(p.rationale),
+        )
+        if desk.stopping:
+            return await self._turn_away(tool, args)
+        with desk.entering() as core:
+            verdict = core.propose(tool, args, time.time(), rationale, fresh=False)
+        if isinstance(verdict, LookFirst):
+            await desk.look()
+            with desk.entering() as core:
+                verdict = core.propose(tool, args, time.time(), rationale)
+        await desk.commit()
+        return verdict
+
+    async def _turn_away(self, tool: str, args: dict[str, Any]) -> Verdict:
+        """Refuse what a worker that is being stopped still proposes; recorded as any other refusal."""
+        reason = "The worker is being stopped; nothing more is carried out."
+        with self._desk.recording() as core:
+            verdict = core.turn_away(tool, args, time.time(), reason)
+        await self._desk.commit()
+        return verdict
+
+    async def _carry_out(self, seq: int, p: protocol.Act) -> Report | None:
+        """Run an allowed action; returns None where its effect is unknown."""
+        if p.tool == "recall":
+            return self._recall(p.args)
+        began = time.monotonic()
+        try:
+            executor = await self._desk.executors.executor_or_missing()
+            if isinstance(executor, Missing):
+                text = f"{executor.detail} Nothing can be done there: a person is asked."
+                return Report("error", text, changed=False)
+            limits = self._desk.settings.limits
+            done = await executor.run(
+                seq,
+                p.tool,
+                p.args,
+                timeout_s=limits.action_timeout_s,
+                output_bytes=limits.output_bytes,
+            )
+        except OutOfResources:
+            raise  # nothing began, and nothing is the action's fault: the worker waits
+        except WorkspaceMissingError as error:
+            return Report("error", f"Nothing was done: {error}", changed=False)
+        except ExecutorDied as error:
+            await self._desk.executors.died(str(error))
+            return None
+        return _report(done, time.monotonic() - began)
+
+    def _recall(self, args: dict[str, Any]) -> Report:
+        seq = args.get("seq")
+        if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= protocol.SEQ_MAX:
+            return Report("error", "recall needs `seq`, the number of an earlier action", False)
+        found = output_of(self._desk.parts.book.ledger, self._desk.goal_id, seq)
+        if found is None:
+            return Report("error", f"no earlier action {seq} with an output", False)
+        return Report("success", found, False)
+
+    async def _reported(self, p: protocol.Outcome | protocol.Record) -> Report:
+        """Return what an agent reports; where it leaves out `changed`, the workspace is measured."""
+        world = await self._desk.executors.digest(anew=False) if p.changed is None else ""
+        return Report(
+            p.result,
+            None if p.output is None else redact(p.output),
+            p.changed,
+            world,
+            p.duration_s or 0.0,
+            getattr(p, "exit_code", None),
+        )
+
+
+def noted(heard: Heard) -> Noted:
+    """Return the answer to what the agent has reported."""
+    return Noted(intervention=_intervention(heard.intervention), escalated_to=heard.escalated_to)
+
+
+def _report(done: ActionDone, took_s: float) -> Report:
+    """Return what the core learns of an action; what the tool says of changes counts where nothing was measured."""
+    world = done.world.name if done.world else ""
+    return Report(
+        done.result,
+        redact(done.output),
+        done.changed if world == UNKNOWN else None,
+        world,
+        done.duration_s or took_s,
+        done.exit_code,
+    )
+
+
+def _outcome(report: Report | None, heard: Heard) -> Outcome:
+    if report is None:
+        return Outcome(
+            result="interrupted", output="", duration_s=0.0, changed=None, reason="executor_died"
+        )
+    code = {} if report.exit_code is None else {"exit_code": report.exit_code}
+    return Outcome.model_validate(
+        {
+            "result": report.result,
+            "output": report.output or "",
+            "duration_s": report.duration_s,
+            "changed": heard.changed,
+            **code,
+        }
+    )
+
+
+def _allowed(verdict: Verdict, heard: Heard, outcome: Outcome | None = None) -> Judged:
+    judged = Judged(
+        verdict="allowed",
+        seq=verdict.seq,
+        intervention=_intervention(heard.intervention or verdict.intervention),
+        escalated_to=heard.escalated_to or verdict.escalated_to,
+    )
+    return judged.model_copy(update={"outcome": outcome}) if outcome else judged
+
+
+def _refused(verdict: Verdict) -> Judged:
+    return Judged(
+        verdict="blocked",
+        seq=verdict.seq,
+        reason=verdict.reason,
+        message=verdict.message,
+        intervention=_intervention(verdict.intervention),
+        escalated_to=verdict.escalated_to,
+    )
+
+
+def _intervention(word: Word | None) -> Intervention | None:
+    return Intervention(**asdict(word)) if word else None

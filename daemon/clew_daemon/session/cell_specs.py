@@ -1,0 +1,69 @@
+"""What the cells of one epoch may do, and on which folder: the specs that the nursery starts them by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.processes import cells
+
+if TYPE_CHECKING:
+    from clew_daemon.parts import DaemonParts
+    from clew_daemon.processes.workspace_guard import WorkspaceGuard
+    from clew_shared.config.settings import Settings
+    from clew_shared.record.state import State
+    from clew_shared.wire.nursery import CellSpec
+
+
+class CellSpecs:
+    """The specs of one worker's agent and of its executors, by the settings as they are now."""
+
+    def __init__(self, parts: DaemonParts, state: State, epoch: int, guard: WorkspaceGuard) -> None:
+        self._parts = parts
+        self._state = state
+        self.goal_id = state.goal_id
+        self.epoch = epoch
+        self.guard = guard
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the goal."""
+        return self._parts.settings_of(self.goal_id)
+
+    def executor(self) -> CellSpec:
+        """Return the spec of an executor."""
+        parts = self._parts
+        spec = cells.executor_spec(
+            parts.places, self.settings, self._state, self._hidden(), parts.keys.env, parts.git
+        )
+        return self._placed(spec, "executor")
+
+    def agent(self, agent: cells.Agent) -> CellSpec:
+        """Return the spec of an agent."""
+        parts = self._parts
+        spec = cells.agent_spec(
+            parts.places,
+            self.settings,
+            self._state,
+            agent,
+            self._hidden(),
+            parts.keys.env,
+            parts.git,
+            self.epoch,
+        )
+        return self._placed(spec, "agent")
+
+    def private(self) -> dict[str, tuple[int, int]]:
+        """Make the TMPDIR and the HOME of the goal's cells; returns device and inode by path. Raises OSError."""
+        return cells.make_private(self._parts.places, self.goal_id)
+
+    def _hidden(self) -> tuple[str, ...]:
+        """List what no cell of this worker may see, also the keys that other running goals use."""
+        parts = self._parts
+        used = (self.settings, parts.settings, *parts.started.values())
+        keys = {path: None for one in used for path in parts.keys.paths(one)}
+        return cells.hidden(parts.places, keys, self._state, parts.book.states().values())
+
+    def _placed(self, spec: CellSpec, role: str) -> CellSpec:
+        title = f"clew: {role} {self.goal_id} epoch {self.epoch}"
+        placed: dict[str, Any] = {"stands_on": self.guard.place, "title": title}
+        return spec.model_copy(update=placed)

@@ -1,0 +1,175 @@
+"""Runs the checks of a goal, and those that its agent suggested; what follows from them is decided elsewhere."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clew_daemon.processes.executor import ExecutorDied, OutOfResources, WorkspaceMissingError
+from clew_shared.core import suggestions
+from clew_shared.record import events as ev
+from clew_shared.record.worlds import is_measured
+from clew_shared.text.redact import redact
+from clew_shared.wire.answers import FailingCheck
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clew_daemon.session.desk import GoalDesk
+    from clew_shared.wire.executor import CheckDone
+
+SUGGESTED_S = 60.0
+"""How long all checks that an agent suggested may take together."""
+
+CHECK_OUTPUT_CHARS = 4_000
+CHECK_TRIES = 2
+"""A check changes nothing that counts: where the executor dies, it may be run again."""
+
+UNSTEADY = (
+    "The checks changed the workspace, ran a second time, and this one changed it again; what it leaves behind is not "
+    "what was checked. Let it write to $TMPDIR, or name the files that it writes in `[loops] ignore`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRun:
+    """How one run of a check ended; `exit_code` is None where it did not run to its end."""
+
+    passed: bool
+    output: str
+    exit_code: int | None = None
+
+
+class Checks:
+    """The checks of one goal."""
+
+    def __init__(self, desk: GoalDesk) -> None:
+        self._desk = desk
+
+    async def run(self) -> list[FailingCheck]:
+        """Run the goal's checks; returns those that fail (docs/goal-files.md).
+
+        A check may undo what an earlier one has seen. Where they changed the workspace they run once more, and one
+        that changes it again fails: what it leaves behind is not what was checked.
+        """
+        failing, changing = await self._run_each()
+        if changing and not failing:
+            failing, changing = await self._run_each()
+        if changing and not failing:
+            failing = [await self._fail(name, CheckRun(False, UNSTEADY)) for name in changing]
+        return failing
+
+    async def run_suggested(self) -> None:
+        """Run the checks that the agent suggested, each at most once, in a bounded time; none decides anything.
+
+        That one is about to run is durable first: if anything dies of it, it is not run again.
+        """
+        desk, until = self._desk, time.monotonic() + SUGGESTED_S
+        for name, cmd in suggestions.due(desk.core.state):
+            left_s = until - time.monotonic()
+            if left_s < 1.0:
+                return
+            with desk.entering() as core:
+                core.emit(ev.CheckStarted(at=time.time(), name=name))
+            await desk.commit()
+            with self._running(name):
+                run = await self._run_once(name, cmd, left_s)
+            with desk.entering() as core:
+                core.emit(_finished(name, run, suggested=True))
+            await desk.commit()
+
+    async def _run_once(self, name: str, cmd: str, left_s: float) -> CheckRun:
+        """Run a suggested check in at most `left_s` seconds; raises WrongState, WorkspaceMissingError."""
+        try:
+            return await self._run(name, cmd, left_s)
+        except WorkspaceMissingError:
+            await self._desk.require_workspace()
+            raise
+        except ExecutorDied as error:
+            return await self._broken(error)
+
+    async def _run_each(self) -> tuple[list[FailingCheck], list[str]]:
+        """Run each check once; returns those that fail, and the names of those that changed the workspace."""
+        desk = self._desk
+        failing: list[FailingCheck] = []
+        changing: list[str] = []
+        checks = desk.core.state.spec.checks
+        world = await desk.executors.digest(anew=False) if checks else ""
+        for name, cmd in checks.items():
+            with self._running(name):
+                run = await self._run_to_its_end(name, cmd)
+            before, world = world, await desk.executors.digest(anew=False)
+            if is_measured(before) and is_measured(world) and before != world:
+                changing.append(name)
+            if not run.passed:
+                failing.append(await self._fail(name, run))
+                continue
+            with desk.entering() as core:
+                core.emit(_finished(name, run))
+        await desk.commit()
+        return failing, changing
+
+    async def _run_to_its_end(self, name: str, cmd: str) -> CheckRun:
+        """Run a check; once more where the executor died of something else, or of it."""
+        broken = CheckRun(False, "")
+        for _ in range(CHECK_TRIES):
+            try:
+                return await self._run(name, cmd, self._desk.settings.limits.check_timeout_s)
+            except OutOfResources:
+                raise
+            except ExecutorDied as error:
+                broken = await self._broken(error)
+        return broken
+
+    async def _run(self, name: str, cmd: str, most_s: float) -> CheckRun:
+        limits = self._desk.settings.limits
+        timeout_s = min(limits.check_timeout_s, most_s)
+        executor = await self._desk.executors.executor()
+        done = await executor.check(
+            name, cmd, timeout_s=timeout_s, output_bytes=limits.output_bytes
+        )
+        return _run_of(done, timeout_s)
+
+    async def _broken(self, error: ExecutorDied) -> CheckRun:
+        await self._desk.executors.died(str(error))
+        return CheckRun(False, redact(f"the check did not run to its end: {error}"))
+
+    async def _fail(self, name: str, run: CheckRun) -> FailingCheck:
+        event = _finished(name, run)
+        with self._desk.entering() as core:
+            core.emit(event)
+        await self._desk.commit()
+        cmd = self._desk.core.state.spec.checks[name]
+        return FailingCheck(name=name, cmd=cmd, exit_code=run.exit_code, output=event.output)
+
+    @contextmanager
+    def _running(self, name: str) -> Iterator[None]:
+        """Show while the block lasts that a check is running."""
+        work = self._desk.work
+        work.check, work.check_since = name, time.time()
+        try:
+            yield
+        finally:
+            work.check = ""
+
+
+def _run_of(done: CheckDone, timeout_s: float) -> CheckRun:
+    """Return how a check ended, with its redacted output, and a note where it took too long."""
+    late = f"\n(not finished within {timeout_s:.0f} s)" if done.result == "timeout" else ""
+    return CheckRun(done.result == "success", redact(done.output) + late, done.exit_code)
+
+
+def _finished(name: str, run: CheckRun, *, suggested: bool = False) -> ev.CheckFinished:
+    text = _cut(run.output, CHECK_OUTPUT_CHARS)
+    return ev.CheckFinished(
+        at=time.time(), name=name, passed=run.passed, output=text, suggested=suggested
+    )
+
+
+def _cut(text: str, chars: int) -> str:
+    if len(text) <= chars:
+        return text
+    half = chars // 2
+    return f"{text[:half]}\n… {len(text) - chars} characters left out …\n{text[-half:]}"

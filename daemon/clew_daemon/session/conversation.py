@@ -1,0 +1,111 @@
+"""The agent's messages, answered in order, one at a time.
+
+While one is answered, nothing is read: an agent that floods waits in its own socket.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.processes import endings
+from clew_daemon.processes.endings import Ended
+from clew_daemon.processes.executor import ExecutorDied
+from clew_daemon.session.channel import WRITE_TIMEOUT_S
+from clew_shared.core.core import WrongState
+from clew_shared.ledger import LedgerError
+from clew_shared.text.redact import redact
+from clew_shared.wire import protocol
+
+if TYPE_CHECKING:
+    from clew_daemon.session.channel import Channel
+    from clew_daemon.session.desk import GoalDesk
+    from clew_daemon.session.lifetime import Lifetime
+    from clew_daemon.session.liveness import Liveness
+    from clew_daemon.session.methods import Methods
+
+BEFORE_THE_LOOK = ("hello", "llm_slot", "leave", "heartbeat")
+"""Methods that are answered before the world was looked at: none of them is judged by it."""
+
+STEPS = ("act", "propose", "record", "plan", "complete_subtask", "finish")
+"""Methods that show that the agent gets on."""
+
+OWED_REPLAN_MAX = 100
+"""After this many messages without the replan that was asked for, the goal is handed to a person."""
+
+
+class Conversation:
+    """The daemon's side of the worker protocol with one agent."""
+
+    def __init__(
+        self, desk: GoalDesk, methods: Methods, liveness: Liveness, lifetime: Lifetime
+    ) -> None:
+        self._desk = desk
+        self._methods = methods
+        self._liveness = liveness
+        self._lifetime = lifetime
+        self._owed = 0
+
+    async def hold(self, channel: Channel) -> None:
+        """Answer until the agent hangs up or its worker ends; a broken line ends the worker."""
+        try:
+            while (message := await channel.receive()) is not None:
+                self._liveness.heard()
+                if self._lifetime.over:
+                    return
+                if message.get("method") == "heartbeat" and "id" not in message:
+                    continue
+                with self._liveness.answering():
+                    await self._answer(channel, message)
+                self._see_what_follows()
+        except protocol.ProtocolError as error:
+            self._lifetime.end(Ended("crash", "protocol", redact(str(error))))
+        except LedgerError as error:
+            self._lifetime.end(endings.by_fault(error))
+
+    async def _answer(self, channel: Channel, message: dict[str, Any]) -> None:
+        request_id = None
+        try:
+            request_id, method, raw = protocol.request(message)
+            params = protocol.params(method, raw)
+            answer = protocol.result(request_id, await self._call(method, params))
+        except protocol.ProtocolError as error:
+            answer = protocol.error(request_id, error.code, str(error))
+        except WrongState as error:
+            code = protocol.STOPPING if self._desk.stopping else protocol.WRONG_STATE
+            answer = protocol.error(request_id, code, str(error))
+        except ExecutorDied as error:
+            self._lifetime.end(endings.by_fault(error))
+            return
+        if "id" in message:  # an id that is none is answered with null
+            await channel.send(answer)
+            if channel.unread:
+                detail = f"took no answer for {WRITE_TIMEOUT_S:.0f} s"
+                self._lifetime.end(Ended("crash", "deaf", detail))
+
+    async def _call(self, method: str, params: Any) -> dict[str, Any]:
+        if method not in BEFORE_THE_LOOK:
+            await self._desk.looked.wait()
+            self._end_wait()
+        if method in STEPS:
+            self._liveness.acted()
+        return await self._methods.call(method, params)
+
+    def _end_wait(self) -> None:
+        """End the goal's wait at the first thing that its worker does: what it waited for is available again."""
+        if self._desk.core.state.waits_for_time:
+            with self._desk.entering() as core:
+                core.retry_succeeds(time.time())
+
+    def _see_what_follows(self) -> None:
+        """See what the last message means for the worker: it may be over, or need a person."""
+        desk, state = self._desk, self._desk.core.state
+        self._owed = self._owed + 1 if state.replan_required in ("task", "goal") else 0
+        if desk.traits.is_runbook and self._owed:
+            desk.hand_over("the runbook cannot replan")
+        elif self._owed >= OWED_REPLAN_MAX:
+            desk.hand_over(f"the agent sent {self._owed} messages instead of replanning")
+        if state.goal.status == "blocked":
+            self._lifetime.stop(f"the goal waits for a person: {state.reason}")
+        elif state.ended and not desk.stopping:
+            self._lifetime.leave_to_exit()

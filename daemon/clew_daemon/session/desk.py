@@ -1,0 +1,175 @@
+"""One goal at work, as the methods of its agent see it: its core, its record, its workspace, its agent's kind.
+
+It starts and ends no process of the agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clew_daemon.record.doing import Work
+from clew_daemon.session.cell_specs import CellSpecs
+from clew_daemon.session.executors import ExecutorPool
+from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings, RunbookAgentSettings
+from clew_shared.core.core import WrongState
+from clew_shared.core.escalation import person_question
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clew_daemon.parts import DaemonParts
+    from clew_daemon.processes.cells import Agent
+    from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard
+    from clew_daemon.session.launcher import Launcher
+    from clew_shared.config.settings import Settings
+    from clew_shared.core.core import Core
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTraits:
+    """What follows from an agent's kind (docs/agents.md)."""
+
+    agent: Agent
+
+    @property
+    def is_runbook(self) -> bool:
+        """It reads no feedback and no strategies, and cannot replan."""
+        return isinstance(self.agent, RunbookAgentSettings)
+
+    @property
+    def own_prompt(self) -> bool:
+        """Clew builds its prompts from the answer to `hello`; its `finish` is questioned after a failed action."""
+        return isinstance(self.agent, LlmAgentSettings)
+
+    @property
+    def is_command(self) -> bool:
+        """It is a program that clew does not know."""
+        return isinstance(self.agent, CommandAgentSettings)
+
+    @property
+    def own_tools(self) -> bool:
+        """It may change the workspace by itself without reporting it."""
+        return isinstance(self.agent, CommandAgentSettings) and self.agent.own_tools
+
+
+class GoalDesk:
+    """What the parts of one session share about its goal; raises KeyFileError where the agent's key cannot be read."""
+
+    def __init__(
+        self, parts: DaemonParts, core: Core, guard: WorkspaceGuard, launcher: Launcher
+    ) -> None:
+        self.parts = parts
+        self.core = core
+        self.goal_id = core.state.goal_id
+        self.epoch = core.state.epoch + 1
+        self.traits = AgentTraits(self.settings.agents.get(core.state.spec.agent or None))
+        self.credential = parts.keys.of(self.traits.agent)
+        self.specs = CellSpecs(parts, core.state, self.epoch, guard)
+        self.executors = ExecutorPool(parts, self.specs, launcher)
+        self._guard = guard
+        self.work = Work()
+        self.ready = asyncio.Event()
+        """The start of the worker is on record; nothing is decided before."""
+        self.looked = asyncio.Event()
+        """The workspace was looked at; nothing that depends on it is answered before."""
+        self.stopping = False
+
+    @property
+    def settings(self) -> Settings:
+        """The config as it is now, with the `[agents]` and `[limits]` that the goal started with."""
+        return self.parts.settings_of(self.goal_id)
+
+    # -- the record --------------------------------------------------------------------------------
+
+    @contextmanager
+    def entering(self) -> Iterator[Core]:
+        """Bracket commands to the core; see `entering` of the goals. Raises WrongState while the worker stops."""
+        if self.stopping:
+            raise WrongState("the worker is being stopped")
+        with self.recording():
+            yield self.core
+
+    @contextmanager
+    def recording(self) -> Iterator[Core]:
+        """Bracket commands that are recorded whether or not the worker is being stopped."""
+        with self.parts.book.entering(self.core):
+            yield self.core
+
+    async def commit(self) -> None:
+        """Wait until all that was emitted so far is durable."""
+        await self.parts.book.commit(self.core)
+
+    def knows_action(self, seq: int) -> bool:
+        """Return whether an action of that number was ever allowed; for outcomes that are reported twice."""
+        row = next(iter(self.parts.book.ledger.read(self.goal_id, seq - 1, 1)), None)
+        return row is not None and row.seq == seq and row.kind == "action_allowed"
+
+    def hand_over(self, why: str) -> None:
+        """Hand the goal, which cannot be replanned, to a person."""
+        state = self.core.state
+        failure = state.subtask.last_failure if state.subtask else ""
+        reason = f"{why}: {failure}" if failure else why
+        question = person_question(state, reason, hears=not self.traits.is_runbook)
+        with self.recording() as core:
+            core.block_goal(reason, time.time(), question=question)
+
+    async def spend_time(self) -> str:
+        """Hand the goal to a person where its budget of time has run out; returns which, "" where it has not."""
+        state = self.core.state
+        if state.spec.budget_wall_s is None or state.goal.status != "in_progress":
+            return ""
+        if spent := self.core.budget_spent(time.time()):
+            with self.recording() as core:
+                core.out_of_budget(spent, time.time())
+            await self.commit()
+        return spent
+
+    # -- the workspace -----------------------------------------------------------------------------
+
+    async def look(self) -> None:
+        """Take in the world as it is now: others may have changed it."""
+        world = await self.executors.digest(anew=True)
+        with self.entering() as core:
+            core.see_world(world, time.time())
+
+    async def look_past_claims(self) -> None:
+        """Go by the disk where an agent that cannot write has claimed a change.
+
+        What its executor may do must not depend on its claims: a lie would lead out of every block.
+        """
+        if self.traits.own_tools or not self.core.goes_by_a_claim:
+            return
+        world = await self.executors.digest(anew=True)
+        with self.entering() as core:
+            core.drop_claim(world, time.time())
+
+    async def missing(self) -> Missing | None:
+        """Return what is wrong with the workspace, None where it is as it should be."""
+        return await asyncio.to_thread(self._guard.missing)
+
+    async def hand_over_if_missing(self) -> Missing | None:
+        """Hand the goal to a person where its workspace is missing; returns what is wrong with it."""
+        if missing := await self.missing():
+            await self.hand_over_missing(missing)
+        return missing
+
+    async def hand_over_missing(self, missing: Missing) -> None:
+        """Hand the goal, whose workspace is missing, to a person."""
+        with self.recording() as core:
+            core.block_goal(
+                missing.reason,
+                time.time(),
+                question=missing.question(self.goal_id),
+                stranger=missing.stranger,
+                gone=missing.gone,
+            )
+        await self.commit()
+
+    async def require_workspace(self) -> None:
+        """Hand the goal to a person and raise WrongState where its workspace is not what it was."""
+        if missing := await self.hand_over_if_missing():
+            raise WrongState(f"{missing.reason}; the goal waits for a person")

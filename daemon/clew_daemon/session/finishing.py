@@ -1,0 +1,172 @@
+"""The method `finish`: the claim that a goal is reached is checked before it is accepted (docs/goal-files.md)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clew_shared.record import events as ev
+from clew_shared.record.worlds import UNKNOWN
+from clew_shared.text.redact import redact
+from clew_shared.wire import protocol
+from clew_shared.wire.answers import FailingCheck, Finished, Judged, Outcome
+
+if TYPE_CHECKING:
+    from clew_daemon.session.checks import Checks
+    from clew_daemon.session.desk import GoalDesk
+    from clew_daemon.session.feedback import FeedbackSeen
+    from clew_shared.record.model import Level
+
+FINISHES_MAX = 3
+"""This many refused finishes in an unchanged world are a failure of the subtask."""
+
+FEEDBACK_CAME = "Feedback from a person arrived that you may not have considered yet. Consider it, then finish again."
+
+
+@dataclass(frozen=True, slots=True)
+class Objections:
+    """What speaks against a finish: checks that fail, subtasks that are open, or something to consider first."""
+
+    failing: tuple[FailingCheck, ...] = ()
+    open_subtasks: tuple[str, ...] = ()
+    message: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.failing or self.open_subtasks or self.message)
+
+    @property
+    def counts(self) -> bool:
+        """It was too early to ask, and asking again changes nothing."""
+        return bool(self.failing or (self.open_subtasks and not self.message))
+
+
+@dataclass(slots=True)
+class RefusedFinishes:
+    """How often a finish was refused with the same files, or with no action in between."""
+
+    world: str | None = None
+    actions: int = -1
+    count: int = 0
+
+    def add(self, world: str, actions: int, *, own_tools: bool) -> int:
+        """Count one more, from the beginning where the agent has changed something; returns the count."""
+        same = self.world == world and not world.startswith(UNKNOWN)
+        same = same or (self.actions == actions and not own_tools)
+        self.count = self.count + 1 if same else 1
+        self.world, self.actions = world, actions
+        return self.count
+
+
+class Finishing:
+    """Decides whether a goal is over."""
+
+    def __init__(self, desk: GoalDesk, checks: Checks, feedback: FeedbackSeen) -> None:
+        self._desk = desk
+        self._checks = checks
+        self._feedback = feedback
+        self._refused = RefusedFinishes()
+
+    async def finish(self, p: protocol.Finish) -> Finished:
+        """End the goal, or return what speaks against it; one that has ended stays as it is."""
+        state = self._desk.core.state
+        summary = redact(p.summary)
+        if state.ended:
+            accepted = (state.goal.status == "completed") == p.success
+            return Finished(accepted=accepted, failing_checks=(), open_subtasks=())
+        if not p.success:
+            with self._desk.entering() as core:
+                core.finish_failed(summary, time.time())
+            await self._desk.commit()
+            return Finished(
+                accepted=True, failing_checks=(), open_subtasks=tuple(state.open_subtasks())
+            )
+        self._feedback.finishing()
+        self._desk.core.need_no_replan()
+        if objections := await self._objections():
+            return await self._refuse(objections)
+        with self._desk.entering() as core:
+            core.emit(
+                ev.GoalEnded(
+                    at=time.time(), status="completed", summary=summary, verified=state.checked
+                )
+            )
+        await self._desk.commit()
+        return Finished(accepted=True, failing_checks=(), open_subtasks=())
+
+    async def act(self, p: protocol.Act) -> Judged:
+        """Finish by a tool call: the answer has the shape of an action's, and nothing is run."""
+        await self._desk.ready.wait()
+        summary = p.args.get("summary")
+        answer = await self.finish(
+            protocol.Finish(success=True, summary=summary if isinstance(summary, str) else "")
+        )
+        lines = [f"check {check.name} fails: {check.output}" for check in answer.failing_checks]
+        lines += [f"still open: {name}" for name in answer.open_subtasks]
+        lines += [answer.message] if answer.message else []
+        return Judged(
+            verdict="allowed",
+            seq=self._desk.core.state.seq,
+            intervention=None,
+            escalated_to=answer.escalated_to,
+            outcome=Outcome(
+                result="success" if answer.accepted else "failure",
+                output="accepted" if answer.accepted else "not accepted\n" + "\n".join(lines),
+                duration_s=0.0,
+                changed=False,
+            ),
+        )
+
+    async def _objections(self) -> Objections:
+        state = self._desk.core.state
+        await self._desk.require_workspace()
+        failing = tuple(await self._checks.run())
+        await self._desk.require_workspace()
+        open_subtasks = tuple(state.open_subtasks()) if not state.spec.checks else ()
+        message = self._feedback_came()
+        if not (failing or message or len(open_subtasks) > 1):
+            message = await self._question()
+        if not (failing or open_subtasks or message):
+            await self._checks.run_suggested()
+            await self._desk.require_workspace()
+            message = self._feedback_came()
+        return Objections(failing, open_subtasks, message)
+
+    def _feedback_came(self) -> str:
+        return FEEDBACK_CAME if self._feedback.news() else ""
+
+    async def _question(self) -> str:
+        """Question the claim of success once where the goal's last action failed; returns "" for no question."""
+        if not self._desk.traits.own_prompt:
+            return ""  # other agents know what they do
+        with self._desk.entering() as core:
+            message = core.question_finish(time.time())
+        await self._desk.commit()
+        return message
+
+    async def _refuse(self, objections: Objections) -> Finished:
+        await self._desk.look()  # else the next action would be taken for what a check did
+        await self._desk.commit()
+        level = await self._count_refusal() if objections.counts else None
+        answer = Finished(
+            accepted=False,
+            failing_checks=objections.failing,
+            open_subtasks=tuple(self._desk.core.state.open_subtasks()),
+            escalated_to=level,
+        )
+        if not objections.message:
+            return answer
+        return answer.model_copy(update={"message": objections.message})
+
+    async def _count_refusal(self) -> Level | None:
+        """Count refused finishes between which nothing was changed: asking again is no way forward."""
+        state, own_tools = self._desk.core.state, self._desk.traits.own_tools
+        count = self._refused.add(state.world, state.actions_total, own_tools=own_tools)
+        if count < FINISHES_MAX:
+            return None
+        self._refused = RefusedFinishes()
+        failure = f"finish was asked for {count} times and refused, with nothing changed"
+        with self._desk.entering() as core:
+            level = core.fail(failure, time.time())
+        await self._desk.commit()
+        return level

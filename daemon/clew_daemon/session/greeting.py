@@ -1,0 +1,79 @@
+"""The method `hello`: the first one of an epoch is recorded, and each is answered with all that the agent needs."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.learning.selection import CHARS_MAX
+from clew_daemon.record.hello import Remembered, told
+from clew_shared.prompt.layout import playbook_chars
+from clew_shared.record import events as ev
+from clew_shared.text.redact import redact
+from clew_shared.wire import protocol
+
+if TYPE_CHECKING:
+    from clew_daemon.session.desk import GoalDesk
+    from clew_daemon.session.feedback import FeedbackSeen
+    from clew_shared.playbook.bullet import Bullet
+
+
+class Greeting:
+    """The hellos of one epoch."""
+
+    def __init__(self, desk: GoalDesk, feedback: FeedbackSeen) -> None:
+        self._desk = desk
+        self._feedback = feedback
+        self._remembered = Remembered()
+        self._chosen: list[dict[str, Any]] = []
+
+    async def hello(self, p: protocol.Hello) -> dict[str, Any]:
+        """Answer a hello; raises ProtocolError for another version of the protocol."""
+        if p.protocol != protocol.PROTOCOL_VERSION:
+            raise protocol.ProtocolError(
+                f"protocol {p.protocol} is not spoken here; {protocol.PROTOCOL_VERSION} is",
+                protocol.INVALID_PARAMS,
+            )
+        await self._desk.ready.wait()
+        self._record(redact(p.agent))
+        answer = self._answer()  # made while that is written
+        self._feedback.shown(self._desk.core.state.feedback_seq)
+        await self._desk.commit()
+        return answer
+
+    def _record(self, agent: str) -> None:
+        """Record the first hello of the epoch, and the strategies that its agent is shown."""
+        if self._desk.work.greeted:
+            return
+        self._desk.work.greeted = True
+        at, epoch = time.time(), self._desk.epoch
+        shown = self._choose()
+        self._chosen = [bullet.to_dict() for bullet in shown]
+        with self._desk.recording() as core:
+            probe = core.state.waits_for_time
+            core.emit(ev.WorkerReady(at=at, epoch=epoch, agent=agent, probe=probe))
+            ids = tuple(bullet.id for bullet in shown)
+            if ids or core.state.strategies:
+                core.emit(ev.StrategiesShown(at=at, epoch=epoch, ids=ids))
+
+    def _choose(self) -> list[Bullet]:
+        """Choose strategies once an epoch, so that its agent's prompt stays the same."""
+        desk = self._desk
+        if desk.traits.is_runbook:
+            return []
+        settings = desk.settings
+        room = playbook_chars(settings.context.max_tokens) if desk.traits.own_prompt else CHARS_MAX
+        return desk.parts.playbook.chosen(desk.core.state, settings.playbook, room)
+
+    def _answer(self) -> dict[str, Any]:
+        desk, settings = self._desk, self._desk.settings
+        strategies = self._chosen if settings.playbook.enabled else []
+        view = told(
+            desk.core.state,
+            settings,
+            desk.traits.agent,
+            desk.parts.book.ledger,
+            strategies,
+            self._remembered,
+        )
+        return view | {"epoch": desk.epoch, "credential": desk.credential}

@@ -1,0 +1,112 @@
+"""The answers of the worker protocol, field by field (docs/protocol.md): their JSON is what agents read."""
+
+import pytest
+
+from clew_daemon.session.actions import _allowed, _outcome, _refused, noted
+from clew_shared.core.core import Heard, Report, Verdict, Word
+from clew_shared.wire.answers import FailingCheck, Finished, Intervention, Judged, Outcome, Recorded
+
+WORD = Word("no_progress", "Stop.")
+SAID = {"kind": "no_progress", "message": "Stop."}
+
+
+@pytest.mark.parametrize(
+    ("answer", "json"),
+    [
+        (noted(Heard()), {"intervention": None, "escalated_to": None}),
+        (noted(Heard(WORD, "task")), {"intervention": SAID, "escalated_to": "task"}),
+        (
+            _allowed(Verdict(True, 7), Heard()),
+            {"verdict": "allowed", "seq": 7, "intervention": None, "escalated_to": None},
+        ),
+        (
+            _allowed(Verdict(True, 7, intervention=WORD), Heard(escalated_to="goal")),
+            {"verdict": "allowed", "seq": 7, "intervention": SAID, "escalated_to": "goal"},
+        ),
+        (
+            _refused(Verdict(False, 8, "repetition", "Refused.", escalated_to="person")),
+            {
+                "verdict": "blocked",
+                "seq": 8,
+                "reason": "repetition",
+                "message": "Refused.",
+                "intervention": None,
+                "escalated_to": "person",
+            },
+        ),
+        (
+            _outcome(Report("failure", "no", None, "w", 1.5, 1), Heard(changed=True)),
+            {
+                "result": "failure",
+                "output": "no",
+                "duration_s": 1.5,
+                "changed": True,
+                "exit_code": 1,
+            },
+        ),
+        (
+            _outcome(Report("success"), Heard()),
+            {"result": "success", "output": "", "duration_s": 0.0, "changed": None},
+        ),
+        (
+            _outcome(None, Heard()),
+            {
+                "result": "interrupted",
+                "output": "",
+                "duration_s": 0.0,
+                "changed": None,
+                "reason": "executor_died",
+            },
+        ),
+        (
+            Recorded(allowed=True, verdict="allowed", seq=3, intervention=None, escalated_to=None),
+            {
+                "allowed": True,
+                "verdict": "allowed",
+                "seq": 3,
+                "intervention": None,
+                "escalated_to": None,
+            },
+        ),
+        (
+            Finished(
+                accepted=False,
+                failing_checks=(FailingCheck(name="t", cmd="pytest", exit_code=None, output="x"),),
+                open_subtasks=("one",),
+                escalated_to=None,
+                message="Consider it.",
+            ),
+            {
+                "accepted": False,
+                "failing_checks": [
+                    {"name": "t", "cmd": "pytest", "exit_code": None, "output": "x"}
+                ],
+                "open_subtasks": ["one"],
+                "escalated_to": None,
+                "message": "Consider it.",
+            },
+        ),
+        (
+            Finished(accepted=True, failing_checks=(), open_subtasks=()),
+            {"accepted": True, "failing_checks": [], "open_subtasks": []},
+        ),
+    ],
+)
+def test_what_is_not_given_is_not_sent(answer, json):
+    assert answer.as_json() == json
+
+
+def test_an_answer_to_act_holds_its_outcome():
+    outcome = Outcome(result="success", output="", duration_s=0.1, changed=False)
+    answer = _allowed(Verdict(True, 1), Heard(), outcome).as_json()
+    assert answer["outcome"] == {
+        "result": "success",
+        "output": "",
+        "duration_s": 0.1,
+        "changed": False,
+    }
+
+
+def test_what_a_newer_daemon_adds_is_ignored():
+    given = {"verdict": "allowed", "seq": 1, "intervention": SAID, "new": [1]}
+    assert Judged.model_validate(given).intervention == Intervention(**SAID)
