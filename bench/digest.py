@@ -69,13 +69,13 @@ def digests(root: Path, files: int, rounds: int, found: Recorder) -> dict[str, i
     held = {"files": files, "memory_kb": resident_kb() - before_kb, "watches": watches()}
     held["descriptors"] = descriptors() - before
     changing = root / "package000" / "module00" / "file00.py"
-    watch.digest(anew=False)
+    watch.digest(full=False)
     for number in range(rounds):
         if number < rounds // 4 or files <= 10_000:
             found.time(again, watch.digest)
         changing.write_text(f"# {number}")
         for name in (changed, unchanged):
-            found.time(name, lambda: watch.digest(anew=False))
+            found.time(name, lambda: watch.digest(full=False))
     watch.close()
     return held
 

@@ -31,7 +31,7 @@ MAIN = ("clew", "dbos", "langgraph")
 IMPORTS = {
     "dbos": "import dbos",
     "langgraph": "import langgraph.graph, langgraph.checkpoint.sqlite",
-    "clew": "import clew_daemon.app",  # what a daemon imports; its workers are forked
+    "clew": "import clew_daemon.app.lifecycle",  # what a daemon imports; its workers are forked
 }
 IDLE_S, FAIL_S = 10.0, 120
 HEARTBEAT_S = 10  # clew's default

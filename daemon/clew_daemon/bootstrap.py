@@ -43,7 +43,7 @@ from clew_shared.text.plain import plain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.processes.zygote import Begun
+    from clew_daemon.processes.zygote import ZygoteLaunch
     from clew_shared.config.settings import Loaded, Places, Settings
     from clew_shared.ledger.lock import Lock
 
@@ -76,7 +76,7 @@ class Bootstrap:
     cgroups: Cgroups
     nursery_env: dict[str, str]
     preload: tuple[str, ...]
-    zygote: Begun | None
+    zygote: ZygoteLaunch | None
     locks: Locks
     terminal: Terminal
     git_identity: dict[str, str]
@@ -125,9 +125,9 @@ def bootstrap(places: Places, loaded: Loaded) -> Iterator[Bootstrap]:
                 f"clew cannot supervise processes: {plain(error)}", ExitCode.FAILED
             ) from None
         env, modules = _nursery_env(keys, loaded.settings), preload(loaded.settings)
-        begun = None
+        launched = None
         with contextlib.suppress(OSError):  # the next attempt reports the error
-            begun = zygote.begin(env, modules)
+            launched = zygote.launch(env, modules)
         identity = git.read_identity(keys.env)  # while the zygote warms up
         try:
             yield Bootstrap(
@@ -137,14 +137,14 @@ def bootstrap(places: Places, loaded: Loaded) -> Iterator[Bootstrap]:
                 cgroups,
                 env,
                 modules,
-                begun,
+                launched,
                 locks,
                 terminal,
                 identity,
             )
         finally:
-            if begun:
-                begun.give_up()
+            if launched:
+                launched.give_up()
             cgroups.close()
 
 

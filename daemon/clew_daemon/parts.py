@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from clew_daemon.learning.playbook import PlaybookStore
     from clew_daemon.processes.cgroups import Cgroups
     from clew_daemon.processes.children import Children
-    from clew_daemon.processes.llm_slots import Slots
+    from clew_daemon.processes.llm_slots import LlmSlots
     from clew_daemon.processes.nursery import Nursery
     from clew_daemon.publish.publisher import Publisher
     from clew_daemon.record.goals import GoalStore
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Daemon:
+class DaemonParts:
     """One daemon's parts; a reload replaces `settings` and `git`, the rest never changes.
 
     `git` is the identity for commits, as variables; `started` holds the settings that running goals started with.
@@ -34,7 +34,7 @@ class Daemon:
     children: Children
     cgroups: Cgroups
     nursery: Nursery
-    slots: Slots
+    slots: LlmSlots
     publisher: Publisher
     git: dict[str, str] = field(default_factory=dict)
     started: dict[str, Settings] = field(default_factory=dict)

@@ -31,7 +31,7 @@ from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
 from clew_shared.wire.hello import entry_json
 from clew_shared.wire.tools import TOOLS
-from clew_worker.executor.tools.outcome import Context as ToolContext
+from clew_worker.executor.tools.outcome import ToolContext
 from clew_worker.executor.tools.registry import carry_out
 from clew_worker.executor.workspace import Workspace
 from clew_worker.executor.world.world import WorldWatch
@@ -272,7 +272,7 @@ class GoalDaemon:
             cmd = args.get("cmd", "")
             result, output, code = await asyncio.to_thread(_shell, cmd, self.folder)
         else:
-            context = ToolContext(self.workspace, None, None, 1, ACTION_TIMEOUT_S, 65536)
+            context = ToolContext(self.workspace, None, None, ACTION_TIMEOUT_S, 65536)
             outcome = carry_out(tool, args, context)
             result, output, code = outcome.result, outcome.output, outcome.exit_code
         after = self.world.digest().digest

@@ -12,8 +12,9 @@ from harness import alive, become_subreaper
 
 from clew_daemon.processes import nursery, zygote
 from clew_daemon.processes.children import Children
-from clew_daemon.processes.nursery import Nursery, SpawnError, Turns
-from clew_shared.wire.cells import CellSpec, SandboxSpec
+from clew_daemon.processes.nursery import Nursery, SpawnError
+from clew_daemon.processes.spawn_queue import SpawnQueue
+from clew_shared.wire.nursery import CellSpec, SandboxSpec
 
 DEADLINE_S = 60.0
 
@@ -68,7 +69,7 @@ async def ended(cell, line):
 
 
 def pid(one):
-    return one._template.child.pid
+    return one._zygote.child.pid
 
 
 def test_cells_of_one_nursery_are_forked_from_one_process(live):
@@ -99,7 +100,7 @@ def test_a_nursery_is_renewed_when_a_package_is_installed(live, folder):
 def test_a_start_under_way_at_an_outdated_nursery_is_not_cut_off(live, folder):
     async def what(one, start):
         await one.start()
-        first = one._template
+        first = one._zygote
         os.kill(first.child.pid, signal.SIGSTOP)
         slow = asyncio.ensure_future(start())
         while not first._asked:  # noqa: ASYNC110 - its order is on its way
@@ -127,12 +128,12 @@ def test_files_that_a_clock_set_back_has_left_in_the_future_renew_nothing(live, 
 def test_clews_own_files_and_the_python_tell_that_a_nursery_is_out_of_date(live):
     async def what(one, start):
         await one.start()
-        made_of = one._template.hello.made_of
+        made_of = one._zygote.hello.made_of
         names = {Path(path).name for path in made_of}
-        assert {"cell.py", "cells.py", "llm_client.py", "site-packages"} - names <= {
+        assert {"cell.py", "framing.py", "llm_client.py", "site-packages"} - names <= {
             "llm_client.py"  # only where it was asked for
         }
-        assert not one._template.outdated
+        assert not one._zygote.outdated
 
     live(what)
 
@@ -142,7 +143,7 @@ def test_a_killed_nursery_is_renewed(live):
         cell = await start()
         first = pid(one)
         os.kill(first, signal.SIGKILL)
-        await one._template.child.ended
+        await one._zygote.child.ended
         other = await start()
         assert pid(one) != first
         assert await ended(*cell) == await ended(*other) == 0
@@ -203,11 +204,11 @@ def test_a_nursery_that_does_not_start_is_tried_again_later_and_not_for_each_wor
             assert caught.value.reason == "nursery"
         assert marks.read_text() == "x"
         (folder / "sitecustomize.py").unlink()
-        one._again_at = 0.0  # it is later
+        one._retry_at = 0.0  # it is later
         assert await ended(*await start()) == 0
 
-    monkeypatch.setattr(nursery, "AGAIN_FIRST_S", 1000.0)
-    monkeypatch.setattr(nursery, "AGAIN_MAX_S", 1000.0)
+    monkeypatch.setattr(nursery, "RETRY_FIRST_S", 1000.0)
+    monkeypatch.setattr(nursery, "RETRY_MAX_S", 1000.0)
     live(what)
 
 
@@ -267,18 +268,18 @@ def test_a_cell_in_store_whose_payload_has_died_is_not_given(live):
 
 def test_hands_are_started_after_the_agents_that_wait():
     async def what():
-        turns, order = Turns(1), []
+        queue, order = SpawnQueue(1), []
 
-        async def one(name, *, later):
-            async with turns.one(later=later):
+        async def one(name, *, can_wait):
+            async with queue.place(can_wait=can_wait):
                 order.append(name)
                 await asyncio.sleep(0)
 
         await asyncio.gather(
-            one("first", later=True),
-            one("hands", later=True),
-            one("agent", later=False),
-            one("another", later=False),
+            one("first", can_wait=True),
+            one("hands", can_wait=True),
+            one("agent", can_wait=False),
+            one("another", can_wait=False),
         )
         assert order == ["first", "agent", "another", "hands"]
 
@@ -287,13 +288,13 @@ def test_hands_are_started_after_the_agents_that_wait():
 
 def test_a_turn_that_is_given_up_is_the_next_ones():
     async def what():
-        turns = Turns(1)
-        async with turns.one(later=False):
-            waiting = asyncio.ensure_future(turns._take(later=False))
+        queue = SpawnQueue(1)
+        async with queue.place(can_wait=False):
+            waiting = asyncio.ensure_future(queue._acquire(can_wait=False))
             await asyncio.sleep(0)
         waiting.cancel()  # it has just been given its turn
         await asyncio.gather(waiting, return_exceptions=True)
-        async with asyncio.timeout(DEADLINE_S), turns.one(later=False):
+        async with asyncio.timeout(DEADLINE_S), queue.place(can_wait=False):
             pass
 
     asyncio.run(what())

@@ -19,10 +19,10 @@ def choose(self):
 Greeting._choose = choose
 """,
     "an error before the first worker": """
-from clew_daemon.supervision.supervisor import Supervisor
+from clew_daemon.supervision.goal_run import GoalRun
 def unfit(self, core):
     raise KeyError("agents")
-Supervisor._unfit = unfit
+GoalRun._unfit = unfit
 """,
     "an error while the goal is queued": """
 from clew_daemon.record.goals import GoalStore

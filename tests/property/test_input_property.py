@@ -17,8 +17,9 @@ from clew_daemon.session.worker_output import LINE_CHARS, LINES_MAX, WorkerOutpu
 from clew_shared.config.settings import Settings, SettingsError, load
 from clew_shared.record.codec import decode, decode_playbook
 from clew_shared.text.hidden import hide
-from clew_shared.wire import cells as cellwire
 from clew_shared.wire import protocol
+from clew_shared.wire.executor import read_answer, read_request
+from clew_shared.wire.nursery import read_from_nursery, read_spawn
 
 TEXT = st.text(max_size=20)
 ODD = st.one_of(
@@ -123,12 +124,11 @@ def test_any_text_is_a_playbook_or_a_fault_in_words(text):
 
 # -- packets between the daemon and its cells
 
-READERS = (cellwire.read_spawn, cellwire.read_from_nursery, cellwire.read_to_executor,
-           cellwire.read_from_executor)  # fmt: skip
+READERS = (read_spawn, read_from_nursery, read_request, read_answer)
 TYPES = st.sampled_from(
     (
         *("spawn", "spawned", "spawn_failed", "nursery_hello", "ready", "run", "done", "digest"),
-        *("digested", "check", "checked", "cancel", "killall", "killed"),
+        *("digested", "check", "checked"),
     )
 )
 PACKETS = st.dictionaries(

@@ -1,6 +1,6 @@
 """Whatever is done to a tree, the digest of what was touched is the digest of everything.
 
-`anew=False` goes by what the kernel tells; a watch made afresh reads every file. The two are compared after
+`full=False` goes by what the kernel tells; a watch made afresh reads every file. The two are compared after
 operations as programs and hostile agents do them, in folders that are watched, blind, ignored and outside.
 """
 
@@ -58,7 +58,7 @@ class Tree(RuleBasedStateMachine):
         self.patch.setattr(tree, "WATCHED_FROM", 0)
         self.patch.setattr(watches, "WATCHES_MAX", self.watches_max)
         self.watch = WorldWatch(str(self.base / "w"), IGNORE)
-        self.watch.digest(anew=False)
+        self.watch.digest(full=False)
 
     def teardown(self):
         self.watch.close()
@@ -175,7 +175,7 @@ class Tree(RuleBasedStateMachine):
     def what_was_touched_makes_the_same_world_as_everything(self):
         afresh = WorldWatch(str(self.base / "w"), IGNORE)
         try:
-            assert self.watch.digest(anew=False) == afresh.digest()
+            assert self.watch.digest(full=False) == afresh.digest()
         finally:
             afresh.close()
 

@@ -39,7 +39,7 @@ READABLE = [
     sys.executable,
     "-P",
     "-c",
-    "import clew_daemon.app, clew_worker.cell.nursery",
+    "import clew_daemon.app.lifecycle, clew_worker.cell.nursery",
 ]
 
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.processes.nursery import Cell, SpawnError
 from clew_shared.wire import protocol
-from clew_shared.wire.cells import Checked, Done
-from clew_shared.wire.cells import World as Digest
+from clew_shared.wire.executor import ActionDone, CheckDone, WorldDigest
 
 if TYPE_CHECKING:
     from sim_world import World
@@ -186,7 +185,7 @@ class SimExecutor:
     def alive(self) -> bool:
         return not self.cell.guard.ended.done()
 
-    async def run(self, seq: int, tool: str, args: dict[str, Any], **limits: Any) -> Done:
+    async def run(self, seq: int, tool: str, args: dict[str, Any], **limits: Any) -> ActionDone:
         world, rng = self._world, self._world.rng
         self._living()
         world.watch.acts(self._goal, self._epoch, seq, self._folder)
@@ -206,7 +205,7 @@ class SimExecutor:
         self._living()
         took = asyncio.get_running_loop().time() - began
         digest = self._seen()
-        return Done(
+        return ActionDone(
             id=0,
             seq=seq,
             result=result,
@@ -222,25 +221,25 @@ class SimExecutor:
         self._living()
         return self._seen().name
 
-    async def check(self, name: str, cmd: str, **_: Any) -> Checked:
+    async def check(self, name: str, cmd: str, **_: Any) -> CheckDone:
         self._living()
         await asyncio.sleep(self._world.rng.expovariate(2.0))
         self._living()
         luck = self._world.rng.random()
         self._world.watch.acts_in(self._goal, self._folder)
         result, output, code = self._folder.perform("run_cmd", {"cmd": cmd}, luck)
-        return Checked(
+        return CheckDone(
             id=0, name=name, result=result, exit_code=code, output=output, duration_s=0.1
         )
 
     async def end(self) -> None:
         await self.cell.kill()
 
-    def _seen(self) -> Digest:
+    def _seen(self) -> WorldDigest:
         """Look at the folder; sometimes the look is cut short, and what it has seen is the same whatever is there."""
         partial = self._world.rng.random() < self._world.chaos.partial
         digest = "cut" if partial else self._folder.digest()
-        return Digest(digest=digest, entries=len(self._folder.contents), partial=partial)
+        return WorldDigest(digest=digest, entries=len(self._folder.contents), partial=partial)
 
     def _living(self) -> None:
         if not self.cell.guard.alive:

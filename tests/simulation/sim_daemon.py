@@ -25,17 +25,17 @@ from clew_daemon.control.server import ControlError
 from clew_daemon.host.keys import Keys
 from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.reviewer import Reviewer
-from clew_daemon.parts import Daemon
+from clew_daemon.parts import DaemonParts
 from clew_daemon.processes import cells, workspace_guard
 from clew_daemon.processes.cgroups import Cgroups
-from clew_daemon.processes.llm_slots import Slots
+from clew_daemon.processes.llm_slots import LlmSlots
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.publish import report
 from clew_daemon.record import snapshots
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.reload import reload
-from clew_daemon.supervision import schedule, supervisor
+from clew_daemon.supervision import reports, schedule
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_shared.config.settings import SettingsError
 from clew_shared.ledger import LedgerError, LedgerState, lock
@@ -162,7 +162,7 @@ class SimDaemon:
         world = self.world
         self.ledger = SimLedger(world, self.loop, self._ledger_state)
         book = GoalStore(self.ledger, world.settings)  # type: ignore[arg-type]
-        self.daemon = Daemon(
+        self.daemon = DaemonParts(
             places=SimpleNamespace(outbox=None),  # type: ignore[arg-type]
             settings=world.settings,
             keys=Keys({}),
@@ -170,7 +170,7 @@ class SimDaemon:
             playbook=PlaybookStore(book),
             children=Children(),  # type: ignore[arg-type]
             nursery=None,  # type: ignore[arg-type]
-            slots=Slots(lambda: None),
+            slots=LlmSlots(lambda: None),
             publisher=SimPublisher(),  # type: ignore[arg-type]
             cgroups=Cgroups(None),
         )
@@ -184,7 +184,7 @@ class SimDaemon:
         self.people = GoalRequests(self.daemon, self.supervisor)
         tasks: list[asyncio.Task[Any]] = []
         try:
-            self.reviewer.start()
+            await self.reviewer.start()
             await self.supervisor.start()
             actors = (
                 self._drop,
@@ -389,7 +389,7 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
             if hasattr(module, "log"):
                 replace(module, "log", log)
     replace(cells, "make_private", lambda *_: {})
-    replace(supervisor, "clear", _nothing)
+    replace(reports, "clear", _nothing)
     replace(report, "write", lambda *_: None)
     for name, played in sim_ground.in_place_of(world).items():
         replace(workspace_guard, name, played)

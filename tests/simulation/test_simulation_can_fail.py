@@ -10,7 +10,7 @@ from clew_daemon.learning import reviewer
 from clew_daemon.processes import workspace_guard
 from clew_daemon.record import goals
 from clew_daemon.session import actions, conversation, desk, lifetime, liveness, session
-from clew_daemon.supervision import restart, schedule, supervisor
+from clew_daemon.supervision import history, restart, schedule
 from clew_shared.core import actions as judging
 from clew_shared.core import core, journal, suggestions
 from clew_shared.ledger import lock
@@ -81,22 +81,11 @@ def _carries_out_twice(monkeypatch):
 
 
 def _restarts_for_ever(monkeypatch):
-    monkeypatch.setattr(restart, "decide", lambda *_: restart.Again(0.0))
-
-
-class _Forgetful(dict[str, restart.Crashes]):
-    def setdefault(self, _goal, default=None):
-        return default
+    monkeypatch.setattr(restart, "decide", lambda *_: restart.RestartAfter(0.0))
 
 
 def _forgives_crashes_at_a_wait(monkeypatch):
-    made = supervisor.Supervisor.__init__
-
-    def make(self, *given):
-        made(self, *given)
-        self._crashes = _Forgetful()
-
-    monkeypatch.setattr(supervisor.Supervisor, "__init__", make)
+    monkeypatch.setattr(history.RestartHistory, "crashes", lambda *_: restart.Crashes([]))
 
 
 def _changes_state_beside_the_record(monkeypatch):

@@ -13,9 +13,11 @@ from clew_daemon.host import background
 from clew_daemon.learning import reviewer
 from clew_daemon.processes.endings import Ended
 from clew_daemon.publish.publisher import Publisher
-from clew_daemon.supervision import supervisor
+from clew_daemon.supervision import goal_run, reports
+from clew_daemon.supervision.history import RestartHistory
 from clew_daemon.supervision.retention import Retention
 from clew_daemon.supervision.scratch import clear
+from clew_daemon.supervision.waits import Waits
 from clew_shared.config.settings import Settings
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed, LedgerUnwell
 
@@ -74,13 +76,13 @@ async def test_reviews_go_on_after_a_fault_of_one(monkeypatch, fault):
 @pytest.mark.parametrize("fault", [*PASSING, LedgerCorrupt(LEDGER, "damaged", "restore")])
 async def test_reports_go_on_after_a_fault_of_one(monkeypatch, fault):
     """A ledger that could not be opened for want of descriptors ended them, without a word."""
-    monkeypatch.setattr(supervisor, "REPORT_AGAIN_S", 0.0)
+    monkeypatch.setattr(reports, "RETRY_S", 0.0)
     work = Faulty(fault)
-    made = supervisor.Supervisor(parts())
+    made = reports.ReportWriter(parts(), lambda _: None)
     monkeypatch.setattr(made, "_report", work)
     for goal in ("a", "b"):
-        made._reports.put_nowait(goal)
-    await is_well(work, background.start(made._write_reports()))
+        made.due(goal)
+    await is_well(work, background.start(made._work()))
 
 
 async def test_what_ends_by_a_bug_says_so_and_what_ends_with_the_ledger_does_not():
@@ -117,7 +119,7 @@ async def test_a_goal_that_is_retried_while_others_are_let_go_stays(monkeypatch)
         publisher=SimpleNamespace(keeps=lambda _: False),
         places=SimpleNamespace(state=Path("/nowhere")),
     )
-    await Retention(daemon, lambda _: False).let_go(1.0)
+    await Retention(daemon, lambda _: False).expire(1.0)
     assert gone == ["a"]
 
 
@@ -161,7 +163,7 @@ async def test_a_goal_opened_anew_while_its_files_are_written_is_kept(tmp_path, 
     go_on.set()
     await writing
     assert publisher.keeps("a")
-    await publisher.close()
+    await publisher.stop()
 
 
 async def test_a_daemon_that_is_told_to_stop_while_a_worker_crashes_waits_for_no_back_off(
@@ -174,26 +176,26 @@ async def test_a_daemon_that_is_told_to_stop_while_a_worker_crashes_waits_for_no
     daemon.book.cores["a"] = SimpleNamespace(state=state)
     daemon.book.judge_by = lambda *_: None
     daemon.publisher = SimpleNamespace(open=lambda _: None)
-    made = supervisor.Supervisor(daemon)
+    made = goal_run.GoalRun(daemon, "a", SimpleNamespace(), RestartHistory(), Waits(), str)
 
     async def work(*_):
-        made._stopping = True
+        made.stopping = True
         return Ended("crash", "died")
 
-    async def decide(*_, **__):
+    async def conclude(*_, **__):
         return 3600.0
 
     async def entered(_):
         return SimpleNamespace(close=lambda: None, lost=lambda: None)
 
-    monkeypatch.setattr(supervisor.schedule, "ready", lambda *_: True)
-    monkeypatch.setattr(supervisor, "_deeds", lambda _: 0)
+    monkeypatch.setattr(goal_run.schedule, "ready", lambda *_: True)
+    monkeypatch.setattr(goal_run, "_progress", lambda _: 0)
     monkeypatch.setattr(made, "_unfit", lambda _: None)
-    monkeypatch.setattr(made, "_entered", entered)
+    monkeypatch.setattr(made, "_enter", entered)
     monkeypatch.setattr(made, "_work", work)
-    monkeypatch.setattr(made, "_decide", decide)
+    monkeypatch.setattr(made, "_conclude", conclude)
     async with asyncio.timeout(60):
-        await made._run("a")
+        await made.task
 
 
 async def test_a_person_is_told_in_words_of_a_ledger_that_cannot_be_read():

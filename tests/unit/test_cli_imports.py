@@ -149,7 +149,7 @@ def answer(listening):
 
 
 def test_the_daemon_is_without_what_only_workers_and_terminals_need():
-    script = "import sys, clew_daemon.app; print(*sys.modules, file=sys.stderr)"
+    script = "import sys, clew_daemon.app.lifecycle; print(*sys.modules, file=sys.stderr)"
     seen = loaded(script)
     assert "clew_daemon.supervision.supervisor" in seen
     assert not seen & {"openai", "httpx", "typer", "click", "rapidfuzz", "clew_worker"}

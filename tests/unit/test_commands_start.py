@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from clew_worker.executor import commands
+from clew_worker.executor import launcher
 from clew_worker.sandbox import landlock
 
 HANDS = """
@@ -20,7 +20,7 @@ hands = commands.Commands(Wire(ours), root, inner_domain={inner_domain}, open_fi
 
 def run():
     try:
-        return hands.run(["echo", "ran"], 1, 60.0, 1000).output.strip()
+        return hands.run(["echo", "ran"], 60.0, 1000).output.strip()
     except commands.CommandError as error:
         return str(error)
 
@@ -87,5 +87,5 @@ def test_an_answer_that_is_no_pid_is_none(answer):
     answer_r, answer_w = os.pipe()
     os.write(answer_w, answer)
     os.close(answer_w)
-    assert commands._release(answer_r, -1) is None
+    assert launcher._release(answer_r, -1) is None
     os.close(answer_r)

@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared.wire import cells as cellwire
-from clew_shared.wire.cells import CellSpec, SandboxReport, SandboxSpec, Spawn, SpawnFailed
+from clew_shared.wire.nursery import (
+    PACKET_BYTES_MAX,
+    CellSpec,
+    SandboxReport,
+    SandboxSpec,
+    Spawn,
+    SpawnFailed,
+    read_from_nursery,
+    to_packet,
+)
 from clew_worker.cell.nursery import Nursery
 
 
@@ -49,9 +57,9 @@ def test_what_cannot_be_forked_ahead_is_tried_again_later_and_not_without_end(sh
     )
     for number in range(1, 20):
         with Path(os.devnull).open() as null:
-            request = cellwire.packet(Spawn(id=number, spec=spec))
+            request = to_packet(Spawn(id=number, spec=spec))
             socket.send_fds(daemon, [request], [null.fileno()])
-        answer = cellwire.read_from_nursery(daemon.recv(cellwire.PACKET_BYTES_MAX))
+        answer = read_from_nursery(daemon.recv(PACKET_BYTES_MAX))
         assert isinstance(answer, SpawnFailed)
         assert (answer.id, answer.reason) == (number, "resources")
     ahead = len(tried) - 19

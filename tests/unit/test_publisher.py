@@ -45,7 +45,7 @@ async def book(tmp_path):
 async def publisher(book):
     publisher = Publisher(book)
     yield publisher
-    await publisher.close()
+    await publisher.stop()
 
 
 async def act(book, count, first=0, text="x"):

@@ -1,36 +1,63 @@
 """What the daemon says of a reload in its STATUS= line."""
 
 import asyncio
+from types import SimpleNamespace
 
-from clew_daemon import app
+from clew_daemon.app import status
+from clew_daemon.app.status import StatusLine
+from clew_daemon.host.sd_notify import Notifier
 
-
-def test_the_verdict_on_a_reload_leaves_the_status_after_a_while(monkeypatch):
-    monkeypatch.setattr(app, "VERDICT_S", 0.01)
-    daemon = object.__new__(app.App)
-    daemon._verdict, daemon._verdict_ends = "", None
-
-    async def judged() -> list[str]:
-        daemon._news = asyncio.Event()
-        daemon._judge("reload refused: no such key")
-        said = [daemon._verdict]
-        await asyncio.wait_for(daemon._news.wait(), 30)  # then STATUS= is sent again
-        return [*said, daemon._verdict]
-
-    assert asyncio.run(judged()) == ["reload refused: no such key", ""]
+RESULT = "reload refused: no such key"
 
 
-def test_a_later_verdict_is_not_ended_by_the_timer_of_an_earlier_one():
-    daemon = object.__new__(app.App)
-    daemon._verdict, daemon._verdict_ends = "", None
+class Heard(Notifier):
+    """A service manager that remembers what it was told."""
 
-    async def judged() -> tuple[bool, bool]:
-        daemon._judge("reload refused: no such key")
-        first = daemon._verdict_ends
-        daemon._judge("reloaded, 1 key changed")
-        assert first is not None
-        assert daemon._verdict_ends is not None
-        return first.cancelled(), daemon._verdict_ends.cancelled()
+    def __init__(self):
+        super().__init__("")
+        self.lines = asyncio.Queue()
 
-    assert asyncio.run(judged()) == (True, False)
-    assert daemon._verdict == "reloaded, 1 key changed"
+    def status(self, text):
+        self.lines.put_nowait(text)
+
+
+def line_of():
+    """The status line of a daemon without goals."""
+    heard = Heard()
+    line = StatusLine(heard)
+    book = SimpleNamespace(listeners=[], states=dict)
+    settings = SimpleNamespace(sandbox=SimpleNamespace(mode="enforce"))
+    daemon = SimpleNamespace(book=book, settings=settings, nursery=SimpleNamespace(report=None))
+    line.describe(daemon, SimpleNamespace(last_restart=""))
+    return line, heard
+
+
+def test_the_result_of_a_reload_leaves_the_status_after_a_while(monkeypatch):
+    monkeypatch.setattr(status, "RELOAD_RESULT_S", 0.01)
+    monkeypatch.setattr(status, "EVERY_S", 0.0)
+
+    async def shown():
+        line, heard = line_of()
+        following = asyncio.ensure_future(line.follow())
+        line.show_reload(RESULT)
+        first = line.text()
+        later = await asyncio.wait_for(heard.lines.get(), 30)  # then STATUS= is sent again
+        following.cancel()
+        return first, later
+
+    first, later = asyncio.run(shown())
+    assert first.endswith(RESULT)
+    assert "reload" not in later
+
+
+def test_a_later_result_is_not_ended_by_the_timer_of_an_earlier_one(monkeypatch):
+    async def shown():
+        line, _ = line_of()
+        monkeypatch.setattr(status, "RELOAD_RESULT_S", 0.01)
+        line.show_reload(RESULT)
+        monkeypatch.setattr(status, "RELOAD_RESULT_S", 1000.0)
+        line.show_reload("reloaded, 1 key changed")
+        await asyncio.sleep(0.05)
+        return line.text()
+
+    assert asyncio.run(shown()).endswith("reloaded, 1 key changed")

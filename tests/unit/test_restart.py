@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.supervision.restart import Again, Crashes, GiveUp, decide, wait_s
+from clew_daemon.supervision.restart import Crashes, GiveUp, RestartAfter, decide, wait_s
 from clew_shared.config.settings import RestartSettings
 
 NUMBERS = RestartSettings()
@@ -18,11 +18,11 @@ def crash(times, lived_s=0.0, jitter=1.0, numbers=NUMBERS, idle=lambda _: False)
 
 
 def test_the_first_crash_restarts_at_once():
-    assert crash([100.0]) == [Again(0.0)]
+    assert crash([100.0]) == [RestartAfter(0.0)]
 
 
 def test_the_next_ones_back_off_by_powers_of_two():
-    assert crash([0, 1, 2, 3, 4]) == [Again(s) for s in (0.0, 0.1, 0.2, 0.4, 0.8)]
+    assert crash([0, 1, 2, 3, 4]) == [RestartAfter(s) for s in (0.0, 0.1, 0.2, 0.4, 0.8)]
 
 
 def test_the_sixth_crash_in_a_minute_gives_up():
@@ -30,7 +30,7 @@ def test_the_sixth_crash_in_a_minute_gives_up():
 
 
 def test_crashes_that_are_a_window_apart_never_give_up():
-    assert crash([n * 60.0 for n in range(100)]) == [Again(0.0)] * 100
+    assert crash([n * 60.0 for n in range(100)]) == [RestartAfter(0.0)] * 100
 
 
 def test_five_in_every_window_are_borne():
@@ -39,12 +39,12 @@ def test_five_in_every_window_are_borne():
 
 
 def test_a_healthy_stretch_starts_the_count_anew():
-    assert crash(range(20), lived_s=30.0) == [Again(0.0)] * 20
+    assert crash(range(20), lived_s=30.0) == [RestartAfter(0.0)] * 20
 
 
 def test_workers_that_never_do_anything_are_given_up_however_long_they_live():
     decisions = crash([n * 600.0 for n in range(60)], lived_s=600.0, idle=lambda _: True)
-    assert decisions[:49] == [Again(0.0)] * 49
+    assert decisions[:49] == [RestartAfter(0.0)] * 49
     assert decisions[49] == GiveUp(50, None)
     assert str(decisions[49]) == "50 workers in a row crashed without having done anything"
 
@@ -55,8 +55,8 @@ def test_one_worker_that_did_something_starts_that_count_anew():
 
 
 def test_jitter_takes_the_whole_of_the_wait():
-    assert crash([0, 1, 2], jitter=0.0)[-1] == Again(0.0)
-    assert crash([0, 1, 2], jitter=0.5)[-1] == Again(0.1)
+    assert crash([0, 1, 2], jitter=0.0)[-1] == RestartAfter(0.0)
+    assert crash([0, 1, 2], jitter=0.5)[-1] == RestartAfter(0.1)
 
 
 def test_a_wait_never_exceeds_its_bound():

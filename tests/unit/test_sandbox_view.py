@@ -1,6 +1,6 @@
 """What a cell's mounts show of the way to a file, and not only of the file."""
 
-from clew_shared.wire.cells import CellSpec, SandboxSpec
+from clew_shared.wire.nursery import CellSpec, SandboxSpec
 from clew_worker import sandbox
 from clew_worker.sandbox import grants, namespaces
 

@@ -4,7 +4,7 @@ import pytest
 
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import load_state, load_states
-from clew_daemon.supervision.retention import over
+from clew_daemon.supervision.retention import expired
 from clew_shared.config.settings import Settings
 from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger, verify
@@ -82,7 +82,7 @@ async def test_a_goal_that_was_set_down_is_read_again_whole(book):
 async def test_nothing_is_recorded_of_an_outline(book):
     core = await ended(book)
     book.evict("a")
-    with pytest.raises(AssertionError, match="was evicted"):
+    with pytest.raises(AssertionError, match="was released"):
         await book.emit(
             core, ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
         )
@@ -167,12 +167,12 @@ def test_a_goal_goes_when_its_time_is_over_and_it_was_reported_and_nobody_awaits
     unreported = settled("unreported", 1.0)
     unreported.reported_seq = 0
     states = [settled("old", 1.0), settled("new", 9.0), settled("needed", 1.0), unreported, waiting]
-    assert over(states, 5.0) == ["old"]
+    assert expired(states, 5.0) == ["old"]
 
 
 def test_a_goal_that_another_one_awaits_by_its_beginning_stays():
     waiting = State(goal_id="waiting", spec=Spec(description="x", depends_on=("Needed",)))
-    assert over([settled("old-1111", 1.0), settled("needed-2222", 1.0), waiting], 5.0) == [
+    assert expired([settled("old-1111", 1.0), settled("needed-2222", 1.0), waiting], 5.0) == [
         "old-1111"
     ]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.processes.llm_slots import REMOTE_CALLS, Slots, is_loopback
+from clew_daemon.processes.llm_slots import REMOTE_CALLS, LlmSlots, is_loopback
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_another_machine_is_not(url):
     ],
 )
 async def test_so_many_calls_are_open_at_once_and_no_more(limit, url, calls):
-    semaphore = Slots(lambda: limit).of(url)
+    semaphore = LlmSlots(lambda: limit).of(url)
     for _ in range(calls):
         assert not semaphore.locked()
         await semaphore.acquire()
@@ -37,6 +37,6 @@ async def test_so_many_calls_are_open_at_once_and_no_more(limit, url, calls):
 
 
 async def test_one_endpoint_has_one_semaphore_whatever_the_path():
-    slots = Slots(lambda: None)
+    slots = LlmSlots(lambda: None)
     assert slots.of("http://LOCALHOST:1/v1") is slots.of("http://localhost:1/other")
     assert slots.of("http://localhost:1") is not slots.of("http://localhost:2")

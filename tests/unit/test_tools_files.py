@@ -8,7 +8,7 @@ import pytest
 
 from clew_worker.executor.commands import Commands
 from clew_worker.executor.tools import finding
-from clew_worker.executor.tools.outcome import Context
+from clew_worker.executor.tools.outcome import ToolContext
 from clew_worker.executor.tools.registry import carry_out
 from clew_worker.executor.wire import Wire
 from clew_worker.executor.workspace import Workspace
@@ -33,7 +33,7 @@ def tool(tmp_path, request, monkeypatch):
     commands = Commands.__new__(Commands)
 
     def run(name, output_bytes=65536, **args):
-        context = Context(workspace, commands, wire, 1, 10.0, output_bytes)
+        context = ToolContext(workspace, commands, wire, 10.0, output_bytes)
         return carry_out(name, args, context)
 
     yield run

@@ -4,7 +4,7 @@ import pytest
 
 from clew_shared.core.answers import ActionReport
 from clew_shared.record.worlds import UNKNOWN, is_measured
-from clew_shared.wire.cells import World
+from clew_shared.wire.executor import WorldDigest
 
 
 class Large:
@@ -47,8 +47,8 @@ def large(agent, monkeypatch):
 
 
 def test_a_partial_digest_names_no_world_and_another_one_does():
-    assert World(digest="ab", entries=1).name == "ab"
-    assert World(digest="ab", entries=1, partial=True).name == UNKNOWN
+    assert WorldDigest(digest="ab", entries=1).name == "ab"
+    assert WorldDigest(digest="ab", entries=1, partial=True).name == UNKNOWN
     assert not is_measured(UNKNOWN)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from clew_daemon.processes import cgroup_tree
 from clew_daemon.processes.cgroups import Cgroups, WorkerGroup
-from clew_shared.wire.cells import CellLimits
+from clew_shared.wire.nursery import CellLimits
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ class Told(WorldWatch):
     """Looks only at what the kernel tells was touched."""
 
     def digest(self):
-        return super().digest(anew=False)
+        return super().digest(full=False)
 
 
 @pytest.fixture(params=["looked at whole", "watched"])

@@ -55,17 +55,17 @@ def calls(monkeypatch):
 
 
 def test_nothing_is_looked_at_where_nothing_was_touched(watched, calls):
-    watched.digest(anew=False)
+    watched.digest(full=False)
     calls.clear()
-    before = watched.digest(anew=False)
+    before = watched.digest(full=False)
     assert not calls
-    assert watched.digest(anew=True) == before
+    assert watched.digest(full=True) == before
     assert sorted(calls) == ["", "a/", "a/b/", "c/"]
 
 
 def test_only_the_folder_that_was_touched_is_looked_at(watched, calls, root):
     (root / "a" / "b" / "f").write_text("x")
-    assert watched.digest(anew=False) == afresh(root)
+    assert watched.digest(full=False) == afresh(root)
     assert calls[0] == "a/b/"
 
 
@@ -75,7 +75,7 @@ def test_a_small_workspace_has_no_watches(root, monkeypatch):
     watch = WorldWatch(str(root), ())
     watch.digest()
     (root / "a" / "f").write_text("x")
-    assert watch.digest(anew=False) == afresh(root)
+    assert watch.digest(full=False) == afresh(root)
     assert inotify_watches() == before
 
 
@@ -85,9 +85,9 @@ def test_a_workspace_that_grows_large_is_watched_from_then_on(root, monkeypatch,
     watch.digest()
     for number in range(20):
         (root / f"n{number}").touch()
-    watch.digest(anew=False)
+    watch.digest(full=False)
     calls.clear()
-    watch.digest(anew=False)
+    watch.digest(full=False)
     assert not calls
     watch.close()
 
@@ -98,15 +98,15 @@ def test_a_flood_of_events_leads_to_a_look_at_everything(watched, root):
         os.utime(root / "a" / "f", ns=(number, number))
         os.utime(root / "c" / "f", ns=(number, number))
     (root / "a" / "b" / "f").write_text("behind the flood")
-    assert watched.digest(anew=False) == afresh(root)
+    assert watched.digest(full=False) == afresh(root)
     (root / "a" / "b" / "f").write_text("after it")
-    assert watched.digest(anew=False) == afresh(root)
+    assert watched.digest(full=False) == afresh(root)
 
 
 def test_more_events_than_are_read_lead_to_a_look_at_everything(watched, root, monkeypatch):
     monkeypatch.setattr(watches, "EVENTS_BYTES_MAX", 0)
     (root / "a" / "f").write_text("x")
-    assert watched.digest(anew=False) == afresh(root)
+    assert watched.digest(full=False) == afresh(root)
 
 
 @pytest.mark.parametrize("most", [0, 1, 2])
@@ -118,7 +118,7 @@ def test_folders_beyond_the_limit_of_watches_are_looked_at_each_time(root, monke
     assert inotify_watches() - before == most
     for folder in ("a", "a/b", "c"):
         (root / folder / "f").write_text(f"{folder} changed")
-        assert watch.digest(anew=False) == afresh(root)
+        assert watch.digest(full=False) == afresh(root)
     watch.close()
 
 
@@ -130,7 +130,7 @@ def test_without_a_queue_everything_is_looked_at_each_time(root, monkeypatch):
     watch = WorldWatch(str(root), ())
     watch.digest()
     (root / "a" / "f").write_text("x")
-    assert watch.digest(anew=False) == afresh(root)
+    assert watch.digest(full=False) == afresh(root)
 
 
 def test_a_refused_watch_makes_a_blind_folder(root, monkeypatch):
@@ -141,7 +141,7 @@ def test_a_refused_watch_makes_a_blind_folder(root, monkeypatch):
     watch = WorldWatch(str(root), ())
     watch.digest()
     (root / "a" / "f").write_text("x")
-    assert watch.digest(anew=False) == afresh(root)
+    assert watch.digest(full=False) == afresh(root)
     watch.close()
 
 
@@ -152,7 +152,7 @@ def test_file_systems_that_others_write_too_are_looked_at_each_time(root, monkey
     watch.digest()
     assert inotify_watches() == before
     (root / "a" / "f").write_text("x")
-    assert watch.digest(anew=False) == afresh(root)
+    assert watch.digest(full=False) == afresh(root)
     watch.close()
 
 
@@ -163,7 +163,7 @@ def test_folders_without_a_watch_are_looked_at_once_for_each_digest(root, monkey
     assert sorted(calls) == ["", "", "a/", "a/b/", "c/"]  # the first before watching has begun
     for anew in (True, False):
         calls.clear()
-        watch.digest(anew=anew)
+        watch.digest(full=anew)
         assert sorted(calls) == ["", "a/", "a/b/", "c/"]
     watch.close()
 
@@ -191,7 +191,7 @@ def test_all_looks_of_a_digest_end_before_the_daemons_patience(
     if case == "flooded":
         monkeypatch.setattr(watches, "EVENTS_BYTES_MAX", 0)
         (root / "a" / "f").write_text("x")
-    watch.digest(anew=anew)
+    watch.digest(full=anew)
     assert len(budgets_s) == 2
     assert sum(budgets_s) <= patience_s - world.LOOK_S  # and some for git, and to answer
     watch.close()
@@ -201,7 +201,7 @@ def test_watches_go_with_their_folders(watched, root):
     before = inotify_watches()
     (root / "a" / "b" / "f").unlink()
     (root / "a" / "b").rename(root.parent / f"{root.name}-away")
-    watched.digest(anew=False)
+    watched.digest(full=False)
     assert inotify_watches() == before - 1
     watched.close()
     assert inotify_watches() == before - 4
@@ -210,9 +210,9 @@ def test_watches_go_with_their_folders(watched, root):
 def test_a_link_made_unseen_and_written_outside_is_found_anew(watched, root):
     (root / "skipped").mkdir()
     os.link(root / "a" / "f", root / "skipped" / "other")
-    before = watched.digest(anew=False)
+    before = watched.digest(full=False)
     (root / "skipped" / "other").write_text("by another name")
-    assert watched.digest(anew=True) != before
+    assert watched.digest(full=True) != before
 
 
 def test_a_file_with_two_names_is_looked_at_each_time(watched, root):
@@ -220,7 +220,7 @@ def test_a_file_with_two_names_is_looked_at_each_time(watched, root):
     os.link(root / "a" / "f", root / "skipped" / "other")
     before = watched.digest()
     (root / "skipped" / "other").write_text("by another name")
-    assert watched.digest(anew=False) != before
+    assert watched.digest(full=False) != before
 
 
 @pytest.fixture
@@ -235,7 +235,7 @@ def test_a_written_file_is_read_again_though_its_stat_is_known(root):
     watch = WorldWatch(str(root), ())
     before = watch.digest()
     (root / "a" / "f").write_text("x")
-    assert watch.digest(anew=False) != before
+    assert watch.digest(full=False) != before
     watch.close()
 
 
@@ -254,7 +254,7 @@ def test_a_written_file_is_read_again_where_its_folders_times_were_set_too(
     (root / folder / "f").write_text("x")
     if order == "after":
         os.utime(root / folder, (1, 1))
-    assert watch.digest(anew=anew) != before
+    assert watch.digest(full=anew) != before
     watch.close()
 
 
@@ -293,12 +293,12 @@ def test_a_partial_world_is_the_same_however_often_it_is_looked_at(root, monkeyp
     before = watch.digest()
     assert before.partial
     assert before.entries == 4
-    assert watch.digest(anew=False) == before == afresh(root)
+    assert watch.digest(full=False) == before == afresh(root)
     (root / "c" / "f").unlink()
     (root / "c").rmdir()
     (root / "a" / "b" / "f").unlink()
-    assert not watch.digest(anew=False).partial
-    assert watch.digest(anew=False) == afresh(root)
+    assert not watch.digest(full=False).partial
+    assert watch.digest(full=False) == afresh(root)
     watch.close()
 
 
@@ -306,8 +306,8 @@ def test_a_workspace_that_grows_beyond_the_bound_is_partial_at_once(watched, roo
     monkeypatch.setattr(tree, "ENTRIES_MAX", 8)
     for number in range(4):
         (root / "c" / f"n{number}").touch()
-    assert watched.digest(anew=False) == afresh(root)
-    assert watched.digest(anew=False).partial
+    assert watched.digest(full=False) == afresh(root)
+    assert watched.digest(full=False).partial
 
 
 def test_a_very_deep_workspace_is_digested_as_far_as_paths_reach(watched, root):
@@ -318,9 +318,9 @@ def test_a_very_deep_workspace_is_digested_as_far_as_paths_reach(watched, root):
         os.close(at)
         at = below
     os.close(at)
-    assert watched.digest(anew=False) == afresh(root)
+    assert watched.digest(full=False) == afresh(root)
     (root / "deep" / "deep" / "f").write_text("x")
-    assert watched.digest(anew=False) == afresh(root)
+    assert watched.digest(full=False) == afresh(root)
     subprocess.run(["rm", "-rf", root / "deep"], check=True)  # shutil.rmtree is recursive
 
 
@@ -329,6 +329,6 @@ def test_contents_of_files_that_are_gone_are_swept_out(watched, root, monkeypatc
     monkeypatch.setattr(contents.Contents, "_rests", lambda *_: True)
     for number in range(50):
         (root / "a" / "f").write_text(str(number))
-        watched.digest(anew=False)
+        watched.digest(full=False)
     assert len(watched._contents) < 30
-    assert watched.digest(anew=False) == afresh(root)
+    assert watched.digest(full=False) == afresh(root)

@@ -21,7 +21,7 @@ from clew_shared.text.spelling import closest
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from clew_daemon.parts import Daemon
+    from clew_daemon.parts import DaemonParts
     from clew_daemon.supervision.supervisor import Supervisor
     from clew_shared.core.core import Core
     from clew_shared.record.state import State
@@ -38,7 +38,7 @@ class GoalRequests:
     `pause`, `resume`, `cancel` and `retry` take one `goal`, several `goals`, or `all` to which they apply.
     """
 
-    def __init__(self, daemon: Daemon, supervisor: Supervisor) -> None:
+    def __init__(self, daemon: DaemonParts, supervisor: Supervisor) -> None:
         self._d = daemon
         self._supervisor = supervisor
 

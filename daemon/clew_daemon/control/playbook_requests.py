@@ -9,7 +9,7 @@ from clew_daemon.learning.exchange import from_entry
 
 if TYPE_CHECKING:
     from clew_daemon.control.server import Handler
-    from clew_daemon.parts import Daemon
+    from clew_daemon.parts import DaemonParts
 
 IMPORTED_AT_ONCE_MAX = 100
 
@@ -17,7 +17,7 @@ IMPORTED_AT_ONCE_MAX = 100
 class PlaybookRequests:
     """The requests of people, each recorded before it is answered."""
 
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: DaemonParts) -> None:
         self._d = daemon
 
     def handlers(self) -> dict[str, Handler]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.inbox.files import Dropped
     from clew_daemon.inbox.goalfile.model import GoalFile
-    from clew_daemon.parts import Daemon
+    from clew_daemon.parts import DaemonParts
     from clew_shared.core.core import Core
 
 log = structlog.get_logger()
@@ -38,7 +38,7 @@ OLD_IDENTITY_PARTS = 5
 """clew 0.1.0 recorded no name; it may have been killed before it removed a file that it had accepted."""
 
 
-async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
+async def accept(daemon: DaemonParts, dropped: Dropped) -> Verdict:
     """Make a goal of a dropped file, or return why it cannot be one."""
     identity = tuple(recordable(str(part)) for part in dropped.identity)
     if await _accepted(daemon, identity):
@@ -62,7 +62,7 @@ async def accept(daemon: Daemon, dropped: Dropped) -> Verdict:
 
 
 def _entered(
-    daemon: Daemon, dropped: Dropped, found: GoalFile, identity: tuple[str, ...]
+    daemon: DaemonParts, dropped: Dropped, found: GoalFile, identity: tuple[str, ...]
 ) -> Core | None:
     """Enter the goal of a dropped file, to be committed; None where it was entered meanwhile.
 
@@ -96,7 +96,7 @@ def _entered(
     return daemon.book.enter(event, dropped.raw)
 
 
-def _understood(daemon: Daemon, dropped: Dropped, agents: Collection[str]) -> GoalFile:
+def _understood(daemon: DaemonParts, dropped: Dropped, agents: Collection[str]) -> GoalFile:
     """Parse a dropped file, and resolve the workspace that it names. Raises GoalFileError."""
     located = locator(daemon.places, daemon.keys.env)
     found = parse(dropped.raw, dropped.name, agents, located=located, size=dropped.size)
@@ -105,7 +105,7 @@ def _understood(daemon: Daemon, dropped: Dropped, agents: Collection[str]) -> Go
     return found
 
 
-def _workspace(daemon: Daemon, dropped: Dropped, found: GoalFile, goal: str) -> str:
+def _workspace(daemon: DaemonParts, dropped: Dropped, found: GoalFile, goal: str) -> str:
     """Return where the goal works. Raises GoalFileError where a folder of its own cannot be had."""
     if found.folder:
         return str(found.folder)
@@ -119,7 +119,7 @@ def _workspace(daemon: Daemon, dropped: Dropped, found: GoalFile, goal: str) -> 
     return str(folder)
 
 
-def _misplaced(daemon: Daemon, found: GoalFile, event: ev.GoalAccepted) -> list[GoalFileFault]:
+def _misplaced(daemon: DaemonParts, found: GoalFile, event: ev.GoalAccepted) -> list[GoalFileFault]:
     """Return why the goal cannot be taken beside the others: its name is in use, or it would wait for itself."""
     known = dependencies.KnownGoals(daemon.book.states(), daemon.book.gone)
     faults = []
@@ -145,7 +145,7 @@ def circular(way: Sequence[str]) -> str:
     return f"`depends_on` makes a cycle: {' → '.join(way)}; remove one of these dependencies"
 
 
-async def _accepted(daemon: Daemon, identity: tuple[str, ...]) -> bool:
+async def _accepted(daemon: DaemonParts, identity: tuple[str, ...]) -> bool:
     """Return whether a drop is a goal already, as this clew or clew 0.1.0 records it."""
     book = daemon.book
     return await book.accepted(identity) or await book.accepted(identity[:OLD_IDENTITY_PARTS])
@@ -164,7 +164,7 @@ def key_fault(raw: bytes) -> GoalFileFault | None:
     )
 
 
-def _write_copy(daemon: Daemon, goal: str, raw: bytes) -> None:
+def _write_copy(daemon: DaemonParts, goal: str, raw: bytes) -> None:
     """Write the file as it came to where a person finds it; the copy in the ledger is the one that counts."""
     folder = daemon.places.state / "goals" / goal
     try:
@@ -175,7 +175,7 @@ def _write_copy(daemon: Daemon, goal: str, raw: bytes) -> None:
         log.warning("goal.copy_unwritable", goal=goal, error=plain(error))
 
 
-def agent_of(daemon: Daemon, found: GoalFile) -> str:
+def agent_of(daemon: DaemonParts, found: GoalFile) -> str:
     """Return the agent's name: the file's, else the runbook where every open subtask has blocks, else the default."""
     if found.agent is None and found.runnable_without_llm:
         return "runbook"
@@ -236,7 +236,7 @@ def _notes(found: GoalFile) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _free_id(daemon: Daemon, found: GoalFile) -> str:
+def _free_id(daemon: DaemonParts, found: GoalFile) -> str:
     states = daemon.book.states()
     taken = states.keys() | daemon.book.gone | {state.spec.name for state in states.values()}
     while (goal := goal_id(found.description, secrets.token_hex(TOKEN_BYTES), found.name)) in taken:

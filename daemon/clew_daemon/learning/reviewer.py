@@ -50,7 +50,7 @@ class Reviewer:
         self._task: asyncio.Task[None] | None = None
         book.listeners.append(self._on_records)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Start reviewing, first what an earlier daemon left."""
         for goal, core in self._book.cores.items():
             if core.state.rested_seq > core.state.reviewed_seq:

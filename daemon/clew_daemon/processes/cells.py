@@ -1,6 +1,6 @@
-"""What an agent's and an executor's cell may see and do: the specs that the nursery is given.
+"""What an agent's and an executor's cell may see and do: settings, places and a goal's state in, a `CellSpec` out.
 
-Pure: settings, places and a goal's state in, a spec out (contract, section 7, "Sandboxes").
+The rules are those of docs/security.md, "Mechanisms".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clew_shared.config.settings import (
     RunbookAgentSettings,
     Settings,
 )
-from clew_shared.wire.cells import CellLimits, CellSpec, ExecutorOptions, SandboxSpec
+from clew_shared.wire.nursery import CellLimits, CellSpec, SandboxSpec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -29,21 +29,21 @@ Agent = LlmAgentSettings | RunbookAgentSettings | CommandAgentSettings
 EXECUTOR_ENV = ("PATH", "LANG", "TERM", "USER")
 AGENT_ENV = ("PATH", "LANG")
 UMASK = 0o022
-"""What an agent writes is a person's work: not more private than what they write themselves."""
+"""Files that an agent writes belong to the user's work: they are as readable as those that the user writes."""
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def private(places: Places, goal: str) -> tuple[Path, Path]:
-    """Give a goal's own TMPDIR and HOME, kept while the goal lives."""
+    """Return a goal's own TMPDIR and HOME, which exist until the goal ends."""
     folder = places.state / "goals" / goal
     return folder / "tmp", folder / "home"
 
 
 def make_private(places: Places, goal: str) -> dict[str, tuple[int, int]]:
-    """Make a goal's own TMPDIR and HOME where they are not; returns device and inode of each.
+    """Create a goal's own TMPDIR and HOME where they are missing; return device and inode of each.
 
-    A state folder that is gone is not made again. Raises OSError.
+    A state folder that was removed is not created again. Raises OSError.
     """
     found = {}
     for folder in private(places, goal):
@@ -57,7 +57,7 @@ def make_private(places: Places, goal: str) -> dict[str, tuple[int, int]]:
 def hidden(
     places: Places, keys: Iterable[Path], state: State, others: Iterable[State]
 ) -> tuple[str, ...]:
-    """Name what no cell of this goal may see, whatever else allows it; `keys` are the key files."""
+    """Return the paths that no cell of this goal may see, whatever else allows them; `keys` are the key files."""
     own = state.spec.workspace
     folders = [
         places.config,
@@ -81,7 +81,7 @@ def executor_spec(
     env: Mapping[str, str],
     git: Mapping[str, str],
 ) -> CellSpec:
-    """Return the spec of the process that acts; `git` are the variables that name who commits."""
+    """Return the spec of the process that carries out actions; `git` is the identity for commits, as variables."""
     tmp, home = private(places, state.goal_id)
     return CellSpec(
         kind="executor",
@@ -90,18 +90,14 @@ def executor_spec(
         env=executor_env(settings, env, git) | {"HOME": str(home), "TMPDIR": str(tmp)},
         limits=_limits(settings),
         umask=UMASK,
-        executor=ExecutorOptions(
-            ignore=settings.loops.ignore,
-            output_bytes=settings.limits.output_bytes,
-            action_timeout_s=settings.limits.action_timeout_s,
-        ),
+        ignore=settings.loops.ignore,
     )
 
 
 def executor_env(
     settings: Settings, env: Mapping[str, str], git: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the environment of an executor, but for its private HOME and TMPDIR."""
+    """Return the environment of an executor, without its private HOME and TMPDIR."""
     return {**git, **_env(env, (*EXECUTOR_ENV, *settings.sandbox.env))}
 
 
@@ -115,7 +111,7 @@ def agent_spec(
     git: Mapping[str, str],
     epoch: int,
 ) -> CellSpec:
-    """Return the spec of the process that thinks; one with tools of its own commits as an executor does."""
+    """Return the spec of the agent's process; one with its own tools has the rights and identity of an executor."""
     own_tools = isinstance(agent, CommandAgentSettings) and agent.own_tools
     tmp, home = private(places, state.goal_id)
     identity = {"CLEW_GOAL_ID": state.goal_id, "CLEW_EPOCH": str(epoch)}
@@ -146,7 +142,7 @@ def resolved(command: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...
     """Find the program of a command on PATH, past the shims of version managers; `~/` is the user's home.
 
     A shim (pyenv, rbenv, asdf) is a shell script that starts other programs, which an agent's sandbox does
-    not allow; where PATH has a program of that name behind it, that one is meant.
+    not allow; the program of that name further along PATH is taken instead.
     """
     command = tuple(_at_home(part, env) for part in command)
     program = command[0]
@@ -164,7 +160,7 @@ def _at_home(part: str, env: Mapping[str, str]) -> str:
 
 
 def agent_options(settings: Settings, agent: Agent) -> dict[str, object]:
-    """Give what a built-in agent is told of the config: its own table, `[context]`, `[playbook]`; no key."""
+    """Return the part of the config that a built-in agent gets: its own table, `[context]`, `[playbook]`; no key."""
     return {
         "agent": agent.model_dump(mode="json"),
         "context": settings.context.model_dump(mode="json"),
@@ -189,7 +185,7 @@ def _sandbox(
         read=_absolute(sandbox.read),
         write=_absolute(sandbox.write),
         hide=hide,
-        network=sandbox.network or not acts,  # who only thinks must still reach its LLM
+        network=sandbox.network or not acts,  # an agent that does not act must still reach its LLM
         own_tools=own_tools,
     )
 

@@ -1,7 +1,4 @@
-"""The kernel's tree of control groups (cgroup v2): where this process is in it, and what can be done to a group.
-
-Files and folders only; what groups are made for is not known here.
-"""
+"""The kernel's tree of control groups (cgroup v2): where this process is in it, and operations on a group's files."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ _DELEGATED = ("user.delegate", "trusted.delegate")
 
 
 def own_group() -> tuple[Path | None, str]:
-    """Find the folder of this process's group; None and the reason if there is none."""
+    """Return the folder of this process's group; None and the reason if there is none."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except FileNotFoundError:
@@ -27,7 +24,7 @@ def own_group() -> tuple[Path | None, str]:
     name = next((line[3:] for line in lines if line.startswith("0::")), None)
     if name is not None:
         for root, mount in _mounts(Path("/proc/self/mountinfo").read_text()):
-            with contextlib.suppress(ValueError):  # what is mounted here lies elsewhere
+            with contextlib.suppress(ValueError):  # another part of the tree is mounted here
                 return mount / PurePosixPath(name).relative_to(root), ""
     return None, "cgroup v2 is not mounted here"
 
@@ -46,16 +43,16 @@ def _unescaped(text: str) -> str:
 
 
 def why_not_delegated(group: Path, manager: Callable[[Path], bool]) -> str:
-    """Say why a group is not this process's to divide, "" where it is.
+    """Return why this process may not create groups beneath a group, "" where it may.
 
-    It is where systemd has marked it, where it is the root of a container's own view, where it
-    belongs to this user and what is above it does not, or where the user's `manager` says so: it
-    marks nothing itself (252 and 257). That it is writable says nothing: root may write everywhere, and
-    a user's manager owns every group of the session.
+    A group is delegated where systemd has marked it, where it is the root of a container's own view, where it
+    belongs to this user and its parent does not, or where the user's `manager` confirms it (which marks nothing
+    itself: 252 and 257). That it is writable is no sign: root may write everywhere, and a user's manager owns every
+    group of the session.
     """
     if not (group / "cgroup.kill").exists():  # the kernel's own root has none, either
         return f"{group} is the root of the machine's control groups, or Linux is older than 5.14"
-    signs = (_marked, _is_view_root, _is_handed_over, manager)
+    signs = (_marked, _is_view_root, _is_owned_below_foreign, manager)
     if not any(sign(group) for sign in signs):
         return f"{group} is not delegated to this process"
     for name in ("", "cgroup.procs", "cgroup.subtree_control"):
@@ -76,15 +73,15 @@ def _is_view_root(group: Path) -> bool:
     return not (group.parent / "cgroup.procs").exists()
 
 
-def _is_handed_over(group: Path) -> bool:
+def _is_owned_below_foreign(group: Path) -> bool:
     mine = os.geteuid()
     return mine not in (0, group.parent.stat().st_uid) and group.stat().st_uid == mine
 
 
 def enable(group: Path, wanted: Iterable[str]) -> tuple[str, ...]:
-    """Have the groups beneath controlled by these; returns those that now are.
+    """Enable controllers for the groups beneath; return those that are now enabled.
 
-    Refused as a whole where processes are in the group itself.
+    The kernel refuses all of them where the group itself has processes.
     """
     for name in wanted:
         with contextlib.suppress(OSError):
@@ -94,19 +91,19 @@ def enable(group: Path, wanted: Iterable[str]) -> tuple[str, ...]:
 
 
 def disable(group: Path, names: Iterable[str]) -> None:
-    """Have the groups beneath no longer controlled by these; raises OSError."""
+    """Disable controllers for the groups beneath; raises OSError."""
     for name in names:
         (group / "cgroup.subtree_control").write_text(f"-{name}")
 
 
 def kill(group: Path) -> None:
-    """Send SIGKILL to every process in a group and beneath it; nothing if it is gone."""
+    """Send SIGKILL to every process in a group and beneath it, if it exists."""
     with contextlib.suppress(OSError):
         (group / "cgroup.kill").write_text("1")
 
 
 def remove(group: Path) -> bool:
-    """Remove a group and all beneath it; False if processes are still in one of them."""
+    """Remove a group and all beneath it; False while one of them has processes."""
     try:
         for folder, _, _ in os.walk(group, topdown=False):
             Path(folder).rmdir()
@@ -118,7 +115,7 @@ def remove(group: Path) -> bool:
 
 
 def members(group: Path) -> list[int]:
-    """List the processes in a group and beneath it."""
+    """Return the processes in a group and beneath it."""
     found: list[int] = []
     for folder, _, _ in os.walk(group):
         with contextlib.suppress(OSError):

@@ -1,11 +1,11 @@
 """A control group for each worker, where the service manager or a container delegates one to the daemon.
 
-It finds the daemon's own group, moves the daemon into a leaf of it, and makes, limits, ends and removes groups
-beneath. Who is in a group, and why it ends, is not known here; where none is delegated, nothing is done.
+It finds the daemon's own group, moves the daemon into a leaf of it, and creates, limits, ends and removes groups
+beneath. Where none is delegated, it does nothing.
 Source: cgroup-v2.rst of Linux ("Delegation", "No Internal Process Constraint"), systemd's CGROUP_DELEGATION.md.
 
     own group (delegated)
-      clew-1f9a…            one a home, so that two daemons never share one
+      clew-1f9a…            one for each home, so that two daemons never share one
         daemon              the daemon and its nursery
         worker-GOAL-EPOCH   memory.max
           agent, executor-1 pids.max
@@ -29,12 +29,12 @@ from clew_daemon.host import units
 from clew_daemon.processes import cgroup_tree as tree
 
 if TYPE_CHECKING:
-    from clew_shared.wire.cells import CellLimits
+    from clew_shared.wire.nursery import CellLimits
 
 log = structlog.get_logger()
 
 CONTROLLERS = ("memory", "pids", "cpu")
-"""cpu has no limit here: enabled, a worker that spins takes no more than the daemon's own share."""
+"""cpu has no limit, but enabling it keeps a worker that spins to the same share as the daemon."""
 
 RECORD = "cgroup"
 END_S = 5.0
@@ -44,40 +44,40 @@ _NAME_CHARS = 120
 
 
 @dataclass(slots=True)
-class Leaf:
+class CellGroup:
     """The group of one cell."""
 
     path: Path
 
     def kill(self) -> None:
-        """Send SIGKILL to all that is in it, also to what is being forked just now."""
+        """Send SIGKILL to every process in it, including those that are being forked."""
         tree.kill(self.path)
 
     async def end(self) -> None:
-        """Kill all that is in it, and remove it; what will not die in time is left to the next start."""
+        """Kill every process in it, and remove it; what does not die in time is left to the daemon's next start."""
         await _end(self.path)
 
 
 @dataclass(slots=True)
 class WorkerGroup:
-    """The group of one epoch's worker: its cells' groups, and the memory that they have together."""
+    """The group of one epoch's worker: its cells' groups, and the memory limit that they share."""
 
     path: Path
     controllers: tuple[str, ...]
     _memory_mb: int = 0
     _cells: int = 0
 
-    def cell(self, kind: str, limits: CellLimits) -> Leaf:
-        """Make the group of a new cell; raises OSError."""
+    def cell(self, kind: str, limits: CellLimits) -> CellGroup:
+        """Create the group of a new cell; raises OSError."""
         self._cells += 1
         leaf = self.path / f"{kind}-{self._cells}"
         leaf.mkdir()
         if "pids" in self.controllers:
             (leaf / "pids.max").write_text(str(limits.processes))
-        return Leaf(leaf)
+        return CellGroup(leaf)
 
     def limit(self, memory_mb: int) -> bool:
-        """Have the kernel hold the worker to so much memory; False if it does not."""
+        """Have the kernel limit the worker's memory; return whether it does."""
         if "memory" not in self.controllers:
             return False
         if memory_mb != self._memory_mb:
@@ -87,11 +87,11 @@ class WorkerGroup:
         return True
 
     def out_of_memory(self) -> bool:
-        """Return whether the kernel has ended a process of it for lack of memory."""
+        """Return whether the kernel has killed one of its processes for exceeding the limit."""
         return tree.counted(self.path / "memory.events", "oom_kill") > 0
 
     async def end(self) -> None:
-        """Kill all of it, and remove it."""
+        """Kill every process in it, and remove it."""
         await _end(self.path)
 
 
@@ -106,11 +106,11 @@ class Cgroups:
 
     @classmethod
     def claim(cls, state: Path, run: Path) -> Cgroups:
-        """End what an earlier daemon of this home left, and take what is delegated to this process.
+        """End what an earlier daemon of this home left, and take over what is delegated to this process.
 
-        To be called before anything is started: what the daemon starts is then in its leaf, too.
+        Call it before anything is started: what the daemon starts is then in its leaf, too.
         """
-        # by the folder's inode, too: a copy that stands where another home was is not that home
+        # by the folder's inode, too: a copy at the path of an earlier home is another home
         home = f"{state.resolve()} {state.stat().st_ino}"
         name = f"clew-{hashlib.sha256(home.encode()).hexdigest()[:12]}"
         record = run / RECORD
@@ -128,9 +128,9 @@ class Cgroups:
         return groups
 
     def _settle(self, record: Path) -> None:
-        """Move into a leaf, since a group with controllers for others holds no process itself."""
-        assert self.base is not None  # noqa: S101 - `claim` has looked
-        assert self._own is not None  # noqa: S101 - `claim` has looked
+        """Move into a leaf: a group that has controllers enabled for others may hold no process itself."""
+        assert self.base is not None  # noqa: S101 - `claim` has checked
+        assert self._own is not None  # noqa: S101 - `claim` has checked
         _clear(self.base)
         record.write_text(str(self.base))
         (self.base / "daemon").mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ class Cgroups:
         self.controllers = tree.enable(self.base, enabled)
 
     def worker(self, goal: str, epoch: int) -> WorkerGroup | None:
-        """Make the group of a new worker; None if there is none to be had."""
+        """Create the group of a new worker; None where that is not possible."""
         if self.base is None:
             return None
         path = self.base / f"worker-{_UNSAFE.sub('_', goal)[:_NAME_CHARS]}-{epoch}"
@@ -151,7 +151,7 @@ class Cgroups:
             return None
 
     def close(self) -> None:
-        """Leave the group as it was found: to be called when nothing but this process is in it."""
+        """Restore the group as it was found; call it when only this process is left in it."""
         if self.base is None or self._own is None:
             return
         with contextlib.suppress(OSError):
@@ -161,7 +161,7 @@ class Cgroups:
             tree.remove(self.base)
 
     def view(self) -> dict[str, object]:
-        """Say for `clew status` and `clew doctor` what there is."""
+        """Return what `clew status` and `clew doctor` show."""
         return {
             "path": str(self.base) if self.base else None,
             "controllers": list(self.controllers),
@@ -170,7 +170,7 @@ class Cgroups:
 
 
 def _end_recorded(record: Path, name: str, own: Path | None) -> None:
-    """End what an earlier daemon left in its groups, wherever they were."""
+    """End what an earlier daemon left in its groups, whose place it recorded."""
     try:
         base = Path(record.read_text().strip())
     except (OSError, ValueError):
@@ -182,7 +182,7 @@ def _end_recorded(record: Path, name: str, own: Path | None) -> None:
 
 
 def _clear(base: Path) -> None:
-    """Kill and remove all groups of an earlier daemon; waits for it, since nobody is served yet."""
+    """Kill and remove all groups of an earlier daemon; blocks, since the daemon serves no requests yet."""
     if not base.exists():
         return
     left = tree.members(base)

@@ -1,7 +1,7 @@
-"""The daemon's children: how one ends is noticed at once, and nobody is left over.
+"""The daemon's children: their ends are noticed at once, and orphans of cells are killed and reaped.
 
-The daemon is a subreaper, so that whatever a cell leaves behind becomes its child and can be ended. Exit codes
-come by pidfd; ECHILD means that the child is gone and its code with it.
+The daemon is a subreaper, so that whatever a cell leaves behind becomes its child and can be ended. A pidfd reports
+the end of a child; ECHILD means that the child was reaped elsewhere and its exit code is lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from clew_daemon.processes import vitals
 
 PR_SET_CHILD_SUBREAPER = 36
 LOST_CODE = 255
-LOOK_AGAIN_S = 0.05
+POLL_S = 0.05
 
 
 def become_subreaper() -> None:
@@ -29,7 +29,7 @@ def become_subreaper() -> None:
 
 @dataclass(slots=True)
 class Child:
-    """A child process that is waited for; `ended` gives its exit code, or 128 + signal."""
+    """A child process that is watched; the result of `ended` is its exit code, or 128 + signal."""
 
     pid: int
     ended: asyncio.Future[int]
@@ -42,15 +42,15 @@ class Child:
 
 
 class Children:
-    """Every child that is known; the others are orphans of cells."""
+    """The children that are watched; all others are orphans of cells."""
 
     def __init__(self) -> None:
         self._known: dict[int, Child] = {}
         self.spawning = 0
-        """While a spawn is under way a child may be new and not an orphan."""
+        """How many spawns are under way: meanwhile an unknown child may be new and no orphan."""
 
     def watch(self, pid: int) -> Child:
-        """Wait for a child of this process; must be called before anyone else could reap it, or again."""
+        """Watch a child of this process, before anything else could reap it; return the known Child if called again."""
         if known := self._known.get(pid):
             return known
         loop = asyncio.get_running_loop()
@@ -60,18 +60,18 @@ class Children:
         return child
 
     def _await(self, child: Child) -> None:
-        """Be told of a child's end; if there is no descriptor for that, look now and then."""
+        """Have the event loop report a child's end; without a descriptor for that, poll."""
         loop = asyncio.get_running_loop()
         try:
             fd = os.pidfd_open(child.pid)
         except ProcessLookupError:
             self._settle(child, _code(child.pid))
         except OSError:
-            loop.call_later(LOOK_AGAIN_S, self._look, child)
+            loop.call_later(POLL_S, self._poll, child)
         else:
             loop.add_reader(fd, self._exited, fd, child)
 
-    def _look(self, child: Child) -> None:
+    def _poll(self, child: Child) -> None:
         try:
             running = not os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -92,7 +92,7 @@ class Children:
             child.ended.set_result(code)
 
     def sweep(self) -> int:
-        """Reap and kill orphans that cells have left; returns how many were still alive."""
+        """Reap and kill the orphans that cells have left; return how many were still alive."""
         if self.spawning:
             return 0
         alive = 0

@@ -11,7 +11,7 @@ from clew_daemon.processes.nursery import SpawnError
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerUnwell
 from clew_shared.text.plain import plain
-from clew_shared.wire import cells as cellwire
+from clew_shared.wire.shortage import is_shortage
 
 if TYPE_CHECKING:
     from clew_shared.record.state import State
@@ -103,7 +103,7 @@ def is_short(error: BaseException) -> bool:
     if isinstance(error, SpawnError):
         return error.reason == "resources"
     if isinstance(error, OSError):
-        return cellwire.is_shortage(error)
+        return is_shortage(error)
     return isinstance(error, OutOfResources)
 
 

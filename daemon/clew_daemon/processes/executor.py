@@ -10,16 +10,27 @@ import socket
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew_shared.text.plain import plain
-from clew_shared.wire import cells as cellwire
-from clew_shared.wire.cells import CellSpec, Check, Checked, Digest, Digested, Done, Run
+from clew_shared.wire.executor import (
+    LINE_BYTES_MAX,
+    ActionDone,
+    CheckDone,
+    CheckRequest,
+    DigestDone,
+    DigestRequest,
+    RunRequest,
+    read_answer,
+    to_line,
+)
+from clew_shared.wire.framing import OversizedMessageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clew_daemon.processes.cgroups import Leaf
+    from clew_daemon.processes.cgroups import CellGroup
     from clew_daemon.processes.nursery import Cell, Nursery
+    from clew_shared.wire.nursery import CellSpec
 
-Answer = TypeVar("Answer", Done, Digested, Checked)
+Answer = TypeVar("Answer", ActionDone, DigestDone, CheckDone)
 
 READY_TIMEOUT_S = 60.0
 ANSWER_MARGIN_S = 30.0
@@ -53,7 +64,9 @@ class ExecutorProcess:
         self._lock = asyncio.Lock()
 
     @classmethod
-    async def start(cls, nursery: Nursery, spec: CellSpec, group: Leaf | None) -> ExecutorProcess:
+    async def start(
+        cls, nursery: Nursery, spec: CellSpec, group: CellGroup | None
+    ) -> ExecutorProcess:
         """Spawn an executor and wait until it answers; raises SpawnError or ExecutorDied."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -63,7 +76,7 @@ class ExecutorProcess:
         except BaseException:
             ours.close()
             raise
-        reader, writer = await asyncio.open_connection(sock=ours, limit=2 * cellwire.LINE_BYTES_MAX)
+        reader, writer = await asyncio.open_connection(sock=ours, limit=2 * LINE_BYTES_MAX)
         executor = cls(cell, reader, writer)
         try:
             async with asyncio.timeout(READY_TIMEOUT_S):
@@ -83,11 +96,11 @@ class ExecutorProcess:
 
     async def run(
         self, seq: int, tool: str, args: dict[str, Any], *, timeout_s: float, output_bytes: int
-    ) -> Done:
+    ) -> ActionDone:
         """Carry out an allowed action; raises ExecutorDied where its effect is unknown."""
 
-        def request(number: int) -> Run:
-            return Run(
+        def request(number: int) -> RunRequest:
+            return RunRequest(
                 id=number,
                 seq=seq,
                 tool=tool,
@@ -98,33 +111,35 @@ class ExecutorProcess:
 
         patience_s = timeout_s + ANSWER_MARGIN_S
         try:
-            return await self._ask(Done, request, patience_s)
-        except cellwire.OversizedMessageError as error:  # nothing was begun
+            return await self._ask(ActionDone, request, patience_s)
+        except OversizedMessageError as error:  # nothing was begun
             text = f"not carried out, the arguments are too long: {error}"
-            return Done(id=0, seq=seq, result="error", output=text, duration_s=0.0, changed=False)
+            return ActionDone(
+                id=0, seq=seq, result="error", output=text, duration_s=0.0, changed=False
+            )
 
     async def digest(self, *, anew: bool) -> str:
         """Return the world's name, measured `anew` from every file's stat; UNKNOWN where that was cut short."""
 
-        def request(number: int) -> Digest:
-            return Digest(id=number, anew=anew)
+        def request(number: int) -> DigestRequest:
+            return DigestRequest(id=number, full=anew)
 
-        found = await self._ask(Digested, request, DIGEST_TIMEOUT_S)
+        found = await self._ask(DigestDone, request, DIGEST_TIMEOUT_S)
         return found.world.name
 
-    async def check(self, name: str, cmd: str, *, timeout_s: float, output_bytes: int) -> Checked:
+    async def check(self, name: str, cmd: str, *, timeout_s: float, output_bytes: int) -> CheckDone:
         """Run a check of the goal."""
 
-        def request(number: int) -> Check:
-            return Check(
+        def request(number: int) -> CheckRequest:
+            return CheckRequest(
                 id=number, name=name, cmd=cmd, timeout_s=timeout_s, output_bytes=output_bytes
             )
 
         try:
-            return await self._ask(Checked, request, timeout_s + ANSWER_MARGIN_S)
-        except cellwire.OversizedMessageError as error:
+            return await self._ask(CheckDone, request, timeout_s + ANSWER_MARGIN_S)
+        except OversizedMessageError as error:
             text = f"not run, the check is too long: {error}"
-            return Checked(
+            return CheckDone(
                 id=0, name=name, result="error", exit_code=None, output=text, duration_s=0.0
             )
 
@@ -139,7 +154,7 @@ class ExecutorProcess:
         """Send one request and wait for its answer; one of another kind is a broken executor."""
         async with self._lock:
             self._next += 1
-            line = cellwire.line(request(self._next))
+            line = to_line(request(self._next))
             try:
                 async with asyncio.timeout(timeout_s):
                     self._writer.write(line)
@@ -153,12 +168,12 @@ class ExecutorProcess:
                 raise ExecutorDied(plain(error) or "no answer in time") from None
             except asyncio.CancelledError:
                 # its answer would be taken for the next one's
-                self.cell.strike()
+                self.cell.kill_nowait()
                 raise
 
     async def _read(self) -> Any:
         try:
-            return cellwire.read_from_executor(await self._reader.readuntil(b"\n"))
+            return read_answer(await self._reader.readuntil(b"\n"))
         except (asyncio.IncompleteReadError, ConnectionError):
             await self.cell.kill()
             raise ExecutorDied(f"ended with code {self.cell.guard.ended.result()}") from None

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 REMOTE_CALLS = 8
 
 
-class Slots:
-    """One semaphore an endpoint; `limit` gives the configured number, None for the default."""
+class LlmSlots:
+    """One semaphore for each endpoint; `limit` returns the configured number, None for the default."""
 
     def __init__(self, limit: Callable[[], int | None]) -> None:
         self._limit = limit

@@ -1,4 +1,4 @@
-"""How a worker's processes are: memory, creation times, and exit codes in words."""
+"""Facts about a worker's processes: memory, descendants, creation times, and exit codes in words."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SIGNAL_BASE = 128
 
 @cache
 def is_proc_ours() -> bool:
-    """Return whether /proc numbers processes as this one does.
+    """Return whether /proc shows this process's PID namespace.
 
-    In a PID namespace without a /proc of its own (`unshare --pid`) the same numbers are other processes there.
+    In a PID namespace without a /proc of its own (`unshare --pid`) the same numbers there are other processes.
     """
     try:
         return os.readlink("/proc/self") == str(os.getpid())  # noqa: PTH115 - a number, no path
@@ -29,7 +29,7 @@ def is_proc_ours() -> bool:
 def memory_mb(guards: list[int]) -> float:
     """Return the resident memory of whole process trees, in MiB; 0 if /proc cannot tell.
 
-    By the kernel's own file: it is asked twice a second of every process of every worker.
+    Read from /proc directly, without psutil: it is asked twice a second for every process of every worker.
     """
     total = 0
     if not is_proc_ours():
@@ -41,9 +41,9 @@ def memory_mb(guards: list[int]) -> float:
 
 
 def tree(pid: int) -> list[int]:
-    """List a process and all its descendants.
+    """Return a process and all its descendants.
 
-    By /proc/PID/task/*/children: psutil would read every process of the machine to find them.
+    From /proc/PID/task/*/children: psutil would read every process of the machine to find them.
     """
     found = [pid]
     for member in found:  # grows while it is walked
@@ -52,7 +52,7 @@ def tree(pid: int) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    """List the children of a process, of all its threads."""
+    """Return the children of a process, of all its threads."""
     found: list[int] = []
     for task in _tasks(pid):
         with contextlib.suppress(OSError):
@@ -70,7 +70,7 @@ def _tasks(pid: int) -> list[Path]:
 
 
 def created(pid: int) -> float:
-    """Return a process's creation time, in seconds since 1970; 0 if it is gone, or not known."""
+    """Return a process's creation time, in seconds since 1970; 0 if it has ended or /proc cannot tell."""
     if not is_proc_ours():
         return 0.0
     try:
@@ -80,7 +80,7 @@ def created(pid: int) -> float:
 
 
 def exit_words(code: int) -> str:
-    """Say an exit code: `exit 3`, or `killed by SIGSEGV`."""
+    """Return an exit code in words: `exit 3`, or `killed by SIGSEGV`."""
     if code > SIGNAL_BASE:
         with contextlib.suppress(ValueError):
             return f"killed by {signal.Signals(code - SIGNAL_BASE).name}"

@@ -18,7 +18,7 @@ from clew_daemon.processes import occupied
 from clew_shared.record import identity
 from clew_shared.record.moment import iso
 from clew_shared.text.plain import plain
-from clew_shared.wire.cells import is_shortage
+from clew_shared.wire.shortage import is_shortage
 
 if TYPE_CHECKING:
     from clew_shared.record.identity import Identity

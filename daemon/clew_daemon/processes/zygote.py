@@ -1,6 +1,6 @@
-"""One nursery process and the line to it: started, asked, found to be outdated, let go.
+"""One nursery process, the zygote, and the socket to it: launched, asked for cells, found outdated, ended.
 
-It asks for cells and receives them; whether and when such a process is replaced is decided in `nursery`.
+Whether and when such a process is replaced is decided in `nursery`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,19 @@ from typing import TYPE_CHECKING, Self
 import structlog
 
 from clew_shared.text.plain import plain
-from clew_shared.wire import cells as cellwire
-from clew_shared.wire.cells import CellSpec, InStore, NurseryHello, Spawned, SpawnFailed
+from clew_shared.wire.nursery import (
+    PACKET_BYTES_MAX,
+    CellSpec,
+    InStore,
+    NurseryHello,
+    NurseryMessage,
+    Spawn,
+    Spawned,
+    SpawnFailed,
+    read_from_nursery,
+    to_packet,
+)
+from clew_shared.wire.shortage import is_shortage
 
 if TYPE_CHECKING:
     from clew_daemon.processes.children import Child, Children
@@ -29,37 +40,37 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 VERSION = version("clew")
-"""Of the code that runs, whatever is installed meanwhile."""
+"""The version of the running code, whatever has been installed meanwhile."""
 
 READY_TIMEOUT_S = 60.0
 SPAWN_TIMEOUT_S = 30.0
-"""A nursery gives a cell that will not start up after a third of that; one that says nothing hangs."""
+"""A nursery gives up on a cell that does not start after a third of that; one that does not answer hangs."""
 
 KILL_WAIT_S = 5.0
 
 
-class Gone(Exception):
-    """The process has ended, hangs, or said what is no message."""
+class NurseryGone(Exception):
+    """The process has ended, hangs, or sent something that is not a message."""
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """A process that imports what cells need, the line to it, and when that began."""
+class ZygoteLaunch:
+    """A process that is importing what cells need, the socket to it, and when it was launched."""
 
     process: subprocess.Popen[bytes]
     line: socket.socket
     at_ns: int
 
     def give_up(self) -> None:
-        """End it, where nobody has taken it over or it has not ended since; waits for it."""
+        """End the process and wait for it; harmless if a `Zygote` has taken it over and it has ended."""
         self.line.close()
-        self.process.kill()  # looks first whether it has been reaped
+        self.process.kill()  # Popen checks first whether it has been reaped
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(KILL_WAIT_S)
 
 
-def begin(env: dict[str, str], preload: tuple[str, ...]) -> Begun:
-    """Start a process, in the main thread (PDEATHSIG), and wait for nothing; raises OSError."""
+def launch(env: dict[str, str], preload: tuple[str, ...]) -> ZygoteLaunch:
+    """Start a process, in the main thread (PDEATHSIG), without waiting for it; raises OSError."""
     at_ns = time.time_ns()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
@@ -73,16 +84,16 @@ def begin(env: dict[str, str], preload: tuple[str, ...]) -> Begun:
     except OSError:
         ours.close()
         raise
-    return Begun(process, ours, at_ns)
+    return ZygoteLaunch(process, ours, at_ns)
 
 
-class Template:
+class Zygote:
     """A warm process that cells are forked from."""
 
-    def __init__(self, begun: Begun, child: Child) -> None:
-        self._process = begun.process  # kept: Popen reaps when collected
-        self._line = begun.line
-        self._begun_ns = begun.at_ns
+    def __init__(self, launched: ZygoteLaunch, child: Child) -> None:
+        self._process = launched.process  # held, since Popen reaps when it is collected
+        self._line = launched.line
+        self._launched_ns = launched.at_ns
         self.child = child
         self._next = 0
         self._asked: dict[int, asyncio.Future[Spawned | SpawnFailed]] = {}
@@ -90,74 +101,78 @@ class Template:
         self._seen: dict[str, int] = {}
         self._sending = asyncio.Lock()
         self._lost = False
-        self._early = False  # what it is made of has changed while it was loaded
+        self._early = False  # its files changed while it was loaded
         self.hello: NurseryHello | None = None
 
     @classmethod
-    async def start(cls, children: Children, begun: Begun) -> Self:
-        """Wait until a process that was begun is warm; raises OSError or Gone."""
-        template = cls(begun, children.watch(begun.process.pid))
+    async def start(cls, children: Children, launched: ZygoteLaunch) -> Self:
+        """Wait until a launched process is warm; raises OSError or NurseryGone."""
+        zygote = cls(launched, children.watch(launched.process.pid))
         try:
-            await template._greet(children)
+            await zygote._greet(children)
         except BaseException:
-            await template.end(at_once=True)
+            await zygote.end(at_once=True)
             raise
-        return template
+        return zygote
 
     async def _greet(self, children: Children) -> None:
         try:
             async with asyncio.timeout(READY_TIMEOUT_S):
                 hello = await self._receive()
         except (OSError, TimeoutError, ValueError) as error:
-            raise Gone(f"it did not start: {plain(error)}") from None
+            raise NurseryGone(f"it did not start: {plain(error)}") from None
         if not isinstance(hello, NurseryHello):
-            raise Gone("it did not start: its first message was not the expected one")
+            raise NurseryGone("it did not start: its first message was not the expected one")
         if hello.version != VERSION:
-            raise Gone(f"clew {hello.version} is installed, this is {VERSION}: restart the daemon")
+            raise NurseryGone(
+                f"clew {hello.version} is installed, this is {VERSION}: restart the daemon"
+            )
         self.hello = hello
         self._seen = {path: _changed_ns(path) for path in hello.made_of}
-        now = time.time_ns()  # later than that is what a clock has left that was set back
-        self._early = any(self._begun_ns < at <= now for at in self._seen.values())
+        now = time.time_ns()  # later times remain where the clock was set back
+        self._early = any(self._launched_ns < at <= now for at in self._seen.values())
         self._reading = asyncio.ensure_future(self._read(children))
 
     @property
     def alive(self) -> bool:
-        """It can be asked."""
+        """Whether it can be asked."""
         ended = self.child.ended.done() or self._reading is None or self._reading.done()
         return not (ended or self._lost)
 
     @property
     def outdated(self) -> bool:
-        """What it was loaded from has changed since it was started."""
+        """Whether the files that it was loaded from have changed since it was launched."""
         return self._early or any(_changed_ns(path) != at for path, at in self._seen.items())
 
     async def ask(self, spec: CellSpec, fds: list[int]) -> Spawned | SpawnFailed:
         """Ask for a cell with these descriptors.
 
-        Raises Gone, ValueError for a spec that is too long, OSError if there is nothing to send it with.
+        Raises NurseryGone, ValueError for a spec that is too long, OSError if resources for sending it have run out.
         """
         self._next += 1
         number = self._next
-        request = cellwire.packet(cellwire.Spawn(id=number, spec=spec))
+        request = to_packet(Spawn(id=number, spec=spec))
         answer: asyncio.Future[Spawned | SpawnFailed] = asyncio.get_running_loop().create_future()
         self._asked[number] = answer
         try:
             async with asyncio.timeout(SPAWN_TIMEOUT_S):
-                async with self._sending:  # one at a time waits for room
+                async with self._sending:  # one at a time waits for room in the socket
                     await _send(self._line, request, fds)
                 return await answer
         except OSError as error:
-            if cellwire.is_shortage(error):
+            if is_shortage(error):
                 raise
             self._lost = True
             self.child.kill()
             late = isinstance(error, TimeoutError)
-            raise Gone(f"no answer for {SPAWN_TIMEOUT_S:g} s" if late else plain(error)) from None
+            raise NurseryGone(
+                f"no answer for {SPAWN_TIMEOUT_S:g} s" if late else plain(error)
+            ) from None
         finally:
             del self._asked[number]
 
     async def end(self, *, at_once: bool = False) -> None:
-        """End it, with what it has in store; its cells go on, and those under way are waited for.
+        """End it, with the cell that it has forked in advance; cells go on, and spawns under way are waited for.
 
         Legal at any time, also twice.
         """
@@ -165,7 +180,9 @@ class Template:
             await asyncio.wait(list(self._asked.values()), timeout=SPAWN_TIMEOUT_S)
         if self._reading:
             self._reading.cancel()
-            await asyncio.wait([self._reading])  # off the loop before its number is another's
+            await asyncio.wait(
+                [self._reading]
+            )  # off the loop before the descriptor's number is used again
         self._line.close()  # it ends by itself
         if at_once:
             self.child.kill()
@@ -176,13 +193,13 @@ class Template:
         self._process.returncode = self._process.returncode or 0  # reaped by `Children`
 
     async def _read(self, children: Children) -> None:
-        """Hand on what it says, until its end."""
+        """Pass on what it sends, until its end."""
         fault = "it has ended"
         try:
             while True:
                 match await self._receive():
-                    case InStore() as kept:
-                        children.watch(kept.guard_pid)
+                    case InStore() as spare:
+                        children.watch(spare.guard_pid)
                     case Spawned() | SpawnFailed() as answer:
                         self._answered(answer, children)
         except (OSError, ValueError) as error:
@@ -191,21 +208,21 @@ class Template:
         finally:
             for waiting in self._asked.values():
                 if not waiting.done():
-                    waiting.set_exception(Gone(fault))
+                    waiting.set_exception(NurseryGone(fault))
 
     def _answered(self, answer: Spawned | SpawnFailed, children: Children) -> None:
         waiting = self._asked.get(answer.id)
         if waiting and not waiting.done():
             waiting.set_result(answer)
-        elif isinstance(answer, Spawned):  # nobody waits for it any more
+        elif isinstance(answer, Spawned):  # the one who asked has given up
             children.watch(answer.guard_pid).kill()
 
-    async def _receive(self) -> cellwire.FromNurseryMessage:
+    async def _receive(self) -> NurseryMessage:
         loop = asyncio.get_running_loop()
-        data = await loop.sock_recv(self._line, cellwire.PACKET_BYTES_MAX)
+        data = await loop.sock_recv(self._line, PACKET_BYTES_MAX)
         if not data:
             raise ConnectionResetError("its socket was closed")
-        return cellwire.read_from_nursery(data)
+        return read_from_nursery(data)
 
 
 def _changed_ns(path: str) -> int:
@@ -217,7 +234,7 @@ def _changed_ns(path: str) -> int:
 
 
 async def _send(sock: socket.socket, data: bytes, fds: list[int]) -> None:
-    """Send one packet with descriptors; waits while the socket is full."""
+    """Send one packet with descriptors; wait while the socket is full."""
     ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
     while True:
         try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clew_daemon.session.desk import GoalDesk
     from clew_shared.core.answers import Advice
     from clew_shared.wire import protocol
-    from clew_shared.wire.cells import Done
+    from clew_shared.wire.executor import ActionDone
 
 
 class Actions:
@@ -175,7 +175,7 @@ def noted(heard: Feedback) -> Noted:
     return Noted(intervention=_intervention(heard.intervention), escalated_to=heard.escalated_to)
 
 
-def _report(done: Done, took_s: float) -> ActionReport:
+def _report(done: ActionDone, took_s: float) -> ActionReport:
     """Return what the core learns of an action; what the tool says of changes counts where nothing was measured."""
     world = done.world.name if done.world else ""
     return ActionReport(

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.processes import cells
 
 if TYPE_CHECKING:
-    from clew_daemon.parts import Daemon
+    from clew_daemon.parts import DaemonParts
     from clew_daemon.processes.workspace_guard import WorkspaceGuard
     from clew_shared.config.settings import Settings
     from clew_shared.record.state import State
-    from clew_shared.wire.cells import CellSpec
+    from clew_shared.wire.nursery import CellSpec
 
 
 class CellSpecs:
     """The specs of one worker's agent and of its executors, by the settings as they are now."""
 
-    def __init__(self, parts: Daemon, state: State, epoch: int, guard: WorkspaceGuard) -> None:
+    def __init__(self, parts: DaemonParts, state: State, epoch: int, guard: WorkspaceGuard) -> None:
         self._parts = parts
         self._state = state
         self.goal_id = state.goal_id

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clew_daemon.session.desk import GoalDesk
-    from clew_shared.wire.cells import Checked
+    from clew_shared.wire.executor import CheckDone
 
 SUGGESTED_S = 60.0
 """How long all checks that an agent suggested may take together."""
@@ -155,7 +155,7 @@ class Checks:
             work.check = ""
 
 
-def _run_of(done: Checked, timeout_s: float) -> CheckRun:
+def _run_of(done: CheckDone, timeout_s: float) -> CheckRun:
     """Return how a check ended, with its redacted output, and a note where it took too long."""
     late = f"\n(not finished within {timeout_s:.0f} s)" if done.result == "timeout" else ""
     return CheckRun(done.result == "success", redact(done.output) + late, done.exit_code)

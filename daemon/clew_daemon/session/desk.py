@@ -21,7 +21,7 @@ from clew_shared.core.escalation import person_question
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.parts import Daemon
+    from clew_daemon.parts import DaemonParts
     from clew_daemon.processes.cells import Agent
     from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard
     from clew_daemon.session.launcher import Launcher
@@ -60,7 +60,7 @@ class GoalDesk:
     """What the parts of one session share about its goal; raises KeyFileError where the agent's key cannot be read."""
 
     def __init__(
-        self, parts: Daemon, core: Core, guard: WorkspaceGuard, launcher: Launcher
+        self, parts: DaemonParts, core: Core, guard: WorkspaceGuard, launcher: Launcher
     ) -> None:
         self.parts = parts
         self.core = core

@@ -18,14 +18,14 @@ from clew_daemon.processes.nursery import SpawnError
 from clew_shared.text.plain import plain
 
 if TYPE_CHECKING:
-    from clew_daemon.parts import Daemon
-    from clew_daemon.processes.cgroups import Leaf
+    from clew_daemon.parts import DaemonParts
+    from clew_daemon.processes.cgroups import CellGroup
     from clew_daemon.processes.executor import ExecutorProcess
     from clew_daemon.processes.nursery import Cell
     from clew_daemon.processes.workspace_guard import Missing
     from clew_daemon.session.cell_specs import CellSpecs
     from clew_daemon.session.launcher import Launcher
-    from clew_shared.wire.cells import CellSpec
+    from clew_shared.wire.nursery import CellSpec
 
 log = structlog.get_logger()
 
@@ -35,7 +35,7 @@ STARTING_WAIT_S = 5.0
 class ExecutorPool:
     """At most one executor at a time."""
 
-    def __init__(self, parts: Daemon, specs: CellSpecs, launcher: Launcher) -> None:
+    def __init__(self, parts: DaemonParts, specs: CellSpecs, launcher: Launcher) -> None:
         self._parts = parts
         self._specs = specs
         self._launcher = launcher
@@ -128,7 +128,7 @@ class ExecutorPool:
     def kill_nowait(self) -> None:
         """Send the executor its end, and wait for nothing."""
         if self._executor is not None:
-            self._executor.cell.strike()
+            self._executor.cell.kill_nowait()
 
     async def end(self) -> None:
         """End the executor, also one that is just being started, and all that is in the worker's control group."""
@@ -143,7 +143,7 @@ class ExecutorPool:
 
     # -- the control group -------------------------------------------------------------------------------
 
-    def leaf(self, spec: CellSpec) -> Leaf | None:
+    def leaf(self, spec: CellSpec) -> CellGroup | None:
         """Make the control group of a new cell, in the worker's."""
         if self._group is None:
             return None

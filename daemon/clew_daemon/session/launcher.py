@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from clew_daemon.processes.cells import Agent
-    from clew_daemon.processes.cgroups import Leaf
+    from clew_daemon.processes.cgroups import CellGroup
     from clew_daemon.processes.nursery import Cell, Nursery
     from clew_daemon.session.cell_specs import CellSpecs
     from clew_daemon.session.worker_output import WorkerOutput
-    from clew_shared.wire.cells import CellSpec
+    from clew_shared.wire.nursery import CellSpec
 
-    Group = Callable[[CellSpec], Leaf | None]
+    Group = Callable[[CellSpec], CellGroup | None]
 
 
 @dataclass(slots=True)

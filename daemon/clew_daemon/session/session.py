@@ -29,7 +29,7 @@ from clew_shared.ledger import LedgerError
 from clew_shared.record import events as ev
 
 if TYPE_CHECKING:
-    from clew_daemon.parts import Daemon
+    from clew_daemon.parts import DaemonParts
     from clew_daemon.processes.workspace_guard import WorkspaceGuard
     from clew_daemon.record.doing import Work
     from clew_daemon.session.launcher import AgentProcess, Launcher
@@ -43,7 +43,7 @@ class Session:
     """One epoch of a goal, in the folder that the goal works in; raises KeyFileError where its key cannot be read."""
 
     def __init__(
-        self, parts: Daemon, goal_id: str, guard: WorkspaceGuard, launcher: Launcher
+        self, parts: DaemonParts, goal_id: str, guard: WorkspaceGuard, launcher: Launcher
     ) -> None:
         self._parts = parts
         self._launcher = launcher

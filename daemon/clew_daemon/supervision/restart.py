@@ -1,4 +1,4 @@
-"""Whether and when a worker that ended is started again: pure functions of monotonic times.
+"""Whether and when a worker that crashed is started again: pure functions of monotonic times.
 
 Source: the restart intensity of OTP supervisors (`max_restarts` in `window_s`), with exponential back-off and
 full jitter between restarts, and the first crash in a window restarted at once.
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 IDLE_MAX = 50
-"""After this many workers in a row crashed without having done anything, no more are tried, however rarely they die."""
+"""After this many workers in a row have crashed without having done anything, give up, however rare the crashes."""
 
 WAIT_FIRST_S = 1.0
-"""The first wait for an endpoint that cannot be reached; each later one doubles, up to `backoff_max_s`."""
+"""The first wait for an endpoint that cannot be reached; each later one is twice as long, up to `backoff_max_s`."""
 
 
-class Numbers(Protocol):
-    """The `[restart]` table as far as it is needed here."""
+class RestartNumbers(Protocol):
+    """The keys of the `[restart]` table that the rules use."""
 
     @property
     def backoff_initial_s(self) -> float: ...
@@ -36,15 +36,15 @@ class Numbers(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """Start it again after so many seconds."""
+class RestartAfter:
+    """Start the next worker after this many seconds."""
 
     after_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """It crashed too often; a person must look. `window_s` is None where the time does not matter."""
+    """There were too many crashes: a person has to act. `window_s` is None where the time does not matter."""
 
     crashes: int
     window_s: float | None
@@ -65,28 +65,32 @@ class Crashes:
     times: list[float]
     idle: int = 0
 
-    def add(self, now: float, lived_s: float, numbers: Numbers, *, idle: bool = False) -> None:
-        """Take in a crash; a worker that was healthy before it starts the count anew."""
+    def add(
+        self, now: float, lived_s: float, numbers: RestartNumbers, *, idle: bool = False
+    ) -> None:
+        """Count a crash; a worker that was healthy before it resets the count."""
         self.idle = self.idle + 1 if idle else 0
         if lived_s >= numbers.healthy_after_s:
             self.times.clear()
         self.times = [t for t in self.times if now - t < numbers.window_s] + [now]
 
 
-def decide(crashes: Crashes, numbers: Numbers, jitter: Callable[[], float]) -> Again | GiveUp:
-    """Say when the next worker starts, after a crash was added; `jitter` gives 0 to 1."""
+def decide(
+    crashes: Crashes, numbers: RestartNumbers, jitter: Callable[[], float]
+) -> RestartAfter | GiveUp:
+    """Return when the next worker starts, after a crash was added; `jitter` returns 0 to 1."""
     count = len(crashes.times)
     if count > numbers.max_restarts:
         return GiveUp(count, numbers.window_s)
     if crashes.idle >= IDLE_MAX:
         return GiveUp(crashes.idle, None)
     if count <= 1:
-        return Again(0.0)
+        return RestartAfter(0.0)
     ceiling = min(numbers.backoff_max_s, numbers.backoff_initial_s * 2.0 ** min(count - 2, 60))
-    return Again(ceiling * jitter())
+    return RestartAfter(ceiling * jitter())
 
 
-def wait_s(waits: int, numbers: Numbers) -> float:
+def wait_s(waits: int, numbers: RestartNumbers) -> float:
     """Return how long a worker that asked to be retried later (exit 75) waits, the `waits`-th time in a row."""
     first_s = max(WAIT_FIRST_S, numbers.backoff_initial_s)
     return min(numbers.backoff_max_s, first_s * 2.0 ** min(waits, 60))

@@ -1,8 +1,8 @@
-"""Lets go of what is over, so that a daemon that runs for months stays as small and as quick as it was.
+"""Removes what is no longer needed, so that a daemon that runs for months stays as small and quick as at its start.
 
-A settled goal keeps its outline in memory; one that ended more than `keep_days` ago leaves the ledger, its folder goes,
-and the ledger's file gives back the room, a little at a time. What is a person's (workspaces, reports in the outbox,
-rejected files) is never touched.
+A settled goal is evicted: only its outline stays in memory. A goal that ended more than `keep_days` ago expires: it is
+removed from the ledger with its folder, and the ledger's file shrinks, a little at a time. The user's own files
+(workspaces, reports in the outbox, rejected files) are never touched.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from clew_shared.ledger import LedgerCorrupt
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from clew_daemon.parts import Daemon
+    from clew_daemon.parts import DaemonParts
     from clew_shared.record.state import State
 
 log = structlog.get_logger()
 
 DAY_S = 86_400.0
 EVERY_S = 3_600.0
-PAUSE_S = 0.05  # between two pieces of work, so that judging has the ledger in between
+PAUSE_S = 0.05  # between two pieces of work, so that verdicts get the ledger in between
 
 
-def over(states: Iterable[State], oldest: float) -> list[str]:
-    """Name the goals to let go: settled, ended before `oldest`, and awaited by no other goal."""
+def expired(states: Iterable[State], oldest: float) -> list[str]:
+    """Return the goals to remove: settled, ended before `oldest`, and not awaited by another goal."""
     states = list(states)
     known = KnownGoals({s.goal_id: s for s in states})
     names = {name for s in states if not s.ended for name in s.spec.depends_on}
@@ -44,40 +44,40 @@ def over(states: Iterable[State], oldest: float) -> list[str]:
 
 
 class Retention:
-    """Its two kinds of work, each done every so often; `in_use` tells whether a goal has a worker."""
+    """Evicts and expires goals, each periodically; `in_use` returns whether a goal has a worker."""
 
-    def __init__(self, daemon: Daemon, in_use: Callable[[str], bool]) -> None:
+    def __init__(self, daemon: DaemonParts, in_use: Callable[[str], bool]) -> None:
         self._d = daemon
         self._in_use = in_use
-        self._damaged: set[str] = set()  # said once; `clew verify` says where
+        self._damaged: set[str] = set()  # logged once; `clew verify` shows where
 
-    async def set_down(self) -> None:
-        """Keep only the outline of goals that nobody works on any more, and their outputs compressed."""
+    async def evict(self) -> None:
+        """Drop all but the outline of settled goals from memory, and compress their outputs in the ledger."""
         book = self._d.book
         for goal in list(book.cores):
-            if not self._at_rest(goal) or goal in self._damaged:
+            if not self._is_evictable(goal) or goal in self._damaged:
                 continue
-            await clear(self._d.places, goal)  # where a daemon died before it could
+            await clear(self._d.places, goal)  # where an earlier daemon died before it did so
             try:
                 await book.ledger.pack(goal)
             except LedgerCorrupt as error:
                 self._damaged.add(goal)
                 log.error("retention.failed", goal=goal, reason=str(error))  # noqa: TRY400 - a reason, no bug
-            if self._at_rest(goal):  # still
+            if self._is_evictable(goal):  # it may have been retried meanwhile
                 book.evict(goal)
 
-    def _at_rest(self, goal: str) -> bool:
+    def _is_evictable(self, goal: str) -> bool:
         busy = self._in_use(goal) or self._d.publisher.keeps(goal)
         return not busy and goal in self._d.book.cores and self._d.book.may_evict(goal)
 
     async def run(self) -> None:
-        """Let goals go that ended more than `keep_days` ago."""
-        await self.let_go(time.time() - self._d.settings.ledger.keep_days * DAY_S)
+        """Remove goals that ended more than `keep_days` ago."""
+        await self.expire(time.time() - self._d.settings.ledger.keep_days * DAY_S)
 
-    async def let_go(self, oldest: float) -> None:
-        """Let go of all that ended before `oldest`, in seconds since 1970."""
-        for goal in over(self._d.book.states().values(), oldest):
-            if not self._may_go(goal, oldest):
+    async def expire(self, oldest: float) -> None:
+        """Remove all that ended before `oldest`, in seconds since 1970."""
+        for goal in expired(self._d.book.states().values(), oldest):
+            if not self._may_expire(goal, oldest):
                 continue
             await self._d.book.purge(goal)
             log.info("goal.forgotten", goal=goal)
@@ -85,14 +85,16 @@ class Retention:
         await asyncio.to_thread(
             remove_folders,
             self._d.places.state / "goals",
-            lambda folder: folder.name in self._d.book.gone,  # of others it may be the last copy
+            lambda folder: (
+                folder.name in self._d.book.gone
+            ),  # the folder of another goal may be its last copy
         )
         more = True
         while more:
             more = await self._d.book.ledger.shrink()
             await asyncio.sleep(PAUSE_S)
 
-    def _may_go(self, goal: str, oldest: float) -> bool:
-        """Look once more, just before: a person may have retried it, or a new goal await it, meanwhile."""
+    def _may_expire(self, goal: str, oldest: float) -> bool:
+        """Check again just before the removal: it may have been retried meanwhile, or a new goal may depend on it."""
         busy = self._in_use(goal) or self._d.publisher.keeps(goal)
-        return not busy and goal in over(self._d.book.states().values(), oldest)
+        return not busy and goal in expired(self._d.book.states().values(), oldest)

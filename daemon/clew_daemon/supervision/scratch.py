@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from clew_shared.config.places import Places
 
 GONE = ".gone"
-"""How the name of a folder ends that is being removed."""
+"""The suffix of folders that are being removed."""
 
 
 async def clear(places: Places, goal: str) -> None:
-    """Remove a goal's own TMPDIR and HOME, which are kept while it lives; one that lives again makes new ones."""
+    """Remove a goal's own TMPDIR and HOME when it has ended; one that is retried gets new ones."""
     folders = cells.private(places, goal)
-    for folder in folders:  # all at once: what is made under their names from now on is not touched
+    for folder in folders:  # at once: folders that are created under these names from now on stay
         with suppress(OSError):
             folder.rename(folder.with_name(f".{folder.name}.{secrets.token_hex(4)}{GONE}"))
     await asyncio.to_thread(remove_folders, folders[0].parent, lambda one: one.name.endswith(GONE))
 
 
-def remove_folders(parent: Path, over: Callable[[Path], bool]) -> None:
-    """Remove the folders in `parent` that are over; one that cannot be removed stays."""
+def remove_folders(parent: Path, is_expired: Callable[[Path], bool]) -> None:
+    """Remove the expired folders in `parent`; one that cannot be removed stays."""
     for folder in parent.iterdir() if parent.is_dir() else ():
         with suppress(OSError):
-            if over(folder):
+            if is_expired(folder):
                 remove_tree(folder)

@@ -1,6 +1,6 @@
-"""When waiting goals are tried again, by the monotonic clock: one that is set back makes no wait longer.
+"""When waiting goals are tried again, by the monotonic clock: setting the wall clock back prolongs no wait.
 
-The record has the moment by the wall clock, for people and for the next daemon. Nothing here knows goals' states.
+The record has the moment by the wall clock, for people and for the next daemon.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ class Waits:
         self._until: dict[str, float] = {}
 
     def begin(self, goal: str, duration_s: float) -> None:
-        """Let a goal wait so long from now on."""
+        """Let a goal wait this long from now on."""
         self._until[goal] = time.monotonic() + duration_s
 
     def end(self, goal: str) -> None:
-        """Forget a goal's wait, if it has one."""
+        """Remove a goal's wait, if it has one."""
         self._until.pop(goal, None)
 
-    def over(self) -> set[str]:
-        """Name the goals that have waited as long as they were to."""
+    def expired(self) -> set[str]:
+        """Return the goals that have waited long enough."""
         now = time.monotonic()
         return {goal for goal, until in self._until.items() if until <= now}
 
     def next_s(self) -> float | None:
-        """Return the seconds until the next wait that is not over yet, None for none."""
+        """Return the seconds until the next wait expires, None where none is left."""
         now = time.monotonic()
         return min((until - now for until in self._until.values() if until > now), default=None)

@@ -15,14 +15,23 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared.wire import cells as cellwire
-from clew_shared.wire.cells import CellLimits, CellSpec, Run, SandboxSpec
+from clew_shared.wire.executor import RunRequest, read_answer, to_line
+from clew_shared.wire.nursery import (
+    PACKET_BYTES_MAX,
+    CellLimits,
+    CellSpec,
+    SandboxSpec,
+    Spawn,
+    Spawned,
+    read_from_nursery,
+    to_packet,
+)
 from clew_worker.sandbox import kernel
 from clew_worker.sandbox.processes import descendants
 
 DEADLINE_S = 60.0
 ORDINARY_UID = 4242
-_SRC = Path(cellwire.__file__).parents[3]
+_SRC = Path(__file__).parents[3]
 _AS_USER = """
 import os, sys
 sys.path[:0] = {paths!r}
@@ -38,7 +47,7 @@ sys.exit(nursery.main(["nursery", {fd!r}, *{modules!r}]))
 
 @dataclass
 class Cell:
-    spawned: cellwire.Spawned
+    spawned: Spawned
     channel: socket.socket
     log: int
 
@@ -84,14 +93,14 @@ class Executor:
     asked: int = 0
 
     def receive(self):
-        return cellwire.read_from_executor(self.lines.readline())
+        return read_answer(self.lines.readline())
 
     def send(self, message):
-        self.cell.channel.sendall(cellwire.line(message))
+        self.cell.channel.sendall(to_line(message))
 
     def start(self, tool, timeout_s=20.0, output_bytes=65536, **args):
         self.asked += 1
-        run = Run(
+        run = RunRequest(
             id=self.asked,
             seq=100 + self.asked,
             tool=tool,
@@ -148,7 +157,7 @@ class Nursery:
             argv = [sys.executable, "-c", code]
         self.process = subprocess.Popen(argv, pass_fds=[theirs.fileno()], env=env)
         theirs.close()
-        self.hello = cellwire.read_from_nursery(self.control.recv(cellwire.PACKET_BYTES_MAX))
+        self.hello = read_from_nursery(self.control.recv(PACKET_BYTES_MAX))
         return self
 
     def __exit__(self, *_exc):
@@ -178,7 +187,7 @@ class Nursery:
     def ask(self, spec):
         ours, theirs = socket.socketpair()
         log_r, log_w = os.pipe()
-        message = cellwire.packet(cellwire.Spawn(id=1, spec=spec))
+        message = to_packet(Spawn(id=1, spec=spec))
         socket.send_fds(self.control, [message], [theirs.fileno(), log_w])
         theirs.close()
         os.close(log_w)
@@ -189,16 +198,16 @@ class Nursery:
     def hear(self):
         """The next answer; what is only in store is kept in mind."""
         while True:
-            heard = cellwire.read_from_nursery(self.control.recv(cellwire.PACKET_BYTES_MAX))
+            heard = read_from_nursery(self.control.recv(PACKET_BYTES_MAX))
             if heard.type != "in_store":
                 return heard
 
     def spawn(self, spec):
         answer, channel, log = self.ask(spec)
-        if not isinstance(answer, cellwire.Spawned):
+        if not isinstance(answer, Spawned):
             channel.close()
             os.close(log)
-        assert isinstance(answer, cellwire.Spawned), answer
+        assert isinstance(answer, Spawned), answer
         cell = Cell(answer, channel, log)
         self.cells.append(cell)
         return cell

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared.wire.cells import CHANNEL_FD
+from clew_shared.wire.nursery import CHANNEL_FD
 
 LLM = ("clew_worker.agent.llm", "openai")
 HERE = Path(__file__).with_name("inherited")

@@ -129,7 +129,7 @@ loader = importlib.util.spec_from_file_location("cells_conftest", sys.argv[1])
 cells = importlib.util.module_from_spec(loader)
 sys.modules["cells_conftest"] = cells
 loader.loader.exec_module(cells)
-from clew_shared.wire.cells import CellSpec
+from clew_shared.wire.nursery import CellSpec
 spec = CellSpec.model_validate_json(sys.argv[2])
 uid = int(sys.argv[3]) if sys.argv[3] else None
 nursery = cells.Nursery(uid).__enter__()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared.wire.cells import CellSpec, SandboxReport, SandboxSpec
+from clew_shared.wire.nursery import CellSpec, SandboxReport, SandboxSpec
 from clew_worker import sandbox
 from clew_worker.sandbox import grants, interpreter, privileges
 

@@ -25,14 +25,14 @@ from setproctitle import setproctitle
 
 from clew_shared.exit_codes import ExitCode
 from clew_shared.text.plain import plain
-from clew_shared.wire.cells import (
+from clew_shared.wire.nursery import (
     CHANNEL_FD,
     PACKET_BYTES_MAX,
     CellSpec,
     SandboxReport,
-    is_shortage,
     read_spawn,
 )
+from clew_shared.wire.shortage import is_shortage
 from clew_worker import sandbox
 from clew_worker.sandbox import interpreter, kernel, namespaces, privileges
 from clew_worker.sandbox.processes import descendants

@@ -1,7 +1,7 @@
 """The nursery: a warm, single-threaded process that workers are forked from.
 
 A restart then costs a fork and not a Python start. It knows how a cell is started and reported
-(`clew_shared.wire.cells`); it does not watch, judge or end one: that is the daemon's.
+(`clew_shared.wire.nursery`); it does not watch, judge or end one: that is the daemon's.
 Run as `python -m clew_worker.cell.nursery FD [MODULE ...]`.
 """
 
@@ -24,8 +24,18 @@ from typing import Any
 
 from setproctitle import setproctitle
 
-from clew_shared.wire import cells as cellwire
-from clew_shared.wire.cells import InStore, NurseryHello, SandboxReport, Spawn, Spawned, SpawnFailed
+from clew_shared.wire.nursery import (
+    PACKET_BYTES_MAX,
+    InStore,
+    NurseryHello,
+    SandboxReport,
+    Spawn,
+    Spawned,
+    SpawnFailed,
+    read_spawn,
+    to_packet,
+)
+from clew_shared.wire.shortage import is_shortage
 from clew_worker import sandbox
 from clew_worker.cell import cell
 from clew_worker.sandbox import kernel
@@ -70,7 +80,7 @@ class _Cell:
         except (BrokenPipeError, ConnectionResetError):
             pass
         except OSError as error:  # there is nothing to send it with
-            self.reason = "resources" if cellwire.is_shortage(error) else "spawn"
+            self.reason = "resources" if is_shortage(error) else "spawn"
             self.message = error.strerror or str(error)
         finally:
             self.leash.close()
@@ -194,16 +204,14 @@ class Nursery:
 
     def serve_one(self) -> bool:
         """Begin with one request; False when the daemon has hung up."""
-        control, most = self._control, cellwire.PACKET_BYTES_MAX
+        control, most = self._control, PACKET_BYTES_MAX
         try:
             data, fds, flags, _ = socket.recv_fds(control, most, _DESCRIPTORS_MAX)
         except ConnectionResetError:  # it hung up with our last word unread
             return False
         try:
             if data:
-                self._begin(
-                    cellwire.read_spawn(data), data, fds, cut=bool(flags & socket.MSG_CTRUNC)
-                )
+                self._begin(read_spawn(data), data, fds, cut=bool(flags & socket.MSG_CTRUNC))
         finally:
             for fd in fds:
                 os.close(fd)
@@ -223,7 +231,7 @@ class Nursery:
         self._starting.append(one)
 
     def _refuse(self, request: Spawn, error: OSError) -> None:
-        reason: Any = "resources" if cellwire.is_shortage(error) else "spawn"
+        reason: Any = "resources" if is_shortage(error) else "spawn"
         message = error.strerror or str(error)
         self._say(SpawnFailed(id=request.id, reason=reason, message=message))
 
@@ -234,7 +242,7 @@ class Nursery:
 
     def _say(self, message: Spawned | SpawnFailed | InStore) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it is gone: seen next
-            self._control.sendall(cellwire.packet(message))
+            self._control.sendall(to_packet(message))
 
     def _prepare(self) -> None:
         """Have a cell of the usual kind in store."""
@@ -291,7 +299,7 @@ def serve(control: socket.socket, modules: list[str]) -> int:
         sandbox=report,
     )
     try:
-        control.sendall(cellwire.packet(hello))
+        control.sendall(to_packet(hello))
     except (BrokenPipeError, ConnectionResetError):  # the daemon could not start
         return 1
     Nursery(control, report).serve()

@@ -1,37 +1,35 @@
 """The executor: carries out the actions that the daemon has allowed, in the workspace.
 
-It has hands but no mind: no LLM, no key, no judgement, no memory but that of file digests.
-One request at a time comes over a socket (`clew_shared.wire.cells`); it runs inside a cell whose
-sandbox is already up.
+It decides nothing: no LLM, no key, no judgement, no memory but that of file digests. One request at a time comes
+over a socket (`clew_shared.wire.executor`); it runs inside a cell whose sandbox is already up.
 """
 
 import os
 import socket
 import sys
 import time
+from dataclasses import replace
 
 from pydantic import ValidationError
 
 from clew_shared.exit_codes import ExitCode
-from clew_shared.wire import cells as cellwire
-from clew_shared.wire.cells import (
-    CellSpec,
-    Check,
-    Checked,
-    Digest,
-    Digested,
-    Done,
+from clew_shared.wire.executor import (
+    ActionDone,
+    CheckDone,
+    CheckRequest,
+    DigestDone,
+    DigestRequest,
     ExecutorReady,
-    Killall,
-    Killed,
-    Run,
-    World,
+    ExecutorRequest,
+    RunRequest,
 )
+from clew_shared.wire.framing import OversizedMessageError
+from clew_shared.wire.nursery import CellSpec
 from clew_worker.executor.commands import Commands
 from clew_worker.executor.output import cut
 from clew_worker.executor.tools import registry as tools
-from clew_worker.executor.tools.outcome import Context, Outcome
-from clew_worker.executor.wire import Request, Wire, WireError
+from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
+from clew_worker.executor.wire import Wire, WireError
 from clew_worker.executor.workspace import Workspace
 from clew_worker.executor.world.world import WorldWatch
 from clew_worker.sandbox import landlock
@@ -44,14 +42,14 @@ _GONE = (
 )
 
 
-class Executor:
+class ExecutorServer:
     """One workspace and its tools."""
 
     def __init__(self, spec: CellSpec, wire: Wire) -> None:
         self._wire = wire
-        at = "." if spec.stands_on else ""  # the cell has looked at where it stands
+        at = "." if spec.stands_on else ""  # the cell has checked the folder that it is in
         self._workspace = Workspace(spec.sandbox.workspace, at)
-        self._watch = WorldWatch(self._workspace.root, spec.executor.ignore)
+        self._watch = WorldWatch(self._workspace.root, spec.ignore)
         confined = spec.sandbox.mode != "off" and landlock.abi() > 0
         self._commands = Commands(
             wire,
@@ -59,15 +57,13 @@ class Executor:
             inner_domain=confined,
             open_files=spec.limits.open_files,
         )
-        self._world: World | None = None
 
     def serve(self) -> int:
         """Answer requests until the daemon hangs up."""
         self._wire.send(ExecutorReady(pid=os.getpid()))
         while (request := self._wire.next_request()) is not None:
             self._commands.reap()
-            self._answer(request)
-            self._wire.forget(request.id)
+            self._wire.send(self._answer(request))
         return 0
 
     def close(self) -> None:
@@ -75,79 +71,67 @@ class Executor:
         self._watch.close()
         self._workspace.close()
 
-    def _answer(self, request: Request) -> None:
+    def _answer(self, request: ExecutorRequest) -> ActionDone | CheckDone | DigestDone:
         match request:
-            case Run():
-                self._wire.send(self._run(request))
-            case Check():
-                self._wire.send(self._check(request))
-            case Digest():
-                self._wire.send(Digested(id=request.id, world=self._digest(anew=request.anew)))
-            case Killall():
-                self._wire.send(Killed(id=request.id, count=self._commands.kill_background()))
+            case RunRequest():
+                return self._run(request)
+            case CheckRequest():
+                return self._check(request)
+            case DigestRequest():
+                return DigestDone(id=request.id, world=self._watch.digest(full=request.full))
 
-    def _digest(self, *, anew: bool) -> World:
-        self._world = self._watch.digest(anew=anew)
-        return self._world
-
-    def _carry_out(self, request: Run | Check, name: str, args: dict[str, object]) -> Outcome:
-        if self._wire.is_cancelled(request.id):
-            return Outcome("error", "cancelled", changed=False)
-        if self._workspace.gone:
-            return Outcome("error", _GONE.format(self._workspace.root), changed=False)
-        limit = min(request.output_bytes, _OUTPUT_BYTES_MAX)
-        context = Context(
-            self._workspace, self._commands, self._wire, request.id, request.timeout_s, limit
-        )
-        outcome = tools.carry_out(name, args, context)
-        text = cut(outcome.output, limit + 200)  # room for a note after the output
-        return Outcome(outcome.result, text, outcome.exit_code, outcome.changed)
-
-    def _run(self, request: Run) -> Done:
-        started = time.monotonic()
-        outcome = self._carry_out(request, request.tool, request.args)
-        duration_s = time.monotonic() - started
-        changed = outcome.changed
-        world = None
-        if request.world:
-            before = self._world
-            world = self._digest(anew=False)
-            if before is not None and not (before.partial or world.partial):
-                changed = before.digest != world.digest
-        return Done(
+    def _run(self, request: RunRequest) -> ActionDone:
+        outcome, duration_s = self._carry_out(request, request.tool, request.args)
+        return ActionDone(
             id=request.id,
             seq=request.seq,
             result=outcome.result,
             output=outcome.output,
             exit_code=outcome.exit_code,
-            duration_s=round(duration_s, 4),
-            changed=changed,
-            world=world,
+            duration_s=duration_s,
+            changed=outcome.changed,
+            world=self._watch.digest(full=False),
         )
 
-    def _check(self, request: Check) -> Checked:
-        started = time.monotonic()
-        outcome = self._carry_out(request, "run_cmd", {"cmd": request.cmd})
-        return Checked(
+    def _check(self, request: CheckRequest) -> CheckDone:
+        outcome, duration_s = self._carry_out(request, "run_cmd", {"cmd": request.cmd})
+        return CheckDone(
             id=request.id,
             name=request.name,
             result=outcome.result,
             exit_code=outcome.exit_code,
             output=outcome.output,
-            duration_s=round(time.monotonic() - started, 4),
+            duration_s=duration_s,
         )
+
+    def _carry_out(
+        self, request: RunRequest | CheckRequest, name: str, args: dict[str, object]
+    ) -> tuple[ToolOutcome, float]:
+        """Run a tool; return its outcome, with an output that fits in one answer, and the seconds it took."""
+        started = time.monotonic()
+        if self._workspace.gone:
+            outcome = ToolOutcome("error", _GONE.format(self._workspace.root), changed=False)
+        else:
+            limit = min(request.output_bytes, _OUTPUT_BYTES_MAX)
+            context = ToolContext(
+                self._workspace, self._commands, self._wire, request.timeout_s, limit
+            )
+            outcome = tools.carry_out(name, args, context)
+            text = cut(outcome.output, limit + 200)  # room for a note after the output
+            outcome = replace(outcome, output=text)
+        return outcome, round(time.monotonic() - started, 4)
 
 
 def main(spec: CellSpec, sock: socket.socket) -> int:
-    """Be the executor of `spec` on `sock` (a stream socket to the daemon); the exit code."""
+    """Be the executor of `spec` on `sock` (a stream socket to the daemon); return the exit code."""
     try:
-        executor = Executor(spec, Wire(sock))
+        executor = ExecutorServer(spec, Wire(sock))
     except OSError as error:
         sys.stderr.write(f"executor: {error.filename}: {error.strerror}\n")
         return ExitCode.CONFIGURATION
     try:
         return executor.serve()
-    except (WireError, ValidationError, cellwire.OversizedMessageError) as error:
+    except (WireError, ValidationError, OversizedMessageError) as error:
         sys.stderr.write(f"executor: invalid message from the daemon: {error}\n")
         return ExitCode.CONFIGURATION
     finally:

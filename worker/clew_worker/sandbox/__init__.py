@@ -5,7 +5,7 @@ It knows paths, rights and system calls; nothing of goals, actions or protocols.
 
 import os
 
-from clew_shared.wire.cells import CellSpec, SandboxReport
+from clew_shared.wire.nursery import CellSpec, SandboxReport
 from clew_worker.sandbox import advice, grants, landlock, namespaces, privileges, seccomp
 
 

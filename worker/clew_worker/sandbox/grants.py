@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from clew_shared.wire import cells as cellwire
+import clew_shared
+from clew_shared.wire.nursery import CellSpec
 from clew_worker.sandbox import interpreter
 from clew_worker.sandbox.landlock import DEVICE, READ, WRITE, Grant, Right
 
@@ -63,18 +64,18 @@ def python_folders() -> list[str]:
 
     The source roots and not only the packages in them: of an editable install Python lists the roots.
     """
-    roots = (Path(__file__).parents[2], Path(cellwire.__file__).parents[1])
+    roots = (Path(__file__).parents[2], Path(clew_shared.__file__).parents[1])
     return [sys.prefix, sys.base_prefix, *map(str, roots)]
 
 
-def visible(spec: cellwire.CellSpec) -> list[str]:
+def visible(spec: CellSpec) -> list[str]:
     """Name everything that the cell may read, but for what is hidden from it; links as such."""
     box = spec.sandbox
     command = interpreter.folders(spec.argv, spec.cwd, spec.env.get("PATH", os.defpath))
     return [*SYSTEM, *_LINKED_FILES, *python_folders(), *command, *box.read]
 
 
-def may_write(spec: cellwire.CellSpec) -> bool:
+def may_write(spec: CellSpec) -> bool:
     """Say whether this cell acts (an executor, an own-tools command) or only thinks."""
     return spec.kind == "executor" or (spec.kind == "command" and spec.sandbox.own_tools)
 
@@ -101,7 +102,7 @@ def private_to_root(folder: str) -> list[str]:
     return found
 
 
-def grants(spec: cellwire.CellSpec, *, private_shm: bool) -> list[Grant]:
+def grants(spec: CellSpec, *, private_shm: bool) -> list[Grant]:
     """Say what the cell may do, as contract section 7 (Sandboxes) promises."""
     box = spec.sandbox
     acts = may_write(spec)

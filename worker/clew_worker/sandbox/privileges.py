@@ -4,7 +4,7 @@ import contextlib
 import os
 import resource
 
-from clew_shared.wire.cells import CellLimits
+from clew_shared.wire.nursery import CellLimits
 from clew_worker.sandbox import kernel
 
 # The capabilities that root's tools and package managers need to act on files and drop rights;

@@ -40,7 +40,7 @@ def _run(places: Places, loaded: Loaded) -> int:
 
     try:
         with bootstrap(places, loaded) as bootstrapped:
-            from clew_daemon.app import run  # imported while the nursery starts
+            from clew_daemon.app.lifecycle import run  # imported while the nursery starts
 
             return run(bootstrapped)
     except BootstrapError as error:

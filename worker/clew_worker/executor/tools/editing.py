@@ -5,7 +5,7 @@ from typing import Any
 
 from clew_worker.executor.output import cut
 from clew_worker.executor.tools.files import is_binary, read_whole
-from clew_worker.executor.tools.outcome import Context, Outcome
+from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
 from clew_worker.executor.workspace import PathError
 
 _LINES_COMPARED_MAX = 5000
@@ -14,7 +14,7 @@ _NEAR_SHOWN = 3
 _DIFF_BYTES = 8192
 
 
-def edit_file(args: dict[str, Any], context: Context) -> Outcome:
+def edit_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     """Replace `old` by `new` where it is there just `count` times."""
     path, old, new, count = args["path"], args["old"], args["new"], args.get("count", 1)
     data = read_whole(context.workspace, path)
@@ -28,13 +28,13 @@ def edit_file(args: dict[str, Any], context: Context) -> Outcome:
         raise PathError("old is empty: give the text to replace, or use write_file")
     found = text.count(old)
     if found != count:
-        return Outcome("error", _miscounted(path, text, old, found, count), changed=False)
+        return ToolOutcome("error", _miscounted(path, text, old, found, count), changed=False)
     if old == new:
-        return Outcome("error", "old and new are the same: nothing to change", changed=False)
+        return ToolOutcome("error", "old and new are the same: nothing to change", changed=False)
     after = text.replace(old, new)
     context.workspace.replace(path, after.encode(errors="replace"))
     limit = min(_DIFF_BYTES, context.output_bytes)
-    return Outcome("success", cut(_diff(path, text, after), limit), changed=True)
+    return ToolOutcome("success", cut(_diff(path, text, after), limit), changed=True)
 
 
 def _diff(path: str, before: str, after: str) -> str:

@@ -5,7 +5,7 @@ from typing import IO, Any
 
 from clew_worker.executor.output import clean
 from clew_worker.executor.tools.alarm import TimeUpError, time_limit
-from clew_worker.executor.tools.outcome import Context, Outcome
+from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
 from clew_worker.executor.workspace import MissingError, TooLargeError, Workspace
 
 _SNIFF_BYTES = 8192
@@ -27,14 +27,14 @@ def read_whole(workspace: Workspace, path: str) -> bytes:
         return file.read(WHOLE_BYTES_MAX + 1)
 
 
-def read_file(args: dict[str, Any], context: Context) -> Outcome:
+def read_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     """Return the text from `start_line` on, as much of it as an output may have."""
     path = args["path"]
     fd, info = context.workspace.open_regular(path)
     with os.fdopen(fd, "rb") as file:
         if is_binary(file.read(_SNIFF_BYTES)):
             hint = "look at it with run_cmd, for example with `file` or `xxd`"
-            return Outcome("error", f"{path} is not text ({info.st_size} bytes); {hint}")
+            return ToolOutcome("error", f"{path} is not text ({info.st_size} bytes); {hint}")
         file.seek(0)
         limit_s = min(_READ_S, context.timeout_s)
         try:
@@ -42,10 +42,10 @@ def read_file(args: dict[str, Any], context: Context) -> Outcome:
                 return _read_lines(file, args, context.output_bytes)
         except TimeUpError:
             text = f"[stopped after {limit_s:g} s: {path} is too large to count its lines; use run_cmd]"
-            return Outcome("timeout", text, changed=False)
+            return ToolOutcome("timeout", text, changed=False)
 
 
-def _read_lines(file: IO[bytes], args: dict[str, Any], limit: int) -> Outcome:
+def _read_lines(file: IO[bytes], args: dict[str, Any], limit: int) -> ToolOutcome:
     start = args.get("start_line", 1)
     last = start + args["max_lines"] - 1 if "max_lines" in args else None
     text = bytearray()
@@ -61,11 +61,11 @@ def _read_lines(file: IO[bytes], args: dict[str, Any], limit: int) -> Outcome:
             text += line
         number += line.endswith(b"\n") or len(line) <= limit
     if number < start and start > 1:
-        return Outcome("error", f"{args['path']} has only {number} lines", changed=False)
-    return Outcome("success", clean(text.decode(errors="replace")), changed=False)
+        return ToolOutcome("error", f"{args['path']} has only {number} lines", changed=False)
+    return ToolOutcome("success", clean(text.decode(errors="replace")), changed=False)
 
 
-def _cut_short(text: bytearray, piece: bytes, number: int, start: int) -> Outcome:
+def _cut_short(text: bytearray, piece: bytes, number: int, start: int) -> ToolOutcome:
     """Say where to read on; a single line that is too long is shown as far as it goes."""
     if not text:
         text += piece
@@ -74,10 +74,10 @@ def _cut_short(text: bytearray, piece: bytes, number: int, start: int) -> Outcom
         note = f"[more follows: continue with start_line={number}]"
     head = clean(text.decode(errors="replace"))
     newline = "" if head.endswith("\n") else "\n"
-    return Outcome("success", f"{head}{newline}{note}", changed=number < start)
+    return ToolOutcome("success", f"{head}{newline}{note}", changed=number < start)
 
 
-def write_file(args: dict[str, Any], context: Context) -> Outcome:
+def write_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     """Write a file whole, unless it is so already."""
     path = args["path"]
     data = args["content"].encode(errors="replace")
@@ -90,6 +90,6 @@ def write_file(args: dict[str, Any], context: Context) -> Outcome:
     except TooLargeError:
         pass  # larger than any content that fits in a message
     if verb == "changed" and old == data:
-        return Outcome("success", f"unchanged {shown} ({len(data)} bytes)", changed=False)
+        return ToolOutcome("success", f"unchanged {shown} ({len(data)} bytes)", changed=False)
     context.workspace.replace(path, data)
-    return Outcome("success", f"{verb} {shown} ({len(data)} bytes)", changed=True)
+    return ToolOutcome("success", f"{verb} {shown} ({len(data)} bytes)", changed=True)

@@ -9,7 +9,7 @@ from typing import Any
 from clew_worker.executor.output import clean, cut
 from clew_worker.executor.tools.alarm import TimeUpError, time_limit
 from clew_worker.executor.tools.files import is_binary
-from clew_worker.executor.tools.outcome import Context, Outcome
+from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
 from clew_worker.executor.workspace import PathError, Workspace
 
 # Not looked into unless asked for by name: what tools make, not people.
@@ -58,7 +58,7 @@ def _walk(
             yield from _walk(workspace, path, depth - 1)
 
 
-def list_files(args: dict[str, Any], context: Context) -> Outcome:
+def list_files(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     """List a folder, one path a line, folders with a slash at the end."""
     workspace = context.workspace
     folder = workspace.relative(args.get("path", "."))
@@ -71,7 +71,7 @@ def list_files(args: dict[str, Any], context: Context) -> Outcome:
         mark = "/" if stat.S_ISDIR(info.st_mode) else "@" if stat.S_ISLNK(info.st_mode) else ""
         lines.append(f"{path}{mark}{' (not listed)' if skipped else ''}")
     text = clean(os.fsencode("\n".join(lines)).decode(errors="replace"))
-    return Outcome("success", cut(text, context.output_bytes) or "(empty)", changed=False)
+    return ToolOutcome("success", cut(text, context.output_bytes) or "(empty)", changed=False)
 
 
 def _pattern(text: str) -> tuple[re.Pattern[str], str]:
@@ -112,7 +112,7 @@ def _matches(workspace: Workspace, path: str, pattern: re.Pattern[str]) -> Itera
             yield f"{shown}:{number}: {line.strip()[:_LINE_CHARS]}"
 
 
-def search(args: dict[str, Any], context: Context) -> Outcome:
+def search(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     """Search text files, in the order of their paths; no match is a success that says so."""
     workspace = context.workspace
     path = workspace.relative(args.get("path", "."))
@@ -130,10 +130,10 @@ def search(args: dict[str, Any], context: Context) -> Outcome:
                 found += 1
     except TimeUpError:
         lines.append(f"[stopped after {_SEARCH_S:g} s: narrow the pattern or the path]")
-        return Outcome("timeout", cut("\n".join(lines), context.output_bytes), changed=False)
+        return ToolOutcome("timeout", cut("\n".join(lines), context.output_bytes), changed=False)
     if not found:
         lines.append("no match")
-    return Outcome("success", cut("\n".join(lines), context.output_bytes), changed=False)
+    return ToolOutcome("success", cut("\n".join(lines), context.output_bytes), changed=False)
 
 
 def _all_matches(workspace: Workspace, path: str, pattern: re.Pattern[str]) -> Iterator[str]:

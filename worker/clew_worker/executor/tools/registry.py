@@ -5,10 +5,10 @@ from typing import Any
 
 from clew_shared.wire import tools as catalogue
 from clew_worker.executor.tools import editing, files, finding, shell
-from clew_worker.executor.tools.outcome import Context, Outcome
+from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
 from clew_worker.executor.workspace import PathError
 
-_TOOLS: dict[str, Callable[[dict[str, Any], Context], Outcome]] = {
+_TOOLS: dict[str, Callable[[dict[str, Any], ToolContext], ToolOutcome]] = {
     "run_cmd": shell.run_cmd,
     "wait": shell.wait,
     "read_file": files.read_file,
@@ -19,15 +19,15 @@ _TOOLS: dict[str, Callable[[dict[str, Any], Context], Outcome]] = {
 }
 
 
-def carry_out(name: str, args: dict[str, Any], context: Context) -> Outcome:
+def carry_out(name: str, args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     """Carry out one action; whatever is wrong with it is an outcome, in words for the agent."""
     try:
         checked = catalogue.check_arguments(name, args)
         if name not in _TOOLS:
-            return Outcome("error", f"{name} is not a tool that acts in the workspace")
+            return ToolOutcome("error", f"{name} is not a tool that acts in the workspace")
         return _TOOLS[name](checked, context)
     except (catalogue.BadArgumentsError, PathError) as error:
-        return Outcome("error", str(error))
+        return ToolOutcome("error", str(error))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return Outcome("error", f"{name}: {where}{error.strerror or error}")
+        return ToolOutcome("error", f"{name}: {where}{error.strerror or error}")

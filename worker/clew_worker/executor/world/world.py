@@ -11,7 +11,7 @@ import hashlib
 from pathlib import Path
 
 from clew_shared.views import contextdir
-from clew_shared.wire.cells import World
+from clew_shared.wire.executor import WorldDigest
 from clew_worker.executor.world.contents import Contents
 from clew_worker.executor.world.git import GitState
 from clew_worker.executor.world.ignored import Ignored
@@ -19,7 +19,7 @@ from clew_worker.executor.world.tree import Tree
 from clew_worker.executor.world.watches import Touched, Watches
 
 LOOK_S = 10.0
-LOOK_ANEW_S = 90.0
+FULL_LOOK_S = 90.0
 """So long may one look at the touched or at all take; what is not seen by then is left out, and the
 world is `partial`. A digest is two looks at most, and the daemon waits for an answer so much longer."""
 
@@ -41,20 +41,20 @@ class WorldWatch:
         """Release the watches; legal at any time."""
         self._watches.stop()
 
-    def digest(self, *, anew: bool = True) -> World:
-        """Digest the workspace as it is now; what vanishes meanwhile is not there.
+    def digest(self, *, full: bool = True) -> WorldDigest:
+        """Digest the workspace as it is now; files that vanish meanwhile are not in it.
 
-        With `anew` every file's stat is looked at, else those that the kernel names.
+        With `full` every file's stat is looked at, otherwise those that the kernel reports as touched.
         """
-        budget_s = LOOK_ANEW_S if anew else LOOK_S
+        budget_s = FULL_LOOK_S if full else LOOK_S
         self._contents.begin(budget_s / 2)
         touched = self._touched()
         if touched is not None:
-            self._tree.look(touched, () if anew else self._watches.blind, LOOK_S)
-        if anew or touched is None or self._tree.partial:
+            self._tree.look(touched, () if full else self._watches.blind, LOOK_S)
+        if full or touched is None or self._tree.partial:
             self._walk(budget_s)
         whole = self._tree.settle() + self._git.digest()
-        return World(
+        return WorldDigest(
             digest=hashlib.blake2b(whole, digest_size=16).hexdigest(),
             entries=self._tree.entries,
             partial=self._tree.partial,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from clew_daemon.processes.nursery import Cell
     from clew_shared.config.places import Places
     from clew_shared.config.settings import Settings
-    from clew_shared.wire.cells import CellSpec
+    from clew_shared.wire.nursery import CellSpec
 
 GOAL = "clew-doctor"
 OUTPUT_BYTES = 8_192

@@ -1,0 +1,314 @@
+"""The daemon's life cycle: start, ready, serve, stop; signals and exit codes.
+
+Every long-lived part has `async start()` and `async stop()`; `stop` is harmless where `start` failed or never ran.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import structlog
+import uvloop
+
+from clew_daemon import VERSION
+from clew_daemon.app.housekeeping import Housekeeping
+from clew_daemon.app.ledger_health import LedgerHealth, wait_for_rescue
+from clew_daemon.app.recovery import block_in_other_home, end_leftovers, refuse_incomplete
+from clew_daemon.app.reloader import Reloader
+from clew_daemon.app.status import DaemonView, StatusLine
+from clew_daemon.bootstrap import TRANSIENT_ERRNOS, failed, ledger_file
+from clew_daemon.control.handlers import ControlHandlers
+from clew_daemon.control.server import Control
+from clew_daemon.host.folders import FolderError
+from clew_daemon.host.sd_notify import Notifier
+from clew_daemon.host.threads import THREADS, ThreadsError, pool
+from clew_daemon.inbox.acceptance import accept
+from clew_daemon.inbox.inbox import Inbox
+from clew_daemon.inbox.owner import HeldElsewhereError, InboxOwner, NotOwnerError
+from clew_daemon.learning.playbook import PlaybookStore
+from clew_daemon.learning.reviewer import Reviewer
+from clew_daemon.parts import DaemonParts
+from clew_daemon.presence import PresenceCheck
+from clew_daemon.processes import vitals
+from clew_daemon.processes.children import Children
+from clew_daemon.processes.llm_slots import LlmSlots
+from clew_daemon.processes.nursery import Nursery, SpawnError
+from clew_daemon.publish.publisher import Publisher
+from clew_daemon.record import home
+from clew_daemon.record.goals import GoalStore
+from clew_daemon.record.watch import RecordWatch
+from clew_daemon.session import liveness
+from clew_daemon.supervision.retention import Retention
+from clew_daemon.supervision.supervisor import Supervisor
+from clew_shared.exit_codes import ExitCode
+from clew_shared.ledger import Ledger, LedgerError, LedgerFailed, LedgerLostError, LedgerUnwell
+from clew_shared.text.plain import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from clew_daemon.bootstrap import Bootstrap
+
+log = structlog.get_logger()
+
+FOREIGN_PROC = (
+    "/proc belongs to another PID namespace: the memory of workers is not measured. "
+    "Mount a separate one (`unshare --pid --fork --mount-proc`)"
+)
+MORE_ROOM = (
+    "Free some disk space, or raise the limits of the unit (LimitNOFILE=) or the shell (ulimit -n)"
+)
+LEDGER_CLOSE_S = 10.0
+
+
+def run(bootstrap: Bootstrap) -> int:
+    """Run the daemon in the foreground until it is told to stop; return the exit code."""
+    try:
+        return _run_loop(App(bootstrap))
+    except (LedgerError, FolderError, ThreadsError, NotOwnerError) as error:
+        code = ExitCode.FAILED if _may_pass(error) else ExitCode.CONFIGURATION
+        log.critical("daemon.stopped", reason=str(error), code=code)
+        return failed(str(error), code)
+    except Exception as error:  # shown by the log, which redacts keys
+        if isinstance(error, OSError) and error.errno in TRANSIENT_ERRNOS:
+            log.critical("daemon.stopped", reason=plain(error), code=ExitCode.FAILED)
+            return failed(f"out of resources: {plain(error)}. {MORE_ROOM}", ExitCode.FAILED)
+        log.critical("daemon.bug", error=repr(error), exc_info=True)
+        return failed(
+            f"stopped by a bug: {type(error).__name__}; see the log for details", ExitCode.FAILED
+        )
+
+
+def _may_pass(error: Exception) -> bool:
+    """Return whether the next start may not meet this error, so that the service manager should try again."""
+    if isinstance(error, LedgerLostError):
+        return False
+    return isinstance(error, LedgerFailed | LedgerUnwell | ThreadsError | HeldElsewhereError)
+
+
+def _run_loop(app: App) -> int:
+    """Run the app on an event loop of its own; return the exit code."""
+    code = None
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            code = runner.run(app.run())
+    except RuntimeError:
+        if code is None:
+            raise
+        # asyncio waits for its threads in a new thread, which cannot be started: they have nothing left to do
+    return code
+
+
+class App:
+    """One life of the daemon."""
+
+    def __init__(self, bootstrap: Bootstrap) -> None:
+        self._bootstrap = bootstrap
+        self._places = bootstrap.places
+        self._settings = bootstrap.settings
+        self._began = time.monotonic()
+        self._notifier = Notifier.from_env(bootstrap.keys.env)
+        self._status = StatusLine(self._notifier)
+        self._stop = asyncio.Event()
+        self._hangup = asyncio.Event()
+        self._interrupts = 0
+        self._ledger: Ledger | None = None
+        self._inbox_owner = InboxOwner(self._places.inbox, self._places.socket)
+
+    async def run(self) -> int:
+        """Open the ledger, serve until told to stop, and close it."""
+        self._handle_signals()
+        log.info("daemon.started", pid=os.getpid(), version=VERSION, state=str(self._places.state))
+        if not vitals.is_proc_ours():
+            log.warning("proc.foreign", hint=FOREIGN_PROC)
+        path = ledger_file(self._places, self._settings)
+        refuse_incomplete(path, self._places.state)
+        with contextlib.suppress(OSError):  # the inbox reports what is wrong, and tries again
+            self._inbox_owner.take()
+        health = LedgerHealth(path, self._status, self._stop.set)
+        ledger = self._ledger = health.ledger = Ledger.open(
+            path,
+            on_state=health.on_state,
+            lock=self._bootstrap.locks.ledger,
+            refuges=[self._places.run],
+        )
+        watch = RecordWatch(ledger, self._places.state)
+        noted = False
+        try:
+            await self._serve(ledger, watch)
+            noted = await watch.close()
+        finally:
+            failure = ledger.failure
+            with contextlib.suppress(LedgerError):
+                await ledger.close(LEDGER_CLOSE_S, keeps_log=not noted)
+        if failure:
+            raise failure
+        log.info("daemon.stopped", code=ExitCode.OK)
+        return ExitCode.OK
+
+    async def _serve(self, ledger: Ledger, watch: RecordWatch) -> None:
+        """Put the parts together, start them, and stop them when the daemon is told to stop."""
+        _start_threads(ledger)
+        book = GoalStore(ledger, self._settings)
+        book.listeners.append(watch.heard)
+        before, now = home.last(ledger), home.here(self._places.state)
+        if not await self._unless_stopped(block_in_other_home(book, before, now)):
+            return
+        daemon = self._parts(book)
+        daemon.playbook.load()
+        self._daemon = daemon
+        self._supervisor = Supervisor(daemon)
+        self._status.describe(daemon, self._supervisor)
+        self._reviewer = Reviewer(book, daemon.playbook, lambda: daemon.settings.playbook)
+        self._reloader = Reloader(daemon, self._supervisor, self._status, self._notifier)
+        view = DaemonView(
+            daemon, self._status, began=self._began, managed=self._notifier.is_managed
+        )
+        handlers = ControlHandlers(daemon, self._supervisor, view.now, self._reloader.reload)
+        self._control = Control(self._places.socket, handlers.by_method())
+        self._inbox = self._make_inbox(daemon)
+        presence = PresenceCheck(self._bootstrap, self._control)
+        retention = Retention(daemon, self._supervisor.uses)
+        self._housekeeping = Housekeeping(daemon, watch, presence, retention)
+        if home.has_changed(before, now):  # on a full disk, nothing else has to wait for this
+            self._housekeeping.run(book.emit_own([now]))
+        if home.is_same_process_space(before, now):  # else pids mean other processes
+            end_leftovers(book)
+        try:
+            await self._start()
+            await self._stop.wait()
+        finally:
+            await self._shut_down(watch)
+
+    def _parts(self, book: GoalStore) -> DaemonParts:
+        bootstrap, children = self._bootstrap, Children()
+        daemon = DaemonParts(
+            places=self._places,
+            settings=self._settings,
+            keys=bootstrap.keys,
+            book=book,
+            playbook=PlaybookStore(book),
+            children=children,
+            cgroups=bootstrap.cgroups,
+            nursery=Nursery(children, bootstrap.nursery_env, bootstrap.preload, bootstrap.zygote),
+            slots=LlmSlots(lambda: daemon.settings.limits.llm_calls),
+            publisher=Publisher(book),
+            git=bootstrap.git_identity,
+        )
+        return daemon
+
+    def _make_inbox(self, daemon: DaemonParts) -> Inbox:
+        return Inbox(
+            self._places.inbox,
+            self._places.inbox / "rejected",
+            settle_s=self._settings.daemon.settle_s,
+            sweep_s=self._settings.daemon.sweep_s,
+            owner=self._inbox_owner,
+            accept=lambda dropped: accept(daemon, dropped),
+            log=log,
+        )
+
+    async def _start(self) -> None:
+        """Start the parts, those that others need first; the inbox last, since it accepts new goals."""
+        await self._control.start()
+        await self._start_nursery()
+        await self._reviewer.start()
+        await self._supervisor.start()
+        await self._inbox.start()
+        await self._housekeeping.start(self._notifier)
+        self._housekeeping.run(self._reloader.on_signals(self._hangup))
+        self._housekeeping.run(self._status.follow())
+        self._status.ready()
+        states = self._daemon.book.states().values()
+        if working := [s.goal_id for s in states if s.goal.status == "in_progress"]:
+            log.info("daemon.recovered", goals=working)
+        log.info("daemon.ready", goals=len(self._daemon.book.cores), inbox=str(self._places.inbox))
+
+    async def _start_nursery(self) -> None:
+        """Start the nursery; the daemon serves without it, and the next spawn tries again."""
+        nursery = self._daemon.nursery
+        try:
+            await nursery.start()
+        except SpawnError as error:
+            log.error("nursery.failed", reason=str(error))  # noqa: TRY400 - a reason, no bug
+        else:
+            for message in nursery.report.messages if nursery.report else ():
+                log.warning("sandbox.limits", message=message)
+
+    async def _shut_down(self, watch: RecordWatch) -> None:
+        """Stop the parts: no new goals first, then the workers; clients are served until almost the end."""
+        self._status.stopping()
+        log.info("daemon.stopping")
+        await self._inbox.stop()
+        self._inbox_owner.release()
+        await self._supervisor.stop()
+        await self._reviewer.stop()
+        await self._housekeeping.stop()
+        await self._daemon.publisher.stop()
+        await wait_for_rescue(self._daemon.book.ledger, watch, self._notifier)
+        await self._control.stop()
+        await self._daemon.nursery.stop()
+        self._daemon.children.sweep()
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Do work that may have to wait for room on the disk; return False if the daemon is told to stop meanwhile."""
+        working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if working.done():
+            working.result()
+            return True
+        working.cancel()
+        return False
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_log_unhandled)
+        loop.add_signal_handler(signal.SIGTERM, self._stop_soon)
+        loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
+        loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
+        if self._bootstrap.terminal.is_lost:  # before there was a handler
+            self._on_hangup()
+
+    def _on_interrupt(self) -> None:
+        self._interrupts += 1
+        if self._interrupts > 1:
+            os._exit(
+                ExitCode.FAILED
+            )  # every worker dies with the daemon; the ledger is a valid prefix
+        self._stop_soon()
+
+    def _on_hangup(self) -> None:
+        """Reload, unless the terminal that the daemon was started in has been closed."""
+        stops = self._bootstrap.terminal.stops()
+        if stops is None:
+            self._hangup.set()
+        elif stops:
+            log.info("daemon.terminal_closed")
+            self._stop_soon()
+
+    def _stop_soon(self) -> None:
+        self._stop.set()
+        if self._ledger:
+            self._ledger.abandon()
+
+
+def _log_unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an exception that nothing caught, as the bug that it is."""
+    error = context.get("exception")
+    log.error("daemon.bug", message=context.get("message"), error=repr(error), exc_info=error)
+
+
+def _start_threads(ledger: Ledger) -> None:
+    """Start all threads now, before anything depends on one; raises ThreadsError."""
+    try:
+        ledger.begin()
+    except RuntimeError:
+        raise ThreadsError from None
+    liveness.start_memory_thread()
+    asyncio.get_running_loop().set_default_executor(pool(THREADS, "clew"))

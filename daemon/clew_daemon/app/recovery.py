@@ -1,0 +1,63 @@
+"""What a start does about the daemon before it: an incomplete record, a copied home, workers that still live."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+import psutil
+import structlog
+
+from clew_daemon.record import home
+from clew_daemon.record.lost_record import accept as accept_lacking
+from clew_daemon.record.lost_record import lacking, lost
+from clew_shared.record import events as ev
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clew_daemon.record.goals import GoalStore
+    from clew_shared.record.daemon_events import HomeKnown
+
+log = structlog.get_logger()
+
+
+def refuse_incomplete(ledger: Path, state: Path) -> None:
+    """Raise where a ledger was lost, or lacks events that were recorded; create no new one in its place."""
+    if gone := lost(ledger, state):
+        raise gone
+    missing = lacking(ledger, state)
+    if missing and not missing.is_copied:
+        raise missing.error(ledger)
+    if missing:  # the original has the rest, and no goal goes on here before a person resumes it
+        aside = accept_lacking(ledger, state, missing)
+        log.warning(
+            "ledger.behind", lacks=list(missing.faults), aside=[str(p) for p in aside.values()]
+        )
+
+
+async def block_in_other_home(book: GoalStore, before: HomeKnown | None, now: HomeKnown) -> None:
+    """Block every unfinished goal where the home was copied or moved: a person decides whether it goes on."""
+    if before is None or not home.is_other(before, now):
+        return
+    log.warning("home.other", before=before.path, host=before.host, now=now.path)
+    for core in book.cores.values():
+        if core.state.goal.status in home.UNFINISHED:
+            reason, question = home.question(before, core.state)
+            blocked = ev.GoalBlocked(at=time.time(), reason=reason, question=question)
+            await book.emit(core, blocked)
+
+
+def end_leftovers(book: GoalStore) -> None:
+    """Kill workers of this home's last daemon that still live, recognised by pid and creation time."""
+    for state in book.states().values():
+        if not (state.working and state.pid):
+            continue
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(state.pid)
+            if abs(process.create_time() - state.pid_created) < 0.01:
+                log.warning("worker.leftover", goal=state.goal_id, pid=state.pid)
+                for one in [*process.children(recursive=True), process]:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        one.kill()

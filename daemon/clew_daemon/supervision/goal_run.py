@@ -1,0 +1,288 @@
+"""Runs one goal: one worker after the other, until the goal ends, waits, or needs a person.
+
+Only a goal's own run starts and ends its workers. What follows from the end of a worker is decided by pure rules
+(`consequences`); this performs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from typing import TYPE_CHECKING
+
+import structlog
+
+from clew_daemon.host import git
+from clew_daemon.host.keys import KeyFileError
+from clew_daemon.processes import endings, workspace_guard
+from clew_daemon.processes.endings import Ended
+from clew_daemon.record.dependencies import KnownGoals
+from clew_daemon.session.session import Session
+from clew_daemon.supervision import restart, schedule
+from clew_daemon.supervision.consequences import (
+    DETAIL_CHARS,
+    HandOver,
+    WaitFor,
+    WorkFinished,
+    after_worker,
+    unexpected,
+)
+from clew_shared.ledger import LedgerError, LedgerFailed
+from clew_shared.record import events as ev
+from clew_shared.record.model import GoalStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clew_daemon.parts import DaemonParts
+    from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard
+    from clew_daemon.record.goals import GoalStore
+    from clew_daemon.session.launcher import Launcher
+    from clew_daemon.supervision.history import RestartHistory
+    from clew_daemon.supervision.waits import Waits
+    from clew_shared.core.core import Core
+    from clew_shared.record.identity import Identity
+
+log = structlog.get_logger()
+
+KILLED = ("hung", "deaf", "stalled", "memory", "protocol")
+"""Crashes for which the daemon killed the worker."""
+
+
+async def block_goal(
+    book: GoalStore,
+    core: Core,
+    reason: str,
+    question: str,
+    *,
+    stranger: Identity | None = None,
+    gone: bool = False,
+) -> None:
+    """Hand a goal to a person, unless it has ended meanwhile; `stranger` and `gone` as in GoalBlocked."""
+    with book.entering(core):
+        core.block_goal(reason, time.time(), question=question, stranger=stranger, gone=gone)
+    await book.commit(core)
+
+
+class GoalRun:
+    """One goal at work; `session` is its live worker, None between two workers."""
+
+    def __init__(
+        self,
+        daemon: DaemonParts,
+        goal: str,
+        launcher: Launcher,
+        history: RestartHistory,
+        waits: Waits,
+        on_restart: Callable[[str], None],
+    ) -> None:
+        self.goal = goal
+        self.session: Session | None = None
+        self.stopping = False
+        self._d = daemon
+        self._launcher = launcher
+        self._history = history
+        self._waits = waits
+        self._on_restart = on_restart
+        self.task = asyncio.ensure_future(self._run())
+
+    def stop(self, reason: str) -> None:
+        """Ask the worker to stop; between two workers the run ends at once."""
+        if self.session:
+            self.session.stop(reason)
+        else:
+            self.task.cancel()
+
+    async def _run(self) -> None:
+        """Run the goal; an unexpected error counts as a crash, so that too many of them need a person."""
+        core = self._d.book.cores[self.goal]
+        before = _progress(core)
+        self._d.started[self.goal] = self._d.settings
+        self._d.book.judge_by(core, self._d.settings)
+        try:
+            await self._go_on(core)
+        except LedgerFailed:
+            return  # the daemon is about to stop
+        except Exception as error:
+            log.exception("goal.run_failed", goal=self.goal, error=repr(error))
+            try:
+                await self._fail(core, error, idle=_progress(core) == before)
+            except LedgerError:  # it cannot be recorded now
+                await asyncio.sleep(self._d.settings.restart.backoff_max_s)
+
+    async def _go_on(self, core: Core) -> None:
+        now, known = time.time(), KnownGoals(self._d.book.states(), self._d.book.gone)
+        if not schedule.ready(core.state, known, now, self._waits.expired()):
+            return  # paused or cancelled since it was due
+        if core.state.goal.status == GoalStatus.QUEUED:
+            self._history.goal_started(self.goal)
+            await self._d.book.emit(core, ev.GoalStarted(at=now))
+        if not core.state.workable:
+            return
+        if fault := self._unfit(core):
+            await block_goal(self._d.book, core, *fault)
+            return
+        if guard := await self._enter(core):
+            with contextlib.closing(guard):
+                await self._work_in(core, guard)
+        if core.state.ended:
+            self._history.goal_ended(self.goal)
+
+    async def _work_in(self, core: Core, guard: WorkspaceGuard) -> None:
+        """Run one worker after the other in the goal's folder, until the goal rests."""
+        await self._warn_of_git_outside(core)
+        self._d.publisher.open(self.goal)
+        while core.state.workable and not self.stopping:
+            before = _progress(core)
+            ended = await self._work(guard)
+            if ended.kind != "stopped" and await self._block_if_missing(core, guard):
+                break
+            after_s = await self._conclude(core, ended, idle=_progress(core) == before)
+            if after_s is None or self.stopping:
+                break
+            await asyncio.sleep(after_s)
+            if await self._block_if_missing(core, guard):
+                break
+
+    async def _work(self, guard: WorkspaceGuard) -> Ended:
+        """Run one worker to its end."""
+        try:
+            self.session = Session(self._d, self.goal, guard, self._launcher)
+        except KeyFileError as error:
+            return Ended("configuration", str(error))
+        try:
+            return await self.session.run()
+        finally:
+            self.session = None
+            self._d.children.sweep()
+
+    # -- before the first worker ---------------------------------------------------------------------
+
+    def _unfit(self, core: Core) -> tuple[str, str] | None:
+        """Return reason and question where the goal cannot even start: no agent, no key."""
+        state, settings = core.state, self._d.settings
+        name = state.spec.agent or None
+        fault = settings.agents.fault(name) or self._d.keys.fault(settings.agents.get(name))
+        if not fault:
+            return None
+        return fault, f"Fix the config, run `clew reload`, then `clew resume {self.goal}`."
+
+    async def _enter(self, core: Core) -> WorkspaceGuard | None:
+        """Open the goal's folder, for this daemon alone; None where the goal is blocked or waits instead.
+
+        The folder's identity is on record before anything can act in it.
+        """
+        state = core.state
+        path, known, make = state.spec.workspace, state.workspace, state.may_make
+        try:
+            found = await asyncio.to_thread(workspace_guard.enter, path, known, make=make)
+        except OSError as error:  # out of resources
+            after_s = await self._conclude(core, endings.by_fault(error), idle=True)
+            await asyncio.sleep(after_s or 0.0)
+            return None
+        if isinstance(found, workspace_guard.Missing):
+            await self._block_missing(core, found)
+            return None
+        if other := found.occupy():
+            found.close()
+            occupied = Ended(
+                "temporary", f"{other} works in {path}; this goal waits until it is done"
+            )
+            await self._conclude(core, occupied, idle=True)
+            return None
+        if known is None or found.made or found.identity.boot != known.boot:
+            by = "made" if found.made else "start"
+            event = ev.WorkspaceKnown(at=time.time(), identity=found.identity, by=by)
+            await self._d.book.emit(core, event)
+        return found
+
+    async def _warn_of_git_outside(self, core: Core) -> None:
+        """Warn before the first worker where git's folder is outside the workspace, and its agent cannot reach it."""
+        if core.state.epoch:
+            return
+        workspace, write = core.state.spec.workspace, self._d.settings.sandbox.write
+        if folder := await asyncio.to_thread(git.folder_outside, workspace, write):
+            hint = git.folder_hint(folder)
+            log.warning("workspace.git_outside", goal=self.goal, folder=folder, hint=hint)
+
+    async def _block_if_missing(self, core: Core, guard: WorkspaceGuard) -> bool:
+        """Block a goal at work where another folder, or none, is at its path; return whether that was so."""
+        if not core.state.workable:
+            return False
+        missing = await asyncio.to_thread(guard.missing)
+        if missing:
+            await self._block_missing(core, missing)
+        return missing is not None
+
+    async def _block_missing(self, core: Core, missing: Missing) -> None:
+        question, book = missing.question(self.goal), self._d.book
+        await block_goal(
+            book, core, missing.reason, question, stranger=missing.stranger, gone=missing.gone
+        )
+
+    # -- after a worker ------------------------------------------------------------------------------
+
+    async def _conclude(self, core: Core, ended: Ended, *, idle: bool) -> float | None:
+        """Do what follows from how a worker ended; return the seconds until the next one, None for no next one."""
+        if not core.state.workable:
+            return None
+        numbers, crashes, waits = self._d.settings.restart, self._history.crashes(self.goal), 0
+        if ended.kind == "crash":
+            crashes.add(time.monotonic(), ended.lived_s, numbers, idle=idle)
+            self._log_crash(core, ended)
+        elif ended.kind == "temporary" and not ended.retry_after_s:
+            waits = self._history.count_wait(self.goal, core.state.actions_total)
+        follows = after_worker(self.goal, ended, crashes, waits, numbers, random.random)
+        match follows:
+            case WorkFinished():
+                return None
+            case WaitFor(reason, seconds):
+                now = time.time()
+                event = ev.GoalWaiting(at=now, reason=reason, until=now + seconds)
+                await self._d.book.emit(core, event)
+                return None
+            case HandOver(reason, question, gave_up):
+                if gave_up:
+                    crashed, window_s = gave_up.crashes, gave_up.window_s
+                    log.error("worker.gave_up", goal=self.goal, crashes=crashed, window_s=window_s)
+                await block_goal(self._d.book, core, reason, question)
+                return None
+            case restart.RestartAfter(after_s):
+                epoch, after = core.state.epoch, round(after_s, 3)
+                log.info("worker.restarting", goal=self.goal, epoch=epoch, after_s=after)
+                self._on_restart(f"{self.goal} ({ended.reason})")
+                return after_s
+
+    def _log_crash(self, core: Core, ended: Ended) -> None:
+        about = {"goal": self.goal, "epoch": core.state.epoch}
+        if ended.reason == "hung":
+            log.warning("worker.hung", **about, detail=ended.detail)
+        event = "worker.killed" if ended.reason in KILLED else "worker.crashed"
+        log.warning(event, **about, reason=ended.reason, detail=ended.detail[-DETAIL_CHARS:])
+
+    async def _fail(self, core: Core, error: Exception, *, idle: bool) -> None:
+        """Record a run that an unexpected error ended, and wait as after a crash, or block the goal after too many."""
+        at, numbers = time.time(), self._d.settings.restart
+        self._history.run_failed(self.goal)
+        with self._d.book.entering(core):
+            core.interrupt("internal", at, counts=False)
+            if core.state.working:
+                epoch = core.state.epoch
+                core.emit(ev.WorkerExited(at=at, epoch=epoch, reason="internal", crash=True))
+        await self._d.book.commit(core)
+        crashes = self._history.crashes(self.goal)
+        crashes.add(time.monotonic(), 0.0, numbers, idle=idle)
+        match restart.decide(crashes, numbers, random.random):
+            case restart.RestartAfter(after_s):
+                await asyncio.sleep(after_s)
+            case restart.GiveUp():
+                detail = endings.by_surprise(error).detail
+                await block_goal(self._d.book, core, *unexpected(self.goal, detail))
+
+
+def _progress(core: Core) -> tuple[int, int, int]:
+    """Count what a worker can get done: actions, turns, and subtasks that are still open."""
+    state = core.state
+    return state.actions_total, state.iteration, len(state.open_subtasks())

@@ -1,0 +1,107 @@
+"""Writes the report of each goal that ended or was blocked, once for each such rest."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from clew_daemon.host import background
+from clew_daemon.publish import report
+from clew_daemon.record import pages
+from clew_daemon.supervision.scratch import clear
+from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
+from clew_shared.record import events as ev
+from clew_shared.text.plain import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clew_daemon.parts import DaemonParts
+    from clew_daemon.record.store import Readable
+
+log = structlog.get_logger()
+
+WAIT_S = 30.0
+RETRY_S = 5.0
+STOP_S = 5.0
+
+
+class ReportWriter:
+    """Writes one report after the other; `run_of` returns the task that runs a goal, None for none."""
+
+    def __init__(
+        self, daemon: DaemonParts, run_of: Callable[[str], asyncio.Task[None] | None]
+    ) -> None:
+        self._d = daemon
+        self._run_of = run_of
+        self._due: asyncio.Queue[str] = asyncio.Queue()
+        self._unwritten: set[str] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start writing what is due."""
+        self._task = background.start(self._work())
+
+    async def stop(self) -> None:
+        """Finish what is due within STOP_S, then stop."""
+        if self._task is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_S):
+                await self._due.join()
+        self._task.cancel()
+
+    def due(self, goal: str) -> None:
+        """Write a goal's report as soon as possible."""
+        self._due.put_nowait(goal)
+
+    async def _work(self) -> None:
+        while True:
+            goal = await self._due.get()
+            try:
+                await self._report(goal)
+                self._unwritten.discard(goal)
+            except LedgerFailed:
+                return  # the next daemon writes it
+            except LedgerCorrupt as error:  # the next start tries it again
+                log.error("report.unwritable", goal=goal, error=str(error))  # noqa: TRY400 - a reason, no bug
+            except (OSError, LedgerError) as error:
+                self._retry(goal, error)
+            finally:
+                self._due.task_done()
+
+    def _retry(self, goal: str, error: Exception) -> None:
+        """Write a report later, when the disk may have room; log that once."""
+        if goal not in self._unwritten:
+            self._unwritten.add(goal)
+            log.warning("report.unwritable", goal=goal, error=plain(error), again_s=RETRY_S)
+        asyncio.get_running_loop().call_later(RETRY_S, self.due, goal)
+
+    async def _report(self, goal: str) -> None:
+        if run := self._run_of(goal):
+            await asyncio.wait([run], timeout=WAIT_S)  # the report includes the worker's end
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_S):
+                await self._d.publisher.settle(goal)  # a reported goal is published, too
+        core = self._d.book.cores.get(goal)
+        if core is None:
+            return  # purged meanwhile
+        actions, loops = await asyncio.to_thread(_last_pages, self._d.book.ledger, goal)
+        playbook, ids = self._d.playbook.current, core.state.strategies
+        shown = [f"[{i}] {bullet.content}" for i in ids if (bullet := playbook.get_bullet(i))]
+        text = report.render(core.state, actions, loops, shown)
+        await asyncio.to_thread(report.write, self._d.places.outbox, core.state, text)
+        await self._d.book.emit(core, ev.Reported(at=time.time()))
+        if core.state.ended and not self._run_of(goal):
+            await clear(self._d.places, goal)
+
+
+def _last_pages(ledger: Readable, goal: str) -> tuple[list[Any], list[Any]]:
+    """Return a goal's last actions and loops, as JSON, for the report to show."""
+    actions, _ = pages.actions(ledger, goal, report.TRIED_MAX, outputs=False)
+    loops, _ = pages.loops(ledger, goal, report.TRIED_MAX)
+    return actions, loops

@@ -1,0 +1,21 @@
+"""What the wires below the agent have in common: strict messages as JSON, each at most so many bytes long."""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class WireMessage(BaseModel):
+    """A message between two processes of one version of clew: unknown fields are an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class OversizedMessageError(ValueError):
+    """A message is larger than its wire carries."""
+
+
+def encode(message: WireMessage, bytes_max: int, remedy: str = "") -> bytes:
+    """Return a message as JSON; OversizedMessageError, ending with `remedy`, beyond `bytes_max`."""
+    data = message.model_dump_json().encode()
+    if len(data) > bytes_max:
+        raise OversizedMessageError(f"a message of {len(data)} bytes, at most {bytes_max}{remedy}")
+    return data

@@ -1,0 +1,174 @@
+"""The wire between the daemon and a nursery: SOCK_SEQPACKET, one JSON message a packet, at most PACKET_BYTES_MAX.
+
+The nursery
+    The daemon is PR_SET_CHILD_SUBREAPER and holds the only copy of its end of a socket pair; the other end is
+    inherited by `python -m clew_worker.cell.nursery FD [MODULE ...]`, started from the daemon's main thread with a
+    scrubbed environment (`/proc/PID/environ` of every cell shows that one). MODULEs are imported in advance.
+
+        daemon                                   nursery
+                              <- NurseryHello         once, when it is warm
+                              <- InStore              a cell was forked in advance; at any time
+        Spawn + [channel, log?] ->                    SCM_RIGHTS; the daemon closes its copies
+                              <- Spawned | SpawnFailed   by `id`: several start at once, in any order
+
+    `channel` is a stream socket (the agent protocol or `wire.executor`); it is fd 3 of the cell. `log` is the write
+    end of a pipe that takes stdout and stderr (absent: /dev/null). The nursery ends when the daemon's end closes or
+    the daemon dies; cells do not die with it.
+
+A cell
+    A guard process G runs the payload P. Both pids are of the daemon's PID namespace. G is the daemon's own child
+    when Spawned arrives: wait for it (pidfd, waitid). Its exit code is P's (0, 75, 78, ...) or 128 + the signal that
+    ended P; when G has ended, so has everything that P started. To end a cell send SIGKILL to G. In `guard`
+    isolation follow a SIGKILL of G with SIGKILL to every descendant that then appears as the daemon's child (P dies
+    by PDEATHSIG, grandchildren re-parent to the daemon); SIGTERM to G ends the whole tree without that.
+    P is what `clew status` shows.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from clew_shared.wire.framing import WireMessage, encode
+
+PACKET_BYTES_MAX = 128 * 1024
+CHANNEL_FD = 3
+
+Isolation = Literal["pidns", "guard"]
+SandboxMode = Literal["enforce", "best_effort", "off"]
+SpawnFault = Literal["sandbox", "exec", "resources", "workspace", "spawn"]
+
+
+class SandboxSpec(WireMessage):
+    """What a cell may touch; all paths absolute.
+
+    `hide` wins over every other path (also over a system folder that contains it), except that the workspace and
+    `private` stay visible when they lie inside a hidden folder.
+    """
+
+    mode: SandboxMode = "enforce"
+    workspace: str
+    private: tuple[str, ...] = ()  # folders of this goal alone: TMPDIR, HOME; executors write there
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()  # executors and own-tools commands only
+    hide: tuple[str, ...] = ()  # config, inbox, outbox, state, run, workspaces, other workspaces
+    network: bool = True
+    own_tools: bool = False  # a command that may write and start programs, as an executor
+
+
+class CellLimits(WireMessage):
+    """Resource limits of each process of a cell; `processes` holds only in a user namespace."""
+
+    open_files: int = 1024
+    processes: int = 512
+    file_size_mb: int | None = None
+
+
+class CellSpec(WireMessage):
+    """One process to start: an executor, a built-in agent, or a foreign command.
+
+    `env` is the whole environment (CLEW_FD is added for agents and commands). `agent` names the built-in agent, whose
+    entry is `clew_worker.agent.main.main(name, sock_fd, spec) -> exit code`; `options` is for it alone.
+    `isolation="guard"` does without a PID namespace. `title` is for `ps`; a command has its own.
+    """
+
+    kind: Literal["executor", "agent", "command"]
+    title: str = ""
+    sandbox: SandboxSpec
+    cwd: str
+    env: dict[str, str] = Field(default={})
+    agent: str = ""
+    argv: tuple[str, ...] = ()
+    limits: CellLimits = CellLimits()
+    umask: int = 0o077
+    isolation: Literal["auto", "guard"] = "auto"
+    cgroup: str = ""  # the folder of the control group that its first process enters; "": none
+    ignore: tuple[str, ...] = ()  # [loops] ignore, of an executor: what is no part of the world
+    options: dict[str, Any] = Field(default={})
+    stands_on: tuple[int, int] | None = None  # device and inode that `cwd` must have; None: any
+
+
+class SandboxReport(WireMessage):
+    """What this kernel offers this user; `messages` are sentences for `clew doctor`."""
+
+    landlock_abi: int  # 0: none
+    scopes: bool  # signals and abstract sockets are confined (ABI 6)
+    isolation: Isolation
+    userns: bool  # the PID namespace comes from a user namespace
+    network_off: Literal["netns", "seccomp", "none"]  # how `network = false` would hold
+    seccomp: bool
+    messages: tuple[str, ...] = ()
+
+
+class NurseryHello(WireMessage):
+    """The nursery is warm. When one of the files or folders of `made_of` changes, it is out of date."""
+
+    type: Literal["nursery_hello"] = "nursery_hello"
+    pid: int
+    version: str = ""  # of clew: the daemon that runs may still be an older one
+    preloaded: tuple[str, ...]
+    made_of: tuple[str, ...] = ()
+    sandbox: SandboxReport
+
+
+class Spawn(WireMessage):
+    """Start a cell. Comes with one or two descriptors: channel, log."""
+
+    type: Literal["spawn"] = "spawn"
+    id: int
+    spec: CellSpec
+
+
+class InStore(WireMessage):
+    """A guard waits for its order: a child of the daemon, to be waited for like any other."""
+
+    type: Literal["in_store"] = "in_store"
+    guard_pid: int
+
+
+class Spawned(WireMessage):
+    """The payload is sandboxed and running (a foreign command: exec'd)."""
+
+    type: Literal["spawned"] = "spawned"
+    id: int
+    guard_pid: int
+    pid: int
+    isolation: Isolation
+    warnings: tuple[str, ...] = ()  # what `best_effort` had to do without
+
+
+class SpawnFailed(WireMessage):
+    """No payload runs. Where `guard_pid` is known, it still has to be waited for.
+
+    reason: `sandbox` (what was asked for is not possible here: a restart will not help), `exec` (the command cannot
+    be started), `resources` (descriptors, processes or memory have run out: it may work later), `workspace` (another
+    folder is there than `stands_on`), `spawn` (a bug, a deadline).
+    """
+
+    type: Literal["spawn_failed"] = "spawn_failed"
+    id: int
+    reason: SpawnFault
+    message: str
+    guard_pid: int | None = None
+
+
+NurseryMessage = NurseryHello | InStore | Spawned | SpawnFailed
+
+_from_nursery: TypeAdapter[NurseryMessage] = TypeAdapter(
+    Annotated[NurseryMessage, Field(discriminator="type")]
+)
+
+
+def to_packet(message: Spawn | NurseryMessage) -> bytes:
+    """Pack one message; OversizedMessageError beyond PACKET_BYTES_MAX."""
+    remedy = " go in one packet; shorten the environment, the paths or the command"
+    return encode(message, PACKET_BYTES_MAX, remedy)
+
+
+def read_spawn(data: bytes) -> Spawn:
+    """Unpack what the daemon sent to the nursery; pydantic.ValidationError if it is not valid."""
+    return Spawn.model_validate_json(data)
+
+
+def read_from_nursery(data: bytes) -> NurseryMessage:
+    """Unpack what the nursery sent; pydantic.ValidationError if it is not valid."""
+    return _from_nursery.validate_json(data)
