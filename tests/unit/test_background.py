@@ -49,7 +49,7 @@ async def is_well(work, task):
 
 def parts():
     book = SimpleNamespace(listeners=[], cores={"a": None}, states=dict, gone={})
-    return SimpleNamespace(book=book, settings=Settings(), started={})
+    return SimpleNamespace(book=book, settings=Settings(), started={}, nursery=None)
 
 
 async def test_housekeeping_goes_on_after_passing_faults():
@@ -184,7 +184,7 @@ async def test_a_daemon_that_is_told_to_stop_while_a_worker_crashes_waits_for_no
         return 3600.0
 
     async def entered(_):
-        return SimpleNamespace(close=lambda: None, lost=lambda: None)
+        return SimpleNamespace(close=lambda: None, missing=lambda: None)
 
     monkeypatch.setattr(supervisor.schedule, "ready", lambda *_: True)
     monkeypatch.setattr(supervisor, "_deeds", lambda _: 0)
