@@ -70,7 +70,9 @@ class Daemon(threading.Thread):
 
     def record(self, p):
         said = self.core.record(p.tool, p.args, ActionReport(p.result, p.output, p.changed), 0.0)
-        return {"allowed": said.allowed, "seq": said.seq, "reason": said.reason, "message": "m"}
+        verdict = "allowed" if said.allowed else "blocked"
+        judged = {"verdict": verdict, "allowed": said.allowed, "seq": said.seq}
+        return judged | {"reason": said.reason, "message": "m"}
 
     def propose(self, p):
         said = self.core.propose(p.tool, p.args, 0.0)

@@ -23,12 +23,13 @@ from clew_shared.config.tables import (
 )
 from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.core.core import Core
-from clew_shared.prompt import transcript
+from clew_shared.prompt.transcript import KINDS, TranscriptFold, sent_entries
 from clew_shared.record import events as ev
 from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
+from clew_shared.wire.hello import entry_json
 from clew_shared.wire.tools import TOOLS
 from clew_worker.executor.tools.outcome import Context as ToolContext
 from clew_worker.executor.tools.registry import carry_out
@@ -167,7 +168,7 @@ class GoalDaemon:
             "epoch": self.state.epoch,
             "state": self.view(),
             "thresholds": self.loops.model_dump(mode="json"),
-            "playbook": "",
+            "playbook": [],
             "heartbeat_s": self.heartbeat_s,
             "tools": [asdict(tool) for tool in TOOLS],
             "notes": self.notes,
@@ -217,11 +218,11 @@ class GoalDaemon:
         self._record()
         outputs = {one.seq: one.output for one in self.recorded}
         limit = self.options()["context"]["max_tokens"]
-        fold = transcript.Transcript(lambda seq: (outputs[seq] or b"").decode(), limit)
+        fold = TranscriptFold(lambda seq: (outputs[seq] or b"").decode(), limit)
         for one in self.recorded:
-            if one.seq > self.state.subtask_seq and one.event.kind in transcript.KINDS:
+            if one.seq > self.state.subtask_seq and one.event.kind in KINDS:
                 fold.take(one.seq, one.event)
-        entries = transcript.told(fold.entries, fold.folded)
+        entries = [*map(entry_json, sent_entries(fold.entries, fold.folded))]
         return {"transcript": entries, "folded": fold.folded, "idea": fold.idea}
 
     # -- methods

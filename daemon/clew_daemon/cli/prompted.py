@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from clew_shared.config.settings import Settings
     from clew_shared.config.tables import LlmAgentSettings
     from clew_shared.ledger import Reader
-    from clew_shared.prompt.view import View
+    from clew_shared.prompt.view import PromptView
     from clew_shared.record.state import State
+    from clew_shared.wire.hello import HelloAnswer
 
 LOOKS_AGAIN_MAX = 5
 """A worker may be running: how often the ledger is read again until everything read is of one moment."""
@@ -56,15 +57,15 @@ def prompted(where: Where, goal: str) -> dict[str, Any]:
     }
 
 
-def _told(reader: Reader, goal: str, settings: Settings) -> tuple[State, dict[str, Any], list[str]]:
-    """Return the state, what the agent would be told, and a line on the strategies that it would not."""
-    from clew_daemon.record.hello import told
+def _told(reader: Reader, goal: str, settings: Settings) -> tuple[State, HelloAnswer, list[str]]:
+    """Return the state, what the agent would be sent, and a line on the strategies that it would not."""
+    from clew_daemon.record.hello import hello_answer
     from clew_daemon.record.store import load_state
 
     state = load_state(reader, goal)
     shown, unshown = _strategies(reader, state, settings)
     asked = _thinking(settings, _agent(settings, state))
-    return state, told(state, settings, asked, reader, shown), unshown
+    return state, hello_answer(state, settings, asked, reader, shown), unshown
 
 
 def _agent(settings: Settings, state: State) -> Agent:
@@ -108,10 +109,10 @@ def _strategies(
     return shown, [f"{count} ({why})"] if others else []
 
 
-def _cut(view: View) -> list[str]:
+def _cut(view: PromptView) -> list[str]:
     """Say of how many outputs only the two ends are shown."""
     from clew_shared.prompt.messages import output_chars
-    from clew_shared.prompt.view import Call
+    from clew_shared.wire.hello import Call
 
     cut = sum(
         _LEFT_OUT in e.output
@@ -126,18 +127,18 @@ def _cut(view: View) -> list[str]:
 _LEFT_OUT = " characters left out …]"
 
 
-def _tools_left_out(hello: dict[str, Any], view: View) -> list[str]:
+def _tools_left_out(hello: HelloAnswer, view: PromptView) -> list[str]:
     """Say which tools are not offered now, and why."""
-    from clew_shared.prompt.tools import COMPLETE_SUBTASK, PLAN, REFLECT, has_plan, is_small
+    from clew_shared.prompt.tools import COMPLETE_SUBTASK, PLAN, REFLECT, is_small
 
     if view.replan:
         return [
             f"tools: all but {' and '.join(t.name for t in view.tools)} (the agent must plan again)"
         ]
     shown = {tool.name for tool in view.tools}
-    small, planned = is_small(hello), has_plan(hello["state"])
+    small, planned = is_small(hello), hello.state.planned
     in_short = "omitted for short goals"
-    said = {tool["name"]: in_short for tool in hello["tools"]}
+    said = {tool.name: in_short for tool in hello.tools}
     said[PLAN.name] = "there is a plan" if planned else in_short if small else "work has begun"
     said[COMPLETE_SUBTASK.name] = "the goal has no subtasks: `finish` ends it"
     if view.reflects:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from clew_daemon.session.desk import GoalDesk
     from clew_shared.wire import protocol
     from clew_shared.wire.answers import Judged, Noted
+    from clew_shared.wire.hello import HelloAnswer
 
 RAW_OUTPUT_CHARS = 1_000
 
@@ -92,8 +93,8 @@ class Methods:
             self._slot.release()
             self._slot = None
 
-    async def _hello(self, p: protocol.Hello) -> View:
-        return View(await self._greeting.hello(p))
+    async def _hello(self, p: protocol.Hello) -> HelloAnswer:
+        return await self._greeting.hello(p)
 
     async def _heartbeat(self, _: protocol.Heartbeat) -> View:
         return View({})
