@@ -11,13 +11,14 @@ from clew_daemon.processes import workspace_guard
 from clew_daemon.record import goals
 from clew_daemon.session import actions, conversation, desk, lifetime, liveness, session
 from clew_daemon.supervision import restart, schedule, supervisor
-from clew_shared.core import core, suggestions
+from clew_shared.core import actions as core_actions
+from clew_shared.core import core, journal, suggestions
 from clew_shared.ledger import lock
 from clew_shared.prompt import transcript
 from clew_shared.record.fold import actions as fold_actions
 from clew_shared.record.identity import Identity
 
-SEEDS = 200
+SEEDS = 400
 
 
 async def _heard_at_once(_book, _core):
@@ -36,14 +37,14 @@ def _forgets_blocks_at_restart(monkeypatch):
 
 
 def _allows_what_is_blocked(monkeypatch):
-    judged = core.judge
+    judged = core_actions.judge
 
     def judge(state, proposal, thresholds):
         if proposal.signature in state.scope.blocks:
             return None
         return judged(state, proposal, thresholds)
 
-    monkeypatch.setattr(core, "judge", judge)
+    monkeypatch.setattr(core_actions, "judge", judge)
 
 
 def _looks_at_no_disk_before_it_refuses(monkeypatch):
@@ -185,13 +186,13 @@ def _much_asked(monkeypatch, *requests):
 
 
 def _goes_on_whatever_was_asked_meanwhile(monkeypatch):
-    monkeypatch.setattr(core, "refusal", lambda *_: "")
+    monkeypatch.setattr(journal, "refusal", lambda *_: "")
     monkeypatch.setattr(goal_requests, "_standing", lambda _: None)
     _much_asked(monkeypatch, "pause", "resume", "cancel")
 
 
 def _completes_what_was_paused_meanwhile(monkeypatch):
-    monkeypatch.setattr(core, "refusal", lambda *_: "")
+    monkeypatch.setattr(journal, "refusal", lambda *_: "")
     _much_asked(monkeypatch, "pause", "resume")
 
 
