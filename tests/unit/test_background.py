@@ -186,7 +186,7 @@ async def test_a_daemon_that_is_told_to_stop_while_a_worker_crashes_waits_for_no
         return 3600.0
 
     async def entered(_):
-        return SimpleNamespace(close=lambda: None, lost=lambda: None)
+        return SimpleNamespace(close=lambda: None, missing=lambda: None)
 
     monkeypatch.setattr(goal_run.schedule, "ready", lambda *_: True)
     monkeypatch.setattr(goal_run, "_progress", lambda _: 0)
