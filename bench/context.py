@@ -24,13 +24,14 @@ from bench.endpoint import Asked, Endpoint, tool_call
 from bench.home import temporary, wait_for
 from bench.page import table
 
-from clew_daemon.record.hello import told
+from clew_daemon.record.hello import hello_answer
 from clew_shared.config.settings import LlmAgentSettings, Settings
 from clew_shared.ledger import Reader
 from clew_shared.prompt.compact import compact_context
-from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply
 from clew_shared.record.state import State
+from clew_shared.wire.hello import HelloAnswer
 from clew_worker.agent.memory import Memory
 
 SEED = 7
@@ -95,25 +96,25 @@ def replay(
     by_turn, largest, build_ms, state, actions = [], 0, {}, State(), 0
     (goal,) = [name for name in reader.goals() if name]
     for row in reader.read(goal):
-        apply(state, ev.decode(row.body), row.seq)
+        apply(state, decode(row.body), row.seq)
         text = compact_context(state, settings.context.max_chars)
         largest = max(largest, len(text))
         actions += row.kind == "action_finished"
         if row.kind == "reflected":
             by_turn.append(text)
             if actions % 20 == 0 and actions not in build_ms:
-                hello = told(state, settings, agent, LedgerUntil(reader, row.seq), [])
+                hello = hello_answer(state, settings, agent, LedgerUntil(reader, row.seq), [])
                 build_ms[actions] = build_time_ms(hello)
     return by_turn, largest, build_ms
 
 
-def build_time_ms(hello: dict) -> float:
+def build_time_ms(hello: HelloAnswer) -> float:
     memory = Memory()
-    memory.learn(hello)
+    memory.update(hello)
     times = []
     for _ in range(60):
         began = time.perf_counter()
-        _ = memory.laid().messages
+        _ = memory.laid_out().messages
         times.append((time.perf_counter() - began) * 1000)
     return statistics.median(times)
 

@@ -12,12 +12,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import load
-from clew_shared.core.core import Core, Report
+from clew_shared.core.answers import ActionReport
+from clew_shared.core.core import Core
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
-from clew_shared.record.state import STATE_VERSION
+from clew_shared.record.snapshot import STATE_VERSION
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 
 GOAL = "grow-7f3a"
 CONFIG = "[limits]\nmax_actions = 100000000\n"
@@ -27,27 +29,31 @@ _EDITS_BEFORE = (1, 1, 1, 2, 2, 3, 3, 3, 4, 4)
 """The world of each of ten actions: every edit leads to another one."""
 
 
-def actions_of(count: int, first: int = 0) -> Iterator[tuple[str, dict[str, Any], Report]]:
+def actions_of(count: int, first: int = 0) -> Iterator[tuple[str, dict[str, Any], ActionReport]]:
     """Yield edits (each another one), reads, and tests whose output changes: 4 to 3 to 3."""
     for n in range(first, first + count):
         path, world = f"src/part_{n % FILES:03}.py", f"{n - n % 10 + _EDITS_BEFORE[n % 10]:064x}"
         if n % 10 in (0, 3, 5, 8):
             args = {"path": path, "old": f"x = {n}", "new": f"x = {n + 1}"}
-            yield "edit_file", args, Report("success", f"edited {path}: x = {n + 1}", True, world)
+            yield (
+                "edit_file",
+                args,
+                ActionReport("success", f"edited {path}: x = {n + 1}", True, world),
+            )
         elif n % 10 in (1, 4, 7):
             text = f"def part_{n}():\n    return {n}\n" * 20
             args = {"path": path, "start_line": n}
-            yield "read_file", args, Report("success", text, False, world)
+            yield "read_file", args, ActionReport("success", text, False, world)
         else:
             output = f"{n} passed, {n % 7} failed\n" + "E   assert x == y\n" * 10
-            yield "run_cmd", {"cmd": "pytest -q"}, Report("failure", output, False, world)
+            yield "run_cmd", {"cmd": "pytest -q"}, ActionReport("failure", output, False, world)
 
 
 @asynccontextmanager
-async def opened(state: Path) -> AsyncIterator[Book]:
+async def opened(state: Path) -> AsyncIterator[GoalStore]:
     os.makedirs(state, exist_ok=True)  # noqa: PTH103 - nothing else runs in this loop
     ledger = Ledger.open(state / "ledger.db")
-    book = Book(ledger, load(CONFIG, {}, "config.toml").settings)
+    book = GoalStore(ledger, load(CONFIG, {}, "config.toml").settings)
     book.listeners.clear()
     yield book
     if not await ledger.sync(600):
@@ -55,9 +61,9 @@ async def opened(state: Path) -> AsyncIterator[Book]:
     await ledger.close(60)
 
 
-async def accept(book: Book, goal: str, workspace: Path, **more: Any) -> Core:
+async def accept(book: GoalStore, goal: str, workspace: Path, **more: Any) -> Core:
     tasks = more.pop("tasks", ())
-    spec = ev.Spec(description=f"Do {goal}", workspace=str(workspace), **more)
+    spec = Spec(description=f"Do {goal}", workspace=str(workspace), **more)
     event = ev.GoalAccepted(at=time.time(), goal_id=goal, spec=spec, tasks=tasks, identity=(goal,))
     await book.accept(event, b"# Do it\n")
     return book.cores[goal]
@@ -107,14 +113,14 @@ async def ended_goals(state: Path, count: int, workspaces: Path, actions: int = 
                 await asyncio.sleep(0)
         for goal, core in book.cores.items():
             await book.commit(core)
-            book.set_down(goal)
+            book.evict(goal)
         while len(book.ledger.snapshots(STATE_VERSION)) < len(book.cores):  # noqa: ASYNC110 - no event
             await asyncio.sleep(0.01)
 
 
-async def _ended_goal(book: Book, goal: str, workspaces: Path, actions: int) -> None:
-    parts = tuple(ev.PlannedSubtask(description=f"Part {n} of it") for n in range(10))
-    tasks = (ev.PlannedTask(description="All of it", subtasks=parts),)
+async def _ended_goal(book: GoalStore, goal: str, workspaces: Path, actions: int) -> None:
+    parts = tuple(PlannedSubtask(description=f"Part {n} of it") for n in range(10))
+    tasks = (PlannedTask(description="All of it", subtasks=parts),)
     core = await accept(book, goal, workspaces / goal, notes="as agreed\n" * 20, tasks=tasks)
     with book.entering(core):
         start(core)

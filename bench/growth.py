@@ -21,7 +21,7 @@ from bench.processes import pss_mb
 
 from clew_daemon.record.store import load_state
 from clew_shared.ledger import Reader
-from clew_shared.record.state import STATE_VERSION, dump, packed, unpack
+from clew_shared.record.snapshot import STATE_VERSION, compressed, decompress, dump
 from clew_shared.text.redact import redacted
 from clew_shared.views.contextdir import FOLDER, ContextDir
 from clew_shared.views.publish import state_view
@@ -101,8 +101,8 @@ def in_process(home: Home, name: str, found: Recorder) -> None:
         found.time(f"{name}: fold of all", lambda: load_state(bare, grown.GOAL))  # type: ignore[arg-type]
     for _ in range(TIMES):
         dumped = found.time(f"{name}: dump", lambda: dump(state))
-        body = found.time(f"{name}: pack", lambda: packed(dumped))  # noqa: B023 - at once
-        found.time(f"{name}: unpack", lambda: unpack(body))  # noqa: B023 - at once
+        body = found.time(f"{name}: pack", lambda: compressed(dumped))  # noqa: B023 - at once
+        found.time(f"{name}: decompress", lambda: decompress(body))  # noqa: B023 - at once
         began = time.perf_counter()
         view = found.time(f"{name}: view", lambda: state_view(state))
         ContextDir(str(workspace)).rebuild(redacted(view), [], [])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import uvloop
 
-from clew_shared.ledger import Entry, Ledger
+from clew_shared.ledger import Ledger, NewEvent
 from clew_shared.ledger.turns import TurnLedger
 
 AGENT = Path(__file__).with_name("agents.py")
@@ -33,7 +33,7 @@ class Answers(asyncio.Protocol):
         if self._ledger is None or message["method"] in ("hello", "finish"):
             self._answer(message["id"], 0)
             return
-        entries = [Entry("least-7f3a", "action_allowed", BODY)]
+        entries = [NewEvent("least-7f3a", "action_allowed", BODY)]
         if isinstance(self._ledger, TurnLedger):
             with self._ledger.turn():
                 seqs = self._ledger.append(entries)

@@ -11,8 +11,8 @@ import socket
 import sys
 from dataclasses import replace
 
-from clew_shared.prompt.layout import Laid, lay_out
-from clew_shared.prompt.view import Call
+from clew_shared.prompt.layout import PromptLayout, lay_out
+from clew_shared.wire.hello import AgentOptions, Call, HelloAnswer
 from clew_worker.agent.life import live
 from clew_worker.agent.llm import LlmAgent
 from clew_worker.agent.memory import Memory
@@ -24,21 +24,24 @@ ARGS_CHARS = 120
 class SimpleMemory(Memory):
     """The memory, laid out as one short text."""
 
-    def __init__(self, options):
+    def __init__(self, agent: AgentOptions):
         super().__init__()
-        self._options = options
+        self._agent = agent
 
-    def learn(self, hello, *, anew=False):
-        merged = {**(hello.get("options") or {}), **self._options}
-        super().learn({**hello, "options": merged, "playbook": []}, anew=anew)
+    def update(self, hello: HelloAnswer, *, replanned: bool = False) -> None:
+        options = hello.options.model_copy(update={"agent": self._agent})
+        hello = hello.model_copy(update={"options": options, "playbook": ()})
+        super().update(hello, replanned=replanned)
 
-    def laid(self) -> Laid:
-        laid = super().laid()
-        view = laid.view
+    def laid_out(self) -> PromptLayout:
+        layout = super().laid_out()
+        view = layout.view
         bare = lay_out(replace(view, transcript=(), folded=0, finished=(), given_up=()))
         system = next(block for name, block in bare.blocks if name == "system")
-        state = [{"role": "user", "content": _text(view)}]
-        return replace(laid, blocks=(("system", system), ("state", state)))
+        return replace(
+            layout,
+            blocks=(("system", system), ("state", [{"role": "user", "content": _text(view)}])),
+        )
 
 
 def _text(view) -> str:
@@ -62,11 +65,17 @@ def _text(view) -> str:
 
 def main() -> int:
     base_url, model, mode = sys.argv[1:4]
-    agent = {"base_url": base_url, "model": model, "mode": mode, "temperature": 0.2}
-    options = {"agent": agent | {"timeout_s": 600.0, "reflection": "off"}}
+    agent = AgentOptions(
+        base_url=base_url,
+        model=model,
+        mode=mode,
+        temperature=0.2,
+        timeout_s=600.0,
+        reflection="off",
+    )
     sock = socket.socket(fileno=int(os.environ["CLEW_FD"]))
-    memory = SimpleMemory(options)
-    return asyncio.run(live(sock, lambda daemon: LlmAgent(daemon, options, memory)))
+    memory = SimpleMemory(agent)
+    return asyncio.run(live(sock, lambda daemon: LlmAgent(daemon, memory)))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from clew_shared.config.settings import LoopSettings
-from clew_shared.core.core import Core, Report
+from clew_shared.core.answers import ActionReport
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
+from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data" / "trajectories.jsonl"
@@ -48,7 +50,7 @@ class PlayedRun:
 def play(run: dict[str, Any], loops: Any = None) -> PlayedRun:
     numbers = count(1)
     core = Core(State(), loops or LoopSettings(), lambda: next(numbers), max_actions=10_000)
-    core.emit(ev.GoalAccepted(goal_id=run["id"], spec=ev.Spec(description="run")))
+    core.emit(ev.GoalAccepted(goal_id=run["id"], spec=Spec(description="run")))
     core.emit(ev.GoalStarted())
     core.start(0.0)
     played = PlayedRun(run, [], [])
@@ -79,7 +81,7 @@ def _act(core: Core, i: int, step: dict[str, Any], played: PlayedRun) -> None:
         output += f"\n<{step['output_sha1']}>" if step.get("output_len", 0) > len(output) else ""
     known = step["result"] in ("success", "failure", "error", "timeout")
     result = step["result"] if known else "success"
-    feedback = core.outcome(verdict.seq, Report(result, output, step.get("changed")), 0.0)
+    feedback = core.outcome(verdict.seq, ActionReport(result, output, step.get("changed")), 0.0)
     _note(played, i, feedback.intervention)
 
 

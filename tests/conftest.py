@@ -12,9 +12,13 @@ import hypothesis
 import pytest
 
 from clew_shared.config.settings import LoopSettings
-from clew_shared.core.core import Core, LookFirst, Report
+from clew_shared.core.answers import ActionReport, LookFirst
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
-from clew_shared.record.state import State, dump, load
+from clew_shared.record.codec import decode, encode
+from clew_shared.record.snapshot import dump, load
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
+from clew_shared.record.state import State
 
 hypothesis.settings.register_profile("long", max_examples=2_000, deadline=None)
 """`pytest --hypothesis-profile=long`: twenty times as deep, for tests that set no number of their own."""
@@ -85,7 +89,7 @@ class PlayedAgent:
         self.core.emit(
             ev.GoalAccepted(
                 goal_id="goal-1",
-                spec=ev.Spec(description="goal", **(spec or {})),
+                spec=Spec(description="goal", **(spec or {})),
                 tasks=plan(*tasks),
             )
         )
@@ -104,7 +108,7 @@ class PlayedAgent:
 
     def take(self):
         """Move what must be recorded to `rows`, as it would come back from the ledger."""
-        self.rows += [(r.seq, ev.decode(ev.encode(r.event))) for r in self.core.take()]
+        self.rows += [(r.seq, decode(encode(r.event))) for r in self.core.take()]
         return self.rows
 
     def restart(self):
@@ -129,7 +133,7 @@ class PlayedAgent:
         if not verdict.allowed:
             return Answer(verdict)
         self.files.update(files or {})
-        report = Report(result, output, None, self.world)
+        report = ActionReport(result, output, None, self.world)
         return Answer(verdict, self.core.outcome(verdict.seq, report, self.at))
 
     def run(self, cmd, result="success", output="", **more):
@@ -146,7 +150,7 @@ class PlayedAgent:
         return self.act("write_file", args, output="written", files={path: content})
 
     def record(self, tool, args, result="success", output=None, changed=None, world=""):
-        report = Report(result, output, changed, world)
+        report = ActionReport(result, output, changed, world)
         return Answer(self.core.record(tool, args, report, self.at))
 
     def claim(self, tool, args, result="success", output=None, changed=None):
@@ -154,7 +158,7 @@ class PlayedAgent:
         verdict = self.propose(tool, args)
         if not verdict.allowed:
             return Answer(verdict)
-        report = Report(result, output, changed, self.world if changed is None else "")
+        report = ActionReport(result, output, changed, self.world if changed is None else "")
         return Answer(verdict, self.core.outcome(verdict.seq, report, self.at))
 
     def think(self, text, *, tools=False):
@@ -193,9 +197,9 @@ class PlayedAgent:
 def plan(*tasks):
     """Make a plan of tasks, each a list of its subtasks' descriptions."""
     return tuple(
-        ev.PlannedTask(
+        PlannedTask(
             description=f"task {n}",
-            subtasks=tuple(ev.PlannedSubtask(description=name) for name in names),
+            subtasks=tuple(PlannedSubtask(description=name) for name in names),
         )
         for n, names in enumerate(tasks)
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from clew_daemon.processes.llm_slots import LlmSlots
     from clew_daemon.processes.nursery import Nursery
     from clew_daemon.publish.publisher import Publisher
-    from clew_daemon.record.goals import Book
+    from clew_daemon.record.goals import GoalStore
     from clew_shared.config.settings import Places, Settings
 
 
@@ -29,7 +29,7 @@ class DaemonParts:
     places: Places
     settings: Settings
     keys: Keys
-    book: Book
+    book: GoalStore
     playbook: PlaybookStore
     children: Children
     cgroups: Cgroups

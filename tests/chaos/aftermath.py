@@ -19,12 +19,14 @@ from harness import DEADLINE_S
 from sim_watch import Goal
 from sim_world import Limits
 
-from clew_daemon.cli.replay import checked
+from clew_daemon.cli.ledger_check import check_ledger
 from clew_daemon.publish.standing import standing
 from clew_daemon.record.store import load_state
 from clew_shared.ledger import Reader, lock
 from clew_shared.record import events as ev
-from clew_shared.record.state import State, dump
+from clew_shared.record.codec import decode
+from clew_shared.record.snapshot import dump
+from clew_shared.record.state import State
 
 if TYPE_CHECKING:
     from harness import Clew
@@ -77,7 +79,7 @@ class Told:
 def record(clew: Clew) -> dict[str, Told]:
     """Verify the ledger, hold every event against the invariants, and give what it tells, goal by goal."""
     path = clew.home / "state" / "ledger.db"
-    found = checked(path)  # what `clew verify --json` prints
+    found = check_ledger(path)  # what `clew verify --json` prints
     if found["fault"] and found["fault"]["message"] == "is still empty":
         # a first daemon died while it made the file: said so, until the next one has begun
         assert not clew.seen("goal.accepted"), found
@@ -93,7 +95,7 @@ def _told(reader: Reader, goal: str) -> Told:
     watch = Goal(State(goal_id=goal), Limits(actions=MAX_ACTIONS))
     told = Told(watch.state)
     for row in reader.read(goal):
-        event = ev.decode(row.body)
+        event = decode(row.body)
         watch.take(row.seq, event, "")
         told.take(row.seq, event)
     whole = dump(watch.state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from clew_shared.ledger import Entry, Ledger, LedgerError, Reader, TurnLedger, verify
+from clew_shared.ledger import Ledger, LedgerError, NewEvent, Reader, TurnLedger, verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ async def make(path: Path) -> None:
         goal = "abc"[number % 3] if number % 7 else ""
         body = dice.randbytes(dice.choice((30, 400, 3_000)))
         output = dice.randbytes(dice.choice((40, 9_000))) if number % 4 == 0 else None
-        await ledger.append([Entry(goal, "noted", body, output)])[1]
+        await ledger.append([NewEvent(goal, "noted", body, output)])[1]
         if number == 60:
             await ledger.snapshot("a", 50, VERSION, dice.randbytes(6_000))
             await ledger.purge("c")

@@ -30,8 +30,8 @@ DAEMON = {
     "ledger.checkpoint": "clew_shared.ledger.writer:Writer._checkpoint",
     "ledger.snapshot": "clew_shared.ledger.sqlite:Ledger.snapshot",
     "ledger.close": "clew_shared.ledger.writer:Writer._close",
-    "book.enter": "clew_daemon.record.goals:Book.enter",
-    "book.tell": "clew_daemon.record.goals:Book._tell",
+    "book.enter": "clew_daemon.record.goals:GoalStore.enter",
+    "book.tell": "clew_daemon.record.recorder:Recorder._announce",
     "log.events": "clew_daemon.record.eventlog:log_events",
     # start and stop
     "lock": "clew_daemon.bootstrap:acquire",
@@ -43,7 +43,7 @@ DAEMON = {
     "shut_down": "clew_daemon.app.lifecycle:App._shut_down",
     "supervisor.stop": "clew_daemon.supervision.supervisor:Supervisor.stop",
     "reload.read": "clew_daemon.app.reloader:reload",
-    "reload.adopt": "clew_daemon.record.goals:Book.adopt",
+    "reload.adopt": "clew_daemon.record.goals:GoalStore.adopt",
     "control.start": "clew_daemon.control.server:Control.start",
     "control.answer": "clew_daemon.control.server:Control._answer",
     "control.stop": "clew_daemon.control.server:Control.stop",
@@ -101,7 +101,7 @@ DAEMON = {
 RETENTION = {
     "ledger.purge": "clew_shared.ledger.sqlite:Ledger.purge",
     "ledger.shrink": "clew_shared.ledger.sqlite:Ledger.shrink",
-    "book.forget": "clew_daemon.record.goals:Book.forget",
+    "book.forget": "clew_daemon.record.goals:GoalStore.purge",
     "retention.let_go": "clew_daemon.supervision.retention:Retention.expire",
     "retention.folders": "clew_daemon.supervision.scratch:remove_folders",
     "retention.remove_tree": "clew_daemon.supervision.scratch:remove_tree",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from power_vfs import Disk, Op, PowerDisk
 
-from clew_shared.ledger import Entry, Ledger, opening, schema
+from clew_shared.ledger import Ledger, NewEvent, opening, schema
 from clew_shared.ledger.packing import whole
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Model:
                 model._purge(goal)
         return model
 
-    def _append(self, entries: list[Entry]) -> None:
+    def _append(self, entries: list[NewEvent]) -> None:
         for entry in entries:
             self.seq += 1
             self.events.append((self.seq, entry.goal, entry.kind, entry.body))
@@ -124,7 +124,7 @@ def digest_of(*tables) -> str:
     return hashed.hexdigest()
 
 
-Job = list[Entry] | tuple[str, bytes] | str
+Job = list[NewEvent] | tuple[str, bytes] | str
 """Entries to append together, a goal's snapshot, or a goal to purge."""
 
 
@@ -161,7 +161,7 @@ def draw(dice: Random) -> Job:
         case "purge":
             return goal
     return [
-        Entry(
+        NewEvent(
             dice.choice((goal, "", dice.choice(GOALS))),
             "noted",
             dice.randbytes(dice.choice((20, 300, 3_000))),
@@ -179,7 +179,7 @@ async def live(path: Path, dice: Random, jobs: int, model: Model, *, synchronous
         ledger = Ledger.open(path, vfs=disk.vfs_name)
         writer = ledger._writer
         writer._con.pragma("synchronous", synchronous)
-        writer._wal_pages_max = WAL_PAGES_MAX
+        writer._checkpoints.pages_max = WAL_PAGES_MAX
         queue = writer._jobs = Together()
         _note_acknowledgements(writer, disk.log)
         while jobs > 0:

@@ -16,7 +16,7 @@ import damage
 import pytest
 from damage import PAGE, SECTOR
 
-from clew_shared.ledger import Entry, Ledger, LedgerCorrupt, LedgerError, Reader, opening, verify
+from clew_shared.ledger import Ledger, LedgerCorrupt, LedgerError, NewEvent, Reader, opening, verify
 
 SEED = int(os.environ["SEED"])
 ROUNDS = int(os.environ.get("ROUNDS") or 0)
@@ -143,7 +143,7 @@ async def logged(folder):
     await damage.make(path)
     writing = Ledger.open(path)
     for number in range(COMMITS):
-        await writing.append([Entry("a", "noted", b"%d " % number * 700)])[1]
+        await writing.append([NewEvent("a", "noted", b"%d " % number * 700)])[1]
     for suffix in ("", "-wal"):
         shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
     await writing.close(60)

@@ -17,7 +17,7 @@ import pytest
 from power_life import Model, held, live
 from power_vfs import FATES, Disk, PowerDisk
 
-from clew_shared.ledger import Entry, Ledger, LedgerError, opening, schema, verify
+from clew_shared.ledger import Ledger, LedgerError, NewEvent, opening, schema, verify
 
 SEED = int(os.environ["SEED"])
 ROUNDS = int(os.environ.get("ROUNDS") or 0)
@@ -61,7 +61,7 @@ def judged(ledger: Path, digests: dict[str, int], acknowledged: int) -> str:
 
 async def goes_on(ledger: Path) -> str:
     again = Ledger.open(ledger)
-    await again.append([Entry("a", "noted", b"on")])[1]
+    await again.append([NewEvent("a", "noted", b"on")])[1]
     await again.close(60)
     report = verify(ledger)
     return "" if report.ok else f"after it went on: {report.fault}"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from clew_shared.ledger import verify
-from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 from clew_shared.record.fold import fold
-from clew_shared.record.state import dump
+from clew_shared.record.snapshot import dump
 from clew_worker import Action, ContextManager, LedgerError, Subtask, Task, WrongState
 
 GOAL = "Create mathx package with tests"
@@ -619,5 +619,5 @@ def test_what_is_in_memory_is_the_fold_of_what_is_recorded(ctx):
     ctx.propose("run_cmd", {"cmd": "in flight"})
 
     goal = ctx._open
-    rows = ((r.seq, ev.decode(r.body)) for r in goal._records.read(ctx.state.goal_id))
+    rows = ((r.seq, decode(r.body)) for r in goal._records.read(ctx.state.goal_id))
     assert dump(fold(rows)) == dump(goal.state)

@@ -11,8 +11,10 @@ from itertools import count
 import pytest
 
 from clew_shared.config.settings import LoopSettings
-from clew_shared.core.core import Core, Report, WrongState
+from clew_shared.core.answers import ActionReport, WrongState
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
@@ -32,7 +34,7 @@ class Daemon(threading.Thread):
         self.finished = []
         numbers = count(1)
         self.core = Core(State(), LoopSettings(), lambda: next(numbers))
-        spec = ev.Spec(description=GOAL, notes="mind the tests")
+        spec = Spec(description=GOAL, notes="mind the tests")
         self.core.emit(ev.GoalAccepted(goal_id="mathx-1", spec=spec, tasks=tasks))
         self.core.emit(ev.GoalStarted())
         self.core.emit(ev.WorkerStarted(epoch=1))
@@ -67,19 +69,21 @@ class Daemon(threading.Thread):
         return ids | {"state": self.view()}
 
     def record(self, p):
-        said = self.core.record(p.tool, p.args, Report(p.result, p.output, p.changed), 0.0)
-        return {"allowed": said.allowed, "seq": said.seq, "reason": said.reason, "message": "m"}
+        said = self.core.record(p.tool, p.args, ActionReport(p.result, p.output, p.changed), 0.0)
+        verdict = "allowed" if said.allowed else "blocked"
+        judged = {"verdict": verdict, "allowed": said.allowed, "seq": said.seq}
+        return judged | {"reason": said.reason, "message": "m"}
 
     def propose(self, p):
         said = self.core.propose(p.tool, p.args, 0.0)
         return {"verdict": "allowed" if said.allowed else "blocked", "seq": said.seq}
 
     def outcome(self, p):
-        self.core.outcome(p.seq, Report(p.result, p.output, p.changed), 0.0)
+        self.core.outcome(p.seq, ActionReport(p.result, p.output, p.changed), 0.0)
         return {"intervention": None, "escalated_to": None}
 
     def plan(self, p):
-        tasks = tuple(ev.PlannedTask.model_validate(t.model_dump()) for t in p.tasks)
+        tasks = tuple(PlannedTask.model_validate(t.model_dump()) for t in p.tasks)
         self.core.plan(tasks, p.replan, 0.0)
         return {"state": self.view()}
 
@@ -135,8 +139,8 @@ def opened(started):
 
 
 def planned(*names):
-    steps = tuple(ev.PlannedSubtask(description=n) for n in names)
-    return (ev.PlannedTask(description="Task 1", subtasks=steps),)
+    steps = tuple(PlannedSubtask(description=n) for n in names)
+    return (PlannedTask(description="Task 1", subtasks=steps),)
 
 
 def test_the_goal_is_the_daemons_and_nothing_is_written_here(opened, tmp_path):

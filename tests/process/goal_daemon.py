@@ -21,12 +21,15 @@ from clew_shared.config.tables import (
     LoopSettings,
     PlaybookSettings,
 )
-from clew_shared.core.core import Core, Report, WrongState
-from clew_shared.prompt import transcript
+from clew_shared.core.answers import ActionReport, WrongState
+from clew_shared.core.core import Core
+from clew_shared.prompt.transcript import KINDS, TranscriptFold, sent_entries
 from clew_shared.record import events as ev
+from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
+from clew_shared.wire.hello import entry_json
 from clew_shared.wire.tools import TOOLS
 from clew_worker.executor.tools.outcome import ToolContext
 from clew_worker.executor.tools.registry import carry_out
@@ -38,13 +41,13 @@ INTERNAL_ERROR = -32603
 
 
 def subtask(description, *steps):
-    return ev.PlannedSubtask(
-        description=description, steps=tuple(ev.Step(tool=t, args=a) for t, a in steps)
+    return PlannedSubtask(
+        description=description, steps=tuple(PlannedStep(tool=t, args=a) for t, a in steps)
     )
 
 
 def task(description, *subtasks):
-    return ev.PlannedTask(description=description, subtasks=subtasks)
+    return PlannedTask(description=description, subtasks=subtasks)
 
 
 @dataclass
@@ -66,7 +69,7 @@ class GoalDaemon:
     def __post_init__(self):
         self.workspace = Workspace(str(self.folder))
         self.world = WorldWatch(str(self.folder), IGNORED)
-        spec = ev.Spec(
+        spec = Spec(
             description=self.description,
             notes=self.notes,
             checks=self.checks,
@@ -165,7 +168,7 @@ class GoalDaemon:
             "epoch": self.state.epoch,
             "state": self.view(),
             "thresholds": self.loops.model_dump(mode="json"),
-            "playbook": "",
+            "playbook": [],
             "heartbeat_s": self.heartbeat_s,
             "tools": [asdict(tool) for tool in TOOLS],
             "notes": self.notes,
@@ -215,11 +218,11 @@ class GoalDaemon:
         self._record()
         outputs = {one.seq: one.output for one in self.recorded}
         limit = self.options()["context"]["max_tokens"]
-        fold = transcript.Transcript(lambda seq: (outputs[seq] or b"").decode(), limit)
+        fold = TranscriptFold(lambda seq: (outputs[seq] or b"").decode(), limit)
         for one in self.recorded:
-            if one.seq > self.state.subtask_seq and one.event.kind in transcript.KINDS:
+            if one.seq > self.state.subtask_seq and one.event.kind in KINDS:
                 fold.take(one.seq, one.event)
-        entries = transcript.told(fold.entries, fold.folded)
+        entries = [*map(entry_json, sent_entries(fold.entries, fold.folded))]
         return {"transcript": entries, "folded": fold.folded, "idea": fold.idea}
 
     # -- methods
@@ -273,7 +276,7 @@ class GoalDaemon:
             outcome = carry_out(tool, args, context)
             result, output, code = outcome.result, outcome.output, outcome.exit_code
         after = self.world.digest().digest
-        return Report(
+        return ActionReport(
             result=result,
             output=output,
             changed=after != before,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.cli.client import Refused, call
+from clew_daemon.cli.client import RequestRefused, call
 from clew_daemon.record.store import load_state
 from clew_shared.ledger import Reader
 
@@ -113,7 +113,7 @@ def test_submit_wait_follows_a_goal_to_its_end(clew):
     [({"before": "nope"}, "no goal 'nope'"), ({"limit": "x"}, "a number of goals")],
 )
 def test_a_page_of_goals_that_is_none_is_refused_with_a_word(clew, params, told):
-    with pytest.raises(Refused, match=told):
+    with pytest.raises(RequestRefused, match=told):
         call(clew.home / "run" / "control.sock", "status", **params)
 
 

@@ -9,7 +9,7 @@ from clew_shared.ledger import Ledger, Reader, verify
 APPENDER = """
 import asyncio, os, sys
 from pathlib import Path
-from clew_shared.ledger import Entry, Ledger
+from clew_shared.ledger import NewEvent, Ledger
 
 async def appender(ledger, name):
     count = 0
@@ -17,7 +17,7 @@ async def appender(ledger, name):
         count += 1
         text = f"{name} {count} {os.getpid()}"
         output = text.encode() * 100 if count % 3 == 0 else None
-        seqs, done = ledger.append([Entry(name, "noted", text.encode(), output)] * 2)
+        seqs, done = ledger.append([NewEvent(name, "noted", text.encode(), output)] * 2)
         await done
         os.write(1, f"{seqs[1]} {text}\\n".encode())
 

@@ -12,10 +12,11 @@ import apsw
 import pytest
 from harness import DEADLINE_S, alive
 
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
 from clew_shared.ledger import Ledger, Reader, note, verify
 from clew_shared.record import events as ev
+from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
 
 DONE = """
 # Say a word
@@ -401,11 +402,11 @@ def test_a_ledger_of_clew_0_1_0_is_taken_over_without_a_question(clew):
 async def begun(path: Path, workspace: Path) -> None:
     """A ledger with one accepted goal."""
     ledger = Ledger.open(path)
-    step = ev.Step(tool="run_cmd", args={"cmd": "echo old"})
-    task = ev.PlannedTask(
-        description="Do", subtasks=(ev.PlannedSubtask(description="Do it", steps=(step,)),)
+    step = PlannedStep(tool="run_cmd", args={"cmd": "echo old"})
+    task = PlannedTask(
+        description="Do", subtasks=(PlannedSubtask(description="Do it", steps=(step,)),)
     )
-    spec = ev.Spec(description="Old", workspace=str(workspace), agent="runbook")
+    spec = Spec(description="Old", workspace=str(workspace), agent="runbook")
     accepted = ev.GoalAccepted(at=1.0, goal_id="old-0001", spec=spec, tasks=(task,))
-    await Book(ledger, Settings()).accept(accepted, b"# Old")
+    await GoalStore(ledger, Settings()).accept(accepted, b"# Old")
     await ledger.close(60)

@@ -5,7 +5,7 @@ import os
 
 from clew_daemon.learning.playbook import playbook_events
 from clew_shared.ledger import Reader
-from clew_shared.record import events as ev
+from clew_shared.record.daemon_events import BulletTagged
 
 TEACHER = """
 hello()
@@ -70,7 +70,7 @@ def test_a_goal_credits_what_it_was_shown_once_across_deaths_of_the_daemon(clew)
 
 
 def credit(event, goal):
-    shown = isinstance(event, ev.BulletTagged) and event.id == "tes-00001"
+    shown = isinstance(event, BulletTagged) and event.id == "tes-00001"
     return shown and event.source_goal == goal
 
 

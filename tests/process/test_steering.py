@@ -5,7 +5,7 @@ import json
 import pytest
 
 from clew_shared.ledger import Reader
-from clew_shared.record.state import STATE_VERSION
+from clew_shared.record.snapshot import STATE_VERSION
 
 PATIENT = """
 hello()

@@ -25,13 +25,13 @@ def unfit(self, core):
 GoalRun._unfit = unfit
 """,
     "an error while the goal is queued": """
-from clew_daemon.record.goals import Book
-emit = Book.emit
+from clew_daemon.record.goals import GoalStore
+emit = GoalStore.emit
 async def failing(self, core, event, *rest, **named):
     if event.kind == "goal_started":
         raise ZeroDivisionError("division by zero")
     await emit(self, core, event, *rest, **named)
-Book.emit = failing
+GoalStore.emit = failing
 """,
     "an error when the worker's process is there already": """
 from clew_daemon.session.session import Session

@@ -8,11 +8,13 @@ from contextlib import suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew_shared.core.core import Report, WrongState
+from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.model import ACTIONS_KEPT, StepStatus
-from clew_shared.record.state import STEPS_KEPT, THOUGHTS_KEPT, dump, load
+from clew_shared.record.signature import signature as signature_of
+from clew_shared.record.snapshot import dump, load
+from clew_shared.record.state import STEPS_KEPT, THOUGHTS_KEPT
 
 TOOLS = st.sampled_from(["run_cmd", "write_file", "edit_file", "read_file", "job_status", "wait"])
 ARGS = st.fixed_dictionaries({"path": st.sampled_from(["a", "b", "./a"])})
@@ -83,7 +85,7 @@ class Watched:
     def _before(self, tool, args):
         """Say what must come of a proposal: "seen" where it may be refused at all."""
         state = self.agent.state
-        signature = self.agent.core._signature(tool, args)
+        signature = signature_of(tool, args, self.agent.core.state.spec.workspace)
         scope = state.scope
         seen = signature in scope.tallies or signature in scope.loop_counts
         seen = seen or signature in scope.blocks or signature in scope.crashes
@@ -105,13 +107,13 @@ class Watched:
         verdict = self.agent.core.propose(tool, args, 0.0)
         self._judged(verdict, *before)
         if verdict.allowed:
-            report = Report(result, output, changed, world if changed is None else "")
+            report = ActionReport(result, output, changed, world if changed is None else "")
             assert self.agent.core.outcome(verdict.seq, report, 0.0).known
             assert not self.agent.core.outcome(verdict.seq, report, 0.0).known
 
     def _record(self, tool, args, result, output, changed, world):
         before = self._before(tool, args)
-        report = Report(result, output, changed, world if changed is None else "")
+        report = ActionReport(result, output, changed, world if changed is None else "")
         verdict = self.agent.core.record(tool, args, report, 0.0)
         self._judged(verdict, *before)
 
@@ -121,7 +123,7 @@ class Watched:
 
     def _late(self, result, output):
         for seq in list(self.agent.state.in_flight)[:1]:
-            assert self.agent.core.outcome(seq, Report(result, output), 0.0).known
+            assert self.agent.core.outcome(seq, ActionReport(result, output), 0.0).known
 
     def _die(self, counts):
         self.agent.core.interrupt("killed", 0.0, counts=counts)

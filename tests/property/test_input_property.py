@@ -15,7 +15,7 @@ from clew_daemon.inbox.acceptance import key_fault
 from clew_daemon.learning.exchange import imported
 from clew_daemon.session.worker_output import LINE_CHARS, LINES_MAX, WorkerOutput
 from clew_shared.config.settings import Settings, SettingsError, load
-from clew_shared.record import events as ev
+from clew_shared.record.codec import decode, decode_playbook
 from clew_shared.text.hidden import hide
 from clew_shared.wire import protocol
 from clew_shared.wire.executor import read_answer, read_request
@@ -173,9 +173,9 @@ def test_any_packet_is_a_message_or_a_validation_error(data):
 )
 @example(DEEP.encode())
 def test_any_record_is_an_event_or_a_validation_error(body):
-    for decode in (ev.decode, ev.decode_playbook):
+    for read in (decode, decode_playbook):
         try:
-            decode(body)
+            read(body)
         except pydantic.ValidationError:
             continue
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew_shared.ledger import Entry, Ledger, Reader, verify
+from clew_shared.ledger import Ledger, NewEvent, Reader, verify
 
 GOALS = st.sampled_from(["", "a", "goal-7f3a", "größe"])
 ENTRY = st.builds(
-    Entry, GOALS, st.text(max_size=8), st.binary(max_size=60), st.none() | st.binary(max_size=60)
+    NewEvent, GOALS, st.text(max_size=8), st.binary(max_size=60), st.none() | st.binary(max_size=60)
 )
 STEP = st.one_of(
     st.lists(ENTRY, max_size=5),
@@ -21,10 +21,10 @@ STEP = st.one_of(
 )
 
 
-async def play(path: Path, steps: list) -> list[tuple[int, Entry]]:
+async def play(path: Path, steps: list) -> list[tuple[int, NewEvent]]:
     """Carry the steps out, and give what the ledger should hold then."""
     ledger = Ledger.open(path)
-    kept: list[tuple[int, Entry]] = []
+    kept: list[tuple[int, NewEvent]] = []
     for step in steps:
         if step == "await":
             assert await ledger.sync(30)

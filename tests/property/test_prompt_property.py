@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import folded_count, lay_out
-from clew_shared.prompt.messages import shortened
-from clew_shared.prompt.view import Call, Finished, Said, View
+from clew_shared.prompt.view import PromptView
 from clew_shared.record.model import Goal, Subtask, Task
 from clew_shared.record.state import State
+from clew_shared.text.shorten import without_middle
+from clew_shared.wire.hello import Call, FinishedSubtask, Said
 from clew_shared.wire.tools import TOOLS
 from clew_worker.agent import json_mode
 from clew_worker.agent.plans import read_plan
@@ -42,10 +43,14 @@ said = st.builds(
     warns=st.booleans(),
 )
 finished = st.builds(
-    Finished, st.text(max_size=60), st.text(max_size=300), st.just("completed"), st.just(("it",))
+    FinishedSubtask,
+    description=st.text(max_size=60),
+    summary=st.text(max_size=300),
+    status=st.just("completed"),
+    insights=st.just(("it",)),
 )
 views = st.builds(
-    View,
+    PromptView,
     goal=st.text(max_size=100),
     notes=st.text(max_size=100),
     task=st.text(max_size=20),
@@ -149,7 +154,7 @@ def _before_state(laid):
 
 @given(st.text(max_size=300), st.integers(0, 400))
 def test_shortening_keeps_to_its_limit(text, limit):
-    assert len(shortened(text, limit)) <= max(limit, 0)
+    assert len(without_middle(text, limit)) <= max(limit, 0)
 
 
 @given(st.text() | json_values.map(json.dumps) | st.text().map('{"tool": "write_file", '.__add__))

@@ -6,6 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode, encode
 from clew_shared.record.signature import signature
 from clew_shared.wire import protocol
 
@@ -56,8 +57,8 @@ def test_any_args_that_are_taken_can_be_recorded_and_come_back_the_same(args, wo
     act = found[2]
     name = signature(act.tool, act.args, workspace)
     event = ev.ActionAllowed(epoch=1, tool=act.tool, args=act.args, signature=name)
-    assert ev.decode(ev.encode(event)) == event
-    assert signature(act.tool, ev.decode(ev.encode(event)).args, workspace) == name
+    assert decode(encode(event)) == event
+    assert signature(act.tool, decode(encode(event)).args, workspace) == name
 
 
 @given(value=JSON)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from clew_shared.core.core import IN_FLIGHT_MAX
+from clew_shared.core.actions import IN_FLIGHT_MAX
 from clew_shared.record import events as ev
-from clew_shared.record.fold import FEEDBACK_KEPT, SET_ASIDE_KEPT
+from clew_shared.record.fold.goal import FEEDBACK_KEPT
+from clew_shared.record.fold.tree import SET_ASIDE_KEPT
 from clew_shared.record.model import ACTIONS_KEPT, Result
 from clew_shared.record.state import (
     CALLS_KEPT,

@@ -20,7 +20,7 @@ from sim_agent import SimAgent
 from sim_cells import Children, SimChannel, SimExecutor, cell, stood_on
 from sim_ledger import SimLedger
 
-from clew_daemon.control.goal_requests import People
+from clew_daemon.control.goal_requests import GoalRequests
 from clew_daemon.control.server import ControlError
 from clew_daemon.host.keys import Keys
 from clew_daemon.learning.playbook import PlaybookStore
@@ -31,9 +31,9 @@ from clew_daemon.processes.cgroups import Cgroups
 from clew_daemon.processes.llm_slots import LlmSlots
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.publish import report
-from clew_daemon.record import goals as book_module
-from clew_daemon.record.dependencies import Known
-from clew_daemon.record.goals import Book
+from clew_daemon.record import snapshots
+from clew_daemon.record.dependencies import KnownGoals
+from clew_daemon.record.goals import GoalStore
 from clew_daemon.reload import reload
 from clew_daemon.supervision import reports, schedule
 from clew_daemon.supervision.supervisor import Supervisor
@@ -161,7 +161,7 @@ class SimDaemon:
         """Start, serve, stop, in the order of the app."""
         world = self.world
         self.ledger = SimLedger(world, self.loop, self._ledger_state)
-        book = Book(self.ledger, world.settings)  # type: ignore[arg-type]
+        book = GoalStore(self.ledger, world.settings)  # type: ignore[arg-type]
         self.daemon = DaemonParts(
             places=SimpleNamespace(outbox=None),  # type: ignore[arg-type]
             settings=world.settings,
@@ -181,7 +181,7 @@ class SimDaemon:
         self.reviewer = Reviewer(
             self.daemon.book, self.daemon.playbook, lambda: self.daemon.settings.playbook
         )
-        self.people = People(self.daemon, self.supervisor)
+        self.people = GoalRequests(self.daemon, self.supervisor)
         tasks: list[asyncio.Task[Any]] = []
         try:
             await self.reviewer.start()
@@ -351,7 +351,7 @@ class SimDaemon:
         states, running = self.daemon.book.states(), self.supervisor.running
         if running or not self.ledger.idle or any(s.working for s in states.values()):
             return False
-        known, now = Known(states), self.world.clock.time()
+        known, now = KnownGoals(states), self.world.clock.time()
         return all(
             s.ended
             or s.goal.status == "blocked"
@@ -393,7 +393,7 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
     replace(report, "write", lambda *_: None)
     for name, played in sim_ground.in_place_of(world).items():
         replace(workspace_guard, name, played)
-    replace(book_module, "SNAPSHOT_EVERY", world.snapshot_every)
+    replace(snapshots, "SNAPSHOT_EVERY", world.snapshot_every)
     try:
         yield
     finally:

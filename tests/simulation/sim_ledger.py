@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clew_shared.ledger import LedgerState, Row, lock
+from clew_shared.ledger import EventRow, LedgerState, lock
 from clew_shared.ledger.errors import LedgerFailed
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sim_world import World
 
-    from clew_shared.ledger import Entry
+    from clew_shared.ledger import NewEvent
 
 PATH = Path("simulated/ledger.db")
 
@@ -28,7 +28,7 @@ PATH = Path("simulated/ledger.db")
 class Disk:
     """What is durable: it outlives every daemon."""
 
-    rows: dict[str, list[Row]] = field(default_factory=dict)
+    rows: dict[str, list[EventRow]] = field(default_factory=dict)
     outputs: dict[int, bytes] = field(default_factory=dict)
     snapshots: dict[str, tuple[int, int, bytes]] = field(default_factory=dict)
     outlines: dict[str, tuple[int, int, bytes]] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Job:
     """What becomes durable together."""
 
     done: asyncio.Future[None]
-    rows: list[Row] = field(default_factory=list)
+    rows: list[EventRow] = field(default_factory=list)
     outputs: dict[int, bytes] = field(default_factory=dict)
     snapshot: tuple[str, tuple[int, int, bytes]] | None = None
     outline: tuple[str, tuple[int, int, bytes]] | None = None
@@ -73,13 +73,13 @@ class SimLedger:
 
     # -- writing -------------------------------------------------------------------------------------
 
-    def append(self, entries: Sequence[Entry]) -> tuple[list[int], asyncio.Future[None]]:
+    def append(self, entries: Sequence[NewEvent]) -> tuple[list[int], asyncio.Future[None]]:
         if self._error:
             raise self._error
         job = Job(self._loop.create_future())
         for entry in entries:
             self._next += 1
-            job.rows.append(Row(self._next, entry.goal, 0, entry.kind, entry.body, b""))
+            job.rows.append(EventRow(self._next, entry.goal, 0, entry.kind, entry.body, b""))
             if entry.output is not None:
                 job.outputs[self._next] = entry.output
         self._put(job)
@@ -226,7 +226,7 @@ class SimLedger:
         rows = reversed(self._disk.rows.get(goal, []))
         return [row.seq for row in rows if row.seq < before and row.kind in kinds]
 
-    def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[Row]:
+    def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[EventRow]:
         rows = self._disk.rows.get(goal, [])
         found = [row for row in rows if row.seq > after] if after else list(rows)
         return iter(found if limit is None else found[:limit])
@@ -238,7 +238,7 @@ class SimLedger:
     def purged(self) -> list[str]:
         return []
 
-    def forgotten(self) -> Iterator[Row]:
+    def forgotten(self) -> Iterator[EventRow]:
         return iter(())
 
     def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None:

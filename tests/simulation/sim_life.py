@@ -12,12 +12,13 @@ from sim_daemon import SimDaemon, in_place_of_the_machine
 from sim_loop import Loop, StuckError
 from sim_world import World
 
-from clew_daemon.record.dependencies import Known
+from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.store import history_lines
 from clew_daemon.supervision import schedule
-from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply
-from clew_shared.record.state import State, dump, load
+from clew_shared.record.snapshot import dump, load
+from clew_shared.record.state import State
 from clew_shared.views.publish import HistoryFold
 
 if TYPE_CHECKING:
@@ -134,15 +135,15 @@ def _afterwards(world: World) -> list[str]:
         cut = world.rng.randrange(len(rows) + 1)
         state, whole = State(goal_id=goal), State(goal_id=goal)
         for row in rows[:cut]:
-            apply(state, ev.decode(row.body), row.seq)
+            apply(state, decode(row.body), row.seq)
         state = load(dump(state))
         for row in rows[cut:]:
-            apply(state, ev.decode(row.body), row.seq)
+            apply(state, decode(row.body), row.seq)
         for row in rows:
-            apply(whole, ev.decode(row.body), row.seq)
+            apply(whole, decode(row.body), row.seq)
         hold.a_snapshot_and_its_tail_are_the_whole_fold(goal, dump(state), dump(whole))
         states[goal] = whole
-    known = Known(states)
+    known = KnownGoals(states)
     for goal, state in states.items():
         why = schedule.waits_for(state, known, [], world.clock.time())
         if why == "waits for a worker" or why.endswith("goes first"):

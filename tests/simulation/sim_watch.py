@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import invariants as hold
 
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode, decode_playbook
 from clew_shared.record.fold import apply
-from clew_shared.record.state import EVERYWHERE, State, dump, outline
+from clew_shared.record.snapshot import dump, outline
+from clew_shared.record.state import EVERYWHERE, State
 from clew_shared.record.worlds import UNKNOWN
 
 if TYPE_CHECKING:
@@ -21,9 +23,9 @@ if TYPE_CHECKING:
     from sim_cells import Child, Files
     from sim_world import Limits, World
 
-    from clew_daemon.record.goals import Book
-    from clew_shared.core.core import Recorded
-    from clew_shared.ledger import Row
+    from clew_daemon.record.goals import GoalStore
+    from clew_shared.core.journal import RecordedEvent
+    from clew_shared.ledger import EventRow
 
 REFUSALS_MAX = 2_500
 DEADLY = "deadly"
@@ -159,7 +161,7 @@ class Watch:
         self._living: dict[str, list[tuple[str, Child]]] = {}
         self._crashes: dict[str, list[float]] = {}
         self._spent: dict[str, tuple[float, float | None]] = {}
-        self._book: Book | None = None
+        self._book: GoalStore | None = None
         self._asked: list[tuple[str, int]] = []
         self._writers: dict[int, str] = {}
         self._owners: dict[str, set[str]] = {}
@@ -191,7 +193,7 @@ class Watch:
 
     # -- the record ------------------------------------------------------------------------------------
 
-    def begins(self, book: Book) -> None:
+    def begins(self, book: GoalStore) -> None:
         """A daemon has loaded its goals: they must be what the record tells."""
         self._book, self.goals, self._crashes = book, {}, {}
         rows = self._world.disk.rows
@@ -204,19 +206,19 @@ class Watch:
                 hold.a_snapshot_and_its_tail_are_the_whole_fold, goal, dump(core.state), told
             )
 
-    def _replayed(self, goal: str, rows: Iterable[Row]) -> Goal:
+    def _replayed(self, goal: str, rows: Iterable[EventRow]) -> Goal:
         known = Goal(State(goal_id=goal), self._world.limits)
         for row in rows:
-            self._hold(known.take, row.seq, ev.decode(row.body), self._disks.get(row.seq, ""))
+            self._hold(known.take, row.seq, decode(row.body), self._disks.get(row.seq, ""))
         return known
 
-    def queued(self, rows: list[Row]) -> None:
+    def queued(self, rows: list[EventRow]) -> None:
         """Events were decided on; the daemon's state has them already."""
         touched = {}
         for row in rows:
             if not row.goal:
                 continue
-            event = ev.decode(row.body)
+            event = decode(row.body)
             known = self.goals.get(row.goal) or self._replayed(row.goal, ())
             self.goals[row.goal] = known
             self._world.trace(row.goal, f"#{row.seq} {_short(event)}")
@@ -234,10 +236,10 @@ class Watch:
                 self._hold(hold.state_is_the_fold_of_the_record, goal, state, dump(known.state))
             self._hold(hold.nothing_grows_without_bound, known.state)
 
-    def durable(self, rows: list[Row]) -> None:
+    def durable(self, rows: list[EventRow]) -> None:
         """Events have reached the disk."""
         for row in rows:
-            event = ev.decode(row.body) if row.goal else ev.decode_playbook(row.body)
+            event = decode(row.body) if row.goal else decode_playbook(row.body)
             self.recorded[row.seq] = (row.goal, event)
             words = self._words.setdefault(row.goal, set())
             if isinstance(event, ev.Intervened):
@@ -255,7 +257,7 @@ class Watch:
             elif isinstance(event, ev.ActionFinished | ev.ActionInterrupted):
                 self._ends.setdefault(row.goal, set()).add(event.of)
 
-    def listened(self, goal: str, records: list[Recorded]) -> None:
+    def listened(self, goal: str, records: list[RecordedEvent]) -> None:
         """The parts of the daemon that act on durable events heard of these."""
         for one in records:
             self._hold(

@@ -17,6 +17,7 @@ from sim_watch import Watch
 
 from clew_shared.config.settings import Settings, load
 from clew_shared.record import events as ev
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -167,7 +168,7 @@ class World:
     def _goal(self, n: int) -> ev.GoalAccepted:
         rng, goal = self.rng, f"goal-{n}"
         checks = {"ok": "test f0"} if rng.random() < 0.3 else {}
-        spec = ev.Spec(
+        spec = Spec(
             description=f"the goal {n}",
             workspace=f"/ws/{rng.choice([n, n, 0])}",
             agent=rng.choice(KINDS),
@@ -180,10 +181,10 @@ class World:
             depends_on=(f"goal-{rng.randrange(n)}",) if n and rng.random() < 0.3 else (),
         )
         tasks = tuple(
-            ev.PlannedTask(
+            PlannedTask(
                 description=f"task {t}",
                 subtasks=tuple(
-                    ev.PlannedSubtask(description=f"subtask {t}.{s}", done=rng.random() < 0.1)
+                    PlannedSubtask(description=f"subtask {t}.{s}", done=rng.random() < 0.1)
                     for s in range(rng.randint(1, 2))
                 ),
             )

@@ -11,10 +11,11 @@ from clew_daemon.processes import workspace_guard
 from clew_daemon.record import goals
 from clew_daemon.session import actions, conversation, desk, lifetime, liveness, session
 from clew_daemon.supervision import history, restart, schedule
-from clew_shared.core import core, suggestions
+from clew_shared.core import actions as judging
+from clew_shared.core import core, journal, suggestions
 from clew_shared.ledger import lock
 from clew_shared.prompt import transcript
-from clew_shared.record import fold_actions
+from clew_shared.record.fold import actions as fold_actions
 from clew_shared.record.identity import Identity
 
 SEEDS = 200
@@ -36,14 +37,14 @@ def _forgets_blocks_at_restart(monkeypatch):
 
 
 def _allows_what_is_blocked(monkeypatch):
-    judged = core.judge
+    judged = judging.judge
 
     def judge(state, proposal, thresholds):
         if proposal.signature in state.scope.blocks:
             return None
         return judged(state, proposal, thresholds)
 
-    monkeypatch.setattr(core, "judge", judge)
+    monkeypatch.setattr(judging, "judge", judge)
 
 
 def _looks_at_no_disk_before_it_refuses(monkeypatch):
@@ -66,7 +67,7 @@ def _believes_every_claim(monkeypatch):
 
 
 def _answers_before_the_commit(monkeypatch):
-    monkeypatch.setattr(goals.Book, "commit", _heard_at_once)
+    monkeypatch.setattr(goals.GoalStore, "commit", _heard_at_once)
 
 
 def _carries_out_twice(monkeypatch):
@@ -174,13 +175,13 @@ def _much_asked(monkeypatch, *requests):
 
 
 def _goes_on_whatever_was_asked_meanwhile(monkeypatch):
-    monkeypatch.setattr(core, "refusal", lambda *_: "")
+    monkeypatch.setattr(journal, "refusal", lambda *_: "")
     monkeypatch.setattr(goal_requests, "_standing", lambda _: None)
     _much_asked(monkeypatch, "pause", "resume", "cancel")
 
 
 def _completes_what_was_paused_meanwhile(monkeypatch):
-    monkeypatch.setattr(core, "refusal", lambda *_: "")
+    monkeypatch.setattr(journal, "refusal", lambda *_: "")
     _much_asked(monkeypatch, "pause", "resume")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_daemon.cli.replay import checked
+from clew_daemon.cli.ledger_check import check_ledger
 
 SECRET = "hunter2abc9"
 STEPS = "".join(f"- [ ] Step {i}\n  ```sh\n  echo {i} >> trace\n  ```\n" for i in range(6))
@@ -30,7 +30,7 @@ def restored(clew, name="copy.db") -> dict:
 
 
 def verified(clew) -> bool:
-    return checked(clew.home / "state" / "ledger.db")["ok"]
+    return check_ledger(clew.home / "state" / "ledger.db")["ok"]
 
 
 def test_a_backup_of_a_ledger_under_writing_is_whole_and_the_writing_goes_on(clew):
@@ -43,7 +43,7 @@ def test_a_backup_of_a_ledger_under_writing_is_whole_and_the_writing_goes_on(cle
         copy = clew.folder / f"copy-{number}.db"
         assert told["bytes"] == copy.stat().st_size
         assert copy.stat().st_mode & 0o777 == 0o600
-        found = checked(copy)
+        found = check_ledger(copy)
         assert (found["ok"], found["events"], found["goals"]) == (True, told["events"], 1)
         clew.wait("action.finished", since=since, count=20)
     wal = clew.home / "state" / "ledger.db-wal"
@@ -58,7 +58,7 @@ def test_a_backup_without_a_daemon_has_what_only_the_wal_has(clew):
     clew.wait("goal.completed", goal=goal)
     clew.kill()
     assert (clew.home / "state" / "ledger.db-wal").stat().st_size
-    events = checked(clew.home / "state" / "ledger.db")["events"]
+    events = check_ledger(clew.home / "state" / "ledger.db")["events"]
     assert backed_up(clew)["events"] == events
 
 
@@ -108,7 +108,7 @@ def test_a_restored_home_goes_on_from_the_backup_and_says_what_is_lost(clew):
     assert SECRET not in json.dumps(clew.state(goal))
     assert clew.history(goal) == []
     assert verified(clew)
-    assert checked(Path(told["aside"]))["goals"] == 2
+    assert check_ledger(Path(told["aside"]))["goals"] == 2
     assert Path(told["aside"]).stat().st_mode & 0o777 == 0o600
 
     since = clew.now()
@@ -241,14 +241,14 @@ def test_a_restore_killed_anywhere_leaves_one_whole_ledger_or_the_other(clew):
         env = clew.environment() | {"STEPS": str(steps)}
         done = subprocess.run(command, capture_output=True, timeout=60, env=env, check=False)
         assert done.returncode in (0, -signal.SIGKILL), done
-        found = checked(clew.home / "state" / "ledger.db")
+        found = check_ledger(clew.home / "state" / "ledger.db")
         assert found["ok"], (steps, found)
         assert found["goals"] in (1, 2)
         if done.returncode == 0:
             break
         if found["goals"] == 1:
             kept = [p for p in (clew.home / "state").glob("ledger.db.*Z*") if p.suffix[-1] == "Z"]
-            assert any(checked(p)["goals"] == 2 for p in kept), steps
+            assert any(check_ledger(p)["goals"] == 2 for p in kept), steps
     else:
         raise AssertionError("it never came to its end")
     assert steps > 5

@@ -6,7 +6,7 @@ import pytest
 import soak_goals
 from soak_watch import fifth, middle, share
 
-from clew_daemon.cli.replay import checked
+from clew_daemon.cli.ledger_check import check_ledger
 from soak import CONFIG, SAMPLE_EVERY_S, Soak
 
 
@@ -63,7 +63,7 @@ def test_a_long_run_leaves_the_daemon_as_quick_and_as_small_as_it_was(make_clew)
 def assert_let_go(clew) -> None:
     """When the time of all goals is over, their room comes back, and a backup from before has them all."""
     ledger = clew.home / "state" / "ledger.db"
-    events = checked(ledger)["events"]
+    events = check_ledger(ledger)["events"]
     clew.cli("backup", str(clew.folder / "copy.db"))
     full = ledger.stat().st_size
     clew.configure({"ledger.keep_days": 1e-9})
@@ -72,9 +72,9 @@ def assert_let_go(clew) -> None:
     clew.until(lambda: ledger.stat().st_size < full / 5, "the room comes back")
     clew.stop()
     print(f"ledger {full / 2**20:.1f} MB, all let go {ledger.stat().st_size / 2**20:.1f} MB")  # noqa: T201
-    assert checked(ledger)["ok"]
+    assert check_ledger(ledger)["ok"]
     clew.cli("restore", str(clew.folder / "copy.db"))
-    assert checked(ledger)["events"] == events
+    assert check_ledger(ledger)["events"] == events
 
 
 def assert_flat(soak: Soak, steps: list[tuple[int, int]]) -> None:

@@ -13,8 +13,8 @@ from clew_daemon.inbox import acceptance
 from clew_daemon.inbox.acceptance import accept
 from clew_daemon.inbox.files import Dropped
 from clew_daemon.inbox.verdicts import Accepted, Already, Rejected
-from clew_daemon.record.goals import Book
-from clew_daemon.record.in_turn import InTurn
+from clew_daemon.record.goals import GoalStore
+from clew_daemon.record.in_turn import OrderedTurns
 from clew_shared.config.places import places
 from clew_shared.config.settings import Settings
 from clew_shared.ledger import Ledger, LedgerFailed
@@ -28,7 +28,7 @@ async def daemon(tmp_path):
     ledger = Ledger.open(tmp_path / "ledger.db")
     settings = Settings()
     made = SimpleNamespace(
-        book=Book(ledger, settings),
+        book=GoalStore(ledger, settings),
         settings=settings,
         places=places({}, tmp_path / "home", settings),
         keys=Keys({}),
@@ -93,7 +93,7 @@ async def test_a_goal_that_is_being_removed_cannot_be_asked_for_any_more(daemon)
     goal = (await accept(daemon, DROP)).goal_id
     disk = apsw.Connection(str(daemon.book.ledger.path))
     disk.execute("BEGIN IMMEDIATE")
-    removal = asyncio.ensure_future(daemon.book.forget(goal))
+    removal = asyncio.ensure_future(daemon.book.purge(goal))
     await asyncio.sleep(0)  # so that its record is queued first
     assert not await daemon.book.ledger.sync(0.2)
     assert not removal.done()
@@ -198,7 +198,7 @@ async def test_a_drop_that_takes_long_to_read_holds_up_no_other(daemon, monkeypa
         return usual(raw, *args, **named)
 
     monkeypatch.setattr(acceptance, "parse", parse)
-    daemon.book.accepting = InTurn(turn_s=0.01)
+    daemon.book.accepting = OrderedTurns(turn_s=0.01)
     slow = asyncio.ensure_future(taken(daemon, "slow.md", "Do the slow one\n"))
     await asyncio.sleep(0)  # so that it has its place before the other
     await taken(daemon, "quick.md", "Do the quick one\n")

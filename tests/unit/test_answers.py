@@ -3,24 +3,24 @@
 import pytest
 
 from clew_daemon.session.actions import _allowed, _outcome, _refused, noted
-from clew_shared.core.core import Heard, Report, Verdict, Word
+from clew_shared.core.answers import ActionReport, Advice, Feedback, Verdict
 from clew_shared.wire.answers import FailingCheck, Finished, Intervention, Judged, Outcome, Recorded
 
-WORD = Word("no_progress", "Stop.")
+WORD = Advice("no_progress", "Stop.")
 SAID = {"kind": "no_progress", "message": "Stop."}
 
 
 @pytest.mark.parametrize(
     ("answer", "json"),
     [
-        (noted(Heard()), {"intervention": None, "escalated_to": None}),
-        (noted(Heard(WORD, "task")), {"intervention": SAID, "escalated_to": "task"}),
+        (noted(Feedback()), {"intervention": None, "escalated_to": None}),
+        (noted(Feedback(WORD, "task")), {"intervention": SAID, "escalated_to": "task"}),
         (
-            _allowed(Verdict(True, 7), Heard()),
+            _allowed(Verdict(True, 7), Feedback()),
             {"verdict": "allowed", "seq": 7, "intervention": None, "escalated_to": None},
         ),
         (
-            _allowed(Verdict(True, 7, intervention=WORD), Heard(escalated_to="goal")),
+            _allowed(Verdict(True, 7, intervention=WORD), Feedback(escalated_to="goal")),
             {"verdict": "allowed", "seq": 7, "intervention": SAID, "escalated_to": "goal"},
         ),
         (
@@ -35,7 +35,7 @@ SAID = {"kind": "no_progress", "message": "Stop."}
             },
         ),
         (
-            _outcome(Report("failure", "no", None, "w", 1.5, 1), Heard(changed=True)),
+            _outcome(ActionReport("failure", "no", None, "w", 1.5, 1), Feedback(changed=True)),
             {
                 "result": "failure",
                 "output": "no",
@@ -45,11 +45,11 @@ SAID = {"kind": "no_progress", "message": "Stop."}
             },
         ),
         (
-            _outcome(Report("success"), Heard()),
+            _outcome(ActionReport("success"), Feedback()),
             {"result": "success", "output": "", "duration_s": 0.0, "changed": None},
         ),
         (
-            _outcome(None, Heard()),
+            _outcome(None, Feedback()),
             {
                 "result": "interrupted",
                 "output": "",
@@ -98,7 +98,7 @@ def test_what_is_not_given_is_not_sent(answer, json):
 
 def test_an_answer_to_act_holds_its_outcome():
     outcome = Outcome(result="success", output="", duration_s=0.1, changed=False)
-    answer = _allowed(Verdict(True, 1), Heard(), outcome).as_json()
+    answer = _allowed(Verdict(True, 1), Feedback(), outcome).as_json()
     assert answer["outcome"] == {
         "result": "success",
         "output": "",

@@ -51,7 +51,7 @@ async def is_well(work, task):
 
 def parts():
     book = SimpleNamespace(listeners=[], cores={"a": None}, states=dict, gone={})
-    return SimpleNamespace(book=book, settings=Settings(), started={})
+    return SimpleNamespace(book=book, settings=Settings(), started={}, nursery=None)
 
 
 async def test_housekeeping_goes_on_after_passing_faults():
@@ -113,7 +113,7 @@ async def test_a_goal_that_is_retried_while_others_are_let_go_stays(monkeypatch)
         return False
 
     ledger = SimpleNamespace(shrink=shrink)
-    book = SimpleNamespace(states=lambda: states, forget=forget, ledger=ledger, gone={})
+    book = SimpleNamespace(states=lambda: states, purge=forget, ledger=ledger, gone={})
     daemon = SimpleNamespace(
         book=book,
         publisher=SimpleNamespace(keeps=lambda _: False),
@@ -174,7 +174,7 @@ async def test_a_daemon_that_is_told_to_stop_while_a_worker_crashes_waits_for_no
     status = SimpleNamespace(status="in_progress")
     state = SimpleNamespace(goal_id="a", epoch=1, goal=status, ended=False, workable=True)
     daemon.book.cores["a"] = SimpleNamespace(state=state)
-    daemon.book.go_by = lambda *_: None
+    daemon.book.judge_by = lambda *_: None
     daemon.publisher = SimpleNamespace(open=lambda _: None)
     made = goal_run.GoalRun(daemon, "a", SimpleNamespace(), RestartHistory(), Waits(), str)
 

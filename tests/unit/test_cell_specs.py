@@ -11,12 +11,12 @@ from clew_shared.config.settings import (
     Settings,
 )
 from clew_shared.config.tables import SandboxSettings
-from clew_shared.record import events as ev
+from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 
 PLACES = places({}, Path("/srv/clew"), None)
 OFFLINE = Settings(sandbox=SandboxSettings(network=False))
-STATE = State(goal_id="goal-1", spec=ev.Spec(description="x", workspace="/srv/goal"))
+STATE = State(goal_id="goal-1", spec=Spec(description="x", workspace="/srv/goal"))
 THINKERS = [
     LlmAgentSettings(model="m"),
     RunbookAgentSettings(),

@@ -16,13 +16,14 @@ import pytest
 
 from clew_daemon.cli import run
 from clew_daemon.cli.app import COMMANDS
-from clew_daemon.cli.tree import OVER
-from clew_daemon.record.goals import Book
+from clew_daemon.cli.display.goal import ENDED
+from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
-from clew_shared.core.core import Report
+from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 
 AT = 1_790_000_000.0
 MATHX, OTHER = "create-mathx-package-7f3a", "create-other-1234"
@@ -35,13 +36,13 @@ async def record(home: Path) -> None:
     """Record two goals: one with a loop that was refused, and one that was only accepted."""
     (home / "state").mkdir(parents=True)
     ledger = Ledger.open(home / "state" / "ledger.db")
-    book = Book(ledger, Settings())
+    book = GoalStore(ledger, Settings())
     book.listeners.clear()
-    subtasks = (ev.PlannedSubtask(description="Create it"), ev.PlannedSubtask(description=EVIL))
-    tasks = (ev.PlannedTask(description="Package", subtasks=subtasks),)
-    spec = ev.Spec(description="Create mathx", workspace="/tmp/mathx")
+    subtasks = (PlannedSubtask(description="Create it"), PlannedSubtask(description=EVIL))
+    tasks = (PlannedTask(description="Package", subtasks=subtasks),)
+    spec = Spec(description="Create mathx", workspace="/tmp/mathx")
     await book.accept(ev.GoalAccepted(at=AT, goal_id=MATHX, spec=spec, tasks=tasks), b"goal")
-    other = ev.GoalAccepted(at=AT + 1, goal_id=OTHER, spec=ev.Spec(description=EVIL))
+    other = ev.GoalAccepted(at=AT + 1, goal_id=OTHER, spec=Spec(description=EVIL))
     await book.accept(other, b"goal")
     core = book.cores[MATHX]
     with book.entering(core):
@@ -51,7 +52,9 @@ async def record(home: Path) -> None:
         for _ in range(4):
             verdict = core.propose("run_cmd", {"cmd": f"false {EVIL}"}, AT)
             if verdict.allowed:
-                core.outcome(verdict.seq, Report("failure", f"boom {EVIL}", changed=False), AT)
+                core.outcome(
+                    verdict.seq, ActionReport("failure", f"boom {EVIL}", changed=False), AT
+                )
     await book.commit(core)
     await ledger.close(5)
 
@@ -318,9 +321,9 @@ def test_the_page_before_begins_at_the_first_goal_that_is_over(clew, tmp_path):
     async def two_over() -> list[str]:
         await record(tmp_path)
         ledger = Ledger.open(tmp_path / "state" / "ledger.db")
-        book = Book(ledger, Settings())
+        book = GoalStore(ledger, Settings())
         for n in range(2):
-            spec = ev.Spec(description=f"Over {n}")
+            spec = Spec(description=f"Over {n}")
             goal = ev.GoalAccepted(at=AT + n, goal_id=f"over-{n}", spec=spec, identity=(str(n),))
             await book.accept(goal, b"goal")
             await book.emit(book.cores[f"over-{n}"], ev.GoalEnded(at=AT, status="cancelled"))
@@ -330,7 +333,7 @@ def test_the_page_before_begins_at_the_first_goal_that_is_over(clew, tmp_path):
     assert asyncio.run(two_over()) == [MATHX, OTHER, "over-0", "over-1"]
     out = clew("--home", tmp_path, "status", "-n", "1")[1]
     assert "clew status --before over-1," in out
-    assert set(OVER) == {status for status in GoalStatus if status.ended}
+    assert set(ENDED) == {status for status in GoalStatus if status.ended}
     page = json.loads(clew("--home", tmp_path, "status", "--before", "over-1", "--json")[1])
     assert ([one["id"] for one in page["goals"]], page["more"]) == (["over-0"], False)
 
@@ -396,7 +399,7 @@ def test_verify_names_the_first_event_that_does_not_fold(clew, tmp_path):
     async def damage() -> int:
         await record(tmp_path)
         ledger = Ledger.open(tmp_path / "state" / "ledger.db")
-        book = Book(ledger, Settings())
+        book = GoalStore(ledger, Settings())
         seqs, done = ledger.append([_nonsense(MATHX)])
         await done
         del book
@@ -412,9 +415,9 @@ def test_verify_names_the_first_event_that_does_not_fold(clew, tmp_path):
 
 
 def _nonsense(goal: str):
-    from clew_shared.ledger import Entry
+    from clew_shared.ledger import NewEvent
 
-    return Entry(goal, "no_such_event", b'{"kind":"no_such_event"}')
+    return NewEvent(goal, "no_such_event", b'{"kind":"no_such_event"}')
 
 
 # ---- what needs a daemon

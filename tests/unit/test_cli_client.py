@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import pytest
 
 from clew_daemon.cli import client, run
-from clew_daemon.cli.client import NoDaemon, Refused, call
-from clew_daemon.cli.demo.command import Killer
+from clew_daemon.cli.client import NoDaemon, RequestRefused, call
+from clew_daemon.cli.commands.demo.command import WorkerKiller
 from clew_daemon.cli.errors import CliError
 
 PING = {"pid": 1, "version": "0.1.0", "uptime_s": 5.0, "ready": True, "status": "idle"}
@@ -70,7 +70,7 @@ def test_a_socket_path_longer_than_an_address_works(tmp_path):
 def test_an_error_is_told_in_the_daemons_words(tmp_path, capsys):
     error = {"code": -32001, "message": "goal x is over: \x1b[31m`retry` starts it again"}
     with daemon(tmp_path, {"reload": error}) as (path, _):
-        with pytest.raises(Refused, match="is over"):
+        with pytest.raises(RequestRefused, match="is over"):
             call(path, "reload")
         assert run(["--home", str(tmp_path), "reload"]) == 1
     said = capsys.readouterr()
@@ -127,7 +127,7 @@ def test_submit_tells_what_the_daemon_refused(tmp_path, capsys, monkeypatch):
     goal = tmp_path / "g.md"
     goal.write_text("# x\n")
     inbox = tmp_path / "inbox"
-    from clew_daemon.cli import submit
+    from clew_daemon.cli.commands.submit import command as submit
 
     def dropped(folder, files):
         ((_, raw),) = files
@@ -145,7 +145,7 @@ def test_submit_tells_what_the_daemon_refused(tmp_path, capsys, monkeypatch):
 
 
 def test_a_worker_that_is_gone_is_not_counted_as_killed():
-    killer = Killer()
+    killer = WorkerKiller()
     place = {"current_task_idx": 0, "current_subtask_idx": 0}
     goal = {"id": "g", "agent": "runbook", "blocked_actions": [], **place}
     killer([{**goal, "in_flight": [{"seq": 1}], "pid": 2**22 + 1}])

@@ -13,10 +13,11 @@ import threading
 
 import pytest
 
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
+from clew_shared.record.spec import Spec
 
 GOAL = "say-hello-1a2b"
 FILE = "# Say hello\n- [ ] Say it\n  ```sh\n  echo hello\n  ```\n"
@@ -53,8 +54,8 @@ def loaded(script, *args, **env):
 async def record(folder):
     (folder / "state").mkdir()
     ledger = Ledger.open(folder / "state" / "ledger.db")
-    accepted = ev.GoalAccepted(at=1.0, goal_id=GOAL, spec=ev.Spec(description="Say hello"))
-    await Book(ledger, Settings()).accept(accepted, b"goal")
+    accepted = ev.GoalAccepted(at=1.0, goal_id=GOAL, spec=Spec(description="Say hello"))
+    await GoalStore(ledger, Settings()).accept(accepted, b"goal")
     await ledger.close(5)
 
 

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from clew_daemon.cli.output import columns, counted_as, duration, width_of, wrapped
+from clew_daemon.cli.display.output import columns, width_of, wrapped
+from clew_daemon.cli.display.units import counted, duration
 
 WORDS = st.lists(st.text("ab[]漢 \u0301é-", min_size=1, max_size=90), max_size=12).map(" ".join)
 
@@ -102,5 +103,5 @@ def test_a_duration_has_its_two_largest_units(seconds, shown, whole):
 
 
 def test_a_count_agrees_with_its_noun():
-    assert [counted_as(n, "goal") for n in (0, 1, 2)] == ["0 goals", "1 goal", "2 goals"]
-    assert counted_as(2, "strategy", "strategies") == "2 strategies"
+    assert [counted(n, "goal") for n in (0, 1, 2)] == ["0 goals", "1 goal", "2 goals"]
+    assert counted(2, "strategy", "strategies") == "2 strategies"

@@ -6,11 +6,13 @@ import json
 import pytest
 
 from clew_daemon.cli import run
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
-from clew_shared.core.core import Report
+from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
+from clew_shared.record.daemon_events import BulletAdded, BulletRemoved, BulletTagged
+from clew_shared.record.spec import Spec
 
 AT = 1_790_000_000.0
 GOAL = "make-it-7f3a"
@@ -20,25 +22,25 @@ async def record(home):
     """Record a goal with an action, and two strategies: one drawn from it and tagged, one put away."""
     (home / "state").mkdir(parents=True)
     ledger = Ledger.open(home / "state" / "ledger.db")
-    book = Book(ledger, Settings())
+    book = GoalStore(ledger, Settings())
     book.listeners.clear()
-    spec = ev.Spec(description="Make it")
+    spec = Spec(description="Make it")
     await book.accept(ev.GoalAccepted(at=AT, goal_id=GOAL, spec=spec), b"goal")
     core = book.cores[GOAL]
     with book.entering(core):
         core.emit(ev.GoalStarted(at=AT))
         core.start(AT)
         seq = core.propose("run_cmd", {"cmd": "pytest"}, AT).seq
-        core.outcome(seq, Report("success", "ok", changed=False), AT)
+        core.outcome(seq, ActionReport("success", "ok", changed=False), AT)
     await book.commit(core)
     learned = {"section": "testing", "source_goal": GOAL, "evidence": "call 1", "actions": (seq,)}
     await book.emit_own(
         [
-            ev.BulletAdded(at=AT, id="tes-00001", content="Run tests \x1b[31m", **learned),
-            ev.BulletAdded(at=AT, id="she-00002", section="shell", content="Quote paths"),
-            ev.BulletAdded(at=AT, id="tes-00003", section="testing", content="Never run tests"),
-            ev.BulletTagged(at=AT, id="tes-00001", tag="helpful", reason="imported", times=2),
-            ev.BulletRemoved(at=AT, id="she-00002", reason="by a person"),
+            BulletAdded(at=AT, id="tes-00001", content="Run tests \x1b[31m", **learned),
+            BulletAdded(at=AT, id="she-00002", section="shell", content="Quote paths"),
+            BulletAdded(at=AT, id="tes-00003", section="testing", content="Never run tests"),
+            BulletTagged(at=AT, id="tes-00001", tag="helpful", reason="imported", times=2),
+            BulletRemoved(at=AT, id="she-00002", reason="by a person"),
         ]
     )
     await ledger.close(5)

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from clew_daemon.cli import run, submit
+from clew_daemon.cli import run
 from clew_daemon.cli.client import Address, NoDaemon
+from clew_daemon.cli.commands.submit import command as submit
 from clew_daemon.host import units
 from clew_daemon.inbox.goalfile.parse import parse
 from clew_shared.ledger.lock import DAEMON, acquire, beside
@@ -84,6 +85,7 @@ def leaving(monkeypatch):
     then: list[Any] = [_gone]
     original = submit.drop_all
     monkeypatch.setattr("clew_daemon.cli.client.call", call)
+    monkeypatch.setattr(submit, "call", call)
     monkeypatch.setattr(submit, "drop_all", drop_all)
     return then
 
@@ -426,24 +428,24 @@ def test_config_check_of_the_example_finds_nothing(clew, tmp_path):
 
 
 def test_the_places_are_those_that_the_whole_config_gives(tmp_path, monkeypatch):
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.instance import Instance
     from clew_shared.config.settings import load, places
 
     text = '[paths]\nstate = "elsewhere"\n[ledger]\nurl = "sqlite:///<state>/x.db"\n'
     (tmp_path / "config.toml").write_text(text)
     env = {"HOME": "/home/x", "CLEW_PATHS__RUN": "/run/y"}
-    where = Where.of(tmp_path, env)
+    where = Instance.of(tmp_path, env)
     settings = load(text, env, "config.toml").settings
     assert where.places == places(env, tmp_path, settings)
     assert str(where.ledger) == settings.ledger.located(str(where.places.state))[10:]
 
 
 def test_a_relative_home_is_meant_from_here(tmp_path, monkeypatch):
-    from clew_daemon.cli.where import Where
+    from clew_daemon.cli.instance import Instance
 
     monkeypatch.chdir(tmp_path)
-    assert Where.of(Path("h"), {}).places.state == tmp_path / "h" / "state"
-    assert Where.of(None, {"CLEW_HOME": "h"}).places.state == tmp_path / "h" / "state"
+    assert Instance.of(Path("h"), {}).places.state == tmp_path / "h" / "state"
+    assert Instance.of(None, {"CLEW_HOME": "h"}).places.state == tmp_path / "h" / "state"
 
 
 def test_doctor_looks_at_everything_and_makes_nothing(clew, tmp_path):

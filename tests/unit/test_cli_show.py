@@ -6,12 +6,13 @@ import json
 import pytest
 
 from clew_daemon.cli import run
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
-from clew_shared.core.core import Report
+from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
 from clew_shared.record.moment import local
+from clew_shared.record.spec import Spec
 
 AT = 1_790_000_000.0
 GOAL, EMPTY = "write-it-1a2b", "empty-0000"
@@ -23,10 +24,10 @@ async def record(home) -> dict[str, int]:
     """Record a goal with an action of each kind; their numbers, and that of the first one's end."""
     (home / "state").mkdir(parents=True)
     ledger = Ledger.open(home / "state" / "ledger.db")
-    book = Book(ledger, Settings())
+    book = GoalStore(ledger, Settings())
     book.listeners.clear()
     for goal in (GOAL, EMPTY):
-        spec = ev.Spec(description="Write it", workspace="/nowhere")
+        spec = Spec(description="Write it", workspace="/nowhere")
         await book.accept(
             ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, identity=(goal,)), b"goal"
         )
@@ -36,12 +37,12 @@ async def record(home) -> dict[str, int]:
         core.emit(ev.WorkerStarted(at=AT, epoch=1, agent="llm", pid=4242))
         core.start(AT)
         seqs["finished"] = core.propose("run_cmd", {"cmd": CMD, "n": [1]}, AT, "to [see] it").seq
-        report = Report("failure", OUTPUT, False, "", 1.25, 3)
+        report = ActionReport("failure", OUTPUT, False, "", 1.25, 3)
         core.outcome(seqs["finished"], report, AT + 1.25)
         for _ in range(4):
             verdict = core.propose("run_cmd", {"cmd": "false"}, AT + 2)
             if verdict.allowed:
-                core.outcome(verdict.seq, Report("failure", "", False, "", 0.5, 1), AT + 3)
+                core.outcome(verdict.seq, ActionReport("failure", "", False, "", 0.5, 1), AT + 3)
         seqs["refused"] = verdict.seq
         seqs["interrupted"] = core.propose("read_file", {"path": "a"}, AT + 4).seq
         core.interrupt("executor_died", AT + 5, counts=True, only=seqs["interrupted"])

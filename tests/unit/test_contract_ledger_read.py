@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from clew_shared.ledger import Entry, Ledger, LedgerError, Reader
+from clew_shared.ledger import Ledger, LedgerError, NewEvent, Reader
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ async def path(tmp_path):
     ledger = Ledger.open(place)
     for number in range(10):
         for goal in ("a", "b"):
-            _, done = ledger.append([Entry(goal, "said", b'{"n":%d}' % number)])
+            _, done = ledger.append([NewEvent(goal, "said", b'{"n":%d}' % number)])
             await done
     await ledger.close(10)
     return place

@@ -2,10 +2,11 @@
 
 import pytest
 
-from clew_shared.core.core import IN_FLIGHT_MAX, LookFirst, Report, WrongState
+from clew_shared.core.actions import IN_FLIGHT_MAX
+from clew_shared.core.answers import ActionReport, LookFirst, WrongState
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
-from clew_shared.record.state import dump
+from clew_shared.record.snapshot import dump
 
 
 def test_the_first_pending_subtask_is_in_progress_at_once(played):
@@ -89,9 +90,9 @@ def test_an_action_without_a_started_subtask_starts_the_next(played):
 
 def test_an_outcome_told_twice_is_recognised(agent):
     seq = agent.core.propose("t", {}, 0.0).seq
-    assert agent.core.outcome(seq, Report("success", "x"), 0.0).known
+    assert agent.core.outcome(seq, ActionReport("success", "x"), 0.0).known
     agent.take()
-    assert not agent.core.outcome(seq, Report("failure", "y"), 0.0).known
+    assert not agent.core.outcome(seq, ActionReport("failure", "y"), 0.0).known
     assert agent.core.take() == []
 
 
@@ -99,7 +100,7 @@ def test_an_interrupted_action_is_over(agent):
     seq = agent.core.propose("t", {}, 0.0).seq
     assert agent.core.interrupt("killed", 0.0, counts=True) == [seq]
     assert agent.core.interrupt("killed", 0.0, counts=True) == []
-    assert not agent.core.outcome(seq, Report("success"), 0.0).known
+    assert not agent.core.outcome(seq, ActionReport("success"), 0.0).known
     assert [a.result for a in agent.state.subtask.actions] == ["interrupted"]
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from clew_shared.config.settings import LoopSettings
-from clew_shared.core.core import Core, Report
+from clew_shared.core.answers import ActionReport
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
+from clew_shared.record.spec import Spec
 from clew_shared.record.state import State
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "loops.md").read_text()
@@ -51,7 +53,7 @@ PLAYED = [
 
 def play(steps):
     core = Core(State(), LoopSettings(), itertools.count(1).__next__)
-    spec = ev.Spec(description="x", workspace="/w")
+    spec = Spec(description="x", workspace="/w")
     core.emit(ev.GoalAccepted(goal_id="g-1", spec=spec, tasks=()))
     core.emit(ev.GoalStarted())
     core.emit(ev.WorkerStarted(epoch=1))
@@ -64,7 +66,7 @@ def mark(core, tool, args, result, output, world):
     verdict = core.propose(tool, args, 1.0)
     if not verdict.allowed:
         return "✗"
-    heard = core.outcome(verdict.seq, Report(result, output, None, world), 1.0)
+    heard = core.outcome(verdict.seq, ActionReport(result, output, None, world), 1.0)
     return "!" if verdict.intervention or heard.intervention else "·"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_shared.core.core import WrongState
+from clew_shared.core.answers import WrongState
 
 
 def block(agent):

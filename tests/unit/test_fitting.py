@@ -4,8 +4,14 @@ import json
 
 import pytest
 
-from clew_daemon.record.shrink import fitted, fitted_state
+from clew_daemon.record import shrink
+from clew_daemon.record.shrink import fitted_state
+from clew_shared.wire.hello import HelloAnswer
 from clew_shared.wire.protocol import LINE_BYTES_MAX
+
+
+def fitted(answer):
+    return shrink.fitted(HelloAnswer.model_validate(answer)).as_json()
 
 
 def action(n, size):

@@ -7,23 +7,23 @@ from pydantic import ValidationError
 
 from clew_shared.core import suggestions
 from clew_shared.record import events as ev
-from clew_shared.record import fold as folding
+from clew_shared.record.codec import GOAL_EVENTS, decode, encode
 from clew_shared.record.fold import apply, fold
+from clew_shared.record.fold.table import TABLE
 from clew_shared.record.identity import Identity
-from clew_shared.record.state import STEPS_KEPT, THOUGHTS_KEPT, State, dump, load
+from clew_shared.record.snapshot import dump, load
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
+from clew_shared.record.state import STEPS_KEPT, THOUGHTS_KEPT, State
 
-KINDS = {
-    get_args(model.model_fields["kind"].annotation)[0]: model
-    for model in get_args(get_args(ev.GoalEvent)[0])
-}
+KINDS = {get_args(model.model_fields["kind"].annotation)[0]: model for model in GOAL_EVENTS}
 
 REQUIRED = {
-    "goal_id": "g", "spec": ev.Spec(description="d"), "status": "completed", "epoch": 1, "tool": "t",
+    "goal_id": "g", "spec": Spec(description="d"), "status": "completed", "epoch": 1, "tool": "t",
     "args": {}, "signature": "t::{}", "reason": "r", "message": "m", "of": 1, "result": "success",
     "outcome": "success:", "world": "w", "loop": "cycle", "intervention": "theme", "text": "x",
     "theme": "general", "has_tool_calls": False, "iteration": 1, "probes": {"p": True}, "name": "c",
     "passed": True, "task_idx": 0, "subtask_idx": 0, "to": "task", "cmd": "true",
-    "tasks": (ev.PlannedTask(description="t", subtasks=(ev.PlannedSubtask(description="s"),)),),
+    "tasks": (PlannedTask(description="t", subtasks=(PlannedSubtask(description="s"),)),),
     "goal": {"description": "edited", "tasks": []}, "ids": ("tes-00001",),
     "identity": Identity(dev=1, ino=2),
 }  # fmt: skip
@@ -38,7 +38,7 @@ def example(kind):
 
 def begun():
     rows = [
-        (1, ev.GoalAccepted(goal_id="g", spec=ev.Spec(description="d"))),
+        (1, ev.GoalAccepted(goal_id="g", spec=Spec(description="d"))),
         (2, ev.GoalStarted()),
         (3, ev.SubtaskStarted(task_idx=0, subtask_idx=0)),
     ]
@@ -46,7 +46,7 @@ def begun():
 
 
 def test_every_kind_of_event_has_its_place_and_nothing_else_has():
-    assert set(folding._APPLY) == set(KINDS)
+    assert set(TABLE) == set(KINDS.values())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -59,7 +59,7 @@ def test_every_event_can_be_taken_in_any_state(kind, state):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_event_comes_back_from_the_ledger_as_it_went(kind):
-    assert ev.decode(ev.encode(example(kind))) == example(kind)
+    assert decode(encode(example(kind))) == example(kind)
 
 
 @pytest.mark.parametrize("replan", ["task", "goal"])
@@ -71,11 +71,11 @@ def test_a_replan_can_be_taken_in_any_state(replan):
 
 def test_an_event_of_an_unknown_kind_is_refused():
     with pytest.raises(ValidationError):
-        ev.decode(b'{"kind":"made_up"}')
+        decode(b'{"kind":"made_up"}')
 
 
 def test_a_field_that_came_later_is_no_obstacle():
-    event = ev.decode(b'{"kind":"goal_started","at":1,"from_the_future":2}')
+    event = decode(b'{"kind":"goal_started","at":1,"from_the_future":2}')
     assert event == ev.GoalStarted(at=1)
 
 
@@ -117,9 +117,9 @@ def test_a_completed_goal_leaves_nothing_open(played):
 
 
 def test_what_a_plan_says_is_done_is_done():
-    done = ev.PlannedSubtask(description="s", done=True)
-    task = ev.PlannedTask(description="t", subtasks=(done, done))
-    state = fold([(1, ev.GoalAccepted(goal_id="g", spec=ev.Spec(description="d"), tasks=(task,)))])
+    done = PlannedSubtask(description="s", done=True)
+    task = PlannedTask(description="t", subtasks=(done, done))
+    state = fold([(1, ev.GoalAccepted(goal_id="g", spec=Spec(description="d"), tasks=(task,)))])
     assert state.goal.tasks[0].status == "completed"
     assert state.next_pending() is None
 
@@ -150,7 +150,7 @@ def test_a_goal_waits_since_it_was_paused_and_not_since_it_waited_for_an_endpoin
 
 
 def suggest(agent, *checks):
-    plan = (ev.PlannedTask(description="t", subtasks=(ev.PlannedSubtask(description="s"),)),)
+    plan = (PlannedTask(description="t", subtasks=(PlannedSubtask(description="s"),)),)
     agent.core.plan(plan, None, 1.0, checks)
     return [row.event for row in agent.core.take() if row.event.kind == "check_proposed"]
 

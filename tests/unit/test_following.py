@@ -2,11 +2,11 @@
 
 import pytest
 
-from clew_shared.ledger import Cursor, Entry, Follower, Ledger
+from clew_shared.ledger import Cursor, Follower, Ledger, NewEvent
 
 
 async def append(ledger, *texts, goal="a"):
-    await ledger.append([Entry(goal, "noted", text.encode()) for text in texts])[1]
+    await ledger.append([NewEvent(goal, "noted", text.encode()) for text in texts])[1]
 
 
 @pytest.fixture

@@ -3,12 +3,15 @@
 import pytest
 
 from clew_shared.config.settings import Settings
-from clew_shared.core.core import Core, Report
+from clew_shared.core.answers import ActionReport
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
 from clew_shared.record.fold import apply, fold
-from clew_shared.record.forgetting import EVERY, KEPT
+from clew_shared.record.fold.eviction import ENTRIES_MAX, EVICT_EVERY
 from clew_shared.record.model import ACTIONS_KEPT
-from clew_shared.record.state import State, dump, load
+from clew_shared.record.snapshot import dump, load
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
+from clew_shared.record.state import State
 
 AT = 1_790_000_000.0
 
@@ -16,16 +19,16 @@ AT = 1_790_000_000.0
 def begun(subtasks=1):
     seqs = iter(range(1, 10**9))
     core = Core(State(goal_id="a"), Settings().loops, lambda: next(seqs), max_actions=10**9)
-    parts = tuple(ev.PlannedSubtask(description=f"Part {n}") for n in range(subtasks))
-    tasks = (ev.PlannedTask(description="All", subtasks=parts),)
-    core.emit(ev.GoalAccepted(at=AT, goal_id="a", spec=ev.Spec(description="Do"), tasks=tasks))
+    parts = tuple(PlannedSubtask(description=f"Part {n}") for n in range(subtasks))
+    tasks = (PlannedTask(description="All", subtasks=parts),)
+    core.emit(ev.GoalAccepted(at=AT, goal_id="a", spec=Spec(description="Do"), tasks=tasks))
     core.emit(ev.GoalStarted(at=AT))
     core.start(AT)
     return core
 
 
 def edit(core, n):
-    done = Report("success", f"line {n}", changed=True, world=f"w{n}")
+    done = ActionReport("success", f"line {n}", changed=True, world=f"w{n}")
     return core.record("edit_file", {"path": "a", "line": n}, done, AT)
 
 
@@ -33,7 +36,7 @@ def edit(core, n):
 def long():
     """A goal that has edited far more often than is remembered."""
     core = begun()
-    for n in range(2 * KEPT):
+    for n in range(2 * ENTRIES_MAX):
         edit(core, n)
     return core
 
@@ -42,12 +45,12 @@ def test_the_state_of_a_goal_that_works_on_and_on_does_not_grow(long):
     scope = long.state.scope
     tallies = sum(map(len, scope.tallies.values()))
     counted = (scope.worlds, scope.outcomes, scope.loop_counts, scope.writers, long.state.changes)
-    assert max(tallies, *map(len, counted)) < KEPT + EVERY
-    assert long.state.actions_total == 2 * KEPT
+    assert max(tallies, *map(len, counted)) < ENTRIES_MAX + EVICT_EVERY
+    assert long.state.actions_total == 2 * ENTRIES_MAX
 
 
 def test_what_was_done_last_is_still_known_for_what_it_is(long):
-    last = 2 * KEPT - 1
+    last = 2 * ENTRIES_MAX - 1
     assert edit(long, last).allowed
     assert edit(long, last).reason == "repetition"
     assert f"w{last}" in long.state.scope.worlds
@@ -57,9 +60,11 @@ def test_what_was_done_last_is_still_known_for_what_it_is(long):
 def test_blocks_are_never_forgotten():
     core = begun()
     for _ in range(3):
-        said = core.record("run_cmd", {"cmd": "false"}, Report("failure", "no", False, "w"), AT)
+        said = core.record(
+            "run_cmd", {"cmd": "false"}, ActionReport("failure", "no", False, "w"), AT
+        )
     assert said.reason == "repetition"
-    for n in range(KEPT + EVERY):
+    for n in range(ENTRIES_MAX + EVICT_EVERY):
         edit(core, n)
     core.see_world("w", AT)
     assert core.propose("run_cmd", {"cmd": "false"}, AT).reason == "blocked_action"
@@ -67,8 +72,8 @@ def test_blocks_are_never_forgotten():
 
 def test_a_snapshot_goes_on_as_the_whole_record_does():
     core, events = begun(), []
-    for n in range(KEPT + 2 * EVERY):
-        edit(core, n % (KEPT + EVERY // 2))
+    for n in range(ENTRIES_MAX + 2 * EVICT_EVERY):
+        edit(core, n % (ENTRIES_MAX + EVICT_EVERY // 2))
         events += [(one.seq, one.event) for one in core.take()]
     whole = fold(events)
     for cut in (len(events) // 2, len(events) - 7):
@@ -80,7 +85,7 @@ def test_a_snapshot_goes_on_as_the_whole_record_does():
 
 def poll(core, times, name="date"):
     for n in range(times):
-        core.record("run_cmd", {"cmd": name}, Report("success", f"{n}x", False, "w"), AT)
+        core.record("run_cmd", {"cmd": name}, ActionReport("success", f"{n}x", False, "w"), AT)
 
 
 def outcomes_of(core):
@@ -91,8 +96,8 @@ def outcomes_of(core):
 def test_polls_whose_output_always_moves_leave_no_more_outcomes_than_are_kept():
     core = begun()
     for name in ("a", "b", "c"):
-        poll(core, KEPT // 2, name)
-    assert sum(outcomes_of(core)) < KEPT + EVERY
+        poll(core, ENTRIES_MAX // 2, name)
+    assert sum(outcomes_of(core)) < ENTRIES_MAX + EVICT_EVERY
 
 
 def test_no_outcome_is_forgotten_within_what_a_goal_may_do_by_default():
@@ -104,20 +109,20 @@ def test_no_outcome_is_forgotten_within_what_a_goal_may_do_by_default():
 def test_no_claim_that_says_something_is_forgotten_within_what_a_goal_may_do_by_default():
     core = begun()
     for n in range(1_000):
-        claimed = Report("success", f"{n}x", changed=True)
+        claimed = ActionReport("success", f"{n}x", changed=True)
         core.record("tool", {"n": min(n, 500)}, claimed, AT)
     assert len(next(reversed(core.state.changes.values()))) == 500
 
 
 def test_claims_that_say_nothing_any_more_are_forgotten():
     core = begun()
-    for n in range(EVERY - 1):
-        core.record("tool", {"n": n % 2}, Report("success", f"{n}x", changed=True), AT)
+    for n in range(EVICT_EVERY - 1):
+        core.record("tool", {"n": n % 2}, ActionReport("success", f"{n}x", changed=True), AT)
     before = sum(map(len, core.state.changes.values()))
-    core.record("tool", {"n": "another"}, Report("success", "x", changed=True), AT)
-    for n in range(EVERY):
-        core.record("tool", {"n": n % 2}, Report("success", f"{n}y", changed=True), AT)
-    assert sum(map(len, core.state.changes.values())) < before + EVERY
+    core.record("tool", {"n": "another"}, ActionReport("success", "x", changed=True), AT)
+    for n in range(EVICT_EVERY):
+        core.record("tool", {"n": n % 2}, ActionReport("success", f"{n}y", changed=True), AT)
+    assert sum(map(len, core.state.changes.values())) < before + EVICT_EVERY
 
 
 def worked_through(subtasks, actions):
@@ -135,8 +140,8 @@ def test_within_what_a_goal_may_do_by_default_every_subtask_keeps_its_last_actio
 
 
 def test_of_very_many_subtasks_those_that_were_worked_on_last_keep_their_actions():
-    subtasks = worked_through(KEPT // ACTIONS_KEPT + 60, ACTIONS_KEPT)
-    assert sum(len(s.actions) for s in subtasks) < KEPT + EVERY
+    subtasks = worked_through(ENTRIES_MAX // ACTIONS_KEPT + 60, ACTIONS_KEPT)
+    assert sum(len(s.actions) for s in subtasks) < ENTRIES_MAX + EVICT_EVERY
     assert not subtasks[0].actions
     assert all(s.actions_total == ACTIONS_KEPT for s in subtasks)
     assert len(subtasks[-1].actions) == ACTIONS_KEPT

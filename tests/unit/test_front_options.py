@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew_daemon.cli.front_options import Options, merge
+from clew_daemon.cli.commands.submit.front_options import SubmitOptions, merge
 from clew_daemon.inbox.goalfile.faults import GoalFileError
 from clew_daemon.inbox.goalfile.front_lines import split
 from clew_daemon.inbox.goalfile.front_yaml import composed
 from clew_daemon.inbox.goalfile.parse import parse
 
 AGENTS = ["default", "runbook", "mine"]
-ALL = Options("tea", "mine", "/work here/x", ("make test", 'it\'s: "done" # & {[\\'))
+ALL = SubmitOptions("tea", "mine", "/work here/x", ("make test", 'it\'s: "done" # & {[\\'))
 
 FRONTS = {
     "none": "",
@@ -59,7 +59,7 @@ def test_each_line_of_the_result_is_known_by_its_line_in_the_file(front):
 
 def test_a_single_option_leaves_everything_else_as_it_was():
     text = "---\nagent: default  # the usual\n\nbudget: {tokens: 5}\n---\nMake tea\n"
-    assert merge(text, Options(agent="mine")).text == text.replace("default", '"mine"')
+    assert merge(text, SubmitOptions(agent="mine")).text == text.replace("default", '"mine"')
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ def test_front_matter_that_cannot_be_read_is_left_alone_and_told_with_its_own_li
 @pytest.mark.parametrize("checks", ["checks: &c\n  a: ls", "checks: &c\n- ls"])
 def test_front_matter_that_options_would_make_invalid_is_left_alone(checks):
     text = f"---\n{checks}\n---\nMake tea\n"
-    merged = merge(text, Options(checks=("make test",)))
+    merged = merge(text, SubmitOptions(checks=("make test",)))
     front, _, _ = split(merged.text)
     assert composed(front) is not None
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_any_text_of_an_option_is_read_back_as_it_was_or_refused_by_its_option(check, agent):
-    options = Options(agent=agent, checks=(check,))
+    options = SubmitOptions(agent=agent, checks=(check,))
     if options.faults({agent: None, agent.strip(): None}):
         return
     goal = parse(merge("Make tea\n", options).text.encode(), "g.md", [agent.strip()])
@@ -92,13 +92,13 @@ def test_any_text_of_an_option_is_read_back_as_it_was_or_refused_by_its_option(c
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (Options(name="Tea Time"), "--name: must be lower-case"),
-        (Options(agent="nobody"), "--agent: unknown agent `nobody`"),
-        (Options(agent=""), "--agent: is empty"),
-        (Options(workspace=""), "--workspace: is empty"),
-        (Options(workspace="here"), "--workspace: must be an absolute path"),
-        (Options(checks=("ls", " ")), "--check: is empty"),
-        (Options(checks=("echo \udcff",)), "--check: "),
+        (SubmitOptions(name="Tea Time"), "--name: must be lower-case"),
+        (SubmitOptions(agent="nobody"), "--agent: unknown agent `nobody`"),
+        (SubmitOptions(agent=""), "--agent: is empty"),
+        (SubmitOptions(workspace=""), "--workspace: is empty"),
+        (SubmitOptions(workspace="here"), "--workspace: must be an absolute path"),
+        (SubmitOptions(checks=("ls", " ")), "--check: is empty"),
+        (SubmitOptions(checks=("echo \udcff",)), "--check: "),
     ],
 )
 def test_what_is_wrong_with_an_option_is_told_by_its_option(options, told):

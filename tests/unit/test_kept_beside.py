@@ -1,19 +1,19 @@
 """What is kept beside the events can be made anew from them: snapshots of the playbook, outlines of ended goals."""
 
-import asyncio
-
 import pytest
 
-from clew_daemon.cli import replay
-from clew_daemon.cli.replay import checked
+from clew_daemon.cli import ledger_check
+from clew_daemon.cli.ledger_check import check_ledger
 from clew_daemon.learning import playbook as playbook_module
 from clew_daemon.learning.playbook import PlaybookStore
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import SNAPSHOT_EVERY, load_listed, load_state
 from clew_shared.config.settings import Settings
 from clew_shared.ledger import Ledger, verify
 from clew_shared.record import events as ev
-from clew_shared.record.state import STATE_VERSION, dump, load, outline, packed, unpack
+from clew_shared.record.daemon_events import BulletAdded, BulletRemoved, BulletTagged
+from clew_shared.record.snapshot import STATE_VERSION, compressed, decompress, dump, load, outline
+from clew_shared.record.spec import Spec
 
 AT = 1_790_000_000.0
 
@@ -26,7 +26,7 @@ async def ledger(tmp_path):
 
 
 def opened(ledger):
-    book = Book(ledger, Settings())
+    book = GoalStore(ledger, Settings())
     book.listeners.clear()
     return book
 
@@ -35,14 +35,14 @@ async def learned(book, count):
     """Record strategies, each tagged, some put away."""
     for n in range(1, count + 1):
         one = f"tes-{n:05}"
-        added = ev.BulletAdded(at=AT, id=one, section="Testing", content=f"Run test {n} alone")
-        tagged = ev.BulletTagged(at=AT, id=one, tag="helpful", source_goal="g")
-        gone = [ev.BulletRemoved(at=AT, id=one, reason="x")] if n % 3 == 0 else []
+        added = BulletAdded(at=AT, id=one, section="Testing", content=f"Run test {n} alone")
+        tagged = BulletTagged(at=AT, id=one, tag="helpful", source_goal="g")
+        gone = [BulletRemoved(at=AT, id=one, reason="x")] if n % 3 == 0 else []
         await book.emit_own([added, tagged, *gone])
 
 
 async def settled(book):
-    await asyncio.gather(*book._tasks)
+    await book.snapshots.drain()
 
 
 def corrupted(ledger, sql, *values):
@@ -70,18 +70,18 @@ async def test_a_playbook_with_many_events_starts_from_its_snapshot(ledger, monk
     for _, event in read(ledger):
         playbook_module.apply(whole, event)
     assert again.current.to_dict() == whole.to_dict()
-    assert checked(ledger.path)["ok"]
+    assert check_ledger(ledger.path)["ok"]
 
 
 async def test_a_snapshot_of_the_playbook_that_its_events_do_not_give_is_a_fault(ledger):
     book = opened(ledger)
     await learned(book, 3)
     await ledger.snapshot("", ledger.last_seq(), 1, b'{"version": 1, "bullets": []}')
-    assert "playbook's snapshot" in checked(ledger.path)["fault"]["message"]
+    assert "playbook's snapshot" in check_ledger(ledger.path)["fault"]["message"]
 
 
 async def over(book, goal="a"):
-    spec = ev.Spec(description="Do", workspace=f"/w/{goal}")
+    spec = Spec(description="Do", workspace=f"/w/{goal}")
     await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, identity=(goal,)), b"file")
     core = book.cores[goal]
     with book.entering(core):
@@ -89,7 +89,7 @@ async def over(book, goal="a"):
         core.emit(ev.Reported(at=AT))
         core.emit(ev.Reviewed(at=AT, of=core.state.rested_seq))
     await book.commit(core)
-    book.set_down(goal)
+    book.evict(goal)
     await settled(book)
     return core
 
@@ -98,7 +98,7 @@ async def test_an_ended_goal_is_read_by_its_outline_until_something_is_recorded_
     book = opened(ledger)
     core = await over(book)
     ((goal, kept),) = ledger.outlines(STATE_VERSION)
-    assert (goal, dump(unpack(kept))) == ("a", dump(core.state))
+    assert (goal, dump(decompress(kept))) == ("a", dump(core.state))
     assert ledger.without_outline(STATE_VERSION) == []
     await book.whole("a")
     await book.emit(
@@ -122,7 +122,7 @@ async def test_outlines_are_given_the_last_accepted_first_and_page_by_page(ledge
 async def test_a_purged_goal_leaves_no_outline(ledger):
     book = opened(ledger)
     await over(book)
-    await book.forget("a")
+    await book.purge("a")
     assert ledger.outlines(STATE_VERSION) == []
     assert verify(ledger.path).ok
 
@@ -132,27 +132,30 @@ async def test_an_outline_that_was_changed_or_is_not_of_its_events_is_a_fault(le
     core = await over(book)
     state = load(dump(core.state))
     state.reason = "another"
-    await ledger.outline("a", state.accepted_seq, state.seq, STATE_VERSION, packed(dump(state)))
-    assert "outline is not what its events give: reason" in checked(ledger.path)["fault"]["message"]
-    kept = packed(dump(outline(load_state(ledger, "a"))))
+    await ledger.outline("a", state.accepted_seq, state.seq, STATE_VERSION, compressed(dump(state)))
+    assert (
+        "outline is not what its events give: reason"
+        in check_ledger(ledger.path)["fault"]["message"]
+    )
+    kept = compressed(dump(outline(load_state(ledger, "a"))))
     await ledger.outline("a", state.accepted_seq, state.seq, STATE_VERSION, kept)
-    assert checked(ledger.path)["ok"]
+    assert check_ledger(ledger.path)["ok"]
     corrupted(ledger, "UPDATE outlines SET state = x'00' WHERE goal = ?", "a")
-    assert "its outline was changed" in checked(ledger.path)["fault"]["message"]
+    assert "its outline was changed" in check_ledger(ledger.path)["fault"]["message"]
 
 
 async def test_a_goal_that_goes_on_or_is_let_go_while_it_is_verified_is_no_fault(ledger):
     book = opened(ledger)
     core = await over(book)
     ((_, outlined),) = ledger.outlines(STATE_VERSION)
-    assert replay._goal_fault(ledger, "a", outlined) is None
+    assert ledger_check._goal_fault(ledger, "a", outlined) is None
     await book.whole("a")
     await book.emit(
         core, ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
     )
-    assert replay._goal_fault(ledger, "a", outlined) is None
-    await book.forget("a")
-    assert replay._goal_fault(ledger, "a", outlined) is None
+    assert ledger_check._goal_fault(ledger, "a", outlined) is None
+    await book.purge("a")
+    assert ledger_check._goal_fault(ledger, "a", outlined) is None
 
 
 async def test_a_list_has_a_goal_that_ends_while_it_is_read(ledger, monkeypatch):
@@ -166,7 +169,7 @@ async def test_a_list_has_a_goal_that_ends_while_it_is_read(ledger, monkeypatch)
 async def test_events_of_other_goals_hurry_no_snapshot(ledger):
     book = opened(ledger)
     for goal in ("a", "b"):
-        spec = ev.Spec(description="Do", workspace=f"/w/{goal}")
+        spec = Spec(description="Do", workspace=f"/w/{goal}")
         await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, identity=(goal,)), b"f")
     for goal, times in (("a", SNAPSHOT_EVERY - 10), ("b", 20)):
         with book.entering(book.cores[goal]):
@@ -190,12 +193,12 @@ async def test_a_ledger_of_the_version_before_is_read_without_outlines(tmp_path,
     corrupted(ledger, "DROP TABLE outlines")
     assert ledger.outlines(STATE_VERSION) == []
     assert ledger.without_outline(STATE_VERSION) == ["a"]
-    assert checked(ledger.path)["ok"]
+    assert check_ledger(ledger.path)["ok"]
 
 
 async def test_daemons_that_each_die_before_a_snapshot_is_due_keep_one_all_the_same(ledger):
     some = SNAPSHOT_EVERY // 2 + 1
-    spec = ev.Spec(description="Do", workspace="/w/a")
+    spec = Spec(description="Do", workspace="/w/a")
     for life in range(2):
         book = opened(ledger)
         if not life:

@@ -9,12 +9,12 @@ import apsw
 import pytest
 
 from clew_shared.ledger import (
-    Entry,
     Ledger,
     LedgerCorrupt,
     LedgerError,
     LedgerFailed,
     LedgerTooNew,
+    NewEvent,
     Reader,
     opening,
     schema,
@@ -24,8 +24,8 @@ from clew_shared.ledger import writer as writer_module
 from clew_shared.ledger.lock import acquire, beside
 
 
-def entry(goal: str, text: str, output: bytes | None = None) -> Entry:
-    return Entry(goal, "noted", text.encode(), output)
+def entry(goal: str, text: str, output: bytes | None = None) -> NewEvent:
+    return NewEvent(goal, "noted", text.encode(), output)
 
 
 @pytest.fixture
@@ -316,7 +316,7 @@ async def test_a_migration_that_fails_changes_nothing(path):
 
 async def test_a_ledger_that_is_only_opened_stays_as_it_is(path):
     ledger = Ledger.open(path)
-    await ledger.append([Entry("a", "noted", b"x")])[1]
+    await ledger.append([NewEvent("a", "noted", b"x")])[1]
     await ledger.close(10)
     before = path.read_bytes()
     await Ledger.open(path).close(10)

@@ -12,12 +12,12 @@ import apsw
 import pytest
 
 from clew_shared.ledger import (
-    Entry,
     Ledger,
     LedgerError,
     LedgerFailed,
     LedgerState,
     LedgerUnwell,
+    NewEvent,
     Reader,
     verify,
 )
@@ -65,7 +65,7 @@ def remount_read_only(folder):
 async def test_a_closed_ledger_can_be_read_on_a_read_only_disk(small_disk):
     path = small_disk / "ledger.db"
     ledger = Ledger.open(path)
-    await ledger.append([Entry("a", "noted", b"kept")])[1]
+    await ledger.append([NewEvent("a", "noted", b"kept")])[1]
     await ledger.close(10)
     remount_read_only(small_disk)
 
@@ -77,7 +77,7 @@ async def test_a_closed_ledger_can_be_read_on_a_read_only_disk(small_disk):
 async def test_a_ledger_with_a_wal_is_read_whole_or_refused_on_a_read_only_disk(small_disk):
     path, copy = small_disk / "ledger.db", small_disk / "copy.db"
     ledger = Ledger.open(path)
-    await ledger.append([Entry("a", "noted", b"kept")])[1]
+    await ledger.append([NewEvent("a", "noted", b"kept")])[1]
     copy_with_wal(path, copy)
     await ledger.close(10)
     remount_read_only(small_disk)
@@ -90,7 +90,7 @@ async def test_a_ledger_with_a_wal_is_read_whole_or_refused_on_a_read_only_disk(
 async def append_until_full(ledger, states):
     futures = []
     while True:
-        futures.append(ledger.append([Entry("a", "noted", b"%d" % len(futures), BIG)])[1])
+        futures.append(ledger.append([NewEvent("a", "noted", b"%d" % len(futures), BIG)])[1])
         await asyncio.wait([futures[-1]], timeout=0.5)
         if LedgerState.FULL in states._queue:
             return futures
@@ -103,7 +103,7 @@ async def test_a_full_disk_is_waited_for_and_nothing_is_lost_or_reordered(small_
     ledger = Ledger.open(path, on_state=states.put_nowait)
 
     futures = await append_until_full(ledger, states)
-    futures += [ledger.append([Entry("a", "noted", b"late %d" % i)])[1] for i in range(10)]
+    futures += [ledger.append([NewEvent("a", "noted", b"late %d" % i)])[1] for i in range(10)]
     await states.until(LedgerState.FULL)
     assert not futures[-1].done()
     assert not await ledger.sync(0.1)
@@ -153,9 +153,9 @@ async def test_a_slow_commit_is_told_once_and_so_is_its_end(tmp_path, monkeypatc
     ledger = Ledger.open(tmp_path / "ledger.db", on_state=states.put_nowait)
     monkeypatch.setattr(writer_module, "SLOW_S", 0)
     for _ in range(3):
-        await ledger.append([Entry("a", "noted", b"x")])[1]
+        await ledger.append([NewEvent("a", "noted", b"x")])[1]
     monkeypatch.setattr(writer_module, "SLOW_S", 1000)
-    await ledger.append([Entry("a", "noted", b"x")])[1]
+    await ledger.append([NewEvent("a", "noted", b"x")])[1]
     await ledger.close(10)
 
     assert list(states._queue) == [LedgerState.SLOW, LedgerState.OK]
@@ -168,7 +168,7 @@ async def test_another_programs_lock_is_waited_for(tmp_path):
     other = apsw.Connection(str(path))
     other.execute("BEGIN IMMEDIATE")
 
-    done = ledger.append([Entry("a", "noted", b"x")])[1]
+    done = ledger.append([NewEvent("a", "noted", b"x")])[1]
     await states.until(LedgerState.SLOW)
     assert not done.done()
     other.execute("ROLLBACK")
@@ -213,9 +213,9 @@ def brittle_disk(monkeypatch):
 async def test_a_failed_fsync_is_never_retried_and_fails_everyone(tmp_path, brittle_disk):
     states, path = States(), tmp_path / "ledger.db"
     ledger = Ledger.open(path, on_state=states.put_nowait, vfs="brittle")
-    await ledger.append([Entry("a", "noted", b"kept")])[1]
+    await ledger.append([NewEvent("a", "noted", b"kept")])[1]
     BrittleFile.broken = True
-    lost = [ledger.append([Entry("a", "noted", b"lost")])[1] for _ in range(3)]
+    lost = [ledger.append([NewEvent("a", "noted", b"lost")])[1] for _ in range(3)]
     results = await asyncio.gather(*lost, return_exceptions=True)
     await states.until(LedgerState.FAILED)
     BrittleFile.broken = False
@@ -223,14 +223,14 @@ async def test_a_failed_fsync_is_never_retried_and_fails_everyone(tmp_path, brit
     assert all(isinstance(result, LedgerFailed) for result in results)
     assert ledger.pending == 0
     with pytest.raises(LedgerFailed, match="cannot be written"):
-        ledger.append([Entry("a", "noted", b"later")])
+        ledger.append([NewEvent("a", "noted", b"later")])
     with pytest.raises(LedgerFailed):
         await ledger.sync(1)
     await ledger.close(10)
 
     ledger = Ledger.open(path)
     assert next(ledger.read("a")).body == b"kept"
-    await ledger.append([Entry("a", "noted", b"again")])[1]
+    await ledger.append([NewEvent("a", "noted", b"again")])[1]
     await ledger.close(10)
     assert verify(path).ok
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew_shared.ledger import Entry, Ledger, Reader, verify
+from clew_shared.ledger import Ledger, NewEvent, Reader, verify
 
 INDEX_IN_USE = ("-shm", 128, 1)  # SQLite's UNIX_SHM_DMS: who may have it alone empties the index
 FILE_IN_USE = ("", 0x4000_0002, 510)  # SHARED_FIRST: who may have it alone removes the log
@@ -31,7 +31,7 @@ async def used(tmp_path):
     """A ledger that was opened before, so that its log and index are looked at when it is opened again."""
     path = tmp_path / "ledger.db"
     first = Ledger.open(path)
-    await first.append([Entry("a", "noted", b"x")])[1]
+    await first.append([NewEvent("a", "noted", b"x")])[1]
     copy = tmp_path / "left" / "ledger.db"  # as a daemon leaves it that is killed
     copy.parent.mkdir()
     for suffix in ("", "-wal", "-shm"):

@@ -8,14 +8,14 @@ import pytest
 
 from clew_daemon.record import lost_record
 from clew_shared.ledger import (
-    Entry,
     Ledger,
     LedgerFailed,
     LedgerLostError,
+    NewEvent,
     Reader,
+    checkpoint,
     note,
     verify,
-    writer,
 )
 
 
@@ -28,14 +28,14 @@ def path(tmp_path):
 
 async def recorded(ledger, count=3):
     for n in range(count):
-        await ledger.append([Entry("a", "noted", f"{n}".encode())])[1]
+        await ledger.append([NewEvent("a", "noted", f"{n}".encode())])[1]
 
 
 async def lost(ledger, *words):
     with pytest.raises(LedgerLostError):
         ledger.look()
     with pytest.raises(LedgerLostError):
-        ledger.append([Entry("a", "noted", b"too late")])
+        ledger.append([NewEvent("a", "noted", b"too late")])
     found = await ledger.rescued(60)
     assert found
     assert all(word in str(ledger.failure) for word in words), str(ledger.failure)
@@ -44,7 +44,9 @@ async def lost(ledger, *words):
 
 
 async def test_files_in_their_place_are_found_so_whatever_the_writer_does(path, monkeypatch):
-    monkeypatch.setattr(writer, "WAL_PAGES_MAX", 1)  # the log is moved into the file at each turn
+    monkeypatch.setattr(
+        checkpoint, "WAL_PAGES_MAX", 1
+    )  # the log is moved into the file at each turn
     ledger = Ledger.open(path)
     for _ in range(200):
         await recorded(ledger, 2)
@@ -107,7 +109,7 @@ async def test_a_copy_that_cannot_be_written_is_tried_until_someone_gives_up(pat
     ledger.abandon()
     found = await ledger.rescued(60)
     assert (found.file, found.copy) == (None, None)
-    assert "could not be saved" in found.said
+    assert "could not be saved" in found.message
     await ledger.close(60)
 
 
@@ -126,7 +128,7 @@ async def test_what_is_late_is_not_acknowledged(path):
     ledger = Ledger.open(path)
     await recorded(ledger)
     path.unlink()
-    done = ledger.append([Entry("a", "noted", b"late")])[1]
+    done = ledger.append([NewEvent("a", "noted", b"late")])[1]
     await lost(ledger)
     with pytest.raises(LedgerLostError):
         await done
@@ -141,7 +143,7 @@ async def test_the_wait_for_a_lost_ledger_ends_where_its_writer_had_failed_alrea
         raise LedgerFailed(path, "cannot be written: disk I/O error", "")
 
     writing._commit = failing
-    ledger.append([Entry("a", "noted", b"never written")])
+    ledger.append([NewEvent("a", "noted", b"never written")])
     writing._thread.join(60)  # what it has to say waits for the loop
     writing.lose("ledger.db was deleted")
     found = await ledger.rescued(60)

@@ -6,7 +6,7 @@ from random import Random
 import apsw
 import pytest
 
-from clew_shared.ledger import Entry, Ledger, LedgerCorrupt, opening, schema, verify
+from clew_shared.ledger import Ledger, LedgerCorrupt, NewEvent, opening, schema, verify
 from clew_shared.ledger.packing import packed
 
 BIG = [f"{n} {'the same again and again ' * 500}".encode() for n in range(40)]
@@ -16,8 +16,8 @@ BIG = [f"{n} {'the same again and again ' * 500}".encode() for n in range(40)]
 async def ledger(tmp_path):
     made = Ledger.open(tmp_path / "ledger.db")
     for n, output in enumerate(BIG):
-        made.append([Entry("a", "k", b"{}", output), Entry("b", "k", b"{}", output)])
-        made.append([Entry("a", "k", str(n).encode(), b"small")])
+        made.append([NewEvent("a", "k", b"{}", output), NewEvent("b", "k", b"{}", output)])
+        made.append([NewEvent("a", "k", str(n).encode(), b"small")])
     assert await made.sync(60)
     yield made
     await made.close(10)
@@ -45,7 +45,7 @@ async def test_packed_outputs_read_the_same_verify_and_take_a_fraction_of_the_ro
 async def test_a_packed_output_that_could_be_made_still_smaller_is_not_packed_twice(ledger):
     output = Random(1).randbytes(8_000) * 30
     assert packed(packed(output)) is not None
-    seqs, done = ledger.append([Entry("a", "k", b"{}", output)])
+    seqs, done = ledger.append([NewEvent("a", "k", b"{}", output)])
     await done
     for _ in range(2):
         await ledger.pack("a")
@@ -71,7 +71,7 @@ async def test_an_older_ledger_is_written_anew_once_so_that_it_can_give_room_bac
         con.pragma("user_version", 1)
     for _ in range(2):
         ledger = Ledger.open(path)
-        await ledger.append([Entry("a", "k", b"{}", BIG[0] * 50)])[1]
+        await ledger.append([NewEvent("a", "k", b"{}", BIG[0] * 50)])[1]
         await ledger.close(10)
     with closing(opening.open_reading(path)) as con:
         assert con.pragma("auto_vacuum") == schema.AUTO_VACUUM

@@ -6,7 +6,7 @@ import random
 import apsw
 import pytest
 
-from clew_shared.ledger import Entry, Ledger, LedgerCorrupt, verify
+from clew_shared.ledger import Ledger, LedgerCorrupt, NewEvent, verify
 from clew_shared.ledger.chain import genesis, link
 
 
@@ -16,7 +16,7 @@ async def path(tmp_path):
     ledger = Ledger.open(tmp_path / "ledger.db")
     for i in range(30):
         output = b"output %d" % i if i % 2 else None
-        ledger.append([Entry("abc"[i % 3], "noted", b"body %d" % i, output)])
+        ledger.append([NewEvent("abc"[i % 3], "noted", b"body %d" % i, output)])
     await ledger.purge("c")
     await ledger.close(10)
     return tmp_path / "ledger.db"

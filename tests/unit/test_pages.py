@@ -5,25 +5,25 @@ import random
 import pytest
 
 from clew_daemon.record import pages
-from clew_daemon.record.goals import Book
-from clew_daemon.record.listing import listed
-from clew_daemon.record.store import history_lines
+from clew_daemon.record.goals import GoalStore
+from clew_daemon.record.store import history_lines, listed
 from clew_shared.config.settings import Settings
-from clew_shared.core.core import Report
+from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import Goal, State
 from clew_shared.views.publish import HistoryFold
 
 AT = 1_790_000_000.0
-DONE = Report("success", "as it was", changed=True)
+DONE = ActionReport("success", "as it was", changed=True)
 
 
 async def recorded(book, goal, rng):
     """Record a goal with actions that overlap, refusals, interruptions, loops, and several subtasks."""
-    parts = tuple(ev.PlannedSubtask(description=f"Part {n}") for n in range(8))
-    tasks = (ev.PlannedTask(description="All", subtasks=parts),)
-    spec = ev.Spec(description="Do")
+    parts = tuple(PlannedSubtask(description=f"Part {n}") for n in range(8))
+    tasks = (PlannedTask(description="All", subtasks=parts),)
+    spec = Spec(description="Do")
     await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, tasks=tasks), b"file")
     core = book.cores[goal]
     with book.entering(core):
@@ -40,7 +40,9 @@ async def recorded(book, goal, rng):
                 case 5:
                     core.record("write", {"n": n}, DONE, AT)
                 case 6:
-                    core.record("make", {"of": n // 20}, Report("failure", "no", changed=False), AT)
+                    core.record(
+                        "make", {"of": n // 20}, ActionReport("failure", "no", changed=False), AT
+                    )
                 case 7 if not core.state.replan_required:
                     core.complete_subtask(AT, success=True, failure="")
                     core.advance(AT)
@@ -51,7 +53,7 @@ async def recorded(book, goal, rng):
 @pytest.fixture
 async def ledger(tmp_path):
     ledger = Ledger.open(tmp_path / "ledger.db")
-    book = Book(ledger, Settings())
+    book = GoalStore(ledger, Settings())
     book.listeners.clear()
     rng = random.Random(7)
     for goal in ("a", "b"):

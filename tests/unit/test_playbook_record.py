@@ -8,7 +8,7 @@ from clew_daemon.learning import deltas, exchange
 from clew_daemon.learning.deltas import DeltaError, Draft, Lesson
 from clew_daemon.learning.record import fold
 from clew_shared.playbook.playbook import LearnedPlaybook
-from clew_shared.record import events as ev
+from clew_shared.record.codec import decode_playbook, encode
 from clew_shared.record.moment import iso
 
 NOW = 1_790_000_000.0
@@ -51,7 +51,7 @@ def test_a_replay_of_the_events_gives_the_same_playbook(kept):
     kept.learn({"op": "update", "id": first, "content": "Run all tests"}, at=NOW + 5)
     kept.do(deltas.remove, first, "by a person")
     kept.do(deltas.restore, first)
-    written = [ev.decode_playbook(ev.encode(event)) for event in kept.events]
+    written = [decode_playbook(encode(event)) for event in kept.events]
     assert written == kept.events
     assert fold(written).to_dict() == kept.playbook.to_dict()
     bullet = kept.playbook.get_bullet(first)

@@ -5,15 +5,16 @@ import pytest
 from clew_daemon.learning.playbook import PlaybookStore, playbook_events
 from clew_daemon.learning.review import OutcomeFold, lessons
 from clew_daemon.learning.reviewer import unreviewed_outcomes
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
-from clew_shared.core.core import Report
+from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.playbook.reflector import ExecutionReflector
 from clew_shared.record import events as ev
+from clew_shared.record.spec import Spec
 
 AT = 1_790_000_000.0
-CHECKED = ev.Spec(description="Do it", checks={"ok": "true"})
+CHECKED = Spec(description="Do it", checks={"ok": "true"})
 SHOWN = ev.StrategiesShown(epoch=1, ids=("tes-00001",))
 BLOCKED = ev.Escalated(to="person", reason="failed twice")
 REFLECTOR = ExecutionReflector(2, 0.7)
@@ -39,7 +40,7 @@ def ended(status):
     ("events", "spec", "tag"),
     [
         ([ended("completed")], CHECKED, "helpful"),
-        ([ended("completed")], ev.Spec(description="Do it"), "neutral"),
+        ([ended("completed")], Spec(description="Do it"), "neutral"),
         ([ended("failed")], CHECKED, "harmful"),
         ([ended("cancelled")], CHECKED, "neutral"),
         ([BLOCKED, ev.GoalBlocked(reason="failed twice")], CHECKED, "harmful"),
@@ -135,7 +136,7 @@ async def opened(tmp_path):
         if ledgers:
             await ledgers[-1].close(5)
         ledgers.append(Ledger.open(tmp_path / "ledger.db"))
-        book = Book(ledgers[-1], Settings())
+        book = GoalStore(ledgers[-1], Settings())
         book.listeners.clear()
         playbook = PlaybookStore(book)
         playbook.load()
@@ -158,7 +159,7 @@ async def ran(book, playbook):
         core.start(AT)
         for tool, args in [("write_file", {"path": "a.py"}), ("run_cmd", {"cmd": "pytest"})]:
             verdict = core.propose(tool, args, AT)
-            core.outcome(verdict.seq, Report("success", "ok", changed=False), AT)
+            core.outcome(verdict.seq, ActionReport("success", "ok", changed=False), AT)
         core.emit(ended("completed"))
     await book.commit(core)
 

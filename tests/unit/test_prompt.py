@@ -4,13 +4,16 @@ import pytest
 
 from clew_shared.prompt.compact import compact_context
 from clew_shared.prompt.layout import lay_out
-from clew_shared.prompt.messages import folded_lines, plain_args, shortened
+from clew_shared.prompt.messages import folded_lines, plain_args
 from clew_shared.prompt.state_block import state_block
-from clew_shared.prompt.tools import offered
-from clew_shared.prompt.view import Call, Finished, Said, View, view_from
+from clew_shared.prompt.tools import offered_tools
+from clew_shared.prompt.view import PromptView, view_from
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import Raised
+from clew_shared.text.shorten import without_middle
+from clew_shared.wire.hello import Call, FinishedSubtask, HelloAnswer, Said
 from clew_shared.wire.tools import TOOLS
 
 
@@ -18,7 +21,7 @@ def build(view):
     return lay_out(view).messages
 
 
-VIEW = View(goal="Make hello.txt", subtask="Make hello.txt")
+VIEW = PromptView(goal="Make hello.txt", subtask="Make hello.txt")
 WRITE = Call(3, "write_file", {"path": "hello.txt", "content": "hello"}, "success", "created")
 
 
@@ -50,11 +53,11 @@ def hello(state=None, **fields):
     tools = [
         {"name": t.name, "description": t.description, "parameters": t.parameters} for t in TOOLS
     ]
-    return {"state": state or tree(), "tools": tools, **fields}
+    return HelloAnswer.model_validate({"state": state or tree(), "tools": tools, **fields})
 
 
 def names(answer):
-    return [tool.name for tool in offered(answer)]
+    return [tool.name for tool in offered_tools(answer)]
 
 
 # ---- what is in it
@@ -137,7 +140,7 @@ def test_urgency_comes_in_the_last_two_windows():
 
 
 def test_a_finished_subtask_is_one_line():
-    done = Finished("Write it", "wrote\nit")
+    done = FinishedSubtask(description="Write it", summary="wrote\nit")
     view = replace(VIEW, subtask="Test it", task="T", finished=(done,), open_subtasks=2)
     text = build(view)[1]["content"]
     assert "- [x] Write it: wrote it" in text
@@ -170,7 +173,7 @@ def test_sizes_are_given_for_each_block():
 
 
 def test_long_outputs_keep_their_head_and_tail():
-    text = shortened("a" * 500 + "b" * 500, 300)
+    text = without_middle("a" * 500 + "b" * 500, 300)
     assert len(text) == 300
     assert text.startswith("aaa")
     assert text.endswith("bbb")
@@ -280,7 +283,10 @@ def test_the_plan_from_here_is_shown_on_the_way_back_to_a_task():
 
 
 def test_finished_subtasks_over_their_share_are_only_named():
-    done = tuple(Finished(f"step {n}", f"summary {n} " + "x" * 150) for n in range(60))
+    done = tuple(
+        FinishedSubtask(description=f"step {n}", summary=f"summary {n} " + "x" * 150)
+        for n in range(60)
+    )
     view = replace(VIEW, finished=done, subtask="now", open_subtasks=1, max_tokens=4000)
     text = build(view)[1]["content"]
     assert "summary 59" in text
@@ -326,10 +332,10 @@ def test_a_small_goal_is_offered_neither_plan_nor_complete_subtask():
 
 
 def test_a_larger_goal_is_offered_a_plan_until_it_acts():
-    answer = hello(notes="line\n" * 10)
-    assert "plan" in names(answer)
-    answer["state"]["goal"]["tasks"][0]["subtasks"][0]["actions_total"] = 1
-    assert "plan" not in names(answer)
+    state = tree()
+    assert "plan" in names(hello(state, notes="line\n" * 10))
+    state["goal"]["tasks"][0]["subtasks"][0]["actions_total"] = 1
+    assert "plan" not in names(hello(state, notes="line\n" * 10))
 
 
 def test_a_goal_with_a_plan_is_offered_complete_subtask():
@@ -351,7 +357,10 @@ def test_the_json_listing_stays_the_same_when_the_offer_changes():
 
 def test_checks_are_asked_for_only_where_a_goal_has_none():
     replan = {**tree(), "replan_required": "task"}
-    asked, (unasked, *_) = offered(hello(replan))[0], offered(hello(replan, checks={"t": "true"}))
+    asked, (unasked, *_) = (
+        offered_tools(hello(replan))[0],
+        offered_tools(hello(replan, checks={"t": "true"})),
+    )
     assert "checks" in asked.parameters["properties"]
     assert asked.parameters["required"] == ["tasks"]
     assert (unasked.name, "checks" in unasked.parameters["properties"]) == ("plan", False)
@@ -376,9 +385,9 @@ def test_words_before_a_call_stand_in_the_same_message():
 
 @pytest.fixture
 def state():
-    spec = ev.Spec(description="Build the mathx package", notes="Take care of the notes. " * 20)
-    subtasks = tuple(ev.PlannedSubtask(description=d) for d in ("Write code", "Write tests"))
-    tasks = (ev.PlannedTask(description="Code", subtasks=subtasks),)
+    spec = Spec(description="Build the mathx package", notes="Take care of the notes. " * 20)
+    subtasks = tuple(PlannedSubtask(description=d) for d in ("Write code", "Write tests"))
+    tasks = (PlannedTask(description="Code", subtasks=subtasks),)
     happened = [ev.GoalAccepted(goal_id="g", spec=spec, tasks=tasks), ev.GoalStarted()]
     happened += [ev.SubtaskStarted(task_idx=0, subtask_idx=0), ev.SubtaskFailed(failure="oops")]
     for n in range(5):

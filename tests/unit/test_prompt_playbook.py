@@ -1,4 +1,4 @@
-from clew_shared.prompt.view import learned
+from clew_shared.prompt.view import playbook_text
 
 BULLETS = [
     {"id": "fil-00001", "section": "File Operations", "content": "List first", "helpful": 5},
@@ -8,7 +8,7 @@ BULLETS = [
 
 
 def test_the_bullets_of_hello_become_a_text_by_sections():
-    assert learned([{**bullet, "harmful": 0} for bullet in BULLETS]) == (
+    assert playbook_text([{**bullet, "harmful": 0} for bullet in BULLETS]) == (
         "## Learned Strategies\n\n"
         "### File Operations\n"
         "- [fil-00001] List first (helpful=5, harmful=0)\n"
@@ -19,4 +19,4 @@ def test_the_bullets_of_hello_become_a_text_by_sections():
 
 
 def test_an_empty_playbook_is_no_text():
-    assert learned([]) == ""
+    assert playbook_text([]) == ""

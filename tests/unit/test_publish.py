@@ -8,6 +8,7 @@ from clew_daemon.publish.standing import standing
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.moment import iso
+from clew_shared.record.spec import Spec
 from clew_shared.views.publish import (
     HistoryFold,
     goal_detail,
@@ -196,13 +197,13 @@ def test_an_agent_that_waits_for_the_reason_paused_is_not_called_paused(agent):
     ],
 )
 def test_until_is_a_time_to_come_that_alone_holds_the_goal_up(now, waits, shown):
-    spec = ev.Spec(description="x", workspace="/w", not_before=9.0)
+    spec = Spec(description="x", workspace="/w", not_before=9.0)
     state = fold([(1, ev.GoalAccepted(goal_id="x-1111", spec=spec))])
     assert status_view(state, now, waits)["waiting"]["until"] == (iso(9.0) if shown else None)
 
 
 def test_a_goal_that_retried_does_not_tell_when_it_was_to_begin():
-    spec = ev.Spec(description="x", workspace="/w", not_before=1e12)
+    spec = Spec(description="x", workspace="/w", not_before=1e12)
     waiting = ev.GoalWaiting(at=2.0, reason="busy", until=4.0)
     state = fold([(1, ev.GoalAccepted(goal_id="x-1111", spec=spec)), (2, waiting)])
     assert status_view(state, 3.0)["waiting"]["until"] == iso(4.0)

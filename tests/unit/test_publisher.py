@@ -7,21 +7,22 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from clew_daemon.cli.restoring import republish
+from clew_daemon.cli.commands.restore import republish
 from clew_daemon.publish import publisher as publisher_module
 from clew_daemon.publish.publisher import Publisher
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
-from clew_shared.core.core import Report
+from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
+from clew_shared.record.spec import Spec
 from clew_shared.views.contextdir import ContextDir
 
 AT = 1_790_000_000.0
 
 
 async def begin(book, goal, workspace):
-    spec = ev.Spec(description="Do", workspace=str(workspace))
+    spec = Spec(description="Do", workspace=str(workspace))
     await book.accept(ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, identity=(goal,)), b"file")
     with book.entering(book.cores[goal]) as _:
         book.cores[goal].emit(ev.GoalStarted(at=AT))
@@ -31,7 +32,7 @@ async def begin(book, goal, workspace):
 @pytest.fixture
 async def book(tmp_path):
     ledger = Ledger.open(tmp_path / "ledger.db")
-    book = Book(ledger, Settings())
+    book = GoalStore(ledger, Settings())
     book.listeners.clear()
     (tmp_path / "work").mkdir()
     await begin(book, "a", tmp_path / "work")
@@ -51,7 +52,7 @@ async def act(book, count, first=0, text="x"):
     core = book.cores["a"]
     for n in range(first, first + count):
         with book.entering(core):
-            done = Report("success", f"{n}", changed=True, world=f"w{n}")
+            done = ActionReport("success", f"{n}", changed=True, world=f"w{n}")
             core.record("edit", {"n": n, "text": text}, done, AT)
     await book.commit(core)
     await asyncio.sleep(0.01)  # the publisher hears a round after those who wait for the commit

@@ -1,18 +1,19 @@
 """A goal that is over: its outline in memory, all of it in the ledger, and nothing of it after its time."""
 
-import asyncio
-
 import pytest
 
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.store import load_state, load_states
 from clew_daemon.supervision.retention import expired
 from clew_shared.config.settings import Settings
-from clew_shared.core.core import Report
+from clew_shared.core.answers import ActionReport
 from clew_shared.ledger import Ledger, verify
 from clew_shared.record import events as ev
+from clew_shared.record.daemon_events import GoalForgotten
 from clew_shared.record.model import Goal, GoalStatus
-from clew_shared.record.state import STATE_VERSION, State, dump, outline, packed, unpack
+from clew_shared.record.snapshot import STATE_VERSION, compressed, decompress, dump, outline
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
+from clew_shared.record.state import State
 from clew_shared.views.publish import status_view
 
 AT = 1_790_000_000.0
@@ -20,11 +21,9 @@ AT = 1_790_000_000.0
 
 async def ended(book, goal="a", *, reviewed=True):
     """Record a goal from its file to its report."""
-    spec = ev.Spec(
-        description="Do", notes="long " * 100, workspace=f"/w/{goal}", checks={"c": "true"}
-    )
-    parts = tuple(ev.PlannedSubtask(description=f"Part {n}") for n in range(3))
-    tasks = (ev.PlannedTask(description="All", subtasks=parts),)
+    spec = Spec(description="Do", notes="long " * 100, workspace=f"/w/{goal}", checks={"c": "true"})
+    parts = tuple(PlannedSubtask(description=f"Part {n}") for n in range(3))
+    tasks = (PlannedTask(description="All", subtasks=parts),)
     accepted = ev.GoalAccepted(at=AT, goal_id=goal, spec=spec, tasks=tasks, identity=(goal,))
     await book.accept(accepted, b"file")
     core = book.cores[goal]
@@ -33,7 +32,9 @@ async def ended(book, goal="a", *, reviewed=True):
         core.emit(ev.WorkerStarted(at=AT, epoch=1, agent="x", pid=1))
         core.start(AT)
         for n in range(30):
-            core.record("write_file", {"path": f"{n}", "content": "x" * 500}, Report("success"), AT)
+            core.record(
+                "write_file", {"path": f"{n}", "content": "x" * 500}, ActionReport("success"), AT
+            )
         core.emit(ev.GoalEnded(at=AT, status="failed", reason="no"))
         core.emit(ev.WorkerExited(at=AT, epoch=1, reason="finished"))
         core.emit(ev.Reported(at=AT))
@@ -52,7 +53,7 @@ async def ledger(tmp_path):
 
 @pytest.fixture
 def book(ledger):
-    made = Book(ledger, Settings())
+    made = GoalStore(ledger, Settings())
     made.listeners.clear()
     return made
 
@@ -60,7 +61,7 @@ def book(ledger):
 async def test_a_settled_goal_keeps_its_place_in_lists_and_a_tenth_of_its_size(book):
     core = await ended(book)
     view, size = status_view(core.state), len(dump(core.state))
-    book.set_down("a")
+    book.evict("a")
     assert status_view(core.state) == view
     assert len(dump(core.state)) < size / 10
 
@@ -68,20 +69,20 @@ async def test_a_settled_goal_keeps_its_place_in_lists_and_a_tenth_of_its_size(b
 async def test_a_goal_that_was_set_down_is_read_again_whole(book):
     core = await ended(book)
     before = dump(core.state)
-    book.set_down("a")
+    book.evict("a")
     assert (await book.whole("a")) is core
     assert dump(core.state) == before
     await book.emit(
         core, ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
     )
-    book.set_down("a")  # it is at work again
+    book.evict("a")  # it is at work again
     assert dump(core.state) == dump(load_state(book.ledger, "a"))
 
 
 async def test_nothing_is_recorded_of_an_outline(book):
     core = await ended(book)
-    book.set_down("a")
-    with pytest.raises(AssertionError, match="was released"):
+    book.evict("a")
+    with pytest.raises(AssertionError, match="was evicted"):
         await book.emit(
             core, ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
         )
@@ -90,27 +91,27 @@ async def test_nothing_is_recorded_of_an_outline(book):
 async def test_a_goal_that_waits_for_its_review_is_not_set_down(book):
     core = await ended(book, reviewed=False)
     before = dump(core.state)
-    book.set_down("a")
+    book.evict("a")
     assert dump(core.state) == before
 
 
 async def test_the_next_daemon_has_the_outline_and_starts_from_the_snapshot(book, ledger):
     core = await ended(book)
     whole = dump(core.state)
-    book.set_down("a")
+    book.evict("a")
     await written(book)
     seq, snapshot = ledger.latest_snapshot("a", STATE_VERSION)
-    assert (seq, dump(unpack(snapshot))) == (core.state.seq, whole)
+    assert (seq, dump(decompress(snapshot))) == (core.state.seq, whole)
     assert len(snapshot) < len(whole) / 5
-    again = Book(ledger, Settings())
+    again = GoalStore(ledger, Settings())
     assert dump(again.cores["a"].state) == dump(core.state)
     assert again.outlined == {"a"}
 
 
 async def test_a_purged_goal_leaves_no_snapshot_that_waited_to_be_written(book, ledger):
     await ended(book)
-    book.set_down("a")
-    await book.forget("a")
+    book.evict("a")
+    await book.purge("a")
     await written(book)
     assert ledger.latest_snapshot("a", STATE_VERSION) is None
     assert (ledger.purged(), load_states(ledger)) == (["a"], {})
@@ -122,7 +123,7 @@ async def test_what_was_purged_is_given_back_to_the_disk_piece_by_piece(book, le
         await ended(book, f"g{n:02}")
     full = pages(ledger)
     for n in range(18):
-        await book.forget(f"g{n:02}")
+        await book.purge(f"g{n:02}")
     while await ledger.shrink():
         pass
     assert pages(ledger) < full / 2
@@ -131,7 +132,7 @@ async def test_what_was_purged_is_given_back_to_the_disk_piece_by_piece(book, le
 
 
 async def written(book):
-    await asyncio.gather(*book._tasks, return_exceptions=True)
+    await book.snapshots.drain()
     assert await book.ledger.sync(60)
 
 
@@ -148,21 +149,21 @@ def settled(goal, at, **keys):
 
 async def test_how_a_removed_goal_ended_is_on_record_for_goals_that_depend_on_it(book):
     await ended(book)
-    await book.forget("a")
+    await book.purge("a")
     assert book.gone == {"a": "failed"}
-    assert Book(book.ledger, Settings()).gone == {"a": "failed"}
+    assert GoalStore(book.ledger, Settings()).gone == {"a": "failed"}
 
 
 async def test_a_goal_that_was_to_be_removed_when_the_daemon_died_is_not_gone(book):
     await ended(book)
-    await book.emit_own([ev.GoalForgotten(at=AT, goal="a", status=GoalStatus.FAILED)])
-    again = Book(book.ledger, Settings())
+    await book.emit_own([GoalForgotten(at=AT, goal="a", status=GoalStatus.FAILED)])
+    again = GoalStore(book.ledger, Settings())
     assert again.gone == {}
     assert list(again.cores) == ["a"]
 
 
 def test_a_goal_goes_when_its_time_is_over_and_it_was_reported_and_nobody_awaits_it():
-    waiting = State(goal_id="waiting", spec=ev.Spec(description="x", depends_on=("needed",)))
+    waiting = State(goal_id="waiting", spec=Spec(description="x", depends_on=("needed",)))
     unreported = settled("unreported", 1.0)
     unreported.reported_seq = 0
     states = [settled("old", 1.0), settled("new", 9.0), settled("needed", 1.0), unreported, waiting]
@@ -170,7 +171,7 @@ def test_a_goal_goes_when_its_time_is_over_and_it_was_reported_and_nobody_awaits
 
 
 def test_a_goal_that_another_one_awaits_by_its_beginning_stays():
-    waiting = State(goal_id="waiting", spec=ev.Spec(description="x", depends_on=("Needed",)))
+    waiting = State(goal_id="waiting", spec=Spec(description="x", depends_on=("Needed",)))
     assert expired([settled("old-1111", 1.0), settled("needed-2222", 1.0), waiting], 5.0) == [
         "old-1111"
     ]
@@ -182,6 +183,6 @@ def test_an_outline_of_a_completed_goal_is_still_complete():
 
 
 def test_a_snapshot_that_is_none_is_a_value_error():
-    assert dump(unpack(packed(dump(State(goal_id="a"))))) == dump(State(goal_id="a"))
+    assert dump(decompress(compressed(dump(State(goal_id="a"))))) == dump(State(goal_id="a"))
     with pytest.raises(ValueError, match=r".+"):
-        unpack(b'{"goal_id": "a"}')
+        decompress(b'{"goal_id": "a"}')

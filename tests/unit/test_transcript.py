@@ -4,15 +4,15 @@ import json
 from dataclasses import replace
 
 from clew_shared.prompt.transcript import (
-    TOLD_BYTES_MAX,
-    Transcript,
+    SENT_BYTES_MAX,
+    TranscriptFold,
     apply_hindsight,
-    told,
+    sent_entries,
     turn_of,
     warning,
 )
-from clew_shared.prompt.view import Call, Said, entry_from
 from clew_shared.record import events as ev
+from clew_shared.wire.hello import Call, Said, entry_from, entry_json
 
 
 class Record:
@@ -35,7 +35,7 @@ class Record:
         return seq
 
     def read(self, max_tokens=8000):
-        fold = Transcript(self.outputs.__getitem__, max_tokens)
+        fold = TranscriptFold(self.outputs.__getitem__, max_tokens)
         for seq, event in self.rows:
             fold.take(seq, event)
         return fold
@@ -151,11 +151,11 @@ def test_what_hello_tells_is_bounded_and_the_newest_is_told_in_full():
     entries = [
         Call(n, "run_cmd", {"cmd": "c" * 5000}, "success", "o" * 2400) for n in range(1, 500)
     ]
-    lines = told(entries, folded=0)
+    lines = [*map(entry_json, sent_entries(entries, folded=0))]
     assert len(lines) == 499
     assert len(lines[-1]["output"]) == 2400
     assert len(lines[0]["output"]) == 200
-    assert len(json.dumps(lines)) < 1.1 * TOLD_BYTES_MAX
+    assert len(json.dumps(lines)) < 1.1 * SENT_BYTES_MAX
 
 
 def test_what_a_thousand_actions_of_one_subtask_tell_fits_a_line_and_keeps_its_count():
@@ -164,19 +164,19 @@ def test_what_a_thousand_actions_of_one_subtask_tell_fits_a_line_and_keeps_its_c
         replace(call, seq=n, insight="i" * 1200) if n % 2 else Said("assistant", "w" * 2000)
         for n in range(1, 2001)
     ]
-    lines = told(entries, folded=1990)
+    lines = [*map(entry_json, sent_entries(entries, folded=1990))]
     assert len(lines) == 2000
-    assert len(json.dumps(lines, ensure_ascii=False).encode()) < 1.2 * TOLD_BYTES_MAX
+    assert len(json.dumps(lines, ensure_ascii=False).encode()) < 1.2 * SENT_BYTES_MAX
     assert lines[-1] == {"role": "assistant", "text": "w" * 2000, "warns": False}
     assert entry_from(lines[0]) == Said("user", "")
 
 
 def test_entries_of_odd_types_are_read_as_empty():
-    fold = Transcript(lambda _: "", 8000)
+    fold = TranscriptFold(lambda _: "", 8000)
     odd = ({"seq": "abc"}, {"args": "x"}, {"seq": 1.5e300}, {"role": [1], "text": {}})
     fold.take(1, reflected(turn=odd, prompt=ev.Prompt(folded=10**9)))
     assert [getattr(e, "args", {}) for e in fold.entries] == [{}] * 4
-    assert len(told(fold.entries, fold.folded)) == 4
+    assert len(sent_entries(fold.entries, fold.folded)) == 4
 
 
 def test_an_idea_of_the_very_first_turn_of_a_goal_is_kept():

@@ -3,10 +3,13 @@
 import pytest
 
 from clew_shared.config.settings import Settings
-from clew_shared.core.core import Core, WrongState
+from clew_shared.core.answers import WrongState
+from clew_shared.core.core import Core
 from clew_shared.record import events as ev
-from clew_shared.record.fold import FOLLOW_UP, fold
+from clew_shared.record.fold import fold
+from clew_shared.record.fold.goal import FOLLOW_UP
 from clew_shared.record.model import GoalStatus
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 from clew_shared.record.transitions import follow_up, refusal
 
@@ -72,7 +75,7 @@ def test_a_goal_that_has_ended_is_not_handed_to_a_person():
 
 
 def test_feedback_after_the_end_makes_a_subtask_of_its_first_line_and_each_later_one_another():
-    spec = ev.Spec(description="Greet", checks={})
+    spec = Spec(description="Greet", checks={})
     events = [
         ev.GoalAccepted(goal_id="g", spec=spec),
         ev.FeedbackGiven(text="before the end"),
@@ -100,7 +103,7 @@ def test_feedback_after_the_end_makes_a_subtask_of_its_first_line_and_each_later
 
 def test_what_feedback_after_the_end_adds_is_not_replaced_by_a_first_plan():
     events = [
-        ev.GoalAccepted(goal_id="g", spec=ev.Spec(description="Greet", checks={})),
+        ev.GoalAccepted(goal_id="g", spec=Spec(description="Greet", checks={})),
         ev.GoalStarted(),
         ev.GoalEnded(status="completed"),
         ev.FeedbackGiven(text="also in German"),
@@ -108,6 +111,6 @@ def test_what_feedback_after_the_end_adds_is_not_replaced_by_a_first_plan():
         ev.GoalStarted(),
     ]
     core = Core(fold(enumerate(events, start=1)), Settings().loops, lambda: 9)
-    task = ev.PlannedTask(description="t", subtasks=(ev.PlannedSubtask(description="s"),))
+    task = PlannedTask(description="t", subtasks=(PlannedSubtask(description="s"),))
     with pytest.raises(WrongState, match="the goal has a plan"):
         core.plan((task,), None, 0.0)

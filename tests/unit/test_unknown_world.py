@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_shared.core.core import Report
+from clew_shared.core.answers import ActionReport
 from clew_shared.record.worlds import UNKNOWN, is_measured
 from clew_shared.wire.executor import WorldDigest
 
@@ -18,7 +18,7 @@ class Large:
     def act(self, tool, args, result="success", output="", changed=None):
         verdict = self.agent.propose(tool, args)
         if verdict.allowed:
-            report = Report(result, output, changed, UNKNOWN)
+            report = ActionReport(result, output, changed, UNKNOWN)
             self.heard = self.core.outcome(verdict.seq, report, 0.0)
         return verdict.allowed
 
@@ -130,10 +130,10 @@ def test_a_look_that_was_cut_short_leaves_the_known_world_believed(agent):
 def test_the_first_whole_digest_names_the_world_and_moves_nothing(agent):
     agent.fail("make")
     seq = agent.core.propose("run_cmd", {"cmd": "ls"}, 0.0).seq
-    agent.core.outcome(seq, Report("success", "", None, UNKNOWN), 0.0)
+    agent.core.outcome(seq, ActionReport("success", "", None, UNKNOWN), 0.0)
     assert not is_measured(agent.state.world)
     seq = agent.core.propose("run_cmd", {"cmd": "cat a"}, 0.0).seq
-    assert agent.core.outcome(seq, Report("success", "", None, "d1"), 0.0).changed is None
+    assert agent.core.outcome(seq, ActionReport("success", "", None, "d1"), 0.0).changed is None
     assert agent.state.world == "d1"
 
 
@@ -146,7 +146,7 @@ def test_a_claim_that_cannot_be_looked_past_is_looked_at_once(agent):
 
 def test_a_snapshot_and_the_fold_of_the_record_agree(large):
     from clew_shared.record.fold import fold
-    from clew_shared.record.state import dump
+    from clew_shared.record.snapshot import dump
 
     large.run("a")
     large.fail("b")

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clew_shared.core.core import WrongState
+    from clew_shared.core.answers import WrongState
     from clew_shared.ledger import LedgerError
     from clew_shared.playbook.reflector import ExecutionReflector, Reflection
     from clew_shared.playbook.steps import ToolCall
@@ -63,7 +63,7 @@ _HOMES = {
     "Task": "clew_shared.record.model",
     "ToolCall": "clew_shared.playbook.steps",
     "Windows": "clew_shared.prompt.windows",
-    "WrongState": "clew_shared.core.core",
+    "WrongState": "clew_shared.core.answers",
 }
 
 

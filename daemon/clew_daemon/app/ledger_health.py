@@ -75,5 +75,5 @@ async def wait_for_rescue(ledger: Ledger, watch: RecordWatch, notifier: Notifier
         notifier.extend(3 * RESCUE_POLL_S)
         if found := await ledger.rescued(RESCUE_POLL_S):
             watch.saved(found)
-            log.critical("ledger.saved", file=str(found.copy or found.file), said=found.said)
+            log.critical("ledger.saved", file=str(found.copy or found.file), said=found.message)
             return

@@ -40,7 +40,7 @@ from clew_daemon.processes.llm_slots import LlmSlots
 from clew_daemon.processes.nursery import Nursery, SpawnError
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.record import home
-from clew_daemon.record.goals import Book
+from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.watch import RecordWatch
 from clew_daemon.session import liveness
 from clew_daemon.supervision.retention import Retention
@@ -154,7 +154,7 @@ class App:
     async def _serve(self, ledger: Ledger, watch: RecordWatch) -> None:
         """Put the parts together, start them, and stop them when the daemon is told to stop."""
         _start_threads(ledger)
-        book = Book(ledger, self._settings)
+        book = GoalStore(ledger, self._settings)
         book.listeners.append(watch.heard)
         before, now = home.last(ledger), home.here(self._places.state)
         if not await self._unless_stopped(block_in_other_home(book, before, now)):
@@ -185,7 +185,7 @@ class App:
         finally:
             await self._shut_down(watch)
 
-    def _parts(self, book: Book) -> DaemonParts:
+    def _parts(self, book: GoalStore) -> DaemonParts:
         bootstrap, children = self._bootstrap, Children()
         daemon = DaemonParts(
             places=self._places,

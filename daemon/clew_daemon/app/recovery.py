@@ -17,7 +17,8 @@ from clew_shared.record import events as ev
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clew_daemon.record.goals import Book
+    from clew_daemon.record.goals import GoalStore
+    from clew_shared.record.daemon_events import HomeKnown
 
 log = structlog.get_logger()
 
@@ -36,7 +37,7 @@ def refuse_incomplete(ledger: Path, state: Path) -> None:
         )
 
 
-async def block_in_other_home(book: Book, before: ev.HomeKnown | None, now: ev.HomeKnown) -> None:
+async def block_in_other_home(book: GoalStore, before: HomeKnown | None, now: HomeKnown) -> None:
     """Block every unfinished goal where the home was copied or moved: a person decides whether it goes on."""
     if before is None or not home.is_other(before, now):
         return
@@ -48,7 +49,7 @@ async def block_in_other_home(book: Book, before: ev.HomeKnown | None, now: ev.H
             await book.emit(core, blocked)
 
 
-def end_leftovers(book: Book) -> None:
+def end_leftovers(book: GoalStore) -> None:
     """Kill workers of this home's last daemon that still live, recognised by pid and creation time."""
     for state in book.states().values():
         if not (state.working and state.pid):

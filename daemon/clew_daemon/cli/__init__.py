@@ -1,6 +1,6 @@
-"""The command line: one file a family of commands, each of which imports what it needs when called.
+"""The command line: each command imports what it needs when it is called.
 
-`main` is what `clew` and `python -m clew_daemon` run. Nothing here decides anything about goals.
+`main` is the entry point of `clew` and `python -m clew_daemon`. Decisions about goals are the daemon's.
 """
 
 from __future__ import annotations
@@ -10,36 +10,37 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from clew_shared.exit_codes import ExitCode
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 GC_OBJECTS = 100_000
-"""A short command ends before garbage matters: looking for it costs a fifth of its start."""
+"""The threshold of the garbage collector: collecting takes a fifth of the time that a short command takes."""
 
 
 def main() -> None:
     """Run `clew` with the arguments of this process, and exit."""
     open_standard_streams()
     gc.set_threshold(GC_OBJECTS)
-    os.environ.setdefault(
-        "PYDANTIC_DISABLE_PLUGINS", "__all__"
-    )  # else all installed packages are searched
+    # Otherwise pydantic searches all installed packages for plugins.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     code = run(sys.argv[1:])
-    gc.freeze()  # nor at the end: what the system is about to take back need not be looked through
+    gc.freeze()  # the process ends: no collection is worth its time
     sys.exit(code)
 
 
 def open_standard_streams() -> None:
     """Open /dev/null for standard input, output and error where they are closed, as by `clew run >&-`.
 
-    A file opened later would get such a number, and be written into by what is printed.
+    Otherwise a file opened later gets such a number, and printed text is written into it.
     """
     while (fd := os.open(os.devnull, os.O_RDWR)) <= STDERR:
         os.set_inheritable(fd, True)
     os.close(fd)
     if sys.stdin is None:
-        sys.stdin = open(STDIN, closefd=False)  # noqa: SIM115 - by number, and for good
+        sys.stdin = open(STDIN, closefd=False)  # noqa: SIM115 - stays open
     if sys.stdout is None:
         sys.stdout = open(STDOUT, "w", closefd=False)  # noqa: SIM115
     if sys.stderr is None:
@@ -47,26 +48,26 @@ def open_standard_streams() -> None:
 
 
 def run(args: Sequence[str]) -> int:
-    """Run one command; its exit code. Errors are told on stderr, in a line or two."""
+    """Run one command and return its exit code; errors are printed on stderr, in a line or two."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         code = _invoke(args)
-    except BrokenPipeError:  # nobody reads on, as with `clew history GOAL | head`
+    except BrokenPipeError:  # the reader has ended, as with `clew history GOAL | head`
         code = 1
     return code if _flushed() else 1
 
 
 def _flushed() -> bool:
-    """Write what is still to be printed, and say where that cannot be done."""
-    from clew_daemon.cli.errors import tell
+    """Flush stdout and return whether that worked; an error other than a closed pipe is printed."""
+    from clew_daemon.cli.errors import print_error
 
     try:
         sys.stdout.flush()
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
-            tell(f"the output cannot be written: {error.strerror}")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)  # where the rest goes at the end
+            print_error(f"the output cannot be written: {error.strerror}")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)  # for what is still in the buffer
         return False
     return True
 
@@ -75,28 +76,27 @@ def _invoke(args: Sequence[str]) -> int:
     from click.exceptions import Exit
 
     from clew_daemon.cli.app import clew
-    from clew_daemon.cli.completion import answered
-    from clew_daemon.cli.errors import CliError, tell, told
-    from clew_shared.exit_codes import ExitCode
+    from clew_daemon.cli.completion import answer_shell
+    from clew_daemon.cli.errors import CliError, explained, print_error
 
     try:
-        if (code := answered(clew)) is not None:
+        if (code := answer_shell(clew)) is not None:
             return code
         with clew.make_context("clew", list(args)) as context:
             clew.invoke(context)
     except Exit as done:
         return done.exit_code
     except CliError as error:
-        tell(error.message)
+        print_error(error.message)
         return error.code
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         raise
     except Exception as error:
-        if (usage := told(error)) is None:
+        if (message := explained(error)) is None:
             raise
-        if not isinstance(error, OSError) or _flushed():  # else that was said already
-            tell(usage)
+        if not isinstance(error, OSError) or _flushed():  # otherwise it is printed already
+            print_error(message)
         return int(getattr(error, "exit_code", 1))
     return 0

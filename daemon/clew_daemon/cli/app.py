@@ -1,6 +1,6 @@
-"""The commands by name with a line about each, and the options that all of them have.
+"""The list of commands with a line about each, and the options of `clew` itself.
 
-It imports no command: the work of each is in the file of its family.
+This module imports no command; `LazyCommand` says which module each one is in.
 """
 
 from __future__ import annotations
@@ -11,36 +11,40 @@ from pathlib import Path
 import click
 
 from clew_daemon.cli.completion import install_completion, show_completion
-from clew_daemon.cli.lazy import Commands, LazyCommand
-from clew_daemon.cli.where import Where
+from clew_daemon.cli.instance import Instance
+from clew_daemon.cli.lazy import CommandGroup, LazyCommand
 
 COMMANDS = [
-    LazyCommand("run", "daemon", "Run the daemon in the foreground, as systemd does."),
-    LazyCommand("submit", "submit", "Add goals to the inbox: files, or the text of a goal."),
-    LazyCommand("status", "goals", "Show all goals, or one goal's tree and progress."),
+    LazyCommand("run", "run", "Run the daemon in the foreground, as systemd does."),
+    LazyCommand(
+        "submit", "submit.command:submit", "Add goals to the inbox: files, or the text of a goal."
+    ),
+    LazyCommand("status", "status", "Show all goals, or one goal's tree and progress."),
     LazyCommand("watch", "watch.command:command", "Show what goals do, as it happens."),
-    LazyCommand("history", "goals", "Show a goal's actions, oldest first."),
+    LazyCommand("history", "history", "Show a goal's actions, oldest first."),
     LazyCommand("show", "show", "Show one action in full: arguments, verdict, output."),
-    LazyCommand("loops", "goals", "Show the loops that were detected, with the evidence."),
-    LazyCommand("context", "goals", "Show exactly what the agent's LLM would be shown now."),
+    LazyCommand("loops", "loops", "Show the loops that were detected, with the evidence."),
+    LazyCommand("context", "context", "Show exactly what the agent's LLM would be shown now."),
     LazyCommand("feedback", "steering", "Send the agent a message; this resumes a blocked goal."),
     LazyCommand("unblock", "steering", "Allow a blocked action again (see `clew status GOAL`)."),
     LazyCommand("pause", "steering", "Stop work on goals until `clew resume`."),
     LazyCommand("resume", "steering", "Resume paused, waiting or blocked goals."),
     LazyCommand("cancel", "steering", "Cancel goals (`retry` reopens them)."),
     LazyCommand("retry", "steering", "Continue goals that failed, were cancelled or are blocked."),
-    LazyCommand("reload", "steering", "Read the config again, and show what changed."),
+    LazyCommand("reload", "config", "Read the config again, and show what changed."),
     LazyCommand("logs", "logs", "Show the last lines of the log, or follow it."),
-    LazyCommand("backup", "keeping", "Copy the ledger to a file, and verify the copy."),
-    LazyCommand("restore", "keeping", "Replace the ledger with a backup, while no daemon runs."),
-    LazyCommand("verify", "checking", "Replay the ledger and check it."),
-    LazyCommand("config", "checking", "Show the config, and where each value comes from."),
-    LazyCommand("doctor", "checking", "Check the setup and suggest fixes."),
-    LazyCommand("demo", "demo.command", "Show the main job on a sample goal; it needs no LLM."),
-    LazyCommand("start", "daemon", "Start the systemd user service."),
-    LazyCommand("stop", "daemon", "Stop the systemd user service."),
-    LazyCommand("restart", "daemon", "Restart the systemd user service."),
-    LazyCommand("service", "daemon", "Install, inspect or remove the systemd user service."),
+    LazyCommand("backup", "backup", "Copy the ledger to a file, and verify the copy."),
+    LazyCommand("restore", "restore", "Replace the ledger with a backup, while no daemon runs."),
+    LazyCommand("verify", "verify", "Replay the ledger and check it."),
+    LazyCommand("config", "config", "Show the config, and where each value comes from."),
+    LazyCommand("doctor", "doctor.command:doctor", "Check the setup and suggest fixes."),
+    LazyCommand(
+        "demo", "demo.command:demo", "Show the main job on a sample goal; it needs no LLM."
+    ),
+    LazyCommand("start", "service", "Start the systemd user service."),
+    LazyCommand("stop", "service", "Stop the systemd user service."),
+    LazyCommand("restart", "service", "Restart the systemd user service."),
+    LazyCommand("service", "service", "Install, inspect or remove the systemd user service."),
     LazyCommand("playbook", "playbook", "Manage the strategies learned across goals."),
     LazyCommand("version", "version", "Show the version."),
 ]
@@ -48,15 +52,15 @@ COMMANDS = [
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        from clew_daemon.cli.version import line
+        from clew_daemon.cli.commands.version import version_line
 
-        print(line())
+        print(version_line())
         context.exit()
 
 
 @click.group(
     "clew",
-    cls=Commands,
+    cls=CommandGroup,
     commands=COMMANDS,
     invoke_without_command=True,
     help="Supervise LLM agents: record every step, restart at the same one, refuse loops.",
@@ -81,7 +85,7 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
 @show_completion
 @click.pass_context
 def clew(context: click.Context, home: Path | None) -> None:
-    """Find out which clew is meant; the command does the rest."""
-    context.obj = Where.of(home, os.environ)
+    """Make the instance of clew that the command works on."""
+    context.obj = Instance.of(home, os.environ)
     if context.invoked_subcommand is None:
         print(context.get_help())

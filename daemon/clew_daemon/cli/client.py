@@ -1,6 +1,6 @@
-"""The control socket from the command line's side: one question, one answer, with deadlines.
+"""The client of the control socket: one request and its answer, with deadlines.
 
-It knows the wire (JSON-RPC 2.0, a message a line), not what a method means.
+It knows the wire format (JSON-RPC 2.0, a message a line; docs/protocol.md), not the methods.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QUEUE_FULL_S = 0.01
 CONNECT_S = 2.0
 ANSWER_S = 30.0
 LOOK_S = 3.0
-"""How long a command that only reads waits for an answer, before it reads the ledger instead."""
+"""How long a command that only reads waits for an answer before it reads the ledger instead."""
 
 TO_START = "`clew start` or `clew run`"
 ANSWER_BYTES_MAX = 64 << 20
@@ -35,14 +35,14 @@ _READ_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A control socket, and who holds the lock of the ledger, if anyone does."""
+    """A control socket, and the holder of the ledger's lock, if there is one."""
 
     socket: Path
     holder: Holder | None = None
 
     @property
     def silence(self) -> str:
-        """Say why no daemon answers there, and what to do."""
+        """Why no daemon answers there, and what to do."""
         if self.holder is None:
             return f"no daemon is running: start it with {TO_START}"
         if self.holder.role == "restore":
@@ -60,12 +60,12 @@ class NoDaemon(CliError):
         super().__init__(address.silence, ExitCode.NO_DAEMON)
 
 
-class Silent(CliError):
-    """A daemon is there but did not answer in time."""
+class NoAnswer(CliError):
+    """A daemon listens but did not answer in time."""
 
 
-class Refused(CliError):
-    """The daemon answered with an error; the message is its own, `data` what came with it."""
+class RequestRefused(CliError):
+    """The daemon answered with an error: its message, and `data` if it sent some."""
 
     def __init__(self, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -73,9 +73,9 @@ class Refused(CliError):
 
 
 def call(at: Address | Path, method: str, *, within_s: float = ANSWER_S, **params: Any) -> Any:
-    """Ask the daemon at that control socket; its result.
+    """Send a request to the daemon at that control socket and return the result.
 
-    Raises NoDaemon where none listens, Refused for its errors, Silent where it does not answer in time.
+    Raises NoDaemon if none listens, RequestRefused for its errors, NoAnswer if it does not answer in time.
     """
     request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     deadline = time.monotonic() + within_s
@@ -83,35 +83,35 @@ def call(at: Address | Path, method: str, *, within_s: float = ANSWER_S, **param
     with _connected(address) as channel:
         try:
             channel.settimeout(within_s)
-            with suppress(BrokenPipeError):  # one that refuses us says why before it hangs up
+            with suppress(BrokenPipeError):  # a refusal may come before the request is read
                 channel.sendall(json.dumps(request).encode() + b"\n")
             answer = json.loads(_line(channel, deadline))
         except TimeoutError:
             message = f"the daemon did not answer `{method}` within {within_s:g} s; see `clew logs`"
-            raise Silent(message) from None
-        except (OSError, EOFError):  # it went while we asked
+            raise NoAnswer(message) from None
+        except (OSError, EOFError):  # it ended meanwhile
             raise NoDaemon(address) from None
         except ValueError as error:
             raise CliError(f"the daemon's answer cannot be read: {error}") from None
     if "error" in answer:
         fault = answer["error"]
-        raise Refused(str(fault.get("message", fault)), fault.get("data"))
+        raise RequestRefused(str(fault.get("message", fault)), fault.get("data"))
     return answer.get("result")
 
 
 def ask(at: Address | Path, method: str, **params: Any) -> Any:
-    """Ask as `call` does; None if no daemon answers."""
+    """Call the daemon; return None if none listens."""
     try:
         return call(at, method, **params)
     except NoDaemon:
         return None
 
 
-def look(at: Address | Path, method: str, **params: Any) -> Any:
-    """Ask as `call` does, for a command that can also read the ledger; None if no daemon answers soon."""
+def ask_soon(at: Address | Path, method: str, **params: Any) -> Any:
+    """Call the daemon; return None if none answers within `LOOK_S`."""
     try:
         return call(at, method, within_s=LOOK_S, **params)
-    except (NoDaemon, Silent):
+    except (NoDaemon, NoAnswer):
         return None
 
 
@@ -126,7 +126,7 @@ def _connected(address: Address) -> socket.socket:
         raise NoDaemon(address) from None
     except TimeoutError:
         channel.close()
-        raise Silent(f"the daemon does not listen at {path} ({CONNECT_S:g} s waited)") from None
+        raise NoAnswer(f"the daemon does not listen at {path} ({CONNECT_S:g} s waited)") from None
     except OSError as error:
         channel.close()
         raise CliError(f"the control socket {path} cannot be used: {error.strerror}") from None
@@ -134,7 +134,7 @@ def _connected(address: Address) -> socket.socket:
 
 
 def _connect_in_turn(channel: socket.socket, path: Path) -> None:
-    """Connect, again and again where so many wait to be accepted that the kernel takes no more."""
+    """Connect; try again while the queue of the socket is full."""
     deadline = time.monotonic() + CONNECT_S
     while not _connect(channel, path):
         if time.monotonic() > deadline:
@@ -143,7 +143,7 @@ def _connect_in_turn(channel: socket.socket, path: Path) -> None:
 
 
 def _connect(channel: socket.socket, path: Path) -> bool:
-    """Connect, also where the path is longer than a socket address takes: by its folder; False to try again."""
+    """Connect, through the folder if the path is too long for a socket address; return False to try again."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         short = len(os.fsencode(path)) <= ADDRESS_BYTES_MAX

@@ -1,6 +1,6 @@
-"""The shell's completion: its script printed or installed, and its questions answered.
+"""Shell completion: print or install the script, and answer what the script asks.
 
-What may stand where is said by the commands' own declarations; the scripts are click's.
+The candidates come from the declarations of the commands; the scripts are click's.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _SCRIPTS = {
     "zsh": (".zfunc/_clew", ".zshrc", "fpath+=~/.zfunc; autoload -Uz compinit; compinit"),
     "fish": (".config/fish/completions/clew.fish", "", ""),
 }
-"""For each shell: where its script goes, and the line that its start-up file needs, if it needs one."""
+"""For each shell: the place of its script, its start-up file, and the line that this file needs."""
 
 
-def answered(command: click.Command) -> int | None:
-    """Answer a shell that asks by the environment; the exit code, None if none asks."""
+def answer_shell(command: click.Command) -> int | None:
+    """Answer a shell that asks through the environment; return the exit code, None if no shell asks."""
     asked = os.environ.get(VARIABLE)
     if not asked:
         return None
@@ -61,13 +61,13 @@ def _install(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(script, encoding="utf-8")
     if start_up:
-        _have(Path.home() / start_up, line.format(script=path))
+        _ensure_line(Path.home() / start_up, line.format(script=path))
     print(f"completion for {shell} is in {path}; it takes effect in new shells")
     context.exit()
 
 
-def _have(file: Path, line: str) -> None:
-    """See that a line stands in a file, once."""
+def _ensure_line(file: Path, line: str) -> None:
+    """Append a line to a file unless the file has it already."""
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     if line not in text.splitlines():
         with file.open("a", encoding="utf-8") as opened:
@@ -75,10 +75,10 @@ def _have(file: Path, line: str) -> None:
 
 
 def _option(
-    name: str, act: Callable[[click.Context, click.Parameter, bool], None], told: str
+    name: str, act: Callable[[click.Context, click.Parameter, bool], None], summary: str
 ) -> Callable[[click.decorators.FC], click.decorators.FC]:
     return click.option(
-        name, is_flag=True, is_eager=True, expose_value=False, callback=act, help=told
+        name, is_flag=True, is_eager=True, expose_value=False, callback=act, help=summary
     )
 
 

@@ -1,6 +1,6 @@
-"""What can go wrong in a command, and how it is told: a line or two on stderr, and an exit code.
+"""The errors of commands: a line or two on stderr, and an exit code.
 
-Imported by every command, so it imports nothing of weight.
+Every command imports this module, so it imports nothing expensive.
 """
 
 from __future__ import annotations
@@ -8,14 +8,12 @@ from __future__ import annotations
 import os
 import sys
 
-from clew_daemon.cli.printable import clean
+from clew_daemon.cli.display.sanitize import clean
 from clew_shared.exit_codes import ExitCode
-
-"""`clew run` with a config that cannot be used: systemd does not start it again (EX_CONFIG)."""
 
 
 class CliError(Exception):
-    """The command cannot do what was asked; `message` says what failed, on what, and what to do."""
+    """The command failed; `message` names what failed, on what, and what to do."""
 
     def __init__(self, message: str, code: int = ExitCode.FAILED) -> None:
         super().__init__(message)
@@ -23,28 +21,28 @@ class CliError(Exception):
         self.code = code
 
 
-def tell(message: str) -> None:
-    """Print an error on stderr, if it can be written."""
+def print_error(message: str) -> None:
+    """Print an error on stderr; a stderr that cannot be written is ignored, the exit code still counts."""
     try:
         print(f"clew: {clean(message, lines=True).rstrip()}", file=sys.stderr, flush=True)
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # where the rest goes: the exit code counts
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # for what is still in the buffer
 
 
-def told(error: Exception) -> str | None:
-    """Give the words of an error that click or the system raised, if it is one.
+def explained(error: Exception) -> str | None:
+    """Return the message for an error that click or the system raised.
 
-    None is for an error that nobody expected: its traceback is worth more than a sentence.
+    None for any other error: it is a bug, and its traceback is worth more than a sentence.
     """
     if isinstance(error, OSError):
         name = f": {error.filename}" if error.filename else ""
         return f"{error.strerror or error}{name}"
-    words = getattr(error, "format_message", None)
-    if words is None:
+    formatted = getattr(error, "format_message", None)
+    if formatted is None:
         return None
     context = getattr(error, "ctx", None)
     path = getattr(context, "command_path", "clew")
     if getattr(error, "option_name", None) == "--home" and " " in path:
         usage = path.replace(" ", " --home DIR ", 1)
-        return f"{getattr(error, 'message', words())}\n--home goes before the command: {usage}"
-    return f"{words()}\nSee `{path} --help`."
+        return f"{getattr(error, 'message', formatted())}\n--home goes before the command: {usage}"
+    return f"{formatted()}\nSee `{path} --help`."

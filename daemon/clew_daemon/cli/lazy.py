@@ -1,6 +1,6 @@
-"""Commands that are imported when they are called, so that none waits for what another needs.
+"""Commands that are imported when they are called, so that no command waits for the imports of another.
 
-Help and completion list them by a line that stands beside the name. What they do is not known here.
+Help and completion list them by their names and summaries alone.
 """
 
 from __future__ import annotations
@@ -10,33 +10,38 @@ from typing import cast
 
 import click
 
-LINE_CHARS = 1_000
+SUMMARY_CHARS = 1_000
 
 
 class LazyCommand(click.Command):
-    """Stands for a command whose file is not imported yet: its name, and its line in the help."""
+    """A stand-in for a command that is not imported yet: its name, and its line in the help.
 
-    def __init__(self, name: str, place: str, line: str) -> None:
-        super().__init__(name, short_help=line)
-        self.place = place
+    `target` is its module below `cli.commands`, with `:attribute` where that is not the command's name.
+    """
+
+    def __init__(self, name: str, target: str, summary: str) -> None:
+        super().__init__(name, short_help=summary)
+        self.target = target
 
     def imported(self) -> click.Command:
-        """Return the command itself."""
-        module, _, attribute = self.place.partition(":")
-        found = getattr(import_module(f"clew_daemon.cli.{module}"), attribute or str(self.name))
+        """Import and return the command itself."""
+        module, _, attribute = self.target.partition(":")
+        found = getattr(
+            import_module(f"clew_daemon.cli.commands.{module}"), attribute or str(self.name)
+        )
         return cast("click.Command", found)
 
 
-class Commands(click.Group):
-    """A group of commands, in the order in which they are listed, each imported when it is called."""
+class CommandGroup(click.Group):
+    """A group of commands, listed in the order in which they were added, each imported when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands, each with its whole line: it is wrapped, never shortened."""
+        """List the commands, each with its whole summary: wrapped, never shortened."""
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [(name, one.get_short_help_str(LINE_CHARS)) for name, one in found if one]
+        rows = [(name, one.get_short_help_str(SUMMARY_CHARS)) for name, one in found if one]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 

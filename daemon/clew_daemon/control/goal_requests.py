@@ -1,4 +1,4 @@
-"""What a person may ask of a goal: feedback, unblock, pause, resume, cancel, retry. Served on the control socket."""
+"""The requests of a person on goals: feedback, unblock, pause, resume, cancel, retry (docs/cli.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.control.server import ControlError
 from clew_daemon.processes import workspace_guard
-from clew_daemon.record.dependencies import Known, called, holder
+from clew_daemon.record.dependencies import KnownGoals, called, holder
 from clew_shared.config.settings import RunbookAgentSettings
 from clew_shared.ledger import LedgerError
 from clew_shared.record import events as ev
@@ -32,7 +32,7 @@ GOALS_MAX = 1_000
 SHOWN_MAX = 10
 
 
-class People:
+class GoalRequests:
     """The requests of people, each recorded before it has any effect.
 
     `pause`, `resume`, `cancel` and `retry` take one `goal`, several `goals`, or `all` to which they apply.
@@ -50,7 +50,7 @@ class People:
         if name in cores:
             return cores[name]
         states = self._d.book.states()
-        found = Known(states).named(name)
+        found = KnownGoals(states).named(name)
         if len(found) == 1:
             return cores[found[0]]
         if found:
@@ -72,7 +72,7 @@ class People:
             return self.find({"goal": goal})
 
     async def feedback(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Record a correction: the agent is shown it, a blocked goal goes on, an ended one can be retried with it."""
+        """Record feedback: the agent is shown it, a blocked goal goes on, an ended goal can be retried with it."""
         core, text = await self.whole(params), params.get("text")
         if not isinstance(text, str) or not text.strip():
             raise ControlError("the feedback is empty")
@@ -96,10 +96,10 @@ class People:
         await self._d.book.commit(core)
         if session := self._supervisor.session(core.state.goal_id):
             session.send_feedback(seq, text)
-        return _answer(core, self._heard(core.state, before))
+        return _answer(core, self._effect(core.state, before))
 
-    def _heard(self, state: State, before: str) -> str:
-        """Say what becomes of feedback."""
+    def _effect(self, state: State, before: str) -> str:
+        """Return what becomes of feedback."""
         if before == GoalStatus.BLOCKED:
             return "recorded; the goal continues with it"
         if not state.ended:
@@ -124,24 +124,24 @@ class People:
 
     async def pause(self, params: dict[str, Any]) -> dict[str, Any]:
         """Stop a goal's worker until `resume`."""
-        return await self._asked("pause", params, self._pause)
+        return await self._apply("pause", params, self._pause)
 
     async def resume(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Let a paused, waiting or blocked goal go on."""
-        return await self._asked("resume", params, self._resume)
+        """Resume a paused, waiting or blocked goal."""
+        return await self._apply("resume", params, self._resume)
 
     async def cancel(self, params: dict[str, Any]) -> dict[str, Any]:
         """End a goal, and its worker."""
-        return await self._asked("cancel", params, self._cancel)
+        return await self._apply("cancel", params, self._cancel)
 
     async def retry(self, params: dict[str, Any]) -> dict[str, Any]:
         """Continue a goal that failed, was cancelled or is blocked; or a completed one with feedback."""
-        return await self._asked("retry", params, self._retry)
+        return await self._apply("retry", params, self._retry)
 
-    async def _asked(
+    async def _apply(
         self, verb: str, params: dict[str, Any], act: Callable[[Core], Awaitable[str]]
     ) -> dict[str, Any]:
-        """Do as asked with one goal, or with several at once: `{"results": [...]}`, each done or with its error."""
+        """Apply a request to one goal, or to several: then `{"results": [...]}` has the answer or the error of each."""
         if "goals" not in params and not params.get("all"):
             return await self._once(verb, params, act)
         names = self._applicable(verb) if params.get("all") else params["goals"]
@@ -149,12 +149,12 @@ class People:
             raise ControlError(f"`goals` must be a list of at most {GOALS_MAX:,} goals")
         if not all(isinstance(name, str) for name in names):
             raise ControlError("`goals` must be a list of names or ids")
-        meant = dict.fromkeys(self._meant(name) for name in names)
-        results = [self._result(verb, name, act) for name in meant]
+        goals = dict.fromkeys(self._id_of(name) for name in names)
+        results = [self._result(verb, goal, act) for goal in goals]
         return {"results": await asyncio.gather(*results)}
 
-    def _meant(self, name: str) -> str:
-        """Return the id that a word means, so that nothing is done twice; the word itself where it means none."""
+    def _id_of(self, name: str) -> str:
+        """Return the id for a name, so that no goal is changed twice; the name itself if it matches no goal."""
         with contextlib.suppress(ControlError):
             return self.find({"goal": name}).state.goal_id
         return name
@@ -180,7 +180,7 @@ class People:
         return _answer(core, await act(core))
 
     def _objection(self, verb: str, state: State) -> str:
-        """Return why a request does not apply to a goal, "" where it does; no feedback reopens a completed runbook."""
+        """Return why a request does not apply to a goal, "" if it does; a completed runbook is never reopened."""
         done = state.goal.status == GoalStatus.COMPLETED
         if verb == "retry" and done and self._is_runbook(state):
             return f"completed. {RUNBOOK_DONE}"
@@ -191,8 +191,10 @@ class People:
         return "paused"
 
     async def _resume(self, core: Core) -> str:
-        asked = core.state.goal.status == GoalStatus.BLOCKED
-        await self._requeue(core, "resume", reopen=asked or core.state.replan_required == "person")
+        is_blocked = core.state.goal.status == GoalStatus.BLOCKED
+        await self._requeue(
+            core, "resume", reopen=is_blocked or core.state.replan_required == "person"
+        )
         return "resumed"
 
     async def _cancel(self, core: Core) -> str:
@@ -206,20 +208,20 @@ class People:
         return "queued again"
 
     async def _rest(self, core: Core, event: ev.Event) -> None:
-        """Record first: from then on every proposal is refused; then end the worker."""
+        """Record the event, after which every proposal is refused; then end the worker."""
         await self._d.book.emit(core, event)
         await self._supervisor.halt(core.state.goal_id, event.kind)
 
     async def _requeue(self, core: Core, by: str, *, reopen: bool) -> None:
-        """Let a goal go on, once its last worker is gone; raises ControlError where it was overtaken meanwhile."""
-        asked = _standing(core)
+        """Queue a goal again once its last worker has ended; ControlError if another request came first."""
+        before = _request_basis(core)
         await self._supervisor.halt(core.state.goal_id, by)
         await self._d.book.whole(core.state.goal_id)
         stranger, make = None, False
         if by == "resume":
             place = core.state.spec.workspace
             stranger, make = await asyncio.to_thread(workspace_guard.accepted, place, core.state)
-        if _standing(core) != asked:  # another request was recorded while the worker stopped
+        if _request_basis(core) != before:  # another request was recorded while the worker stopped
             raise ControlError(
                 f"{core.state.goal_id} is {_status(core.state)} now; `{by}` changed nothing"
             )
@@ -241,7 +243,7 @@ class People:
         await self._d.book.commit(core)
 
     def _refuse_namesake(self, state: State) -> None:
-        """Raise ControlError where an ended goal would live again beside another one of its name."""
+        """Raise ControlError if an ended goal would go on beside another goal of its name."""
         other = holder(state.spec.name, self._d.book.states(), state.goal_id)
         if state.ended and other:
             raise ControlError(
@@ -256,7 +258,7 @@ RUNBOOK_DONE = (
 
 
 def objection(verb: str, state: State) -> str:
-    """Return why `pause`, `resume`, `cancel` or `retry` does not apply to a goal, "" where it does; a pure rule."""
+    """Return why `pause`, `resume`, `cancel` or `retry` does not apply to a goal, "" if it does; a pure rule."""
     status = GoalStatus(state.goal.status)
     match verb:
         case "pause":
@@ -285,8 +287,8 @@ def _no_retry(state: State) -> str:
             return f"{_status(state)}; there is nothing to retry"
 
 
-def _standing(core: Core) -> tuple[str, bool, int]:
-    """Return what a request to go on is about: the goal's status, and the rest that it answers."""
+def _request_basis(core: Core) -> tuple[str, bool, int]:
+    """Return what a request to go on refers to: the goal's status, and the event that stopped the goal."""
     return str(core.state.goal.status), core.state.paused, core.state.rested_seq
 
 
@@ -294,5 +296,5 @@ def _status(state: State) -> str:
     return "paused" if state.paused else str(state.goal.status)
 
 
-def _answer(core: Core, said: str) -> dict[str, Any]:
-    return {"id": core.state.goal_id, "status": str(core.state.goal.status), "said": said}
+def _answer(core: Core, effect: str) -> dict[str, Any]:
+    return {"id": core.state.goal_id, "status": str(core.state.goal.status), "said": effect}

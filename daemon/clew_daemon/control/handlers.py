@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.control.goal_requests import People
-from clew_daemon.control.playbook_requests import Strategies
+from clew_daemon.control.goal_requests import GoalRequests
+from clew_daemon.control.playbook_requests import PlaybookRequests
 from clew_daemon.control.server import ControlError
 from clew_daemon.host.last_known import LastKnown
 from clew_daemon.inbox.leftovers import InboxLeft, Left
 from clew_daemon.processes.cells import executor_env
-from clew_daemon.record.dependencies import Known
+from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.record.doing import now_view
-from clew_daemon.record.listing import listed
+from clew_daemon.record.store import listed
 from clew_daemon.supervision import schedule
 from clew_shared.views.publish import goal_detail, status_view
 
@@ -41,7 +41,7 @@ class ControlHandlers:
         self._supervisor = supervisor
         self._view = view
         self._apply_config = reload
-        self._goals = People(daemon, supervisor)
+        self._goals = GoalRequests(daemon, supervisor)
         self._inbox_left = LastKnown(InboxLeft(daemon.places.inbox).look, Left())
 
     def by_method(self) -> dict[str, Handler]:
@@ -58,7 +58,7 @@ class ControlHandlers:
             "resume": self._goals.resume,
             "cancel": self._goals.cancel,
             "retry": self._goals.retry,
-            **Strategies(self._daemon).handlers(),
+            **PlaybookRequests(self._daemon).handlers(),
         }
 
     async def _ping(self, _: dict[str, Any]) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class ControlHandlers:
         states, now = self._daemon.book.states(), time.time()
         running = self._supervisor.running
         shown, more = listed(states.values(), limit, last)
-        known = Known(states, self._daemon.book.gone)
+        known = KnownGoals(states, self._daemon.book.gone)
         goals = [
             {
                 **status_view(state, now, schedule.waits_for(state, known, running, now)),
@@ -107,7 +107,7 @@ class ControlHandlers:
     async def _status_of_goal(self, params: dict[str, Any]) -> dict[str, Any]:
         state = (await self._goals.whole(params)).state
         running, now = self._supervisor.running, time.time()
-        known = Known(self._daemon.book.states(), self._daemon.book.gone)
+        known = KnownGoals(self._daemon.book.states(), self._daemon.book.gone)
         waits = schedule.waits_for(state, known, running, now, hint=True)
         goal = {**goal_detail(state, now, waits), "now": self._current_work(state)}
         return {"daemon": await self._view(), "goal": goal}

@@ -1,4 +1,4 @@
-"""What a person may ask of the playbook: remove, restore, prune, import. Served on the control socket."""
+"""The requests of a person on the playbook: remove, restore, prune, import (docs/cli.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 IMPORTED_AT_ONCE_MAX = 100
 
 
-class Strategies:
+class PlaybookRequests:
     """The requests of people, each recorded before it is answered."""
 
     def __init__(self, daemon: DaemonParts) -> None:

@@ -1,7 +1,7 @@
-"""The control socket: what the command line asks of a running daemon.
+"""The control socket, on which the command line sends requests to a running daemon.
 
-JSON-RPC 2.0 lines on a socket in a folder of mode 0700. It asks who calls: another user, or a descendant of the
-daemon (a worker), is refused, since path-named sockets are covered by no sandbox.
+JSON-RPC 2.0 lines on a socket in a folder of mode 0700. The server refuses other users and descendants of the daemon
+(workers): sockets with a path are outside of every sandbox (docs/security.md).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 CLIENTS_MAX = 32
 IDLE_TIMEOUT_S = 60.0
 IDLE_AFTER_S = 0.2
-"""How long a connection is not idle after it was made or answered: its next request may be on its way."""
+"""How long a connection counts as busy after it was made or answered: its next request may be on its way."""
 QUEUED_S = 5.0
 """How long a new connection waits for a place."""
 BUSY = "too many clients have a request in progress: try again"
@@ -43,12 +43,12 @@ Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 class ControlError(Exception):
-    """What was asked for cannot be done; the message is for the person who asked."""
+    """The request cannot be carried out; the message is for the person who sent it."""
 
 
 @dataclass(eq=False, slots=True)
 class _Client:
-    """One connection that is served; `since` is when it was made or last answered."""
+    """A connection; `since` is the time when it was made or last answered."""
 
     task: asyncio.Task[None]
     busy: bool = False
@@ -66,12 +66,12 @@ class Control:
         self._identity = (0, 0)
         self._queued = 0
         self._refused = 0
-        self._told_at = float("-inf")
+        self._logged_at = float("-inf")
 
     async def start(self) -> None:
-        """Listen; a socket that a dead daemon left is replaced (the lock says that none lives).
+        """Listen, replacing the socket of a dead daemon (the lock shows that it is dead).
 
-        Raises FolderError where something else lies in its place.
+        Raises FolderError if the path is something else than a socket.
         """
         if self._server:
             return
@@ -87,7 +87,7 @@ class Control:
 
     @property
     def is_found(self) -> bool:
-        """Return whether clients that go by the path come here: the socket was not removed or replaced."""
+        """Whether the path leads to this server: the socket was not removed or replaced."""
         try:
             found = self._path.lstat()
         except OSError:
@@ -95,7 +95,7 @@ class Control:
         return (found.st_dev, found.st_ino) == self._identity
 
     async def renew(self) -> None:
-        """Listen at the path once more, where the socket is gone; who is connected stays. Raises as `start`."""
+        """Listen at the path again after the socket has been removed; connections stay. Raises as `start`."""
         old, self._server = self._server, None
         try:
             await self.start()
@@ -114,7 +114,7 @@ class Control:
             self._path.unlink()
 
     async def stop(self) -> None:
-        """Listen no more, and end what is connected."""
+        """Stop listening, and end all connections."""
         if self._server is None:
             return
         self._server.close()
@@ -134,21 +134,21 @@ class Control:
         try:
             refusal = _refusal(writer.get_extra_info("socket")) or await self._full()
             if refusal:
-                self._tell(refusal)
+                self._log_refusal(refusal)
                 writer.write(protocol.error(None, protocol.INVALID_REQUEST, refusal))
             else:
                 self._clients.add(client)
                 await self._serve(reader, writer, client)
         except (OSError, TimeoutError, asyncio.CancelledError):
-            pass  # a client that goes away, or has to; asyncio would log a task that ends as cancelled
+            pass  # the client went away or had to; asyncio would log a cancelled task
         finally:
             self._clients.discard(client)
             writer.close()
 
     async def _full(self) -> str:
-        """Make a place for one more, by ending the connection that has been idle longest; "" if there is one.
+        """Make room for a connection by ending the one that has been idle longest; return why not, "" if there is room.
 
-        Where all were answered a moment ago, this waits for the first of them to be idle.
+        If all were answered a moment ago, wait for the first of them to be idle.
         """
         if self._queued >= CLIENTS_MAX:
             return BUSY
@@ -164,7 +164,7 @@ class Control:
         return "" if self._server and len(self._clients) < CLIENTS_MAX else BUSY
 
     async def _end_idle(self) -> bool:
-        """End the connection that has been idle longest, or wait for it to be idle; True to give up: all are busy."""
+        """End the connection that has been idle longest, or wait for it to be idle; return True if all are busy."""
         answered = [each for each in self._clients if not each.busy]
         if not answered:
             return True
@@ -196,13 +196,13 @@ class Control:
             async with asyncio.timeout(IDLE_TIMEOUT_S):
                 await writer.drain()
 
-    def _tell(self, refusal: str) -> None:
-        """Log a refusal, one a second at most: who is refused may come again and again."""
+    def _log_refusal(self, refusal: str) -> None:
+        """Log a refusal, at most one a second: a refused client may try again and again."""
         self._refused += 1
         now = time.monotonic()
-        if now >= self._told_at + 1:
+        if now >= self._logged_at + 1:
             log.warning("control.refused", reason=refusal, times=self._refused)
-            self._refused, self._told_at = 0, now
+            self._refused, self._logged_at = 0, now
 
     def _handler(self, method: str, params: Any) -> Handler:
         handler = self._handlers.get(method)
@@ -225,7 +225,7 @@ class Control:
 
 
 def _bind(sock: socket.socket, path: Path) -> None:
-    """Bind, also where the path is longer than a socket address takes: by a descriptor of the folder."""
+    """Bind, through a descriptor of the folder if the path is too long for a socket address."""
     try:
         sock.bind(str(path))
     except OSError as error:
@@ -240,10 +240,10 @@ def _bind(sock: socket.socket, path: Path) -> None:
 
 
 def _refusal(sock: Any) -> str:
-    """Say why a caller is not served, "" where it is.
+    """Return why a caller is refused, "" if it is served.
 
-    A worker is in this process's PID namespace or one below, so a caller without a number here (0) is none. Nor is
-    root where the daemon is an ordinary user: no cell can gain rights.
+    A worker is in this process's PID namespace or one below, so a caller without a PID here (0) is none. Root is none
+    either if the daemon is an ordinary user: no cell can gain privileges.
     """
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     pid, uid, _ = _UCRED.unpack(credentials)
@@ -257,9 +257,9 @@ def _refusal(sock: Any) -> str:
 
 
 def _gone(sock: Any) -> bool:
-    """Return whether who connected has ended: then its number may by now be somebody else's.
+    """Return whether the caller has ended, in which case its PID may belong to another process now.
 
-    Asked after the number was looked up. Kernels before 6.5 cannot say; there it counts as alive.
+    To be called after the PID was looked up. On kernels before 6.5 every caller counts as alive.
     """
     try:
         pidfd = sock.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD)
@@ -274,10 +274,10 @@ def _gone(sock: Any) -> bool:
 
 
 def _may_be_worker(pid: int) -> bool:
-    """Return whether a process comes from a cell, or cannot be looked at.
+    """Return whether a process may come from a cell; True also if it cannot be examined.
 
-    A descendant of the daemon need not come from one: PID 1 of a container inherits every orphan. But all that
-    comes from a cell, in every sandbox mode, has no_new_privs, which nothing can take back.
+    Not every descendant of the daemon does: PID 1 of a container inherits all orphans. But every process of a cell, in
+    every sandbox mode, has no_new_privs, which cannot be revoked.
     """
     try:
         descends = any(parent.pid == os.getpid() for parent in psutil.Process(pid).parents())

@@ -17,6 +17,7 @@ from clew_daemon.record import dependencies
 from clew_shared.ledger import LedgerState
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
+from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
 from clew_shared.text.hidden import HIDDEN
 from clew_shared.text.plain import plain
 from clew_shared.text.redact import redact
@@ -81,7 +82,8 @@ def _entered(
         ).model_copy(
             update={
                 "depends_on": dependencies.bound(
-                    found.depends_on, dependencies.Known(daemon.book.states(), daemon.book.gone)
+                    found.depends_on,
+                    dependencies.KnownGoals(daemon.book.states(), daemon.book.gone),
                 )
             }
         ),
@@ -119,7 +121,7 @@ def _workspace(daemon: DaemonParts, dropped: Dropped, found: GoalFile, goal: str
 
 def _misplaced(daemon: DaemonParts, found: GoalFile, event: ev.GoalAccepted) -> list[GoalFileFault]:
     """Return why the goal cannot be taken beside the others: its name is in use, or it would wait for itself."""
-    known = dependencies.Known(daemon.book.states(), daemon.book.gone)
+    known = dependencies.KnownGoals(daemon.book.states(), daemon.book.gone)
     faults = []
     if other := dependencies.holder(found.name, known.states):
         faults.append(GoalFileFault(found.lines.get("name"), name_taken(found.name, other)))
@@ -180,10 +182,10 @@ def agent_of(daemon: DaemonParts, found: GoalFile) -> str:
     return daemon.settings.agents.resolve(found.agent)
 
 
-def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> ev.Spec:
+def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> Spec:
     """Return what a goal file asks for, as the ledger keeps it."""
     hints = found.suggestions
-    return ev.Spec(
+    return Spec(
         description=found.description,
         name=found.name,
         notes=_notes(found),
@@ -206,16 +208,16 @@ def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> ev.Spec
     )
 
 
-def planned(found: GoalFile) -> tuple[ev.PlannedTask, ...]:
+def planned(found: GoalFile) -> tuple[PlannedTask, ...]:
     """Return the tasks and subtasks of a goal file."""
     return tuple(
-        ev.PlannedTask(
+        PlannedTask(
             description=task.description,
             subtasks=tuple(
-                ev.PlannedSubtask(
+                PlannedSubtask(
                     description=sub.description,
                     done=sub.done,
-                    steps=tuple(ev.Step(tool=s.tool, args=s.args) for s in sub.steps),
+                    steps=tuple(PlannedStep(tool=s.tool, args=s.args) for s in sub.steps),
                 )
                 for sub in task.subtasks
             ),

@@ -13,6 +13,13 @@ from clew_shared.playbook.bullet import TAGS, Bullet, Tag
 from clew_shared.playbook.playbook import LearnedPlaybook, normalized
 from clew_shared.playbook.rules import PASSING_FAULT
 from clew_shared.record import events as ev
+from clew_shared.record.daemon_events import (
+    BulletAdded,
+    BulletRemoved,
+    BulletRestored,
+    BulletTagged,
+    BulletUpdated,
+)
 from clew_shared.text.redact import redact
 
 BULLETS_MAX = 2_000
@@ -89,7 +96,7 @@ def credit(draft: Draft, ids: Iterable[str], tag: Tag, goal: str, reason: str, a
     """Tag the strategies that a goal's agents were shown with the goal's outcome."""
     for bullet_id in ids:
         if draft.playbook.get_bullet(bullet_id):
-            event = ev.BulletTagged(at=at, id=bullet_id, tag=tag, source_goal=goal, reason=reason)
+            event = BulletTagged(at=at, id=bullet_id, tag=tag, source_goal=goal, reason=reason)
             draft.add(event)
 
 
@@ -102,14 +109,14 @@ def prune(draft: Draft, below: float, at: float, verdicts_min: int = 1) -> list[
     ]
     for one in failed:
         reason = f"pruned: score {one.score:.2f} is below {below:g}"
-        draft.add(ev.BulletRemoved(at=at, id=one.id, reason=reason))
+        draft.add(BulletRemoved(at=at, id=one.id, reason=reason))
     return [one.id for one in failed]
 
 
 def remove(draft: Draft, bullet_id: str, reason: str, at: float) -> None:
     """Archive a strategy; DeltaError if no strategy has that id."""
     _existing(draft.playbook, bullet_id)
-    draft.add(ev.BulletRemoved(at=at, id=bullet_id, reason=reason))
+    draft.add(BulletRemoved(at=at, id=bullet_id, reason=reason))
 
 
 def restore(draft: Draft, bullet_id: str, at: float) -> None:
@@ -119,7 +126,7 @@ def restore(draft: Draft, bullet_id: str, at: float) -> None:
         raise DeltaError(f"no strategy {bullet_id!r} in the archive")
     if twin := draft.playbook.find(found.section, found.content):
         raise DeltaError(f"{twin.id} says the same as {bullet_id}; remove it first")
-    draft.add(ev.BulletRestored(at=at, id=bullet_id))
+    draft.add(BulletRestored(at=at, id=bullet_id))
 
 
 def _delta(playbook: LearnedPlaybook, delta: Mapping[str, Any], goal: str, at: float) -> Any:
@@ -136,9 +143,9 @@ def _delta(playbook: LearnedPlaybook, delta: Mapping[str, Any], goal: str, at: f
     if op == "tag":
         if delta.get("tag") not in TAGS:
             raise DeltaError(f"`tag` is {delta.get('tag')!r}; use one of {', '.join(TAGS)}")
-        return ev.BulletTagged(at=at, id=bullet.id, tag=delta["tag"], source_goal=goal)
+        return BulletTagged(at=at, id=bullet.id, tag=delta["tag"], source_goal=goal)
     if op == "remove":
-        return ev.BulletRemoved(at=at, id=bullet.id, reason="by the agent", source_goal=goal)
+        return BulletRemoved(at=at, id=bullet.id, reason="by the agent", source_goal=goal)
     return _update(playbook, bullet, delta.get("content"), goal, at)
 
 
@@ -149,7 +156,7 @@ def _update(playbook: LearnedPlaybook, bullet: Bullet, content: Any, goal: str, 
     twin = playbook.find(bullet.section, content)
     if twin and twin.id != bullet.id:
         raise DeltaError(f"{twin.id} says the same; tag it, and remove {bullet.id}")
-    return ev.BulletUpdated(at=at, id=bullet.id, content=content, source_goal=goal)
+    return BulletUpdated(at=at, id=bullet.id, content=content, source_goal=goal)
 
 
 def _addition(playbook: LearnedPlaybook, lesson: Lesson, goal: str, at: float) -> Any:
@@ -157,7 +164,7 @@ def _addition(playbook: LearnedPlaybook, lesson: Lesson, goal: str, at: float) -
     expires_at = at + EXPIRES_AFTER_S if lesson.passing else 0.0
     known = playbook.find(section, content)
     if known:
-        return ev.BulletTagged(
+        return BulletTagged(
             at=at,
             id=known.id,
             tag="neutral",
@@ -167,7 +174,7 @@ def _addition(playbook: LearnedPlaybook, lesson: Lesson, goal: str, at: float) -
         )
     if len(playbook.bullets()) >= BULLETS_MAX:
         raise DeltaError(f"the playbook is full ({BULLETS_MAX} strategies); remove some first")
-    return ev.BulletAdded(
+    return BulletAdded(
         at=at,
         id=playbook.next_id(section),
         section=section,

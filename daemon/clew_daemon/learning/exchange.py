@@ -14,7 +14,7 @@ from clew_daemon.learning.deltas import BULLETS_MAX, DeltaError, Draft
 from clew_shared.playbook.bullet import TAGS, Bullet, seconds
 from clew_shared.playbook.playbook import LearnedPlaybook, normalized
 from clew_shared.playbook.text import read, render
-from clew_shared.record import events as ev
+from clew_shared.record.daemon_events import BulletAdded, BulletTagged
 from clew_shared.text.redact import redact
 
 _ID = re.compile(r"[a-z]{1,3}-\d{5,9}")
@@ -68,17 +68,17 @@ def _import(draft: Draft, theirs: Bullet, at: float) -> str:
     more = {tag: getattr(theirs, tag) - getattr(mine, tag) for tag in TAGS}
     for tag in TAGS:
         if more[tag] > 0:
-            event = ev.BulletTagged(at=at, id=mine.id, tag=tag, times=more[tag], reason="imported")
+            event = BulletTagged(at=at, id=mine.id, tag=tag, times=more[tag], reason="imported")
             draft.add(event)
     return "updated" if any(count > 0 for count in more.values()) else "known"
 
 
-def _added(playbook: LearnedPlaybook, theirs: Bullet, at: float) -> ev.BulletAdded:
+def _added(playbook: LearnedPlaybook, theirs: Bullet, at: float) -> BulletAdded:
     if len(playbook.bullets()) >= BULLETS_MAX:
         raise DeltaError(f"the playbook is full ({BULLETS_MAX} strategies); remove some first")
     taken = {one.id for one in (*playbook.bullets(), *playbook.archived())}
     free = _ID.fullmatch(theirs.id) and theirs.id not in taken
-    return ev.BulletAdded(
+    return BulletAdded(
         at=at,
         id=theirs.id if free else playbook.next_id(theirs.section),
         section=theirs.section,

@@ -15,15 +15,16 @@ from clew_daemon.learning.deltas import DeltaError, Draft
 from clew_daemon.learning.record import apply
 from clew_daemon.learning.selection import CHARS_MAX, select
 from clew_daemon.record.store import SNAPSHOT_EVERY
-from clew_shared.core.core import WrongState
+from clew_shared.core.answers import WrongState
 from clew_shared.playbook.playbook import VERSION, LearnedPlaybook
 from clew_shared.playbook.reflector import ExecutionReflector
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode_playbook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from clew_daemon.record.goals import Book
+    from clew_daemon.record.goals import GoalStore
     from clew_daemon.record.store import Readable
     from clew_shared.config.settings import PlaybookSettings
     from clew_shared.core.core import Core
@@ -35,13 +36,13 @@ def playbook_events(ledger: Readable, after: int = 0) -> Iterator[tuple[int, ev.
     """Yield the playbook's events whose number is greater than `after`, oldest first."""
     for row in ledger.read("", after):
         if row.kind.startswith("bullet_"):
-            yield row.seq, ev.decode_playbook(row.body)
+            yield row.seq, decode_playbook(row.body)
 
 
 class PlaybookStore:
     """The strategies of all goals and their record; call `load` first."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: GoalStore) -> None:
         self._book = book
         self.current = LearnedPlaybook()
 
@@ -56,7 +57,7 @@ class PlaybookStore:
             after, replayed = seq, replayed + 1
         if replayed >= SNAPSHOT_EVERY:
             dumped = json.dumps(self.current.to_dict(), ensure_ascii=False).encode()
-            self._book.keep("", after, VERSION, dumped)
+            self._book.snapshots.store("", after, VERSION, dumped)
 
     def chosen(
         self, state: State, settings: PlaybookSettings, chars_max: int = CHARS_MAX

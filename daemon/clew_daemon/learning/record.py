@@ -8,6 +8,13 @@ from collections.abc import Iterable
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.playbook import LearnedPlaybook
 from clew_shared.record import events as ev
+from clew_shared.record.daemon_events import (
+    BulletAdded,
+    BulletRemoved,
+    BulletRestored,
+    BulletTagged,
+    BulletUpdated,
+)
 from clew_shared.record.moment import iso
 
 
@@ -22,25 +29,25 @@ def fold(events: Iterable[ev.Event], playbook: LearnedPlaybook | None = None) ->
 def apply(playbook: LearnedPlaybook, event: ev.Event) -> None:
     """Apply one event to the playbook, in place; an unknown id changes nothing."""
     match event:
-        case ev.BulletAdded():
+        case BulletAdded():
             playbook.put(_bullet(event))
-        case ev.BulletTagged():
+        case BulletTagged():
             if bullet := playbook.get_bullet(event.id):
                 bullet.tag(event.tag, event.times, iso(event.at))
                 if bullet.expires_at and event.expires_at:
                     bullet.expires_at = iso(event.expires_at)
-        case ev.BulletUpdated():
+        case BulletUpdated():
             if bullet := playbook.get_bullet(event.id):
                 bullet.content, bullet.updated_at = event.content, iso(event.at)
-        case ev.BulletRemoved():
+        case BulletRemoved():
             playbook.remove_bullet(event.id)
-        case ev.BulletRestored():
+        case BulletRestored():
             playbook.restore_bullet(event.id)
         case _:
             pass
 
 
-def _bullet(event: ev.BulletAdded) -> Bullet:
+def _bullet(event: BulletAdded) -> Bullet:
     return Bullet(
         id=event.id,
         section=event.section,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from clew_shared.playbook.bullet import Tag
     from clew_shared.playbook.reflector import ExecutionReflector
+    from clew_shared.record.spec import Spec
 
 CALLS_MAX = 200
 """How many of a subtask's last actions the reflector sees."""
@@ -56,7 +57,7 @@ class GoalOutcome:
 class OutcomeFold:
     """Folds a goal's events into its outcomes; `output` returns the recorded output of an event by number."""
 
-    def __init__(self, spec: ev.Spec, output: Callable[[int], str]) -> None:
+    def __init__(self, spec: Spec, output: Callable[[int], str]) -> None:
         self._spec = spec
         self._output = output
         self._open: dict[int, tuple[str, dict[str, Any]]] = {}

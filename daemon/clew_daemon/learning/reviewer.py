@@ -17,15 +17,16 @@ from clew_daemon.learning.review import GoalOutcome, OutcomeFold
 from clew_daemon.record.store import output_text
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from clew_daemon.learning.playbook import PlaybookStore
-    from clew_daemon.record.goals import Book
+    from clew_daemon.record.goals import GoalStore
     from clew_daemon.record.store import Readable
     from clew_shared.config.tables import PlaybookSettings
-    from clew_shared.core.core import Recorded
+    from clew_shared.core.journal import RecordedEvent
     from clew_shared.record.state import State
 
 log = structlog.get_logger()
@@ -40,7 +41,7 @@ class Reviewer:
     """Reviews one goal after the other; `start` and `stop` once each."""
 
     def __init__(
-        self, book: Book, playbook: PlaybookStore, settings: Callable[[], PlaybookSettings]
+        self, book: GoalStore, playbook: PlaybookStore, settings: Callable[[], PlaybookSettings]
     ) -> None:
         self._book = book
         self._playbook = playbook
@@ -66,7 +67,7 @@ class Reviewer:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    def _on_records(self, goal: str, records: list[Recorded]) -> None:
+    def _on_records(self, goal: str, records: list[RecordedEvent]) -> None:
         if any(isinstance(record.event, _OUTCOMES) for record in records):
             self._due.put_nowait(goal)
 
@@ -98,7 +99,7 @@ def unreviewed_outcomes(ledger: Readable, state: State) -> list[GoalOutcome]:
     """Return the outcomes of a goal that were not reviewed yet."""
     fold = OutcomeFold(state.spec, lambda seq: output_text(ledger, seq))
     rows = ledger.read(state.goal_id, state.reviewed_seq)
-    found = (fold.apply(row.seq, ev.decode(row.body)) for row in rows if row.kind in _FOLDED)
+    found = (fold.apply(row.seq, decode(row.body)) for row in rows if row.kind in _FOLDED)
     return [outcome for outcome in found if outcome]
 
 

@@ -1,6 +1,6 @@
-"""Text of others made harmless for a Markdown file: it forges no heading and no table, hides nothing, loads nothing.
+"""Texts of goals, agents and commands, escaped for a Markdown report: they can add no headings, tables, HTML or links.
 
-Pure. Goals, agents and commands write what they like; a report's structure is clew's alone.
+Pure.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ _INVISIBLE = re.compile(
 )
 _BLOCK = re.compile(r"\s*([#>+*=|~`-]|\d{1,9}[.)])")
 _HTML = re.compile(r"(\\*)<(?=[A-Za-z/!?])")
-_LINK = re.compile(r"(\\*)\](?=[(\[:]|$)")  # what a report writes behind a text may be a colon, too
+_LINK = re.compile(r"(\\*)\](?=[(\[:]|$)")  # a report may put a colon behind the text
 
 
 def visible(text: str) -> str:
-    """Return the text with a replacement character for all that a reader would not see as it is."""
+    """Return the text with a replacement character for every invisible or reordering character."""
     return _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def inline(text: str, chars: int = LINE_CHARS) -> str:
-    """Return one line of at most `chars` characters that begins no block and holds no HTML and no link."""
+    """Return one line of at most `chars` characters that begins no block and contains no HTML and no link."""
     line = redact(" ".join(visible(text).split()))
     line = line if len(line) <= chars else line[: chars - 1] + "…"
     if begun := _BLOCK.match(line):
         line = f"{line[: begun.end() - 1]}\\{line[begun.end() - 1 :]}"
     return _LINK.sub(
         r"\1\1\\]", _HTML.sub(r"\1\1\\<", line)
-    )  # a backslash of theirs escapes nothing of ours
+    )  # a backslash in the text must not escape ours
 
 
 def code(text: str, chars: int = LINE_CHARS) -> str:
-    """Return one line as code that it cannot end by itself."""
+    """Return one line as code, which it cannot close."""
     line = redact(" ".join(visible(text).split())).replace("`", "'")
     return f"`{line if len(line) <= chars else line[: chars - 1] + '…'}`"
 

@@ -1,7 +1,7 @@
-"""Publishes `.agent_context/` behind the ledger: coalesced, in a thread of its own, never in anyone's way.
+"""Publishes `.agent_context/` after the ledger: coalesced writes in a thread of their own (docs/context.md).
 
-At most one write per 250 ms and goal, and always at a subtask's end, a block, and a worker's end; fewer where a
-write takes long. It hears of events only once they are durable.
+At most one write per 250 ms and goal, fewer if a write takes long, but always one at a subtask's end, a block, and a
+worker's end. Only durable events reach it.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from clew_shared.views.publish import HistoryFold, history_view, state_view
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clew_daemon.record.goals import Book
-    from clew_shared.core.core import Core, Recorded
+    from clew_daemon.record.goals import GoalStore
+    from clew_shared.core.core import Core
+    from clew_shared.core.journal import RecordedEvent
 
 log = structlog.get_logger()
 
 EVERY_S = 0.25
 RESTS = 10
-"""After a write a goal waits for so many times as long as one of each goal's takes, but for what is always written:
-all of them together then take a tenth of a core, and of the time of the thread that judges."""
+"""After a write a goal waits this many times as long as a write of every goal takes, except for urgent events.
+
+All writes together then take a tenth of a core, and of the time of the thread that judges."""
 
 LATEST_S = 5.0
 
@@ -49,37 +51,37 @@ _AT_ONCE = (ev.SubtaskEnded, ev.Escalated, ev.WorkerExited, ev.GoalEnded, ev.Goa
 
 
 @dataclass(slots=True)
-class _Goal:
+class _PublishedGoal:
     folder: ContextDir
     fold: HistoryFold | None = None  # None: the files must be built again, from the ledger
-    backlog: list[Recorded] = field(default_factory=list)
+    backlog: list[RecordedEvent] = field(default_factory=list)
     lines: list[dict[str, Any]] = field(default_factory=list)
     loops: bool = False
     timer: asyncio.Handle | None = None
     due: float = 0.0
     idle: asyncio.Event = field(default_factory=asyncio.Event)
-    last: bool = False  # nothing more is to come: let go once it is written
+    last: bool = False  # no more events: closed after the next write
     writing: bool = False
     again: bool = False
     hurry: bool = False
-    missed: bool = False  # during a rebuild more was recorded than is held
+    missed: bool = False  # the backlog overflowed during a rebuild
     took_s: float = 0.0
-    said: str = ""
+    error: str = ""
 
 
 def pause_s(took_s: float, goals: int) -> float:
-    """Return how long a goal waits after a write, given how long it took and how many goals are published."""
+    """Return the pause after a write, in seconds, from its duration and the number of published goals."""
     return max(EVERY_S, min(LATEST_S, RESTS * took_s * goals))
 
 
 class Publisher:
     """Keeps the published files of working goals up to date; `open` begins, `close` ends."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: GoalStore) -> None:
         self._book = book
-        self._goals: dict[str, _Goal] = {}
+        self._goals: dict[str, _PublishedGoal] = {}
         self._pool = threads.pool(1, "clew-publish")
-        self._builders = threads.pool(1, "clew-rebuild")  # long records hold up no other goal
+        self._builders = threads.pool(1, "clew-rebuild")  # long records delay no other goal
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = threading.Event()
         book.listeners.append(self.take)
@@ -87,15 +89,15 @@ class Publisher:
     def open(self, goal: str) -> None:
         """Build a goal's files from the ledger, and keep them from now on."""
         before = self._goals.get(goal)
-        if before and before.timer:  # else two would write, and a line stand there twice
+        if before and before.timer:  # otherwise two tasks would write the same lines
             before.timer.cancel()
             before.idle.set()
         state = self._book.cores[goal].state
-        self._goals[goal] = _Goal(ContextDir(state.spec.workspace, state.workspace))
+        self._goals[goal] = _PublishedGoal(ContextDir(state.spec.workspace, state.workspace))
         self._soon(goal, 0.0)
 
-    def take(self, goal: str, records: list[Recorded]) -> None:
-        """Hear of durable events."""
+    def take(self, goal: str, records: list[RecordedEvent]) -> None:
+        """Take durable events, and schedule a write."""
         kept = self._goals.get(goal)
         if kept is None:
             return
@@ -113,11 +115,11 @@ class Publisher:
         self._soon(goal, 0.0 if urgent else pause_s(kept.took_s, len(self._goals)))
 
     def keeps(self, goal: str) -> bool:
-        """Return whether a goal's files are being kept."""
+        """Return whether a goal's files are published."""
         return goal in self._goals
 
     async def settle(self, goal: str) -> None:
-        """Wait until what is known has been written, as far as it can be."""
+        """Wait until all events so far are written, or the write has failed."""
         kept = self._goals.get(goal)
         if kept is None:
             return
@@ -125,7 +127,7 @@ class Publisher:
         await kept.idle.wait()
 
     async def stop(self) -> None:
-        """Write what is left, and end the threads."""
+        """Write the remaining events, and end the threads."""
         self._closing.set()
         for goal in list(self._goals):
             await self.settle(goal)
@@ -156,20 +158,20 @@ class Publisher:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _write(self, goal: str, kept: _Goal) -> None:
+    async def _write(self, goal: str, kept: _PublishedGoal) -> None:
         passing = False
         try:
             await self._write_once(goal, kept)
-            kept.said = ""
+            kept.error = ""
         except (OSError, LedgerError) as error:
             kept.fold = None
-            if (said := plain(error)) != kept.said:
-                kept.said = said
-                log.warning("context.unwritable", goal=goal, error=said)
+            if (why := plain(error)) != kept.error:
+                kept.error = why
+                log.warning("context.unwritable", goal=goal, error=why)
             passing = _may_pass(error)
         finally:
             kept.writing = False
-            if kept.again and not kept.said:
+            if kept.again and not kept.error:
                 self._soon(goal, EVERY_S if kept.hurry else pause_s(kept.took_s, len(self._goals)))
                 kept.again = kept.hurry = False
             else:
@@ -181,7 +183,7 @@ class Publisher:
                 elif kept.last and kept.timer is None:
                     del self._goals[goal]
 
-    async def _write_once(self, goal: str, kept: _Goal) -> None:
+    async def _write_once(self, goal: str, kept: _PublishedGoal) -> None:
         loop = asyncio.get_running_loop()
         state = state_view(self._book.cores[goal].state)
         if kept.fold is None:
@@ -196,8 +198,8 @@ class Publisher:
         if not written or len(kept.lines) > BACKLOG_MAX:
             kept.fold, kept.again = None, True
 
-    async def _rebuild(self, goal: str, kept: _Goal, state: dict[str, Any]) -> None:
-        """Write all of it again from the ledger, then what was recorded meanwhile."""
+    async def _rebuild(self, goal: str, kept: _PublishedGoal, state: dict[str, Any]) -> None:
+        """Write the files again from the ledger, then what was recorded meanwhile."""
         loop = asyncio.get_running_loop()
         kept.lines.clear()
         fold, kept.missed = HistoryFold(), False
@@ -208,7 +210,7 @@ class Publisher:
             await loop.run_in_executor(self._pool, _update, kept.folder, state, [], None)
             building = loop.run_in_executor(pool, _build, kept.folder, None, lines, fold)
             await self._show_meanwhile(kept, core, building)
-            kept.again = kept.hurry = True  # the state is written afresh, after its history
+            kept.again = kept.hurry = True  # the state is written again, after its history
         else:
             await loop.run_in_executor(pool, _build, kept.folder, state, lines, fold)
         while kept.missed:
@@ -221,9 +223,9 @@ class Publisher:
         _digest(kept)
 
     async def _show_meanwhile(
-        self, kept: _Goal, core: Core, building: asyncio.Future[None]
+        self, kept: _PublishedGoal, core: Core, building: asyncio.Future[None]
     ) -> None:
-        """Wait until a long history is built, and write the state meanwhile at what is always written."""
+        """Wait until a long history is built; write the state meanwhile at urgent events."""
         loop = asyncio.get_running_loop()
         try:
             while not building.done():
@@ -232,10 +234,10 @@ class Publisher:
                     kept.hurry, state = False, state_view(core.state)
                     await loop.run_in_executor(self._pool, _update, kept.folder, state, [], None)
         finally:
-            await building  # else the next try would begin beside it
+            await building  # otherwise the next try would run beside it
 
     def _read(self, goal: str, fold: HistoryFold) -> Iterator[dict[str, Any]]:
-        """Read lines with rests between as long as the work: this thread keeps the one that judges from running."""
+        """Read lines, with pauses as long as the work: this thread competes with the one that judges."""
         began = time.monotonic()
         for number, line in enumerate(history_lines(self._book.ledger, goal, fold), 1):
             yield line
@@ -254,7 +256,7 @@ def _build(
 
 
 def _go_on(folder: ContextDir, lines: Iterator[dict[str, Any]], fold: HistoryFold) -> bool:
-    """Append what follows; False if the files must be built again."""
+    """Append the following lines; return False if the files must be built again."""
     while some := list(islice(lines, LINES_AT_ONCE)):
         if not folder.update(None, some, fold.loops):
             return False
@@ -276,7 +278,7 @@ def _timed_update(
     lines: list[dict[str, Any]],
     loops: list[dict[str, Any]] | None,
 ) -> tuple[bool, float]:
-    """Update, and give the seconds that it took, without those in the queue."""
+    """Update; return the result and its duration in seconds, without the time in the queue."""
     began = time.monotonic()
     return _update(folder, state, lines, loops), time.monotonic() - began
 
@@ -287,8 +289,8 @@ def _may_pass(error: OSError | LedgerError) -> bool:
     return error.errno in PASSING
 
 
-def _digest(kept: _Goal) -> None:
-    """Turn recorded events into lines that wait to be written; a rebuild may have read some before they were told."""
+def _digest(kept: _PublishedGoal) -> None:
+    """Turn the backlog into lines to write, without the events that a rebuild has read already."""
     assert kept.fold is not None  # noqa: S101 - callers have looked
     for record in kept.backlog:
         if record.seq <= kept.fold.seq:

@@ -1,7 +1,4 @@
-"""The outbox: what became of a goal, in a file that a person reads.
-
-Pure text of the state, the last actions and loops, and one atomic write; control characters are made harmless.
-"""
+"""The report on a goal in the outbox: text from the state, the last actions and loops, and its atomic write."""
 
 from __future__ import annotations
 
@@ -23,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from clew_shared.record.model import Action, Cost, Subtask
-    from clew_shared.record.state import Check, State, Suggested
+    from clew_shared.record.model import Action, LlmCost, Subtask
+    from clew_shared.record.state import CheckResult, State, SuggestedCheck
 
 TRIED_MAX = 40
 BLOCKED_SHOWN = 20
@@ -79,7 +76,7 @@ def write(outbox: Path, state: State, text: str) -> Path:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-    sync(outbox)  # that it was written is about to be recorded, so its name must last as well
+    sync(outbox)  # before the write is recorded
     return path
 
 
@@ -101,14 +98,14 @@ def _facts(state: State) -> str:
 
 
 def _reason(state: State) -> str:
-    """Return why the goal stands as it does, "" where the summary or the question says so already."""
-    told = state.summary, state.question if state.goal.status == GoalStatus.BLOCKED else ""
+    """Return the reason of the goal's status, "" if the summary or the question contains it."""
+    shown = state.summary, state.question if state.goal.status == GoalStatus.BLOCKED else ""
     reason = state.reason.removeprefix("budget: ")
-    return "" if any(_says(text, reason) for text in told) else state.reason
+    return "" if any(_says(text, reason) for text in shown) else state.reason
 
 
 def _says(text: str, what: str) -> bool:
-    """Tell whether a text contains another one, however they are spaced or cut."""
+    """Return whether a text contains another one, apart from white space and a cut end."""
     return " ".join(what.split()).removesuffix("…") in " ".join(text.split())
 
 
@@ -154,12 +151,12 @@ def _subtask(state: State, subtask: Subtask) -> list[str]:
 
 
 def _failure(state: State, subtask: Subtask) -> str:
-    """Return the last failure of a subtask that is not done, "" where the report has said it above."""
+    """Return the last failure of a subtask that is not done, "" if the report contains it above."""
     if subtask.status == StepStatus.COMPLETED:
         return ""
-    told = state.reason, state.question, state.summary
+    shown = state.reason, state.question, state.summary
     failure = subtask.last_failure
-    return "" if any(_says(text, failure) for text in told) else failure
+    return "" if any(_says(text, failure) for text in shown) else failure
 
 
 def _counted(count: int, what: str) -> str:
@@ -187,18 +184,18 @@ def _front_matter(checks: dict[str, str]) -> str:
 
 
 def _suggestions(state: State) -> str:
-    """Tell which checks the agent suggested and how each ended; none of them has decided anything."""
+    """Return the checks that the agent suggested, with their results; they do not decide on completion."""
     lines = [_suggested(name, one) for name, one in state.suggested.items()]
     return _section("Checks that the agent suggested", lines)
 
 
-def _suggested(name: str, one: Suggested) -> str:
+def _suggested(name: str, one: SuggestedCheck) -> str:
     mark = "x" if one.result and one.result.passed else " "
     # code before the texts of others: no backtick of theirs can pair with one of its own
     return f"- [{mark}] {code(one.cmd)} ({inline(name, 80)}): {_how_it_ended(one)}"
 
 
-def _how_it_ended(one: Suggested) -> str:
+def _how_it_ended(one: SuggestedCheck) -> str:
     if one.result is None:
         return "was interrupted" if one.started else "was not run"
     if one.result.passed:
@@ -224,10 +221,10 @@ def _spent(state: State) -> list[str]:
     cost = state.cost
     if not cost.calls:
         return [f"- working time: {cost.active_s:.1f} s"]
-    told = f"{cost.tokens_in} in ({cost.tokens_cached} cached), {cost.tokens_out} out"
+    split = f"{cost.tokens_in} in ({cost.tokens_cached} cached), {cost.tokens_out} out"
     return [
         f"- working time: {cost.active_s:.1f} s, {cost.llm_s:.1f} s of it in LLM calls",
-        f"- tokens: {cost.tokens}: {told}",
+        f"- tokens: {cost.tokens}: {split}",
     ]
 
 
@@ -248,16 +245,16 @@ def _llm_calls(state: State) -> list[str]:
     return head + [_cost_row(name, cost) for name, cost in [*subtasks, ("all", state.cost)]]
 
 
-def _cost_row(name: str, cost: Cost) -> str:
+def _cost_row(name: str, cost: LlmCost) -> str:
     numbers = (cost.calls, cost.tokens_in, cost.tokens_cached, cost.tokens_out, f"{cost.llm_s:.1f}")
     return f"| {name.replace('|', '/')} | " + " | ".join(map(str, numbers)) + " |"
 
 
-def _check(name: str, cmd: str, check: Check) -> str:
+def _check(name: str, cmd: str, check: CheckResult) -> str:
     ends = both_ends(" ".join(check.output.split()), CHECK_CHARS)
-    said = "" if check.passed or not ends else f": {inline(ends, 2 * CHECK_CHARS)}"
+    output = "" if check.passed or not ends else f": {inline(ends, 2 * CHECK_CHARS)}"
     mark, how = ("x", "passed") if check.passed else (" ", "failed")
-    return f"- [{mark}] {_check_name(name, cmd)}: {how}{said}"
+    return f"- [{mark}] {_check_name(name, cmd)}: {how}{output}"
 
 
 def _check_name(name: str, cmd: str) -> str:

@@ -1,6 +1,6 @@
-"""The words and marks for where a goal and its tree stand, the same wherever people read them.
+"""The status of a goal and the marks of its tree as people read them, the same everywhere.
 
-It imports nothing of weight: the command line shows them without the models.
+It imports nothing expensive: the command line shows them without the models.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PAUSED = "paused"
-"""What a goal that waits is called where a person has paused it."""
+"""The status of a waiting goal that a person has paused."""
 
 MARKS = {
     "pending": " ",
@@ -21,11 +21,11 @@ MARKS = {
     "blocked": "#",
     "skipped": "-",
 }
-"""What stands in the brackets before a task or a subtask, by its status, wherever a tree is shown to people."""
+"""The mark in brackets before a task or a subtask, by its status."""
 
 
 def standing(goal: Mapping[str, Any] | str, verified: bool | None = None) -> str:
-    """Return a goal's status in the words that people read: `completed, unverified` without checks, `paused`.
+    """Return a goal's status as people read it: `completed, unverified` without checks, `paused`.
 
     `goal` is its entry of `clew status --json`, or only its status; then `verified` says whether checks passed.
     """

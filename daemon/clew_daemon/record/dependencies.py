@@ -1,4 +1,4 @@
-"""Which goals the names in `depends_on` mean, and how goals stand to each other. Pure."""
+"""Which goals the names in `depends_on` mean, which goals share a workspace, and their order. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NONE_GONE: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """What a name in `depends_on` means now: the goals it may mean; `status` where it is one ("": unknown)."""
+    """What a name in `depends_on` means now: the goals it may mean, and the `status` if it is one ("": unknown)."""
 
     name: str
     goals: tuple[str, ...]
@@ -32,10 +32,10 @@ class Dependency:
         return self.goals[0] if len(self.goals) == 1 else ""
 
 
-class Known:
-    """The goals of one moment and those that retention removed, indexed for many look-ups by name.
+class KnownGoals:
+    """The goals at one moment and the purged ones, indexed for many look-ups by name.
 
-    `gone` has the removed ones with their last status. Make one for each round, and none outlives an `await`:
+    `gone` has the purged goals with their last status. Make a new one for each round, and use none after an `await`:
     what a name means changes with the goals.
     """
 
@@ -46,7 +46,7 @@ class Known:
     def dependency(self, name: str, owner: str) -> Dependency:
         """Return what a name in the `depends_on` of the goal `owner` means: a name, an id, or a beginning of one.
 
-        A goal that is still on record goes before those that were removed, any other before the owner itself.
+        A goal that is still on record comes before the purged ones, any other before the owner itself.
         """
         owned = self.states.get(owner)
         words = (owner, owned.spec.name) if owned else ()
@@ -56,7 +56,7 @@ class Known:
         return self._found[key]
 
     def named(self, name: str) -> list[str]:
-        """List the goals that a name may mean: an id, the name of a goal, or the beginning of either."""
+        """Return the goals that a name may mean: an id, the name of a goal, or the beginning of either."""
         return self._names.meant(name)
 
     def _look_up(self, name: str, owner: str) -> Dependency:
@@ -98,20 +98,20 @@ class Known:
         return Names(dict.fromkeys(self.gone, ""), lambda _: True)
 
 
-def dependencies(state: State, known: Known) -> list[Dependency]:
+def dependencies(state: State, known: KnownGoals) -> list[Dependency]:
     """Return what a goal's `depends_on` means."""
     return [known.dependency(name, state.goal_id) for name in state.spec.depends_on]
 
 
-def bound(names: Iterable[str], known: Known) -> tuple[str, ...]:
+def bound(names: Iterable[str], known: KnownGoals) -> tuple[str, ...]:
     """Replace each unique beginning in `depends_on` by the name that it begins, or else the id.
 
-    So no later goal makes it ambiguous. A name stays a name: a goal that takes it next is the one meant then.
+    So no later goal makes it ambiguous. A name stays a name: it means the next goal that takes it.
     """
     return tuple(dict.fromkeys(_bound(known.dependency(name, ""), known) for name in names))
 
 
-def _bound(one: Dependency, known: Known) -> str:
+def _bound(one: Dependency, known: KnownGoals) -> str:
     state, word = known.states.get(one.goal), one.name.lower()
     if state and word != one.goal and state.spec.name.startswith(word):
         return state.spec.name
@@ -119,7 +119,7 @@ def _bound(one: Dependency, known: Known) -> str:
 
 
 def holder(name: str, states: Mapping[str, State], besides: str = "") -> str:
-    """Return the living goal that has this name, or the goal on record that has it as its id; "" where there is none.
+    """Return the unfinished goal that has this name, or the goal on record that has it as its id; "" if there is none.
 
     `besides` is a goal that does not count.
     """
@@ -129,9 +129,9 @@ def holder(name: str, states: Mapping[str, State], besides: str = "") -> str:
     return next((goal for goal in living if goal != besides), "")
 
 
-def cycle(new: State, known: Known) -> list[str]:
-    """Return the goals, by name or id, through which a new goal would wait for itself; [] where it would not."""
-    known = Known({**known.states, new.goal_id: new}, known.gone)
+def cycle(new: State, known: KnownGoals) -> list[str]:
+    """Return the goals, by name or id, through which a new goal would wait for itself; [] if it would not."""
+    known = KnownGoals({**known.states, new.goal_id: new}, known.gone)
     for one in dependencies(new, known):
         if one.goal == new.goal_id:
             return [called(new)] * 2
@@ -141,7 +141,7 @@ def cycle(new: State, known: Known) -> list[str]:
 
 
 def called(state: State) -> str:
-    """Return what people call a goal: its name, or else its id."""
+    """Return a goal's name, or else its id."""
     return state.spec.name or state.goal_id
 
 
@@ -158,8 +158,8 @@ def _upwards(folder: str) -> list[str]:
     return [str(one) for one in (path, *path.parents)]
 
 
-def circle(start: str, end: str, known: Known) -> list[str]:
-    """Return the way by which a goal waits for another one, or will; [] where it doesn't."""
+def circle(start: str, end: str, known: KnownGoals) -> list[str]:
+    """Return the path by which a goal waits for another one, or will; [] if it does not."""
     came_from = {start: ""}
     left = [start]
     while left:
@@ -180,5 +180,5 @@ def circle(start: str, end: str, known: Known) -> list[str]:
 
 
 def rank(state: State) -> tuple[int, bool, int]:
-    """Return a goal's place in turn: one that retries (a dead endpoint, say) goes behind those that did not wait."""
+    """Return the key by which goals get a worker in order; one that retries comes after those that did not wait."""
     return -state.spec.priority, state.waits_for_time, state.accepted_seq

@@ -1,6 +1,6 @@
-"""What a worker does at this moment, for `status` and `watch`: a pure rule of its goal's state and its session's work.
+"""What a worker does now, for `status` and `watch`: a pure rule over its goal's state and its session's activity.
 
-The record holds what was decided and done; that an LLM call or a check is under way is known to the session alone.
+The record has what was decided and done; only the session knows that an LLM call or a check is under way.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Work:
-    """What a session has under way; times are seconds since 1970.
+    """The activity of a session; times are seconds since 1970.
 
-    `llm_since` is when the LLM call began, or the wait for its turn (`llm_queued`); None where there is no call.
+    `llm_since` is when the LLM call began, or the wait for a slot (`llm_queued`); None without a call.
     `check` is the name of the check that has been running since `check_since`, "" for none.
     """
 
@@ -30,7 +30,7 @@ class Work:
 
 
 def now_view(state: State, work: Work | None) -> dict[str, Any] | None:
-    """Return what the goal's worker does, since when, and on what; None where no worker is at work."""
+    """Return what the goal's worker does, since when, and on what; None if no worker is at work."""
     if work is None or not state.working:
         return None
     if work.check:

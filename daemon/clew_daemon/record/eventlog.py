@@ -1,4 +1,4 @@
-"""What the log says of recorded events: stable names, one line each (contract, section 10)."""
+"""Recorded events as log lines: stable names, one line each (docs/operations.md, Logs)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from clew_shared.record import events as ev
+from clew_shared.record.daemon_events import (
+    BulletAdded,
+    BulletRemoved,
+    BulletRestored,
+    BulletTagged,
+    BulletUpdated,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clew_shared.core.core import Recorded
+    from clew_shared.core.journal import RecordedEvent
 
 log = structlog.get_logger()
 
@@ -19,7 +26,7 @@ Line = tuple[str, dict[str, Any]]
 
 
 def line(event: ev.Event) -> Line | None:
-    """Give the name and the fields of an event's log line, None where it has none."""
+    """Return the name and the fields of an event's log line, None if it has none."""
     describe = _LINES.get(type(event))
     return describe(event) if describe else None
 
@@ -116,31 +123,31 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
     ev.FeedbackGiven: lambda e: ("feedback.given", {"text": e.text}),
     ev.Unblocked: lambda e: ("action.unblocked", {"signature": e.signature}),
     ev.Planned: lambda e: ("goal.planned", {"tasks": len(e.tasks), "replan": e.replan}),
-    ev.BulletAdded: lambda e: (
+    BulletAdded: lambda e: (
         "strategy.learned",
         {"id": e.id, "content": e.content, **_from(e)},
     ),
-    ev.BulletTagged: lambda e: (
+    BulletTagged: lambda e: (
         "strategy.tagged",
         {"id": e.id, "tag": e.tag, "reason": e.reason, **_from(e)},
     ),
-    ev.BulletUpdated: lambda e: ("strategy.updated", {"id": e.id, **_from(e)}),
-    ev.BulletRemoved: lambda e: ("strategy.removed", {"id": e.id, "reason": e.reason, **_from(e)}),
-    ev.BulletRestored: lambda e: ("strategy.restored", {"id": e.id}),
+    BulletUpdated: lambda e: ("strategy.updated", {"id": e.id, **_from(e)}),
+    BulletRemoved: lambda e: ("strategy.removed", {"id": e.id, "reason": e.reason, **_from(e)}),
+    BulletRestored: lambda e: ("strategy.restored", {"id": e.id}),
 }
 
 
 def _from(event: Any) -> dict[str, str]:
-    """Name the goal that a change to the playbook came from."""
+    """Return the goal that a change to the playbook came from, as a field."""
     return {"goal": event.source_goal} if event.source_goal else {}
 
 
-def log_events(goal: str, records: list[Recorded]) -> None:
-    """Log what has become durable."""
+def log_events(goal: str, records: list[RecordedEvent]) -> None:
+    """Log events that have become durable."""
     for record in records:
         found = line(record.event)
         if found:
             event, fields = found
-            probe = getattr(record.event, "probe", False)  # `goal.waiting` tells of each retry
-            tell = log.debug if probe else log.info
-            tell(event, **({"goal": goal} if goal else {}), seq=record.seq, **fields)
+            probe = getattr(record.event, "probe", False)  # `goal.waiting` reports each retry
+            write = log.debug if probe else log.info
+            write(event, **({"goal": goal} if goal else {}), seq=record.seq, **fields)

@@ -1,6 +1,6 @@
-"""Which home a ledger belongs to, so that a copy of it does not continue with work that the original may still do.
+"""Which home a ledger belongs to, so that a copy of it does not continue work that the original may still do.
 
-A home is known by its state folder: renamed it is the same one, copied or restored elsewhere it is another.
+The identity of a home is that of its state folder: renamed it is the same home, copied or restored elsewhere another.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from clew_shared.record import events as ev
 from clew_shared.record import identity
+from clew_shared.record.daemon_events import HomeKnown
 from clew_shared.record.model import GoalStatus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clew_shared.ledger.reader import Reading
+    from clew_shared.ledger.reader import ReadSide
     from clew_shared.record.state import State
 
 UNFINISHED = (GoalStatus.IN_PROGRESS, GoalStatus.QUEUED, GoalStatus.WAITING)
 """What the original of a copied home may continue with by itself."""
 
 
-def here(state: Path) -> ev.HomeKnown:
-    """Return what this process sees of the home whose state folder is `state`; raises OSError."""
+def here(state: Path) -> HomeKnown:
+    """Return the home whose state folder is `state`, as this process sees it; raises OSError."""
     folder = os.path.realpath(state)
-    return ev.HomeKnown(
+    return HomeKnown(
         at=time.time(),
         identity=identity.of_path(folder),
         path=folder,
@@ -35,24 +35,24 @@ def here(state: Path) -> ev.HomeKnown:
     )
 
 
-def last(ledger: Reading) -> ev.HomeKnown | None:
-    """Return the home that the ledger was last in; None if it is not known, in one of clew 0.1.0."""
+def last(ledger: ReadSide) -> HomeKnown | None:
+    """Return the last home of the ledger; None if it is unknown, as in a ledger of clew 0.1.0."""
     body = ledger.last_home()
-    return None if body is None else ev.HomeKnown.model_validate_json(body)
+    return None if body is None else HomeKnown.model_validate_json(body)
 
 
-def is_other(before: ev.HomeKnown | None, now: ev.HomeKnown) -> bool:
+def is_other(before: HomeKnown | None, now: HomeKnown) -> bool:
     """Return whether the ledger was in another home before."""
     return before is not None and not before.identity.is_same(now.identity)
 
 
-def has_changed(before: ev.HomeKnown | None, now: ev.HomeKnown) -> bool:
-    """Return whether what is on record of the home does not hold any more."""
+def has_changed(before: HomeKnown | None, now: HomeKnown) -> bool:
+    """Return whether the recorded home is outdated."""
     return before is None or before.model_copy(update={"at": now.at}) != now
 
 
-def is_same_process_space(before: ev.HomeKnown | None, now: ev.HomeKnown) -> bool:
-    """Return whether process numbers that this home has recorded still mean the same processes."""
+def is_same_process_space(before: HomeKnown | None, now: HomeKnown) -> bool:
+    """Return whether recorded process numbers still denote the same processes."""
     if (
         before is None
         or is_other(before, now)
@@ -63,7 +63,7 @@ def is_same_process_space(before: ev.HomeKnown | None, now: ev.HomeKnown) -> boo
     return (before.identity.boot, before.pid_namespace) == (now.identity.boot, now.pid_namespace)
 
 
-def question(before: ev.HomeKnown, goal: State) -> tuple[str, str]:
+def question(before: HomeKnown, goal: State) -> tuple[str, str]:
     """Return why a goal of a copied home is blocked, and what a person must answer."""
     where = f"{before.path} (on {before.host})"
     asked = (

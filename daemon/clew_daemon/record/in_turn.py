@@ -1,4 +1,4 @@
-"""Lets work that begins in some order also end its last part in that order, without a slow one holding up the rest."""
+"""Ordered turns: work that begins in some order does its last part in that order, unless one is slow."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
 TURN_S = 2.0
-"""How long one waits for the one before it, which may be reading from a disk that hangs."""
+"""The longest wait for the turn before, which may be reading from a disk that hangs."""
 
 
-class InTurn:
-    """Turns in the order in which they were asked for."""
+class OrderedTurns:
+    """Turns in the order of their requests."""
 
     def __init__(self, turn_s: float = TURN_S) -> None:
         self._turn_s = turn_s
@@ -22,7 +22,7 @@ class InTurn:
 
     @contextmanager
     def place(self) -> Iterator[Callable[[], Awaitable[None]]]:
-        """Take a place in the order, kept until the block is left; gives a function that waits for its turn."""
+        """Take a place in the order until the block is left; yields a function that waits for the turn."""
         before, mine = self._last, asyncio.Event()
         self._last = mine
 
@@ -33,7 +33,7 @@ class InTurn:
                 async with asyncio.timeout(self._turn_s):
                     await before.wait()
             except TimeoutError:
-                pass  # whoever is before goes on after us
+                pass  # the one before continues after this one
 
         try:
             yield turn

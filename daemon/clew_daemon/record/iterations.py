@@ -1,7 +1,7 @@
-"""Iteration records as people and programs read them (contract, section 9), put together from events.
+"""Iteration records as people and programs read them (docs/cli.md, clew history), assembled from events.
 
-What an agent found in a turn's results it says one turn later; here that hindsight is put to the calls that it is
-about. Every field is there, empty if the agent said nothing. Pure: events go in, records come out.
+An agent reports what it found in a turn's results one turn later; here that hindsight is added to the calls that it is
+about. Every field is present, empty if the agent reported nothing. Pure: events go in, records come out.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ KINDS = frozenset({"reflected", "action_allowed", "action_blocked", "worker_star
 RAW_OUTPUT_CHARS = 1_000
 OUTCOMES = ("success", "failure", "timeout", "error")
 _RESULTS = {"blocked": "error", "interrupted": "error"}
-"""What a result is called as an outcome: a refused or cut off action has not succeeded."""
+"""The outcome of a result that is none itself: a refused or interrupted action has not succeeded."""
 
 
 def records_of(events: Iterable[ev.Event]) -> list[dict[str, Any]]:
     """Return the records of a goal, oldest first; each turn's calls with what the next turn found in them.
 
-    Where a worker died amid a turn, the next one speaks of results that no record has: that is put to none.
+    If a worker died during a turn, the hindsight of the next turn is about results that no record has: it is dropped.
     """
     records: list[dict[str, Any]] = []
     acted = lost = False
@@ -39,7 +39,7 @@ def records_of(events: Iterable[ev.Event]) -> list[dict[str, Any]]:
                 lost = acted
             case ev.Reflected():
                 if not lost:
-                    _look_back(_last_calls(records), event.hindsight)
+                    _add_hindsight(_last_calls(records), event.hindsight)
                 records.append(_record(event, after=records[-1]["iteration"] if records else 0))
                 acted = lost = False
             case _:
@@ -48,33 +48,35 @@ def records_of(events: Iterable[ev.Event]) -> list[dict[str, Any]]:
 
 
 def _last_calls(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the calls of the last turn that made any: their results are what the model had seen last."""
+    """Return the calls of the last turn that made any: their results are the last that the model has seen."""
     made = (record["tool_calls"] for record in reversed(records))
     return next((calls for calls in made if calls), [])
 
 
 def _record(event: ev.Reflected, after: int) -> dict[str, Any]:
-    """Read one turn; an agent that counts no iterations has them counted as the state does."""
-    told = event.record
+    """Return the record of one turn; iterations that the agent does not count are counted as in the state."""
+    given = event.record
     return {
         "iteration": max(after + 1, event.iteration),
         "timestamp": iso(event.at),
-        "mode": "deep" if told.get("mode") == "deep" else "fast",
-        "tool_calls": [_call(one) for one in told.get("tool_calls") or () if isinstance(one, dict)],
-        "synthesis": as_text(told.get("synthesis")),
+        "mode": "deep" if given.get("mode") == "deep" else "fast",
+        "tool_calls": [
+            _call(one) for one in given.get("tool_calls") or () if isinstance(one, dict)
+        ],
+        "synthesis": as_text(given.get("synthesis")),
         "progress_assessment": event.assessment or "advancing",
-        "user_feedback": as_text(told.get("user_feedback")),
+        "user_feedback": as_text(given.get("user_feedback")),
     }
 
 
-def _call(told: dict[str, Any]) -> dict[str, Any]:
-    outcome, output = _came(told)
-    time_s = _number(told.get("execution_time"))
-    cost = told.get("cost")
+def _call(given: dict[str, Any]) -> dict[str, Any]:
+    outcome, output = _outcome_and_output(given)
+    time_s = _number(given.get("execution_time"))
+    cost = given.get("cost")
     cost = cost if isinstance(cost, dict) else {}
-    params = told.get("params", told.get("args"))
+    params = given.get("params", given.get("args"))
     return {
-        "tool": as_text(told.get("tool") or told.get("name")) or "?",
+        "tool": as_text(given.get("tool") or given.get("name")) or "?",
         "params": params if isinstance(params, dict) else {},
         "raw_output": output[:RAW_OUTPUT_CHARS],
         "outcome": outcome,
@@ -83,28 +85,28 @@ def _call(told: dict[str, Any]) -> dict[str, Any]:
             "tokens": int(_number(cost.get("tokens"))),
             "time": _number(cost.get("time", time_s)),
         },
-        "tool_selection_rationale": as_text(told.get("tool_selection_rationale")),
-        "insights": as_text(told.get("insights")),
-        "learning": as_text(told.get("learning")),
-        "relevance": _relevance(told.get("relevance")),
-        "next_suggested_actions": as_text(told.get("next_suggested_actions")),
+        "tool_selection_rationale": as_text(given.get("tool_selection_rationale")),
+        "insights": as_text(given.get("insights")),
+        "learning": as_text(given.get("learning")),
+        "relevance": _relevance(given.get("relevance")),
+        "next_suggested_actions": as_text(given.get("next_suggested_actions")),
     }
 
 
-def _came(told: dict[str, Any]) -> tuple[str, str]:
-    """Tell outcome and output apart; `result` may be either, as in history.jsonl or as in a record."""
-    result = told.get("result")
+def _outcome_and_output(given: dict[str, Any]) -> tuple[str, str]:
+    """Return outcome and output; `result` may be either, as in history.jsonl or as in a record."""
+    result = given.get("result")
     named = _RESULTS.get(result, result) if isinstance(result, str) else None
     known = named in OUTCOMES
-    outcome = told.get("outcome") or (named if known else "success")
-    output = told.get("raw_output", told.get("output") if known else result)
+    outcome = given.get("outcome") or (named if known else "success")
+    output = given.get("raw_output", given.get("output") if known else result)
     return outcome if outcome in OUTCOMES else "error", as_text(output)
 
 
-def _look_back(calls: Sequence[dict[str, Any]], hindsight: Sequence[dict[str, str]]) -> None:
-    """Put what was found to a turn's calls, in place: one part to the last call, several in order.
+def _add_hindsight(calls: Sequence[dict[str, Any]], hindsight: Sequence[dict[str, str]]) -> None:
+    """Add hindsight to a turn's calls, in place: a single part to the last call, several in order.
 
-    What was found first stays: the next turn may end a subtask, and the one after it speak of that.
+    The first hindsight stays: the next turn may end a subtask, and the one after it be about that.
     """
     about = calls[-1:] if len(hindsight) == 1 else calls
     for call, part in zip(about, hindsight, strict=False):
@@ -121,7 +123,7 @@ def _relevance(value: Any) -> str:
 
 
 def _number(value: Any) -> float:
-    """Read a count or seconds; anything else, and what is negative or no finite number, is 0."""
+    """Return a count or seconds; 0 for anything else, also for a negative or infinite number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0
     return value if 0 <= value < float("inf") else 0.0

@@ -1,7 +1,7 @@
 """Whether the ledger lacks what was once recorded: it is gone, blank, an older one, or without its log.
 
-A goal's folder in `<state>/goals` is made after its acceptance is durable, so if there is one there was a record.
-A note beside the ledger says how far it had come, and a rescued copy what a daemon saved whose ledger was taken away.
+A goal's folder in `<state>/goals` is made after its acceptance is durable, so it proves that there was a record. A
+note beside the ledger has its last event, and a rescued copy is what a daemon saved when its ledger was removed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ID = re.compile(r"[a-z0-9-]+-[0-9a-f]{4}")  # other folders, such as lost+found
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """What a ledger lacks: `faults` in words, the goals whose folders it does not know, rescued copies that know more.
+    """What a ledger lacks: `faults` for people, goals that only have a folder, rescued copies that contain more.
 
     `is_copied`: the ledger comes from another home, where the rest may be, or from clew 0.1.0.
     """
@@ -44,7 +44,7 @@ class Lacking:
     is_copied: bool
 
     def error(self, ledger: Path) -> LedgerBehindError:
-        """Return the error that refuses the ledger, with the ways out."""
+        """Return the error that refuses the ledger, with the ways to go on."""
         ways = [f"`clew restore {path}`" for path in self.rescued[:1]]
         hint = (
             "nothing was changed: put the newer file back (with its -wal), or restore one "
@@ -55,7 +55,7 @@ class Lacking:
 
 
 def lost(ledger: Path, state: Path) -> LedgerCorrupt | None:
-    """Return the error for a ledger of which nothing or a remnant is left, None if there is one or never was."""
+    """Return the error for a ledger that is gone or a remnant; None if it exists, or never did."""
     rescued = copies(ledger)
     try:
         refuse_remains(ledger)
@@ -81,11 +81,11 @@ def lost(ledger: Path, state: Path) -> LedgerCorrupt | None:
 
 
 def lacking(ledger: Path, state: Path) -> Lacking | None:
-    """Return what a ledger lacks that is no blank one; None if it has all that is known to have been recorded.
+    """Return what a ledger lacks; None if it has everything that is known to have been recorded, or is blank.
 
     What it is compared with is read first, so that a daemon may write meanwhile. Raises LedgerError, OSError.
     """
-    from clew_daemon.record import home  # with the models of events, which no one else needs here
+    from clew_daemon.record import home  # imports the models of events, needed only here
 
     goals, noted, rescued = _accepted(state), note.read(ledger), copies(ledger)
     log = _inode(ledger.with_name(ledger.name + "-wal"))
@@ -108,9 +108,9 @@ def lacking(ledger: Path, state: Path) -> Lacking | None:
 
 
 def accept(ledger: Path, state: Path, missing: Lacking | None) -> dict[str, Path]:
-    """Go on with the ledger as it is: what it does not know is set aside, and a new note says how far it has come.
+    """Accept the ledger as it is: set aside what it does not know, and write a new note of its last event.
 
-    Returns where the folders of goals are now that it does not know. Raises LedgerError, OSError.
+    Returns where the folders of unknown goals are now. Raises LedgerError, OSError.
     """
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     aside = state / f"{GOALS}.{stamp}"
@@ -127,7 +127,7 @@ def accept(ledger: Path, state: Path, missing: Lacking | None) -> dict[str, Path
 
 
 def write_note(ledger: Path) -> None:
-    """Note how far a ledger has come that no one writes; raises LedgerError, OSError."""
+    """Write the note of a ledger's last event while no process writes the ledger; raises LedgerError, OSError."""
     with Reader.open(ledger) as reader:
         found = reader.last_event()
     if found is None:
@@ -138,11 +138,11 @@ def write_note(ledger: Path) -> None:
 
 
 def _behind(reader: Reader, noted: note.Note | None, log: int) -> list[str]:
-    """Say what the note knows and the ledger does not; `log` is the inode of its log, 0 if that holds nothing."""
+    """Return what the note knows and the ledger does not; `log` is the inode of its log, 0 if that is empty."""
     if noted is None:
         return []
     name, last, tip = f"{reader.path.name}-wal", reader.last_seq(), reader.hash_at(noted.seq)
-    let_go = tip is None and reader.was_let_go(noted.seq)
+    purged = tip is None and reader.was_purged(noted.seq)
     mixed = (log == noted.log) != (_inode(reader.path) == noted.file)
     needs_log = noted.open and noted.log != 0  # a log that was empty is not missed
     if needs_log and log and mixed:
@@ -151,7 +151,7 @@ def _behind(reader: Reader, noted: note.Note | None, log: int) -> list[str]:
         lack = noted.seq - last
         what = "last event is" if lack == 1 else f"last {lack} events are"
         fault = f"its {what} missing (it ends at {last}, {noted.seq} were recorded)"
-    elif not let_go and (tip is None or tip.hex() != noted.hash):
+    elif not purged and (tip is None or tip.hex() != noted.hash):
         fault = f"event {noted.seq} is not the one that was recorded: this is another ledger"
     elif needs_log and not log:
         fault = f"its log ({name}) is gone, and may have held events after {last}"
@@ -161,7 +161,7 @@ def _behind(reader: Reader, noted: note.Note | None, log: int) -> list[str]:
 
 
 def _contains(reader: Reader, copy: Path) -> bool:
-    """Return whether a ledger has all that a rescued copy of it has; one that cannot be read says nothing."""
+    """Return whether a ledger has everything in a rescued copy of it, or the copy cannot be read."""
     try:
         with Reader.open(copy) as kept:
             found = kept.last_event()
@@ -170,7 +170,7 @@ def _contains(reader: Reader, copy: Path) -> bool:
     if found is None:
         return True
     seq, tip = found
-    return reader.hash_at(seq) == tip or reader.was_let_go(seq)
+    return reader.hash_at(seq) == tip or reader.was_purged(seq)
 
 
 def _accepted(state: Path) -> tuple[str, ...]:
@@ -201,6 +201,6 @@ def _is_blank(ledger: Path) -> bool:
         Reader.open(ledger).close()
     except LedgerEmpty:
         return True
-    except LedgerError:  # there is something: opening it to write says what is wrong with it
+    except LedgerError:  # not blank: opening it for writing reports what is wrong
         return False
     return False

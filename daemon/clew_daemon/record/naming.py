@@ -1,4 +1,4 @@
-"""Which goal a word means: an id, a name that its goal file gave it, or the beginning of one. Pure."""
+"""Which goal a text means: an id, a name from its goal file, or the beginning of either. Pure."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ def name_fault(name: str) -> str:
 
 
 class Names:
-    """The goals that words may mean, indexed for many look-ups.
+    """The goals by name, id and beginning, indexed for many look-ups.
 
-    `names` has each goal's name by its id, "" for none, in the order of acceptance. The index is built by the
-    first look-ups that need it; what goals were called must not change after that.
+    `names` has each goal's name by its id, "" for none, in the order of acceptance. The index is built by the first
+    look-ups that need it; names must not change after that.
     """
 
     def __init__(self, names: Mapping[str, str], ended: Callable[[str], bool]) -> None:
         self._names, self._ended = names, ended
 
-    def meant(self, word: str, besides: str = "") -> list[str]:
-        """List the goals that a word may mean, in any case: an id goes before a name, both before a beginning.
+    def meant(self, text: str, besides: str = "") -> list[str]:
+        """Return the goals that a text may mean, in any case: an id comes before a name, both before a beginning.
 
-        Of several goals with one name the living one is meant, else the newest. `besides` does not count.
+        Of several goals with one name the unfinished one is meant, else the newest. `besides` does not count.
         """
-        word = word.lower()
-        if word in self._names and word != besides:
-            return [word]
-        if bearers := [goal for goal in self._bearers.get(word, ()) if goal != besides]:
+        text = text.lower()
+        if text in self._names and text != besides:
+            return [text]
+        if bearers := [goal for goal in self._bearers.get(text, ()) if goal != besides]:
             return [_bearer(bearers, self._ended)]
-        found = self._beginning_with(word, besides)
+        found = self._beginning_with(text, besides)
         shared = {self._names[goal] for goal in found}
-        if word and len(shared) == 1 and shared.pop().startswith(word):
+        if text and len(shared) == 1 and shared.pop().startswith(text):
             return [_bearer(sorted(found, key=self._order.__getitem__), self._ended)]
         return sorted(found)
 
-    def _beginning_with(self, word: str, besides: str) -> set[str]:
-        first = bisect_left(self._words, word)
-        last = bisect_left(self._words, word + AFTER_ALL)
-        found = set(self._words[first:last])
+    def _beginning_with(self, text: str, besides: str) -> set[str]:
+        first = bisect_left(self._keys, text)
+        last = bisect_left(self._keys, text + AFTER_ALL)
+        found = set(self._keys[first:last])
         goals = {goal for one in found for goal in self._bearers.get(one, ())}
         return (goals | (found & self._names.keys())) - {besides}
 
@@ -70,8 +70,8 @@ class Names:
         return bearers
 
     @cached_property
-    def _words(self) -> list[str]:
-        """The ids and names, sorted: those with one beginning are neighbours."""
+    def _keys(self) -> list[str]:
+        """The ids and names, sorted: those with the same beginning are neighbours."""
         return sorted(self._names.keys() | self._bearers.keys())
 
     @cached_property
@@ -79,9 +79,9 @@ class Names:
         return {goal: n for n, goal in enumerate(self._names)}
 
 
-def meant(word: str, names: Mapping[str, str], ended: Callable[[str], bool]) -> list[str]:
-    """List the goals that one word may mean; see `Names`, which is for many words."""
-    return Names(names, ended).meant(word)
+def meant(text: str, names: Mapping[str, str], ended: Callable[[str], bool]) -> list[str]:
+    """Return the goals that one text may mean; see `Names`, which is for many look-ups."""
+    return Names(names, ended).meant(text)
 
 
 def _bearer(goals: Sequence[str], ended: Callable[[str], bool]) -> str:

@@ -1,6 +1,6 @@
-"""A goal's record read from its end: its last actions and loops, in a time that the record's length does not change.
+"""Pages of a goal's record from its end: the last actions and loops, in a time that does not depend on its length.
 
-For people and reports; what a page needs from before it (where an action began, in which subtask) is looked up.
+What a page needs from before it (where an action began, in which subtask) is looked up.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.record.store import OF_HISTORY, end_of, output_text
 from clew_shared.ledger import SEQ_MAX
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 from clew_shared.record.moment import iso
 from clew_shared.views.publish import HistoryFold, history_view, loop_view
 
@@ -28,19 +29,20 @@ def actions(
     *,
     outputs: bool = True,
 ) -> Page:
-    """Give a goal's last lines of history.jsonl, oldest first, and whether there are earlier ones; `limit` None: all.
+    """Return a goal's last lines of history.jsonl, oldest first, and whether there are earlier ones.
 
-    `before` is the number of an action: what ended before it did. Without `outputs` those are left empty.
+    `limit` None means all. With `before`, the number of an action, only actions that ended before it did. Without
+    `outputs` those are empty.
     """
     most = SEQ_MAX - 1 if limit is None else limit
-    until = SEQ_MAX if before is None else _end(ledger, goal, before)
+    until = SEQ_MAX if before is None else _end_seq(ledger, goal, before)
     count = most + 1
     while True:
         ends = ledger.ends(goal, until, count)
-        found = _ended(ledger, goal, ends[-1], until) if ends else []
+        found = _ended_actions(ledger, goal, ends[-1], until) if ends else []
         if len(found) > most or len(ends) < count:
             break
-        count += most + 1 - len(found)  # a refusal of what was done already has two such events
+        count += most + 1 - len(found)  # a refused action that was already done has two such events
     lines = [
         history_view(action, output_text(ledger, of) if outputs else "")
         for action, of in found[-most:]
@@ -48,15 +50,15 @@ def actions(
     return lines, len(found) > most
 
 
-def _ended(ledger: Readable, goal: str, first: int, until: int) -> list[tuple[Action, int]]:
-    """Give the actions whose end is on record from `first` on, and before `until`."""
+def _ended_actions(ledger: Readable, goal: str, first: int, until: int) -> list[tuple[Action, int]]:
+    """Return the actions that ended from event `first` on and before event `until`."""
     fold, found = HistoryFold(_place(ledger, goal, first)), []
     for row in ledger.read(goal, first - 1):
         if row.seq >= until:
             break
         if row.kind not in OF_HISTORY:
             continue
-        event = ev.decode(row.body)
+        event = decode(row.body)
         if isinstance(event, ev.ActionFinished | ev.ActionInterrupted) and event.of < first:
             began = event_at(ledger, goal, event.of)
             if began is not None:
@@ -67,9 +69,9 @@ def _ended(ledger: Readable, goal: str, first: int, until: int) -> list[tuple[Ac
 
 
 def action(ledger: Readable, goal: str, seq: int) -> dict[str, Any] | None:
-    """Give one action by its number, as in history.jsonl; None where it is not found, or not ended."""
-    end = _end(ledger, goal, seq)
-    ended = [one for one in _ended(ledger, goal, end, end + 1) if one[0].seq == seq]
+    """Return one action by its number, as in history.jsonl; None if it is not found, or has not ended."""
+    end = _end_seq(ledger, goal, seq)
+    ended = [one for one in _ended_actions(ledger, goal, end, end + 1) if one[0].seq == seq]
     return history_view(ended[0][0], output_text(ledger, ended[0][1])) if ended else None
 
 
@@ -116,7 +118,7 @@ def whole_action(ledger: Readable, goal: str, seq: int) -> dict[str, Any] | None
 def _outcome(ledger: Readable, goal: str, seq: int) -> dict[str, Any]:
     """Return what came of an action; nothing where it still runs."""
     row = end_of(ledger, goal, seq)
-    end = ev.decode(row.body) if row else None
+    end = decode(row.body) if row else None
     if row and isinstance(end, ev.ActionFinished):
         return {
             "result": end.result,
@@ -145,14 +147,14 @@ def nearest_actions(ledger: Readable, goal: str, seq: int) -> list[int]:
     return [found for found in (before, after) if found]
 
 
-def _end(ledger: Readable, goal: str, action: int) -> int:
-    """Give the number of the event that an action ended with; its own where that is all, or is not found."""
+def _end_seq(ledger: Readable, goal: str, action: int) -> int:
+    """Return the number of the event that ended an action; the action's own if there is no other."""
     row = end_of(ledger, goal, action)
     return row.seq if row else action
 
 
 def loops(ledger: Readable, goal: str | None, limit: int | None, before: int | None = None) -> Page:
-    """Give the last loops, of one goal or of all, oldest first, and whether there are earlier ones."""
+    """Return the last loops, of one goal or of all, oldest first, and whether there are earlier ones."""
     most = SEQ_MAX - 1 if limit is None else limit
     rows = ledger.loops(goal, before or SEQ_MAX, most + 1)
     found = []
@@ -165,13 +167,13 @@ def loops(ledger: Readable, goal: str | None, limit: int | None, before: int | N
 
 
 def event_at(ledger: Readable, goal: str, seq: int) -> ev.Event | None:
-    """Give the event of that number, None where it is not this goal's."""
+    """Return the event of that number, None if it is not this goal's."""
     row = next(iter(ledger.read(goal, seq - 1, 1)), None)
-    return ev.decode(row.body) if row is not None and row.seq == seq else None
+    return decode(row.body) if row is not None and row.seq == seq else None
 
 
 def _place(ledger: Readable, goal: str, seq: int) -> tuple[int, int]:
-    """Give the task and the subtask that were the current ones before an event."""
+    """Return the indices of the task and the subtask that were current before an event."""
     found = ledger.place(goal, seq)
     event = event_at(ledger, goal, found) if found else None
     if isinstance(event, ev.SubtaskStarted | ev.TreeEdited):

@@ -1,25 +1,35 @@
-"""Makes what an agent is told of its goal fit one line of the protocol, however large the goal has become.
+"""Makes an answer fit one line of the protocol, however large its goal has become.
 
-What is told less of first is what can be found elsewhere: old actions, long texts, finished work. Steps and
-places are never touched. Pure: it changes the answer that it is given, and nothing else.
+What can be found elsewhere is shortened first: old actions, long texts, finished work. Runbook steps and indices
+are never touched. Pure functions of frozen models.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from clew_shared.prompt.messages import plain_args, shortened
+from clew_shared.prompt.messages import plain_args
 from clew_shared.text.redact import redacted
+from clew_shared.text.shorten import without_middle
+from clew_shared.wire.hello import Call, HelloAnswer, StateAnswer
 from clew_shared.wire.protocol import LINE_BYTES_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
-    _Step = Callable[[dict[str, Any]], None]
+    from pydantic import BaseModel
+
+    from clew_shared.wire.hello import Entry, HelloState, SentState, SentSubtask
+
+    _Model = TypeVar("_Model", bound=BaseModel)
+    _State = TypeVar("_State", bound=SentState)
+    _Answer = TypeVar("_Answer", HelloAnswer, StateAnswer)
+    _Step = Callable[[_Answer], _Answer]
 
 ROOM_BYTES = LINE_BYTES_MAX - 50_000
-"""The rest is for the envelope, the key, and what is told beside the goal."""
+"""The rest is for the envelope, the key, and the fields beside the goal."""
 
 TEXT_CHARS = 200
 NOTES_CHARS = 20_000
@@ -27,80 +37,105 @@ NAME_CHARS = 80
 FINISHED_KEPT = 100
 
 
-def fitted(said: dict[str, Any]) -> dict[str, Any]:
+def fitted(answer: HelloAnswer) -> HelloAnswer:
     """Return the answer to `hello`, shortened step by step until it fits a line."""
-    return _shortened(said, (_arguments, _old_actions, _transcript, _texts, _finished, _names))
+    tree = (_of_state(_arguments), _of_state(_old_actions))
+    rest = (_of_state(_transcript), _texts, _of_state(_finished), _of_state(_names))
+    return _shortened(answer, (*tree, *rest))
 
 
-def fitted_state(said: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer that holds a state, shortened step by step until it fits a line."""
-    return _shortened(said, (_arguments, _old_actions, _names))
+def fitted_state(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON of an answer that holds a state, shortened step by step until it fits a line."""
+    if _bytes(answer) <= ROOM_BYTES:
+        return answer
+    steps = (_of_state(_arguments), _of_state(_old_actions), _of_state(_names))
+    return _shortened(StateAnswer.model_validate(answer), steps).as_json()
 
 
 def published_state(state: dict[str, Any]) -> dict[str, Any]:
-    """Return what `state.json` holds: without keys (a goal file is kept as it came), and no larger than a line."""
+    """Return the content of `state.json`: without keys, and no larger than a line."""
     shown: dict[str, Any] = fitted_state({"state": redacted(state)})["state"]
     return shown
 
 
-def _shortened(said: dict[str, Any], steps: Iterable[_Step]) -> dict[str, Any]:
+def _shortened(answer: _Answer, steps: Iterable[_Step[_Answer]]) -> _Answer:
     for step in steps:
-        if _bytes(said) <= ROOM_BYTES:
+        if _bytes(answer.as_json()) <= ROOM_BYTES:
             break
-        step(said)
-    return said
+        answer = step(answer)
+    return answer
 
 
-def _bytes(said: dict[str, Any]) -> int:
-    return len(json.dumps(said, ensure_ascii=False).encode("utf-8", "replace"))
+def _bytes(answer: dict[str, Any]) -> int:
+    return len(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-def _subtasks(said: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for task in said["state"]["goal"]["tasks"]:
-        yield from task["subtasks"]
+def _with(model: _Model, **fields: Any) -> _Model:
+    return model.model_copy(update=fields)
 
 
-def _arguments(said: dict[str, Any]) -> None:
-    for subtask in _subtasks(said):
-        for action in subtask["actions"]:
-            action["args"] = plain_args(action["args"], TEXT_CHARS)
+def _of_state(step: Callable[[Any], SentState]) -> _Step[_Answer]:
+    """Return a step that shortens the state of an answer."""
+    return lambda answer: _with(answer, state=step(answer.state))
 
 
-def _transcript(said: dict[str, Any]) -> None:
-    for entry in said["state"]["transcript"]:
-        for key in ("output", "message", "text"):
-            if key in entry:
-                entry[key] = shortened(entry[key], TEXT_CHARS)
-        if "args" in entry:
-            entry["args"] = plain_args(entry["args"], TEXT_CHARS)
+def _each_subtask(state: _State, change: Callable[[SentSubtask], SentSubtask]) -> _State:
+    tasks = (_with(t, subtasks=tuple(map(change, t.subtasks))) for t in state.goal.tasks)
+    return _with(state, goal=_with(state.goal, tasks=tuple(tasks)))
 
 
-def _old_actions(said: dict[str, Any]) -> None:
-    """Leave the actions of the current subtask only."""
-    state = said["state"]
-    here = state["current_task_idx"], state["current_subtask_idx"]
-    for t, task in enumerate(state["goal"]["tasks"]):
-        for s, subtask in enumerate(task["subtasks"]):
-            if (t, s) != here:
-                subtask["actions"] = []
+def _arguments(state: _State) -> _State:
+    def change(subtask: SentSubtask) -> SentSubtask:
+        short = (_with(a, args=plain_args(a.args, TEXT_CHARS)) for a in subtask.actions)
+        return _with(subtask, actions=tuple(short))
+
+    return _each_subtask(state, change)
 
 
-def _texts(said: dict[str, Any]) -> None:
-    said["notes"] = shortened(said["notes"], NOTES_CHARS)
-    said["spec"]["done_when"] = shortened(said["spec"]["done_when"], NOTES_CHARS)
-    said["feedback"] = [shortened(text, TEXT_CHARS * 5) for text in said["feedback"]]
-    said["playbook"] = said["playbook"][:FINISHED_KEPT]
+def _old_actions(state: _State) -> _State:
+    """Keep the actions of the current subtask only."""
+    here = state.subtask
+    return _each_subtask(state, lambda s: s if s is here else _with(s, actions=()))
 
 
-def _finished(said: dict[str, Any]) -> None:
-    state = said["state"]
-    state["finished"] = state["finished"][-FINISHED_KEPT:]
-    for done in state["finished"]:
-        done["summary"] = shortened(done["summary"], TEXT_CHARS)
+def _transcript(state: HelloState) -> HelloState:
+    return _with(state, transcript=tuple(map(_short_entry, state.transcript)))
 
 
-def _names(said: dict[str, Any]) -> None:
-    for subtask in _subtasks(said):
-        subtask["description"] = shortened(subtask["description"], NAME_CHARS)
-        if subtask["last_failure"]:
-            subtask["last_failure"] = shortened(subtask["last_failure"], TEXT_CHARS)
+def _short_entry(entry: Entry) -> Entry:
+    if not isinstance(entry, Call):
+        return replace(entry, text=without_middle(entry.text, TEXT_CHARS))
+    return replace(
+        entry,
+        args=plain_args(entry.args, TEXT_CHARS),
+        output=without_middle(entry.output, TEXT_CHARS),
+        message=without_middle(entry.message, TEXT_CHARS),
+    )
+
+
+def _texts(answer: HelloAnswer) -> HelloAnswer:
+    return _with(
+        answer,
+        notes=without_middle(answer.notes, NOTES_CHARS),
+        spec=_with(answer.spec, done_when=without_middle(answer.spec.done_when, NOTES_CHARS)),
+        feedback=tuple(without_middle(text, TEXT_CHARS * 5) for text in answer.feedback),
+        playbook=answer.playbook[:FINISHED_KEPT],
+    )
+
+
+def _finished(state: HelloState) -> HelloState:
+    last = state.finished[-FINISHED_KEPT:]
+    short = (_with(one, summary=without_middle(one.summary, TEXT_CHARS)) for one in last)
+    return _with(state, finished=tuple(short))
+
+
+def _names(state: _State) -> _State:
+    def change(subtask: SentSubtask) -> SentSubtask:
+        failure = subtask.last_failure
+        return _with(
+            subtask,
+            description=without_middle(subtask.description, NAME_CHARS),
+            last_failure=without_middle(failure, TEXT_CHARS) if failure else failure,
+        )
+
+    return _each_subtask(state, change)

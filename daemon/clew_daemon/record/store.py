@@ -1,6 +1,6 @@
-"""States from the ledger: the latest snapshot, and the events after it.
+"""Loading states from the ledger: the latest snapshot, and the events after it.
 
-The daemon loads every goal so at its start; the command line does it where no daemon runs.
+The daemon loads every goal this way at its start; the command line does so when no daemon runs.
 """
 
 from __future__ import annotations
@@ -9,28 +9,30 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from clew_shared.ledger import SEQ_MAX, LedgerCorrupt
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply
-from clew_shared.record.state import STATE_VERSION, State, outline, unpack
+from clew_shared.record.snapshot import STATE_VERSION, decompress, outline
+from clew_shared.record.state import State
 from clew_shared.views.publish import HistoryFold, history_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from clew_shared.ledger import Row
+    from clew_shared.ledger import EventRow
 
 SNAPSHOT_EVERY = 1_000
-"""Events of a goal between two snapshots: what a start replays at most."""
+"""Events of a goal between two snapshots: the most that a start has to replay."""
 
 
 FOLLOWING_MAX = 500
-"""So many events of a goal after an action are searched for its outcome."""
+"""This many events of a goal after an action are searched for its end."""
 
 
 DAMAGED = "[this output is damaged in the ledger and cannot be shown; see `clew verify`]"
 
 
 class Readable(Protocol):
-    """What a ledger and a reader have in common."""
+    """The part of a ledger or a reader that loading needs."""
 
     def goals(self) -> list[str]: ...
     def outlines(
@@ -40,7 +42,7 @@ class Readable(Protocol):
     def ends(self, goal: str, before: int, limit: int) -> list[int]: ...
     def place(self, goal: str, before: int) -> int: ...
     def loops(self, goal: str | None, before: int, limit: int) -> list[tuple[int, str]]: ...
-    def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[Row]: ...
+    def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[EventRow]: ...
     def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None: ...
     def output(self, seq: int) -> bytes | None: ...
 
@@ -53,10 +55,10 @@ def load_state(ledger: Readable, goal: str) -> State:
 def replayed(ledger: Readable, goal: str) -> tuple[State, int]:
     """Return a goal's state as of its last recorded event, and how many events it took after the snapshot."""
     found = ledger.latest_snapshot(goal, STATE_VERSION)
-    state, after = (unpack(found[1]), found[0]) if found else (State(goal_id=goal), 0)
+    state, after = (decompress(found[1]), found[0]) if found else (State(goal_id=goal), 0)
     events = 0
     for row in ledger.read(goal, after):
-        apply(state, ev.decode(row.body), row.seq)
+        apply(state, decode(row.body), row.seq)
         events += 1
     return state, events
 
@@ -67,28 +69,42 @@ def load_states(ledger: Readable) -> dict[str, State]:
 
 
 def load_outlined(ledger: Readable, before: int = SEQ_MAX, limit: int = -1) -> list[State]:
-    """Return the outlines of goals that are over and of which nothing was recorded since, the last accepted first."""
+    """Return the outlines of goals that ended and have no event since, the last accepted first."""
     found = ledger.outlines(STATE_VERSION, before, limit)
-    return [outline(unpack(state)) for _, state in found]  # so that they share what is empty
+    return [outline(decompress(state)) for _, state in found]  # so that they share empty parts
 
 
 def load_listed(ledger: Readable, limit: int | None, before: int | None) -> dict[str, State]:
-    """Return what a list of goals is made of: the outlines that it needs, and all goals that have none."""
+    """Return the states for a list of goals: the outlines that it needs, and all goals that have none."""
     most = -1 if limit is None else limit + 1
     rest = ledger.without_outline(STATE_VERSION)  # first: one that ends meanwhile is in both
     over = load_outlined(ledger, SEQ_MAX if before is None else before, most)
     return in_order([*over, *(load_state(ledger, goal) for goal in rest)])
 
 
+def listed(
+    states: Iterable[State], limit: int | None, before: int | None = None
+) -> tuple[list[State], bool]:
+    """Return the goals that a list shows, in the order of acceptance, and whether earlier ones are left out.
+
+    All that have not ended, and of the others the last `limit` (None: all). With `before`, the number of an
+    acceptance, only those that ended and were accepted earlier.
+    """
+    inside = [s for s in states if before is None or (s.ended and s.accepted_seq < before)]
+    over = [s.goal_id for s in inside if s.ended]
+    left_out = set() if limit is None else set(over[: max(0, len(over) - limit)])
+    return [s for s in inside if s.goal_id not in left_out], bool(left_out)
+
+
 def in_order(states: Iterable[State]) -> dict[str, State]:
-    """Put states in the order of their goals' acceptance; of a goal's two the later given."""
+    """Return states by goal in the order of acceptance; of two of one goal, the later in `states`."""
     return {s.goal_id: s for s in sorted(states, key=lambda s: s.accepted_seq)}
 
 
 def history_lines(ledger: Readable, goal: str, fold: HistoryFold) -> Iterator[dict[str, Any]]:
-    """Return the lines of history.jsonl that follow what the fold has taken, oldest first, as they are drawn."""
+    """Yield the lines of history.jsonl that follow the fold's last event, oldest first."""
     for row in ledger.read(goal, fold.seq):
-        if row.kind in OF_HISTORY and (ended := fold.take(row.seq, ev.decode(row.body))):
+        if row.kind in OF_HISTORY and (ended := fold.take(row.seq, decode(row.body))):
             action, of = ended
             yield history_view(action, output_text(ledger, of))
 
@@ -99,18 +115,18 @@ def output_of(ledger: Readable, goal: str, action: int) -> str | None:
     return output_text(ledger, end.seq) if end and end.kind == "action_finished" else None
 
 
-def end_of(ledger: Readable, goal: str, action: int) -> Row | None:
+def end_of(ledger: Readable, goal: str, action: int) -> EventRow | None:
     """Return the event that an action ended with, None if it is not found."""
     for row in ledger.read(goal, action, FOLLOWING_MAX):
         if row.kind in ("action_finished", "action_interrupted"):
-            event = ev.decode(row.body)
+            event = decode(row.body)
             if isinstance(event, ev.ActionFinished | ev.ActionInterrupted) and event.of == action:
                 return row
     return None
 
 
 def output_text(ledger: Readable, seq: int) -> str:
-    """Return the output that was kept with an event; where it is damaged, a word that says so."""
+    """Return the output that is stored with an event, DAMAGED in place of a damaged one."""
     try:
         return text(ledger.output(seq))
     except LedgerCorrupt:

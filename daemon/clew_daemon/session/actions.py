@@ -16,15 +16,16 @@ from clew_daemon.processes.executor import (
 )
 from clew_daemon.processes.workspace_guard import Missing
 from clew_daemon.record.store import output_of
-from clew_shared.core.core import Heard, LookFirst, Report, Verdict, WrongState
+from clew_shared.core.answers import ActionReport, Feedback, LookFirst, Verdict, WrongState
+from clew_shared.ledger.records import SEQ_MAX
 from clew_shared.record.worlds import UNKNOWN
 from clew_shared.text.redact import redact, redacted
-from clew_shared.wire import protocol
 from clew_shared.wire.answers import Intervention, Judged, Noted, Outcome, Recorded
 
 if TYPE_CHECKING:
     from clew_daemon.session.desk import GoalDesk
-    from clew_shared.core.core import Word
+    from clew_shared.core.answers import Advice
+    from clew_shared.wire import protocol
     from clew_shared.wire.executor import ActionDone
 
 
@@ -46,7 +47,7 @@ class Actions:
         with desk.entering() as core:
             if report is None:
                 core.interrupt("executor_died", time.time(), counts=True, only=verdict.seq)
-                heard = Heard()
+                heard = Feedback()
             else:
                 heard = core.outcome(verdict.seq, report, time.time())
         if report is None:
@@ -60,7 +61,7 @@ class Actions:
         """Judge an action that the agent carries out itself."""
         await self._desk.ready.wait()
         verdict = await self._judge(p)
-        return _allowed(verdict, Heard()) if verdict.allowed else _refused(verdict)
+        return _allowed(verdict, Feedback()) if verdict.allowed else _refused(verdict)
 
     async def outcome(self, p: protocol.Outcome) -> Noted:
         """Record what came of an allowed action that the agent has carried out; a second report changes nothing."""
@@ -69,8 +70,8 @@ class Actions:
             with desk.entering() as core:
                 core.interrupt("the agent says so", time.time(), counts=False, only=p.seq)
             await desk.commit()
-            return noted(Heard())
-        report = Report(p.result)
+            return noted(Feedback())
+        report = ActionReport(p.result)
         if p.seq in desk.core.state.in_flight:
             report = await self._reported(p)
         with desk.entering() as core:
@@ -88,7 +89,7 @@ class Actions:
         with desk.entering() as core:
             verdict = core.record(redact(p.tool), redacted(p.args), report, time.time())
         await desk.commit()
-        judged = _allowed(verdict, Heard()) if verdict.allowed else _refused(verdict)
+        judged = _allowed(verdict, Feedback()) if verdict.allowed else _refused(verdict)
         return Recorded(allowed=verdict.allowed, **judged.model_dump(exclude_unset=True))
 
     async def _judge(self, p: protocol.Act) -> Verdict:
@@ -118,7 +119,7 @@ class Actions:
         await self._desk.commit()
         return verdict
 
-    async def _carry_out(self, seq: int, p: protocol.Act) -> Report | None:
+    async def _carry_out(self, seq: int, p: protocol.Act) -> ActionReport | None:
         """Run an allowed action; returns None where its effect is unknown."""
         if p.tool == "recall":
             return self._recall(p.args)
@@ -127,7 +128,7 @@ class Actions:
             executor = await self._desk.executors.executor_or_missing()
             if isinstance(executor, Missing):
                 text = f"{executor.detail} Nothing can be done there: a person is asked."
-                return Report("error", text, changed=False)
+                return ActionReport("error", text, changed=False)
             limits = self._desk.settings.limits
             done = await executor.run(
                 seq,
@@ -139,25 +140,27 @@ class Actions:
         except OutOfResources:
             raise  # nothing began, and nothing is the action's fault: the worker waits
         except WorkspaceMissingError as error:
-            return Report("error", f"Nothing was done: {error}", changed=False)
+            return ActionReport("error", f"Nothing was done: {error}", changed=False)
         except ExecutorDied as error:
             await self._desk.executors.died(str(error))
             return None
         return _report(done, time.monotonic() - began)
 
-    def _recall(self, args: dict[str, Any]) -> Report:
+    def _recall(self, args: dict[str, Any]) -> ActionReport:
         seq = args.get("seq")
-        if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= protocol.SEQ_MAX:
-            return Report("error", "recall needs `seq`, the number of an earlier action", False)
+        if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= SEQ_MAX:
+            return ActionReport(
+                "error", "recall needs `seq`, the number of an earlier action", False
+            )
         found = output_of(self._desk.parts.book.ledger, self._desk.goal_id, seq)
         if found is None:
-            return Report("error", f"no earlier action {seq} with an output", False)
-        return Report("success", found, False)
+            return ActionReport("error", f"no earlier action {seq} with an output", False)
+        return ActionReport("success", found, False)
 
-    async def _reported(self, p: protocol.Outcome | protocol.Record) -> Report:
+    async def _reported(self, p: protocol.Outcome | protocol.Record) -> ActionReport:
         """Return what an agent reports; where it leaves out `changed`, the workspace is measured."""
         world = await self._desk.executors.digest(anew=False) if p.changed is None else ""
-        return Report(
+        return ActionReport(
             p.result,
             None if p.output is None else redact(p.output),
             p.changed,
@@ -167,15 +170,15 @@ class Actions:
         )
 
 
-def noted(heard: Heard) -> Noted:
+def noted(heard: Feedback) -> Noted:
     """Return the answer to what the agent has reported."""
     return Noted(intervention=_intervention(heard.intervention), escalated_to=heard.escalated_to)
 
 
-def _report(done: ActionDone, took_s: float) -> Report:
+def _report(done: ActionDone, took_s: float) -> ActionReport:
     """Return what the core learns of an action; what the tool says of changes counts where nothing was measured."""
     world = done.world.name if done.world else ""
-    return Report(
+    return ActionReport(
         done.result,
         redact(done.output),
         done.changed if world == UNKNOWN else None,
@@ -185,7 +188,7 @@ def _report(done: ActionDone, took_s: float) -> Report:
     )
 
 
-def _outcome(report: Report | None, heard: Heard) -> Outcome:
+def _outcome(report: ActionReport | None, heard: Feedback) -> Outcome:
     if report is None:
         return Outcome(
             result="interrupted", output="", duration_s=0.0, changed=None, reason="executor_died"
@@ -202,7 +205,7 @@ def _outcome(report: Report | None, heard: Heard) -> Outcome:
     )
 
 
-def _allowed(verdict: Verdict, heard: Heard, outcome: Outcome | None = None) -> Judged:
+def _allowed(verdict: Verdict, heard: Feedback, outcome: Outcome | None = None) -> Judged:
     judged = Judged(
         verdict="allowed",
         seq=verdict.seq,
@@ -223,5 +226,5 @@ def _refused(verdict: Verdict) -> Judged:
     )
 
 
-def _intervention(word: Word | None) -> Intervention | None:
+def _intervention(word: Advice | None) -> Intervention | None:
     return Intervention(**asdict(word)) if word else None

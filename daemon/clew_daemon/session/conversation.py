@@ -12,7 +12,7 @@ from clew_daemon.processes import endings
 from clew_daemon.processes.endings import Ended
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.session.channel import WRITE_TIMEOUT_S
-from clew_shared.core.core import WrongState
+from clew_shared.core.answers import WrongState
 from clew_shared.ledger import LedgerError
 from clew_shared.text.redact import redact
 from clew_shared.wire import protocol

@@ -15,7 +15,7 @@ from clew_daemon.record.doing import Work
 from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
 from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings, RunbookAgentSettings
-from clew_shared.core.core import WrongState
+from clew_shared.core.answers import WrongState
 from clew_shared.core.escalation import person_question
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.learning.selection import CHARS_MAX
-from clew_daemon.record.hello import Remembered, told
+from clew_daemon.record.hello import SubtaskTranscript, hello_answer
 from clew_shared.prompt.layout import playbook_chars
 from clew_shared.record import events as ev
 from clew_shared.text.redact import redact
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from clew_daemon.session.desk import GoalDesk
     from clew_daemon.session.feedback import FeedbackSeen
     from clew_shared.playbook.bullet import Bullet
+    from clew_shared.wire.hello import HelloAnswer
 
 
 class Greeting:
@@ -24,10 +25,10 @@ class Greeting:
     def __init__(self, desk: GoalDesk, feedback: FeedbackSeen) -> None:
         self._desk = desk
         self._feedback = feedback
-        self._remembered = Remembered()
+        self._transcript = SubtaskTranscript()
         self._chosen: list[dict[str, Any]] = []
 
-    async def hello(self, p: protocol.Hello) -> dict[str, Any]:
+    async def hello(self, p: protocol.Hello) -> HelloAnswer:
         """Answer a hello; raises ProtocolError for another version of the protocol."""
         if p.protocol != protocol.PROTOCOL_VERSION:
             raise protocol.ProtocolError(
@@ -65,15 +66,16 @@ class Greeting:
         room = playbook_chars(settings.context.max_tokens) if desk.traits.own_prompt else CHARS_MAX
         return desk.parts.playbook.chosen(desk.core.state, settings.playbook, room)
 
-    def _answer(self) -> dict[str, Any]:
+    def _answer(self) -> HelloAnswer:
         desk, settings = self._desk, self._desk.settings
         strategies = self._chosen if settings.playbook.enabled else []
-        view = told(
+        answer = hello_answer(
             desk.core.state,
             settings,
             desk.traits.agent,
             desk.parts.book.ledger,
             strategies,
-            self._remembered,
+            self._transcript,
         )
-        return view | {"epoch": desk.epoch, "credential": desk.credential}
+        own = {"epoch": desk.epoch, "credential": desk.credential}
+        return answer.model_copy(update=own)

@@ -18,6 +18,7 @@ from clew_daemon.session.feedback import FeedbackSeen
 from clew_daemon.session.finishing import Finishing
 from clew_daemon.session.greeting import Greeting
 from clew_shared.record import events as ev
+from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_shared.text.redact import redact, redacted
 from clew_shared.views.publish import state_view
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from clew_daemon.session.desk import GoalDesk
     from clew_shared.wire import protocol
     from clew_shared.wire.answers import Judged, Noted
+    from clew_shared.wire.hello import HelloAnswer
 
 RAW_OUTPUT_CHARS = 1_000
 
@@ -91,8 +93,8 @@ class Methods:
             self._slot.release()
             self._slot = None
 
-    async def _hello(self, p: protocol.Hello) -> View:
-        return View(await self._greeting.hello(p))
+    async def _hello(self, p: protocol.Hello) -> HelloAnswer:
+        return await self._greeting.hello(p)
 
     async def _heartbeat(self, _: protocol.Heartbeat) -> View:
         return View({})
@@ -129,10 +131,10 @@ class Methods:
 
     async def _plan(self, p: protocol.Plan) -> View:
         tasks = tuple(
-            ev.PlannedTask(
+            PlannedTask(
                 description=redact(t.description),
                 subtasks=tuple(
-                    ev.PlannedSubtask(description=redact(s.description)) for s in t.subtasks
+                    PlannedSubtask(description=redact(s.description)) for s in t.subtasks
                 ),
             )
             for t in p.tasks

@@ -24,7 +24,7 @@ from clew_daemon.session.lifetime import Lifetime
 from clew_daemon.session.liveness import Liveness
 from clew_daemon.session.methods import Methods
 from clew_daemon.session.worker_output import WorkerOutput
-from clew_shared.core.core import WrongState
+from clew_shared.core.answers import WrongState
 from clew_shared.ledger import LedgerError
 from clew_shared.record import events as ev
 

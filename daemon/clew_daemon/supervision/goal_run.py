@@ -18,7 +18,7 @@ from clew_daemon.host import git
 from clew_daemon.host.keys import KeyFileError
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
-from clew_daemon.record.dependencies import Known
+from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
 from clew_daemon.supervision.consequences import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.parts import DaemonParts
     from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard
-    from clew_daemon.record.goals import Book
+    from clew_daemon.record.goals import GoalStore
     from clew_daemon.session.launcher import Launcher
     from clew_daemon.supervision.history import RestartHistory
     from clew_daemon.supervision.waits import Waits
@@ -52,7 +52,7 @@ KILLED = ("hung", "deaf", "stalled", "memory", "protocol")
 
 
 async def block_goal(
-    book: Book,
+    book: GoalStore,
     core: Core,
     reason: str,
     question: str,
@@ -100,7 +100,7 @@ class GoalRun:
         core = self._d.book.cores[self.goal]
         before = _progress(core)
         self._d.started[self.goal] = self._d.settings
-        self._d.book.go_by(core, self._d.settings)
+        self._d.book.judge_by(core, self._d.settings)
         try:
             await self._go_on(core)
         except LedgerFailed:
@@ -113,7 +113,7 @@ class GoalRun:
                 await asyncio.sleep(self._d.settings.restart.backoff_max_s)
 
     async def _go_on(self, core: Core) -> None:
-        now, known = time.time(), Known(self._d.book.states(), self._d.book.gone)
+        now, known = time.time(), KnownGoals(self._d.book.states(), self._d.book.gone)
         if not schedule.ready(core.state, known, now, self._waits.expired()):
             return  # paused or cancelled since it was due
         if core.state.goal.status == GoalStatus.QUEUED:

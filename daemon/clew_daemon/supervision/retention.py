@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.record.dependencies import Known
+from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.supervision.scratch import clear, remove_folders
 from clew_shared.ledger import LedgerCorrupt
 
@@ -33,7 +33,7 @@ PAUSE_S = 0.05  # between two pieces of work, so that verdicts get the ledger in
 def expired(states: Iterable[State], oldest: float) -> list[str]:
     """Return the goals to remove: settled, ended before `oldest`, and not awaited by another goal."""
     states = list(states)
-    known = Known({s.goal_id: s for s in states})
+    known = KnownGoals({s.goal_id: s for s in states})
     names = {name for s in states if not s.ended for name in s.spec.depends_on}
     awaited = {goal for name in names for goal in known.named(name)}
     return [
@@ -64,11 +64,11 @@ class Retention:
                 self._damaged.add(goal)
                 log.error("retention.failed", goal=goal, reason=str(error))  # noqa: TRY400 - a reason, no bug
             if self._is_evictable(goal):  # it may have been retried meanwhile
-                book.set_down(goal)
+                book.evict(goal)
 
     def _is_evictable(self, goal: str) -> bool:
         busy = self._in_use(goal) or self._d.publisher.keeps(goal)
-        return not busy and goal in self._d.book.cores and self._d.book.may_set_down(goal)
+        return not busy and goal in self._d.book.cores and self._d.book.may_evict(goal)
 
     async def run(self) -> None:
         """Remove goals that ended more than `keep_days` ago."""
@@ -79,7 +79,7 @@ class Retention:
         for goal in expired(self._d.book.states().values(), oldest):
             if not self._may_expire(goal, oldest):
                 continue
-            await self._d.book.forget(goal)
+            await self._d.book.purge(goal)
             log.info("goal.forgotten", goal=goal)
             await asyncio.sleep(PAUSE_S)
         await asyncio.to_thread(

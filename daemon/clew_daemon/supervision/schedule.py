@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew_daemon.host.folders import overlap
-from clew_daemon.record.dependencies import Dependency, Known, circle, dependencies, rank
+from clew_daemon.record.dependencies import Dependency, KnownGoals, circle, dependencies, rank
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.moment import iso
 from clew_shared.text.spelling import closest
@@ -25,7 +25,7 @@ SHOWN_MAX = 5
 
 
 def due(
-    known: Known,
+    known: KnownGoals,
     running: Collection[str],
     now: float,
     max_workers: int,
@@ -53,7 +53,7 @@ def due(
 
 
 def waits_for(
-    state: State, known: Known, running: Collection[str], now: float, *, hint: bool = False
+    state: State, known: KnownGoals, running: Collection[str], now: float, *, hint: bool = False
 ) -> str:
     """Return what a queued goal waits for, "" where the goal is not queued.
 
@@ -75,7 +75,7 @@ def waits_for(
     return FOR_A_WORKER
 
 
-def _ahead(state: State, known: Known, now: float) -> str:
+def _ahead(state: State, known: KnownGoals, now: float) -> str:
     """Return the goal that is ready, too, and gets the workspace of this one before it; "" where there is none."""
     for line in known.sharing(state.spec.workspace):
         for other in line:
@@ -88,7 +88,7 @@ def _ahead(state: State, known: Known, now: float) -> str:
 
 def ready(
     state: State,
-    known: Known,
+    known: KnownGoals,
     now: float,
     waited: Collection[str] = (),
 ) -> bool:
@@ -124,14 +124,14 @@ def next_moment(states: Iterable[State], now: float) -> float | None:
     return min(moments, default=None)
 
 
-def lost_dependency(state: State, known: Known) -> Dependency | None:
+def lost_dependency(state: State, known: KnownGoals) -> Dependency | None:
     """Return a dependency that ended without being completed, None where there is none."""
     if state.goal.status != GoalStatus.QUEUED:
         return None
     return next((one for one in dependencies(state, known) if one.status in ENDED_BADLY), None)
 
 
-def awaited(known: Known) -> dict[str, str]:
+def awaited(known: KnownGoals) -> dict[str, str]:
     """Return for each queued goal with a dependency that is not completed what it waits for."""
     return {
         goal: told
@@ -140,7 +140,7 @@ def awaited(known: Known) -> dict[str, str]:
     }
 
 
-def _awaits(state: State, known: Known, *, hint: bool = False) -> str:
+def _awaits(state: State, known: KnownGoals, *, hint: bool = False) -> str:
     if state.goal.status != GoalStatus.QUEUED:
         return ""
     for one in dependencies(state, known):
@@ -149,7 +149,7 @@ def _awaits(state: State, known: Known, *, hint: bool = False) -> str:
     return ""
 
 
-def _near(one: Dependency, state: State, known: Known) -> str:
+def _near(one: Dependency, state: State, known: KnownGoals) -> str:
     """Return what a name that means no goal was probably meant to be, "" where it means one or nothing is near."""
     if one.goals:
         return ""
@@ -159,7 +159,7 @@ def _near(one: Dependency, state: State, known: Known) -> str:
     return f"; did you mean {near}?" if near else ""
 
 
-def _told(one: Dependency, state: State, known: Known) -> str:
+def _told(one: Dependency, state: State, known: KnownGoals) -> str:
     """Return what a dependency is that is not completed, and what to do where it never will be."""
     again = f"`clew cancel {state.goal_id}` and submit its file again"
     if len(one.goals) > 1:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from clew_daemon.host import background
-from clew_daemon.record.dependencies import Known
+from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.session.launcher import Launcher
 from clew_daemon.supervision import schedule
 from clew_daemon.supervision.goal_run import GoalRun, block_goal
@@ -27,7 +27,8 @@ from clew_shared.record.model import GoalStatus
 if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts
     from clew_daemon.session.session import Session
-    from clew_shared.core.core import Core, Recorded
+    from clew_shared.core.core import Core
+    from clew_shared.core.journal import RecordedEvent
 
 log = structlog.get_logger()
 
@@ -139,23 +140,23 @@ class Supervisor:
                 async with asyncio.timeout(self._pause_s(known, now)):
                     await self._wake.wait()
 
-    def _pause_s(self, known: Known, now: float) -> float:
+    def _pause_s(self, known: KnownGoals, now: float) -> float:
         """Return the seconds until time alone may make a goal due."""
         moment = schedule.next_moment(known.states.values(), now)
         pauses = (moment and moment - now, self._waits.next_s())
         return max(0.0, min([IDLE_S, *(s for s in pauses if s)]))
 
-    def _known(self) -> Known:
-        return Known(self._d.book.states(), self._d.book.gone)
+    def _known(self) -> KnownGoals:
+        return KnownGoals(self._d.book.states(), self._d.book.gone)
 
-    def _log_awaited(self, known: Known) -> None:
+    def _log_awaited(self, known: KnownGoals) -> None:
         """Log what queued goals wait for among other goals, whenever that changes."""
         before, self._awaited = self._awaited, schedule.awaited(known)
         for goal, reason in self._awaited.items():
             if before.get(goal) != reason:
                 log.info("goal.waiting", goal=goal, reason=reason)
 
-    async def _block_dependents(self, known: Known) -> None:
+    async def _block_dependents(self, known: KnownGoals) -> None:
         """Block goals whose dependency ended without being completed: a person decides about them."""
         for goal, state in known.states.items():
             if goal not in self._d.book.cores:
@@ -192,7 +193,7 @@ class Supervisor:
             log.error("goal.run_failed", goal=goal, error=repr(error), exc_info=error)
         self.wake()
 
-    def _on_records(self, goal: str, records: list[Recorded]) -> None:
+    def _on_records(self, goal: str, records: list[RecordedEvent]) -> None:
         """Take in durable events: reports become due, other goals may become ready."""
         if any(isinstance(r.event, RESTS) for r in records):
             self._reports.due(goal)

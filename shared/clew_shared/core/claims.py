@@ -1,6 +1,6 @@
-"""What speaks against an agent's claim that its goal is done: an action that failed, with nothing after it.
+"""What contradicts an agent's claim that its goal is done: a failed action with no success after it.
 
-Pure rules over the recorded tree; they question a claim and never decide about it.
+Pure rules over the recorded tree; they question a claim and never decide it.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 FAILED = (Result.FAILURE, Result.ERROR, Result.TIMEOUT)
 IDLE_TOOLS = ("wait", "recall")
-"""Tools whose success shows nothing: they do not act."""
+"""Tools whose success proves nothing: they do not act."""
 
 ARGS_CHARS = 200
 
 
 def failed_last(subtask: Subtask) -> Action | None:
-    """Return the last action of a subtask where it failed; refused and idle ones do not count."""
+    """Return the last action of a subtask if it failed; refused and idle ones do not count."""
     last = _last(subtask)
     return last if last and last.result in FAILED else None
 
 
 def unheeded(state: State) -> tuple[str, Action] | None:
-    """Return the goal's last action, with the place of its subtask (`1.2`), where it failed.
+    """Return the goal's last action, with the place of its subtask (`1.2`), if it failed.
 
-    It was its subtask's last one then, and nothing in the goal has succeeded since.
+    It is then its subtask's last one too, and nothing in the goal has succeeded since.
     """
     lasts = [(place, last) for place, subtask in places(state) if (last := _last(subtask))]
     place, last = max(lasts, key=lambda found: found[1].seq, default=("", None))
@@ -38,7 +38,7 @@ def unheeded(state: State) -> tuple[str, Action] | None:
 
 
 def finished_anyway(state: State) -> list[tuple[str, Action]]:
-    """List the subtasks that were completed right after a failed action, each with that action."""
+    """Return the places of subtasks that were completed right after a failed action, each with that action."""
     return [
         (place, failed)
         for place, subtask in places(state)
@@ -47,7 +47,7 @@ def finished_anyway(state: State) -> list[tuple[str, Action]]:
 
 
 def places(state: State) -> list[tuple[str, Subtask]]:
-    """List all subtasks in order, each with its place in the tree, counted from 1: `1.2`."""
+    """Return all subtasks in order, each with its place in the tree, counted from 1: `1.2`."""
     return [
         (f"{t}.{s}", subtask)
         for t, task in enumerate(state.goal.tasks, start=1)
@@ -56,7 +56,7 @@ def places(state: State) -> list[tuple[str, Subtask]]:
 
 
 def described(place: str, action: Action) -> str:
-    """Say in one line which action of which subtask failed, and how."""
+    """Return in one line which action of which subtask failed, and how."""
     what = "command" if action.name == "run_cmd" else "action"
     how = "timed out" if action.result == Result.TIMEOUT else "failed"
     code = "" if action.exit_code is None else f" (exit {action.exit_code})"
@@ -64,10 +64,10 @@ def described(place: str, action: Action) -> str:
 
 
 def question(place: str, action: Action) -> str:
-    """Return what an agent is told that calls `finish` after a failed action."""
-    said = described(place, action)
+    """Return the message to an agent that calls `finish` after a failed action."""
+    failure = described(place, action)
     return (
-        f"{said[0].upper()}{said[1:]}. Nothing has succeeded since. Fix that first. "
+        f"{failure[0].upper()}{failure[1:]}. Nothing has succeeded since. Fix that first. "
         "If the goal is reached all the same, call finish again."
     )
 

@@ -1,4 +1,4 @@
-"""Who must find another way when a subtask is blocked (its task, the goal, or a person), and what a person is asked."""
+"""Who must find another way when a subtask is blocked (task, goal or person), and what a person is asked."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from clew_shared.record.events import Escalated
 
 if TYPE_CHECKING:
     from clew_shared.record.model import Level
-    from clew_shared.record.state import Check, State
+    from clew_shared.record.state import CheckResult, State
 
 
 def escalation(state: State, reason: str, replan_limit: int) -> Escalated:
-    """Escalate a blocked subtask one level for every level whose replans are used up.
+    """Return the escalation of a blocked subtask: one level up for every level whose replans are used up.
 
-    A replan has failed when any subtask that it brought is blocked. `replan_limit` failed replans of the
-    task send it to the goal, as many of the goal send it to a person (contract, section 8).
-    Source: the escalation of restart intensities in a tree of OTP supervisors.
+    A replan has failed when any subtask that it introduced is blocked. `replan_limit` failed replans of the task
+    escalate to the goal, as many of the goal to a person (docs/loops.md, Escalation). Source: the escalation of
+    restart intensities in a tree of OTP supervisors.
     """
     task, subtask = state.task, state.subtask
     inherits = bool(subtask and subtask.inherits)
@@ -38,7 +38,7 @@ def escalation(state: State, reason: str, replan_limit: int) -> Escalated:
 
 
 def person_question(state: State, why: str, *, hears: bool = True) -> str:
-    """Return what a person is asked about the blocked subtask, and which checks fail; `hears`: feedback can help."""
+    """Return what a person is asked about the blocked subtask; `hears`: the agent can use feedback."""
     name = state.subtask.description if state.subtask else state.goal.description
     ran = state.checks.items()
     failing = [f"{one} (`{state.spec.checks[one]}`)" for one, c in ran if _fails(state, one, c)]
@@ -53,5 +53,5 @@ def person_question(state: State, why: str, *, hears: bool = True) -> str:
     return f'"{name}" is blocked: {why.rstrip(" .:")}.{fails} {ways}'
 
 
-def _fails(state: State, name: str, check: Check) -> bool:
+def _fails(state: State, name: str, check: CheckResult) -> bool:
     return name in state.spec.checks and not check.passed

@@ -1,6 +1,6 @@
-"""Checks that an agent suggests: which are taken, and which are to be run at the end of its goal.
+"""Checks that an agent suggests: which are accepted, and which run at the end of its goal.
 
-A suggestion decides nothing: it never rejects a `finish` and never makes a goal verified. Pure rules of the state.
+A suggestion decides nothing: it never rejects a `finish` and never makes a goal verified. Pure rules over the state.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from clew_shared.record.state import State
 
 SUGGESTED_MAX = 5
-"""Suggestions that a goal keeps."""
+"""The suggestions that a goal can have."""
 
 NAME_CHARS_MAX = 60
 CMD_CHARS_MAX = 500
@@ -22,7 +22,7 @@ CMD_CHARS_MAX = 500
 def taken(state: State, proposed: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return which of the proposed checks (name, command) are new, as many as there is room for.
 
-    One with a name that was suggested before replaces that suggestion; a command that is a check already is left out.
+    A name that was suggested before is replaced; a command that is a check already is left out.
     """
     known = {*state.spec.checks.values(), *(one.cmd for one in state.suggested.values())}
     found: dict[str, str] = {}
@@ -38,8 +38,8 @@ def taken(state: State, proposed: Iterable[tuple[str, str]]) -> list[tuple[str, 
 def due(state: State) -> list[tuple[str, str]]:
     """Return the suggested checks (name, command) to run before the goal is completed.
 
-    None where the goal has checks of its own: what a suggestion leaves in the workspace would be unchecked. One that
-    was started is not run again until a person has sent the agent back to work.
+    None if the goal has checks of its own: what a suggestion leaves in the workspace would be unchecked. One that was
+    started runs again only after a person has sent the agent back to work.
     """
     if state.spec.checks:
         return []

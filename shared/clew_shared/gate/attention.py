@@ -1,7 +1,7 @@
-"""The rules for thoughts and streaks: when the agent needs a word (an intervention).
+"""The rules for thoughts and streaks: when the agent needs an intervention.
 
-An intervention refuses nothing. One that is ignored (what raised it still holds three steps later, and has
-grown) is given again; the fold counts those.
+An intervention refuses nothing. One that is ignored (its cause still holds three steps later, and has grown) is sent
+again; the fold counts those.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from clew_shared.gate.messages import short, tried
 from clew_shared.gate.verdict import PROTOCOL
 from clew_shared.record.events import Intervened
-from clew_shared.record.fold_actions import ALIKE, streak_of
+from clew_shared.record.fold.thoughts import ALIKE, streak_of
 from clew_shared.text.thoughts import GENERAL
 
 if TYPE_CHECKING:
-    from clew_shared.gate.verdict import Calls, Thresholds
+    from clew_shared.gate.verdict import AgentCalls, Thresholds
     from clew_shared.record.state import State
 
 IGNORED_AFTER_STEPS = 3
@@ -32,12 +32,12 @@ _FAMILY = {
 def review(
     state: State,
     thresholds: Thresholds,
-    calls: Calls = PROTOCOL,
+    calls: AgentCalls = PROTOCOL,
     *,
     tool: str = "",
     signature: str = "",
 ) -> Intervened | None:
-    """Say what the agent should be told now, if anything; `tool` and `signature` name the last action."""
+    """Return the intervention that is due now, if any; `tool` and `signature` name the last action."""
     for found in (
         theme(state, thresholds, calls) or alike(state, thresholds, calls),
         repeated_planning(state, thresholds, calls),
@@ -51,7 +51,7 @@ def review(
 
 
 def _with_tried(state: State, due: Intervened) -> Intervened:
-    """Name what was tried, after a line break: what stands before it can be told alone."""
+    """Append what was tried, after a line break: the first line is complete without it."""
     if _FAMILY[due.intervention] == "thought":
         return due
     stale = state.attention.stale if due.intervention == "no_progress" else 0
@@ -59,16 +59,15 @@ def _with_tried(state: State, due: Intervened) -> Intervened:
 
 
 def _due(state: State, found: Intervened) -> Intervened | None:
-    """Hold back what was just said; say again what was ignored."""
+    """Return None for what was sent just now; mark what was ignored as sent again."""
     attention = state.attention
     raised = attention.raised.get(found.intervention)
     if raised and raised.key == found.key:
         grown = streak_of(state, found.intervention, found.key) - raised.streak
         waited = attention.steps - raised.since
         enough = IGNORED_AFTER_STEPS if raised.heeded else 1
-        ignored = (
-            grown >= enough and max(waited, grown) >= IGNORED_AFTER_STEPS
-        )  # turns are no steps
+        # a turn is no step, so that a streak of turns is measured by its growth
+        ignored = grown >= enough and max(waited, grown) >= IGNORED_AFTER_STEPS
         return found.model_copy(update={"again": True}) if ignored else None
     family = _FAMILY[found.intervention]
     recent = (
@@ -79,10 +78,10 @@ def _due(state: State, found: Intervened) -> Intervened | None:
     return None if any(recent) else found
 
 
-def theme(state: State, thresholds: Thresholds, calls: Calls) -> Intervened | None:
-    """Notice that the last thoughts all turn on one theme, and no progress came between.
+def theme(state: State, thresholds: Thresholds, calls: AgentCalls) -> Intervened | None:
+    """Notice that the last thoughts all have one theme, without progress in between.
 
-    Source: the dual-track context design. Stops: "I need to plan", three times. Must pass: three searches,
+    Stops: "I need to plan", three times. Must pass: three searches,
     each announced by a thought, that find something new.
     """
     row = state.attention.theme
@@ -95,11 +94,11 @@ def theme(state: State, thresholds: Thresholds, calls: Calls) -> Intervened | No
     return Intervened(intervention="theme", key=f"theme:{row.what}", message=message)
 
 
-def alike(state: State, thresholds: Thresholds, calls: Calls) -> Intervened | None:
-    """Notice that the last thoughts all say the same in other words, whatever they are about.
+def alike(state: State, thresholds: Thresholds, calls: AgentCalls) -> Intervened | None:
+    """Notice that the last thoughts all say the same in other words, on any topic.
 
-    Actions that teach nothing may lie between. Stops: one plan told again before each of three searches that find
-    nothing. Must pass: the same words about another file or number, a plan told again once it has led to
+    Actions that bring nothing new may lie in between. Stops: one plan, repeated before each of three searches that
+    find nothing. Must pass: the same words about another file or number, a plan repeated after it has led to
     something, "still running, I wait" between polls.
     """
     count = state.attention.alike
@@ -112,7 +111,7 @@ def alike(state: State, thresholds: Thresholds, calls: Calls) -> Intervened | No
     return Intervened(intervention="theme", key=ALIKE, message=message)
 
 
-def repeated_planning(state: State, thresholds: Thresholds, calls: Calls) -> Intervened | None:
+def repeated_planning(state: State, thresholds: Thresholds, calls: AgentCalls) -> Intervened | None:
     """Notice thoughts in a row without a tool call."""
     count = state.attention.thoughts_without_tools
     if count < thresholds.thoughts_without_tools:
@@ -123,13 +122,13 @@ def repeated_planning(state: State, thresholds: Thresholds, calls: Calls) -> Int
     return Intervened(intervention="repeated_planning", key="planning", message=message)
 
 
-def no_progress(state: State, thresholds: Thresholds, calls: Calls) -> Intervened | None:
+def no_progress(state: State, thresholds: Thresholds, calls: AgentCalls) -> Intervened | None:
     """Notice actions, or whole iterations, that bring no new world and no new outcome."""
     attention = state.attention
     by_actions = attention.stale >= thresholds.stale_actions
     by_iterations = (
         attention.iterations_without_facts >= thresholds.iterations_without_facts
-        and not attention.fresh  # what the present iteration has found is counted at its end
+        and not attention.fresh  # the present iteration is counted at its end
     )
     if not (by_actions or by_iterations):
         return None
@@ -149,14 +148,14 @@ def no_progress(state: State, thresholds: Thresholds, calls: Calls) -> Intervene
 def same_error(
     state: State, thresholds: Thresholds, tool: str, signature: str
 ) -> Intervened | None:
-    """Notice one error that comes again and again, whatever the arguments.
+    """Notice one error that recurs, whatever the arguments.
 
-    In a row from one tool; in a row from one action, whatever was done between; or, where a tool itself
-    complains (`error`: wrong arguments, not found, not unique), so often in the scope.
+    It is counted in a row for one tool, in a row for one action (with other actions in between), and, for errors of
+    the tool itself (`error`: wrong arguments, not found, not unique), in the whole scope.
 
-    Stops: forty commands that open the same missing path; a test that fails with the very same words after
+    Stops: forty commands that open the same missing path; a test that fails with the very same output after
     each of three rewrites; an edit that is not unique, tried again after every detour. Must pass: a rate
-    limit or a timeout (those get back-off), tests that fail in other words after each edit.
+    limit or a timeout (those get back-off), tests whose failure changes after each edit.
     """
     scope, limit = state.scope, thresholds.same_error_limit
     last = scope.tool_errors.get(tool)
@@ -182,8 +181,8 @@ def _same_error(key: str, tool: str, count: int, what: str) -> Intervened:
     return Intervened(intervention="same_error", key=key, message=message)
 
 
-def stuck(state: State, thresholds: Thresholds, calls: Calls) -> Intervened | None:
-    """Notice that the agent itself says, again and again, that it is stuck."""
+def stuck(state: State, thresholds: Thresholds, calls: AgentCalls) -> Intervened | None:
+    """Notice that the agent itself reports, several times in a row, that it is stuck."""
     count = state.attention.stuck
     if count < thresholds.stuck_limit:
         return None

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def crash(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | None:
     """Refuse an action that was in flight when the worker died, `crash_limit` times.
 
-    Source: the restart intensity of OTP supervisors, taken per action. Stops: the build that eats all memory
-    and takes the worker along, each time it comes back. Must pass: an action that a stop, a reload or the
+    Source: the restart intensity of OTP supervisors, applied per action. Stops: the build that uses all memory
+    and kills the worker, each time it runs. Must pass: an action that a stop, a reload or the
     daemon's own death interrupted; those do not count.
     """
     deaths = state.scope.crashes.get(proposal.signature, 0)

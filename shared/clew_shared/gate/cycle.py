@@ -8,14 +8,14 @@ from clew_shared.gate.messages import last_time, what_else
 from clew_shared.gate.verdict import Proposal, Refusal, Thresholds
 
 if TYPE_CHECKING:
-    from clew_shared.record.state import State, Step
+    from clew_shared.record.state import CycleStep, State
 
 
 def cycle(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | None:
-    """Refuse the action that would close one more equal round of p actions without progress.
+    """Refuse the action that would complete one more identical round of p actions without progress.
 
-    The second round is enough where it contains a write that changed nothing or led back to an earlier
-    world, or where nothing but plain counts decides; else the third. Waits are nothing in a round.
+    The second round is refused if it contains a write that changed nothing or led back to an earlier world, or if
+    there are only plain counts to go by; otherwise the third. Waits are not part of a round.
 
     Stops: edit, test, the same edit, test; an edit made and undone; three greps in a ring.
     Must pass: edit, test, another edit, test (other signatures), and rounds in which the output moves.
@@ -27,13 +27,13 @@ def cycle(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal |
     return None
 
 
-def _closes(steps: list[Step], proposal: Proposal, period: int, thresholds: Thresholds) -> int:
-    """Say how many equal rounds the proposal would close, 0 if it closes none that count."""
+def _closes(steps: list[CycleStep], proposal: Proposal, period: int, thresholds: Thresholds) -> int:
+    """Return how many identical rounds the proposal would complete, 0 if none that count."""
     for rounds in (2, 3):
         need = rounds * period - 1
         if len(steps) < need or not _equal_rounds(steps[-need:], proposal.signature, period):
             return 0
-        again = steps[-(need - period) :]  # all after the first round, which may well be progress
+        again = steps[-(need - period) :]  # all but the first round, which may well be progress
         if not thresholds.progress_aware:
             return rounds
         if any(step.progress for step in again):
@@ -45,11 +45,11 @@ def _closes(steps: list[Step], proposal: Proposal, period: int, thresholds: Thre
     return 0
 
 
-def _equal_rounds(steps: list[Step], signature: str, period: int) -> bool:
+def _equal_rounds(steps: list[CycleStep], signature: str, period: int) -> bool:
     names = [step.signature for step in steps] + [signature]
     first = names[:period]
     if len(set(first)) == 1:
-        return False  # one action over and over is repetition's matter
+        return False  # one action over and over is for the repetition rule
     return all(name == first[i % period] for i, name in enumerate(names))
 
 

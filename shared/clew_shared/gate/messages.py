@@ -1,4 +1,4 @@
-"""What a refusal and a recovery prompt say: what happened the last time, what to do instead. Plain words, no jargon."""
+"""The texts of refusals and interventions: what happened last time, and what to do instead; without jargon."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from clew_shared.record.progress import both_ends, is_wait
 from clew_shared.record.signature import signature
 
 if TYPE_CHECKING:
-    from clew_shared.gate.verdict import Calls, Proposal
+    from clew_shared.gate.verdict import AgentCalls, Proposal
     from clew_shared.record.state import State, Tally
 
 
 TRIED_MAX = 3
 ARGS_CHARS = 120
 HEAD_CHARS = 200
-_SAID = {
+_RESULTS = {
     Result.FAILURE: "failed",
     Result.ERROR: "failed",
     Result.TIMEOUT: "ran out of time",
@@ -25,30 +25,30 @@ _SAID = {
     Result.SUCCESS: "brought nothing new",
 }
 
-_FAILED = frozenset(_SAID) - {Result.SUCCESS}
+_FAILED = frozenset(_RESULTS) - {Result.SUCCESS}
 
 
 def last_tally(state: State, proposal: Proposal) -> Tally | None:
-    """Find how the action went the last time: in this world, else in any."""
+    """Return the tally of the action in this world, else that of the world in which it was last done."""
     worlds = state.scope.tallies.get(proposal.signature, {})
     here = worlds.get(state.world)
     return here or max(worlds.values(), key=lambda t: t.seq, default=None)
 
 
 def last_time(state: State, proposal: Proposal) -> str:
-    """Say how the action went the last time, with the head of its output."""
+    """Return how the action went the last time, with the head of its output."""
     tally = last_tally(state, proposal)
     if tally is None:
         return ""
     if tally.result == "success":
-        said = f' and said: "{tally.head}"' if tally.head else ""
-        return f"It already succeeded{said}. Its effect is already there; doing it again changes nothing."
-    said = f' with: "{tally.head}"' if tally.head else ""
-    return f"The last time it ended in {tally.result}{said}."
+        output = f' and said: "{tally.head}"' if tally.head else ""
+        return f"It already succeeded{output}. Its effect is already there; doing it again changes nothing."
+    output = f' with: "{tally.head}"' if tally.head else ""
+    return f"The last time it ended in {tally.result}{output}."
 
 
-def what_else(state: State, calls: Calls) -> str:
-    """Say what to do instead."""
+def what_else(state: State, calls: AgentCalls) -> str:
+    """Return what to do instead."""
     subtask = state.subtask
     name = f' "{subtask.description}"' if subtask else ""
     return (
@@ -59,10 +59,10 @@ def what_else(state: State, calls: Calls) -> str:
 
 
 def tried(state: State, *, stale: int = 0) -> str:
-    """List the last distinct actions of the subtask that failed or were refused, each with what it said.
+    """Return the last distinct actions of the subtask that failed or were refused, each with its output.
 
-    Those of the last `stale` actions that succeeded count too: they brought nothing new. Each stands on a line
-    of its own, the first one after a line break; "" if there is nothing to list.
+    Successful ones among the last `stale` actions count too: they brought nothing new. Each has a line of its own,
+    the first one after a line break; "" if there are none.
     """
     actions = state.subtask.actions if state.subtask else []
     lines: list[str] = []
@@ -84,14 +84,14 @@ def _tried(state: State, action: Action, name: str) -> str:
     worlds = state.scope.tallies.get(name, {})
     last = max(worlds.values(), key=lambda t: t.seq, default=None)
     head = both_ends(" ".join(last.head.split()), HEAD_CHARS) if last else ""
-    said = f': "{head}"' if head else ""
+    output = f': "{head}"' if head else ""
     args = short(
         json.dumps(action.args, sort_keys=True, ensure_ascii=False, default=str), ARGS_CHARS
     )
-    return f"- {action.name} {args} {_SAID[Result(action.result)]}{said}"
+    return f"- {action.name} {args} {_RESULTS[Result(action.result)]}{output}"
 
 
 def short(text: str, chars: int) -> str:
-    """Put a text on one line of at most `chars` characters."""
+    """Return a text on one line of at most `chars` characters."""
     line = " ".join(text.split())
     return line if len(line) <= chars else line[: chars - 1] + "…"

@@ -16,9 +16,9 @@ def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refu
 
     Attempts are counted per signature, world and outcome in the scope, not only in a row. The limit is
     `repeat_limit`, or `transient_limit` for temporary faults and empty answers of a poll. Reading (success,
-    nothing changed) passes once more, with a word.
+    nothing changed) passes once more, with an intervention.
 
-    Stops: `pytest` three times with no edit between, the identical `write_file` again and again.
+    Stops: `pytest` three times without an edit in between, the identical `write_file` again and again.
     Must pass: `pytest` between different edits (another world each time), a poll whose output moves
     (another outcome each time), a flaky test that is run a few times more.
     """
@@ -32,7 +32,7 @@ def repetition(state: State, proposal: Proposal, thresholds: Thresholds) -> Refu
     attempt = tally.counts.get(known.outcome if known else tally.outcome, 0) + 1
     limit = _limit(proposal.tool, thresholds, soft=known.soft if known else tally.soft)
     if not known and not tally.steady:
-        limit += 1  # what will come of it is less certain
+        limit += 1  # its outcome is less certain
     if attempt < limit:
         return None
     evidence = f"attempt {attempt} of the same action in the same world, each time: {tally.result}"

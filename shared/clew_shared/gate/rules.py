@@ -1,4 +1,4 @@
-"""The rules for actions, in the order in which they are asked, and the words of a refusal."""
+"""The rules for actions, in the order in which they are asked."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from clew_shared.record.state import EVERYWHERE, State
 
 
 def judge(state: State, proposal: Proposal, thresholds: Thresholds) -> Refusal | Nudge | None:
-    """Say whether a proposal may run; None lets it through without a word.
+    """Return whether a proposal may run: a Refusal, a Nudge (it may, with advice), or None (it may).
 
-    Waits are judged by the crash rule alone: letting time pass is no loop.
+    Waits are judged by the crash rule alone: letting time pass is not a loop.
     """
-    if held := blocked(state, proposal):
-        return held
+    if found := blocked(state, proposal):
+        return found
     if found := crash(state, proposal, thresholds):
         return found
     if proposal.signature not in state.scope.loop_counts or is_wait(proposal.tool, proposal.args):
         return None  # blocking is for what was done before
     if proposal.known and proposal.known.progress and thresholds.progress_aware:
         return None
-    said = repetition(state, proposal, thresholds)
-    if isinstance(said, Refusal):
-        return said
-    return cycle(state, proposal, thresholds) or said
+    repeated = repetition(state, proposal, thresholds)
+    if isinstance(repeated, Refusal):
+        return repeated
+    return cycle(state, proposal, thresholds) or repeated
 
 
 def blocked(state: State, proposal: Proposal) -> Refusal | None:
-    """Refuse what is blocked in this world.
+    """Refuse an action that is blocked in this world.
 
-    Stops: the same failing command, again, after it was refused. Must pass: the same command once the
-    workspace has changed, since a block belongs to the world in which it was made.
+    Stops: the same failing command after it was refused. Must pass: the same command once the workspace has
+    changed, since a block belongs to the world in which it was made.
     """
     worlds = state.scope.blocks.get(proposal.signature)
     if not worlds:

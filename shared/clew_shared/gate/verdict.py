@@ -1,4 +1,4 @@
-"""The gate's words: what is proposed, what a rule may answer, and which numbers it goes by."""
+"""What the gate works with: a proposal, the thresholds, and what a rule may answer."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 class ToolThresholds(Protocol):
-    """Numbers for one tool."""
+    """The thresholds of one tool."""
 
     @property
     def repeat_limit(self) -> int | None: ...
 
 
 class Thresholds(Protocol):
-    """The `[loops]` table; defaults and meaning stand in `settings`."""
+    """The `[loops]` table (docs/configuration.md) as the rules need it."""
 
     @property
     def progress_aware(self) -> bool: ...
@@ -46,21 +46,21 @@ class Thresholds(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
-    """How an agent says that its work is done, or cannot be done: the names of its own calls."""
+class AgentCalls:
+    """The calls by which an agent reports that its work is done, or cannot be done, in its own terms."""
 
     done: str = "call complete_subtask"
     failed: str = "complete_subtask with success=false"
     finish: str = "call finish"
 
 
-PROTOCOL = Calls()
-"""The calls of the worker protocol, which the built-in agents' tools are named after."""
+PROTOCOL = AgentCalls()
+"""The calls of the worker protocol; the tools of the built-in agents have the same names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What came of a proposal that is reported after the fact (`record`).
+class KnownOutcome:
+    """The outcome of a proposal that is judged after the fact (`record`).
 
     `idle` is a write that changed nothing or led back to an earlier world.
     """
@@ -74,18 +74,22 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """An action that the agent wants to do, or says that it has done; `calls` are what it can do instead."""
+    """An action that the agent wants to do, or reports as done; `calls` are what it can do instead."""
 
     tool: str
     args: dict[str, Any]
     signature: str
-    known: Known | None = None
-    calls: Calls = PROTOCOL
+    known: KnownOutcome | None = None
+    calls: AgentCalls = PROTOCOL
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """No, and why; `attempt` counts from 1, `loop` says that this was found now, not known before."""
+    """The action may not run, and why.
+
+    `attempt` counts from 1; `loop`: the loop was found now, so the refusal makes a block; `everywhere`: the block
+    applies in every world.
+    """
 
     reason: str
     message: str
@@ -97,7 +101,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Nudge:
-    """Yes, with a word that nothing new is to be expected."""
+    """The action may run, with the advice that nothing new is to be expected."""
 
     message: str
     attempt: int

@@ -1,10 +1,10 @@
-"""The ledger: the durable, append-only record of events, and the only truth.
+"""The ledger: the durable, append-only record of events, and the only source of truth.
 
-Here lives how records are kept, chained, read back and checked. What an event means does not:
-bodies are opaque bytes here, and the fold is elsewhere.
+It stores, chains, reads and checks events without knowing what they mean: bodies are opaque bytes here, and the fold
+is in `record`.
 
-Each part is imported when it is asked for: reading needs no asyncio and no threads, and asking who holds the lock
-needs no SQLite.
+Each part is imported on first use: reading needs no asyncio and no threads, and asking who holds the lock needs no
+SQLite.
 """
 
 from importlib import import_module
@@ -23,17 +23,16 @@ if TYPE_CHECKING:
         LedgerUnwell,
     )
     from clew_shared.ledger.following import Cursor, Follower
-    from clew_shared.ledger.reader import SEQ_MAX, Reader
-    from clew_shared.ledger.records import Entry, LedgerState, Row
+    from clew_shared.ledger.reader import Reader
+    from clew_shared.ledger.records import SEQ_MAX, EventRow, LedgerState, NewEvent
     from clew_shared.ledger.sqlite import Ledger
     from clew_shared.ledger.turns import TurnLedger
-    from clew_shared.ledger.verify import Fault, Report, verify
+    from clew_shared.ledger.verify import LedgerFault, VerifyReport, verify
 
 __all__ = [
     "SEQ_MAX",
     "Cursor",
-    "Entry",
-    "Fault",
+    "EventRow",
     "Follower",
     "Ledger",
     "LedgerBehindError",
@@ -41,14 +40,15 @@ __all__ = [
     "LedgerEmpty",
     "LedgerError",
     "LedgerFailed",
+    "LedgerFault",
     "LedgerLostError",
     "LedgerState",
     "LedgerTooNew",
     "LedgerUnwell",
+    "NewEvent",
     "Reader",
-    "Report",
-    "Row",
     "TurnLedger",
+    "VerifyReport",
     "copy",
     "remove",
     "verify",
@@ -68,11 +68,11 @@ _PARTS = {
         "LedgerUnwell",
     ),
     "following": ("Cursor", "Follower"),
-    "reader": ("SEQ_MAX", "Reader"),
-    "records": ("Entry", "LedgerState", "Row"),
+    "reader": ("Reader",),
+    "records": ("SEQ_MAX", "NewEvent", "LedgerState", "EventRow"),
     "sqlite": ("Ledger",),
     "turns": ("TurnLedger",),
-    "verify": ("Fault", "Report", "verify"),
+    "verify": ("LedgerFault", "VerifyReport", "verify"),
 }
 _PART_OF = {name: part for part, names in _PARTS.items() for name in names}
 

@@ -1,7 +1,7 @@
 """A copy of a ledger as it stands at one moment, made while another process may be writing it.
 
-It copies and says nothing of what is in the copy: `verify` does. Where the copy goes in the end, and what
-becomes of a file that is already there, is its caller's.
+It does not check the copy: `verify` does. The final place of the copy, and what happens to a file that is already
+there, is up to the caller.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-STEP_PAGES = 256  # 1 MB between two looks at whether to go on
+STEP_PAGES = 256  # 1 MB between two calls of `progress`
 _READING = (apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
 BESIDE = ("-wal", "-shm", "-journal")
 """What SQLite may keep beside a database's file."""
 
 
-def copy(source: Path, target: Path, told: Callable[[int, int], None]) -> None:
+def copy(source: Path, target: Path, progress: Callable[[int, int], None]) -> None:
     """Copy the ledger at `source` into the new file `target` (mode 0600), durably and as one file alone.
 
-    One read transaction spans it, so that it is of one moment: a writer continues, but can use its WAL again only
-    when it is over. `told` hears of (pages to copy, pages in all) before each step, and stops it by raising.
-    Raises LedgerError for either file; what of `target` is there then is the caller's to remove.
+    One read transaction spans the copy, so that it shows one moment: a writer continues, but can reuse its log only
+    afterwards. `progress` is called with (pages to copy, pages in all) before each step, and stops the copy by
+    raising. Raises LedgerError for either file; the caller removes what is then left of `target`.
     """
     with explained(source), closing(_opened(source)) as con:
         con.execute("BEGIN")
         check_kind(con, source)
-        copy_from(con, target, told)
+        copy_from(con, target, progress)
 
 
-def copy_from(con: apsw.Connection, target: Path, told: Callable[[int, int], None]) -> None:
+def copy_from(con: apsw.Connection, target: Path, progress: Callable[[int, int], None]) -> None:
     """Copy what an open connection sees into the new file `target`, as `copy` does."""
     with _into(target):
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-        _copy_pages(con, target, told)
+        _copy_pages(con, target, progress)
         sync(target)
 
 
@@ -51,20 +51,20 @@ def _opened(source: Path) -> apsw.Connection:
     return open_reading(source, immutable=needs_immutable(source))
 
 
-def _copy_pages(con: apsw.Connection, target: Path, told: Callable[[int, int], None]) -> None:
+def _copy_pages(con: apsw.Connection, target: Path, progress: Callable[[int, int], None]) -> None:
     with closing(apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)) as into:
         into.pragma("synchronous", "off")  # it is synced as a whole, at the end
         with into.backup("main", con, "main") as backup:
             backup.step(0)  # finds out how many pages there are
             while not backup.done:
-                told(backup.remaining, backup.page_count)
+                progress(backup.remaining, backup.page_count)
                 backup.step(STEP_PAGES)
         into.pragma("journal_mode", "delete")
 
 
 @contextmanager
 def _into(target: Path) -> Iterator[None]:
-    """Tell errors of writing the copy as the copy's; a source that cannot be read says so itself."""
+    """Raise errors of writing the copy as the copy's; an unreadable source is reported as the source's."""
     try:
         yield
     except (apsw.FullError, apsw.CantOpenError, apsw.IOError, OSError) as error:
@@ -75,6 +75,6 @@ def _into(target: Path) -> Iterator[None]:
 
 
 def remove(path: Path) -> None:
-    """Remove a database's file and what SQLite keeps beside it, as far as they are there."""
+    """Remove a database's file and what SQLite may have put beside it."""
     for name in (path.name, *(path.name + end for end in BESIDE)):
         path.with_name(name).unlink(missing_ok=True)

@@ -2,12 +2,12 @@
 
 A link is the SHA-256 of: the previous hash (32 bytes); six unsigned big-endian 64-bit numbers
 (seq, n, and the lengths of goal, kind, body and output digest); then goal and kind in UTF-8, the
-body, and the SHA-256 of the output (nothing if there is no output). All lengths stand before
+body, and the SHA-256 of the output (nothing if there is no output). All lengths precede
 what they measure, so no two records have the same encoding. The first link's previous hash is
 SHA-256 of "clew:" and the goal.
 
-The chain finds accidents and careless edits. It holds no key, so anyone who can write the file can
-also forge a whole chain.
+The chain detects accidents and careless edits. It has no key, so anyone who can write the file can also forge a whole
+chain.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def digest_of(output: bytes | None) -> bytes:
 
 
 def sealed(goal: str, seq: int, version: int, state: bytes) -> bytes:
-    """Return a snapshot as it is kept: one byte that says so, its SHA-256, the state."""
+    """Return a snapshot as it is stored: a marker byte, its SHA-256, the state."""
     return _SEALED + _seal(goal, seq, version, state) + state
 
 
 def unsealed(goal: str, seq: int, version: int, kept: bytes) -> bytes | None:
-    """Return the state of a snapshot, None if it was changed; one without a seal is older than seals."""
+    """Return the state of a snapshot, None if it was changed; an older one may have no seal."""
     if kept.startswith(b"{"):
         return kept
     state = kept[1 + 32 :]

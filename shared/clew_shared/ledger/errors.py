@@ -1,4 +1,4 @@
-"""What can be wrong with a ledger, said so that a person knows what to do."""
+"""What can be wrong with a ledger, each with advice for a person."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class LedgerError(Exception):
-    """The ledger at `path` cannot be used: `what` is wrong, `hint` says what to do."""
+    """The ledger at `path` cannot be used: `what` is wrong, `hint` is what to do."""
 
     def __init__(self, path: Path, what: str, hint: str) -> None:
         colon = "" if what.startswith(("is ", "has ", "cannot ")) else ":"
@@ -28,7 +28,7 @@ class LedgerLostError(LedgerFailed):
 
 
 class LedgerBehindError(LedgerError):
-    """The file is sound, but it lacks what was recorded: an older ledger, or one without its log."""
+    """The file is sound but incomplete: an older ledger, or one without its log."""
 
 
 class LedgerEmpty(LedgerError):

@@ -1,7 +1,7 @@
-"""Following a ledger: what becomes durable after a cursor, in order, beside the process that writes it.
+"""Following a ledger: what becomes durable after a cursor, in order, without asking the process that writes it.
 
-There is no queue, so none can overflow: who falls behind finds the rest in the ledger. No transaction is held between
-two looks, and the writer is never asked.
+There is no queue, so none can overflow: a slow follower finds the rest in the ledger. No transaction is open between
+two looks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clew_shared.ledger.reader import Reader
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clew_shared.ledger.records import Row
+    from clew_shared.ledger.records import EventRow
 
 LOOK_ROWS = 500
 """Events in one look, at most; the next look goes on there."""
@@ -24,7 +24,7 @@ LOOK_ROWS = 500
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place in one ledger: the last event that was seen, and its hash, which no other ledger has there."""
+    """A place in one ledger: the last event that was seen, and its hash, which tells it from other ledgers."""
 
     seq: int = 0
     hash: bytes = b""
@@ -39,11 +39,11 @@ class Follower:
         self._file = (0, 0)
         self._after = after
         self.was_reset = False
-        """The last look found another ledger than the one that the cursor is of: it begins at that one's end."""
+        """The last look found another ledger than the cursor's, and continues from the end of that one."""
 
     @property
     def reader(self) -> Reader | None:
-        """The open ledger, as of the last look; None where there is none."""
+        """The open ledger, as of the last look; None if there is none."""
         return self._reader
 
     @property
@@ -51,10 +51,10 @@ class Follower:
         """Where the next look begins."""
         return self._after or Cursor()
 
-    def look(self, limit: int = LOOK_ROWS) -> list[Row]:
+    def look(self, limit: int = LOOK_ROWS) -> list[EventRow]:
         """Return the next events, oldest first; the first look without a cursor begins at the ledger's end.
 
-        Raises LedgerError where the ledger cannot be read.
+        Raises LedgerError if the ledger cannot be read.
         """
         self.was_reset = False
         if not self._is_open():
@@ -100,8 +100,8 @@ class Follower:
 
 
 def _is_of(reader: Reader, cursor: Cursor) -> bool:
-    """Tell whether the cursor is a place in this ledger; that of a goal that was removed since is one, too."""
+    """Return whether the cursor is a place in this ledger, even if its event was purged since."""
     found = reader.hash_at(cursor.seq)
     return (
-        cursor.seq == 0 or found == cursor.hash or (found is None and reader.was_let_go(cursor.seq))
+        cursor.seq == 0 or found == cursor.hash or (found is None and reader.was_purged(cursor.seq))
     )

@@ -1,7 +1,8 @@
-"""One writer per ledger: a kernel lock on a file beside it, free again when its holder ends, however it ends.
+"""One writer per ledger: a kernel lock on a file beside it, released when its holder ends in any way.
 
-Open file description locks: a client can ask whether one is held without taking it. What the file says (one JSON
-line) is information for people and clients; only the kernel's lock counts. The file is never removed or replaced.
+It is an open file description lock: a client can ask whether it is held without taking it. The content of the file
+(one JSON line) is information for people and clients; only the kernel's lock counts. The file is never removed or
+replaced.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _UNSUPPORTED = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EI
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a lock, as the file says; what it does not say is None.
+    """The holder of a lock according to the file; what the file does not contain is None.
 
     `socket` is the absolute path of the control socket, as the holder sees the file system.
     """
@@ -49,12 +50,11 @@ class Holder:
     @property
     def is_here(self) -> bool:
         """Return whether `pid` is the number of a process in this process's own PID namespace."""
-        told = self.host is not None
-        return not told or (self.host, self.pid_namespace) == (_host(), _pid_namespace())
+        return self.host is None or (self.host, self.pid_namespace) == (_host(), _pid_namespace())
 
     @property
     def running(self) -> str:
-        """Say who is running and where, as the beginning of a sentence."""
+        """Return who is running and where, as the beginning of a sentence."""
         return f"{_NAMES.get(self.role or '', 'another process')} is running ({self._place()})"
 
     def _place(self) -> str:
@@ -87,7 +87,7 @@ class LockHeldError(LockError):
 
 
 class LocksUnsupportedError(LockError):
-    """The file system at `path` has no locks, or locks that exclude no one."""
+    """The file system at `path` has no locks, or locks without effect."""
 
     def __init__(self, why: str, path: Path) -> None:
         super().__init__(
@@ -112,18 +112,18 @@ class Lock:
 
     @property
     def is_in_place(self) -> bool:
-        """Return whether the file that is locked is still the one at `path`: another process finds no other one."""
+        """Return whether the locked file is still the one at `path`, which other processes find."""
         return self.held and _is_at(self._fd, self.path)
 
     def adopt(self, other: Lock) -> None:
-        """Hold `other` from now on, in place of a lock whose file was removed; `other` is released by that."""
+        """Hold `other` from now on, in place of a lock whose file was removed; `other` no longer holds it."""
         old, self._fd = self._fd, other._fd
         other._fd = -1
         if old >= 0:
             os.close(old)
 
     def keep(self) -> None:
-        """Hold the lock until the process has ended, even if it is released: something here may still write."""
+        """Hold the lock until the process ends, even after `release`: something here may still write."""
         self._kept = True
 
     def release(self) -> None:
@@ -165,7 +165,7 @@ def acquire(path: Path, *, role: str, socket: Path | None = None) -> Lock:
 
 
 def acquire_pid_file(folder: Path) -> Lock:
-    """Take the lock of a run folder in the way of clew 0.1.0: an flock on a file that says the process's number.
+    """Take the lock of a run folder as clew 0.1.0 did: an flock on a file with the process's number.
 
     Raises as `acquire` does.
     """
@@ -200,7 +200,7 @@ def _acquired(path: Path, content: str, take: Callable[[int], None]) -> Lock:
 
 
 def _open(path: Path) -> int:
-    """Open or make the file, not through a link; without O_NONBLOCK the opening of a FIFO may wait."""
+    """Open or make the file, not through a link; O_NONBLOCK, since opening a FIFO could block."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         fd = os.open(path, flags, 0o600)
@@ -262,7 +262,7 @@ def _is_held(fd: int) -> bool:
         answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked)
     except OSError as error:
         if error.errno in _UNSUPPORTED:
-            return False  # no one can hold it there
+            return False  # it cannot be held there
         raise
     return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
 
@@ -275,7 +275,7 @@ def _is_at(fd: int, path: Path) -> bool:
 
 
 def _write(fd: int, content: str) -> None:
-    """Write the line over what was there and cut the rest off: a reader finds one whole line at any moment."""
+    """Overwrite the line, then truncate the rest: a reader finds one whole line at any moment."""
     line = content.encode() + b"\n"
     os.pwrite(fd, line, 0)
     os.ftruncate(fd, len(line))

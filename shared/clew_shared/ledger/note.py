@@ -1,7 +1,7 @@
-"""A note beside the ledger of how far it had come: a ledger that is behind it lacks what was recorded.
+"""A note beside the ledger with its last event: a ledger that ends before it lacks recorded events.
 
-It is written behind durable commits only, so it is never ahead of the ledger that it stands beside. It may be old, or
-missing, after a death or a power cut: then it only says less.
+It is written after durable commits only, so it is never ahead of its ledger. After a crash or a power cut it may be
+old or missing: then it only proves less.
 """
 
 from __future__ import annotations

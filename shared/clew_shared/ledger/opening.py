@@ -1,6 +1,6 @@
-"""Opening the SQLite file: is it a ledger, of which version, and is it as durable as promised.
+"""Opening the SQLite file: is it a ledger, of which version, and is writing to it durable.
 
-A file that is not ours, newer, or damaged is refused before a byte of it is changed.
+A file that is not a ledger, newer, or damaged is refused before a byte of it is changed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PASSING = frozenset(
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into the ledger's own: damaged, not now, or not at all."""
+    """Raise SQLite's errors as the ledger's own: damaged, unusable now, or unusable at all."""
     try:
         yield
     except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
@@ -48,7 +48,7 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def _passing(error: apsw.Error | OSError, path: Path) -> bool:
-    """Tell what may be gone at a later start: a full disk, a failing one, no descriptors, no memory."""
+    """Return whether a later start may succeed: a full or failing disk, no descriptors, no memory."""
     if isinstance(error, OSError):
         return error.errno in _PASSING
     if isinstance(error, apsw.CantOpenError):  # SQLite does not say why: the system does
@@ -67,7 +67,7 @@ def open_writing(
 ) -> apsw.Connection:
     """Open or make the ledger (mode 0600) with the one connection that writes.
 
-    Raises LedgerCorrupt, LedgerTooNew, or LedgerError when WAL or `synchronous` do not hold.
+    Raises LedgerCorrupt, LedgerTooNew, or LedgerError if WAL or `synchronous` cannot be set.
     """
     with explained(path):
         refuse_remains(path)
@@ -95,11 +95,11 @@ def _prepare(con: apsw.Connection, path: Path, migrations: Sequence[str]) -> Non
     _make_durable(con, path)
     if version < len(migrations):
         _migrate(con, migrations)
-    _let_shrink(con, path)
+    _make_shrinkable(con, path)
 
 
-def _let_shrink(con: apsw.Connection, path: Path) -> None:
-    """Write a ledger again, once, that was made before its file could give room back; not a very large one."""
+def _make_shrinkable(con: apsw.Connection, path: Path) -> None:
+    """Rewrite, once, a ledger whose file cannot return space to the disk yet; not a very large one."""
     if con.pragma("auto_vacuum") == schema.AUTO_VACUUM or path.stat().st_size > REWRITTEN_BYTES_MAX:
         return
     with suppress(apsw.FullError, apsw.BusyError):  # the next opening tries it again
@@ -108,7 +108,7 @@ def _let_shrink(con: apsw.Connection, path: Path) -> None:
 
 
 def _check_health(con: apsw.Connection, path: Path) -> None:
-    """Let SQLite look at every page before the first word is added (about 1 GB/s), and at the ends."""
+    """Let SQLite check every page before anything is appended (about 1 GB/s), and check the goals' last events."""
     if path.stat().st_size <= CHECKED_BYTES_MAX:
         found = str(con.execute("PRAGMA quick_check(1)").get)
         if found != "ok":
@@ -125,9 +125,9 @@ def page_size(con: apsw.Connection) -> int:
 
 
 def refuse_remains(path: Path) -> None:
-    """Refuse what SQLite would take for no database at all, and write over, though something was there.
+    """Refuse remains of a ledger that SQLite would treat as a new database, and overwrite.
 
-    A log whose database is empty or gone is such a case: SQLite would remove it, with all it holds.
+    One case is a log whose database is empty or gone: SQLite would remove the log with all its events.
     """
     log = path.with_name(path.name + "-wal")
     size, waiting = _size(path), _size(log)
@@ -151,11 +151,11 @@ def _make_private(path: Path) -> None:
         path.chmod(0o600)
         return
     os.close(descriptor)
-    sync(path.parent)  # a durable event in a file that has no name yet would be lost
+    sync(path.parent)  # otherwise a durable event could be in a file without a name
 
 
 def check_kind(con: apsw.Connection, path: Path, known: int = len(schema.MIGRATIONS)) -> int:
-    """Return the schema version (0 for an empty file), or refuse a file that is not for us."""
+    """Return the schema version (0 for an empty file); raises for a file that is not a ledger of ours."""
     application = con.pragma("application_id")
     version: int = con.pragma("user_version")
     if gone := lost_commits(path, page_size(con)):
@@ -183,7 +183,7 @@ def _make_durable(con: apsw.Connection, path: Path) -> None:
 
 
 def _migrate(con: apsw.Connection, migrations: Sequence[str]) -> None:
-    """Bring the schema forward, all versions in one transaction."""
+    """Migrate the schema, all versions in one transaction."""
     con.execute("BEGIN IMMEDIATE")
     try:
         version: int = con.pragma("user_version")
@@ -199,7 +199,7 @@ def _migrate(con: apsw.Connection, migrations: Sequence[str]) -> None:
 
 
 def open_reading(path: Path, *, immutable: bool = False) -> apsw.Connection:
-    """Open a connection that cannot write; `immutable` promises that nobody else writes."""
+    """Open a connection that cannot write; `immutable` promises that no other process writes."""
     uri = f"file:{quote(str(path.absolute()))}?mode=ro" + ("&immutable=1" if immutable else "")
     con = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     con.set_busy_timeout(schema.TIME_OUT_MS)
@@ -207,10 +207,10 @@ def open_reading(path: Path, *, immutable: bool = False) -> apsw.Connection:
 
 
 def needs_immutable(path: Path) -> bool:
-    """Return whether only an immutable opening can work: nothing may be written there.
+    """Return whether the file can only be opened as immutable, since nothing can be written there.
 
-    SQLite reads a WAL ledger only where it can make or read the -wal and -shm files beside it. On
-    a read-only file system it cannot; what it shows is then complete only if no WAL waits.
+    SQLite reads a WAL database only where it can create or read the -wal and -shm files. On a read-only file system
+    it cannot; what it shows is then complete only if there is no log.
     """
     con = open_reading(path)
     try:

@@ -1,7 +1,7 @@
-"""Whether the ledger's files are still the ones that are open, and written by no one else.
+"""Whether the ledger's files are still those that are open, and written by no other program.
 
-Every path is compared with a descriptor that is held from the opening on. `O_PATH`: to close one lets go of no lock
-of SQLite's, as closing an ordinary descriptor would.
+Every path is compared with a descriptor that is open from the start. It is an `O_PATH` one: closing it releases none
+of SQLite's locks, as closing an ordinary descriptor would.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HEAD_BYTES = 100  # SQLite's own header: it counts changes and pages
 
 
 class Place:
-    """Where one open ledger is. `fault` and `hold` belong to one thread, `writing` to the one that writes."""
+    """The files of one open ledger. `fault` and `hold` belong to one thread, `writing` to the one that writes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -33,7 +33,7 @@ class Place:
                 self.hold(one)
         self._fd = os.open(
             path, os.O_RDONLY | os.O_CLOEXEC
-        )  # closed when SQLite has no locks there any more
+        )  # closed once SQLite has no locks there
         self._folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._marks: _Marks | None = self._look()
 
@@ -55,12 +55,12 @@ class Place:
         return file, log
 
     def moved(self) -> str:
-        """Say which file is not the open one any more, "" where all are; from any thread."""
+        """Return which file is no longer the open one, "" if all are; from any thread."""
         faults = (_moved(path, fd) for path, fd in list(self._held.items()))
         return next(filter(None, faults), "")
 
     def fault(self) -> str:
-        """Say what happened to the ledger's files, "" where they are as they were left."""
+        """Return what happened to the ledger's files, "" if they are as they were left."""
         if what := self.moved():
             return what
         if self.is_overwritten():
@@ -84,7 +84,7 @@ class Place:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Bracket a checkpoint: only it writes the database's file."""
+        """Bracket a checkpoint, the only thing that writes the database's file."""
         self._marks = None
         try:
             yield

@@ -1,7 +1,7 @@
-"""Reading the ledger, from any thread, beside a writer or without one.
+"""Reading the ledger, from any thread, with or without a writer at work.
 
-Long reads are done in pages and hold no transaction between them, so that a slow reader never
-keeps the writer from using its WAL again. An append-only record looks the same page by page.
+Long reads are done in pages without a transaction between them, so that a slow reader never keeps the writer from
+reusing its log. An append-only record looks the same page by page.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from clew_shared.ledger.opening import (
     refuse_remains,
 )
 from clew_shared.ledger.packing import PACKED_BYTES_MIN, whole
-from clew_shared.ledger.records import Row
+from clew_shared.ledger.records import SEQ_MAX, EventRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,12 +31,11 @@ if TYPE_CHECKING:
 
     import apsw
 
-SEQ_MAX = 2**63 - 1
 _PAGE_ROWS = 256
 
 
-class Reading:
-    """The reading half of a ledger: a pool of read-only connections, one per call at a time."""
+class ReadSide:
+    """The read side of a ledger: a pool of read-only connections, one per call at a time."""
 
     def __init__(self, path: Path, *, immutable: bool = False) -> None:
         self.path = path
@@ -45,7 +44,7 @@ class Reading:
 
     @contextmanager
     def connection(self) -> Iterator[apsw.Connection]:
-        """Borrow a read-only connection; its errors become the ledger's own."""
+        """Borrow a read-only connection; its errors are raised as the ledger's own."""
         with explained(self.path):
             try:
                 con = self._idle.pop()
@@ -67,14 +66,14 @@ class Reading:
 
     @contextmanager
     def _decoding(self, what: str) -> Iterator[None]:
-        """Take a value of another type than was ever written for damage."""
+        """Treat a value of a type that was never written as damage."""
         try:
             yield
         except (TypeError, AttributeError, ValueError, struct.error) as error:
             raise corrupt(self.path, f"damaged: {what} cannot be read: {error}") from error
 
     def goals(self) -> list[str]:
-        """List the goals that have events, sorted; the daemon's own ("") is not among them."""
+        """Return the goals that have events, sorted, without the daemon's own ("")."""
         return [goal for (goal,) in self._rows(schema.GOALS)]
 
     def names(self) -> dict[str, str]:
@@ -82,42 +81,42 @@ class Reading:
         return {goal: str(name or "") for goal, name in self._rows(schema.NAMES)}
 
     def heads(self) -> dict[str, tuple[int, bytes]]:
-        """Give the seq and the hash of each goal's last event; the daemon's own are those of ""."""
+        """Return the seq and the hash of each goal's last event; the daemon's are those of ""."""
         return {goal: (seq, tip) for goal, seq, _, tip in self._rows(schema.HEADS)}
 
     def purged(self) -> list[str]:
-        """List the goals that were let go, sorted."""
+        """Return the purged goals, sorted."""
         return sorted(goal for goal, *_ in self._rows(schema.PURGED))
 
     def forgotten(self) -> list[bytes]:
-        """List the bodies of the events that say how goals had ended which were let go, oldest first."""
+        """Return the bodies of the events that record how purged goals had ended, oldest first."""
         return [body for (body,) in self._rows(schema.FORGOTTEN)]
 
     def hash_at(self, seq: int) -> bytes | None:
-        """Give the hash of an event, None where there is none of that number."""
+        """Return the hash of an event, None if there is none of that number."""
         rows = self._rows(schema.EVENT_HASH, seq)
         return rows[0][0] if rows else None
 
     def last_event(self) -> tuple[int, bytes] | None:
-        """Return seq and hash of the last durable event that was not let go, None where there is none."""
+        """Return seq and hash of the last durable event that was not purged, None if there is none."""
         rows = self._rows(schema.LAST_EVENT)
         return (rows[0][0], rows[0][1]) if rows else None
 
-    def was_let_go(self, seq: int) -> bool:
-        """Tell whether the event of that number belonged to a goal that was let go."""
+    def was_purged(self, seq: int) -> bool:
+        """Return whether the event of that number belonged to a purged goal."""
         return bool(self._rows(schema.WAS_PURGED, seq))
 
     def last_home(self) -> bytes | None:
-        """Return the body of the event that last said where this ledger's home is, None where none did."""
+        """Return the body of the last event that records this ledger's home, None if there is none."""
         rows = self._rows(schema.LAST_HOME)
         if not rows:
             return None
         return next((row.body for row in self.read("", rows[0][0] - 1, 1)), None)
 
-    def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[Row]:
-        """Read a goal's events whose seq is greater than `after`, oldest first.
+    def read(self, goal: str, after: int = 0, limit: int | None = None) -> Iterator[EventRow]:
+        """Yield a goal's events whose seq is greater than `after`, oldest first.
 
-        Each is held against the chain before it is given: LedgerCorrupt at the first that does not fit.
+        Each is checked against the chain first; raises LedgerCorrupt at the first that does not fit.
         """
         left, tip = limit, self._tip_before(goal, after)
         while left is None or left > 0:
@@ -125,7 +124,7 @@ class Reading:
             head = self._head(goal)  # before the events: up to here they must be there
             page = self._rows(schema.EVENTS_OF_GOAL, goal, after, size)
             for *columns, digest in page:
-                row = Row(*columns)
+                row = EventRow(*columns)
                 tip = self._linked(tip, row, digest)
                 yield row
             after = page[-1][0] if page else after
@@ -143,8 +142,8 @@ class Reading:
         rows = self._rows(schema.TIP_BEFORE, goal, seq)
         return (rows[0][0], rows[0][1]) if rows else (0, genesis(goal))
 
-    def _linked(self, tip: tuple[int, bytes], row: Row, digest: bytes) -> tuple[int, bytes]:
-        """Hold an event against the one before it; gives the tip that it makes."""
+    def _linked(self, tip: tuple[int, bytes], row: EventRow, digest: bytes) -> tuple[int, bytes]:
+        """Check an event against the one before it, and return the new tip."""
         n, before = tip
         with self._decoding(f"event {row.seq}"):
             hashed = link(before, row.seq, row.n, row.goal, row.kind, row.body, digest)
@@ -154,23 +153,23 @@ class Reading:
             raise corrupt(self.path, f"damaged: {what}, or was changed")
         return row.n, row.hash
 
-    def read_all(self, after: int = 0) -> Iterator[Row]:
-        """Read the events of all goals whose seq is greater than `after`, oldest first."""
+    def read_all(self, after: int = 0) -> Iterator[EventRow]:
+        """Yield the events of all goals whose seq is greater than `after`, oldest first, without checking the chain."""
         while page := self._rows(schema.EVENTS, after, _PAGE_ROWS):
-            yield from (Row(*row) for row in page)
+            yield from (EventRow(*row) for row in page)
             after = page[-1][0]
 
     def ends(self, goal: str, before: int, limit: int) -> list[int]:
-        """Give the numbers of a goal's events that ended an action, newest first."""
+        """Return the numbers of a goal's events that ended an action, newest first."""
         return [seq for (seq,) in self._rows(schema.ENDS, goal, before, limit)]
 
     def place(self, goal: str, before: int) -> int:
-        """Give the number of the event that last said which subtask is the current one, 0 for none."""
+        """Return the number of the last event that set the current subtask, 0 for none."""
         rows = self._rows(schema.PLACE, goal, before)
         return rows[0][0] if rows else 0
 
     def loops(self, goal: str | None, before: int, limit: int) -> list[tuple[int, str]]:
-        """Give number and goal of the events that tell of loops, of one goal or of all, newest first."""
+        """Return number and goal of the events of loops, of one goal or of all, newest first."""
         if goal is None:
             return self._rows(schema.LOOPS, before, limit)
         return self._rows(schema.LOOPS_OF_GOAL, goal, before, limit)
@@ -178,9 +177,9 @@ class Reading:
     def outlines(
         self, version: int, before: int = SEQ_MAX, limit: int = -1
     ) -> list[tuple[str, bytes]]:
-        """Give goal and outline of goals that are over, the last accepted first.
+        """Return goal and outline of goals that ended, the last accepted first.
 
-        Raises LedgerCorrupt where one is not as it was kept.
+        Raises LedgerCorrupt if one was changed.
         """
         if not self._rows(schema.HAS_OUTLINES):
             return []
@@ -190,15 +189,15 @@ class Reading:
         ]
 
     def without_outline(self, version: int) -> list[str]:
-        """List the goals that have no outline of their last event, sorted."""
+        """Return the goals that have no outline as of their last event, sorted."""
         if not self._rows(schema.HAS_OUTLINES):
             return self.goals()
         return [goal for (goal,) in self._rows(schema.WITHOUT_OUTLINE, version)]
 
     def latest_snapshot(self, goal: str, version: int) -> tuple[int, bytes] | None:
-        """Give the seq and the state of the goal's snapshot, if there is one of this version.
+        """Return the seq and the state of the goal's snapshot, if there is one of this version.
 
-        Raises LedgerCorrupt where it is not as it was kept.
+        Raises LedgerCorrupt if it was changed.
         """
         rows = self._rows(schema.SNAPSHOT, goal, version)
         if not rows:
@@ -214,7 +213,7 @@ class Reading:
         return state
 
     def output(self, seq: int) -> bytes | None:
-        """Give the output that was kept with the event `seq`; LedgerCorrupt where it is another."""
+        """Return the output stored with the event `seq`; raises LedgerCorrupt if it was changed."""
         rows = self._rows(schema.OUTPUT, seq)
         if not rows:
             if seq > self.last_seq() or self._rows(schema.WAS_PURGED, seq):
@@ -232,20 +231,20 @@ class Reading:
         return found
 
     def outputs_to_pack(self, goal: str, after: int, limit: int) -> list[tuple[int, bytes, bytes]]:
-        """Give (seq, data, digest) of a goal's larger outputs whose seq is greater than `after`."""
+        """Return (seq, data, digest) of a goal's larger outputs whose seq is greater than `after`."""
         return self._rows(schema.LARGE_OUTPUTS, goal, after, PACKED_BYTES_MIN, limit)
 
     def snapshots(self, version: int) -> dict[str, int]:
-        """Give the goals that have a snapshot of this version, and the seq that it is of."""
+        """Return the goals that have a snapshot of this version, each with the seq of the snapshot."""
         return dict(self._rows(schema.SNAPSHOT_SEQS, version))
 
     def last_seq(self) -> int:
-        """Give the highest durable seq, 0 for an empty ledger."""
+        """Return the highest durable seq, 0 for an empty ledger."""
         last: int = self._rows(schema.LAST_SEQ)[0][0]
         return last
 
     def free_pages(self) -> int:
-        """Give how many pages of the file hold nothing."""
+        """Return how many pages of the file are free."""
         free: int = self._rows(schema.FREE_PAGES)[0][0]
         return free
 
@@ -254,8 +253,8 @@ class Reading:
             self._idle.pop().close()
 
 
-class Reader(Reading):
-    """A ledger opened only to be read, with or without a daemon that writes it."""
+class Reader(ReadSide):
+    """A ledger opened for reading only, with or without a daemon that writes it."""
 
     @classmethod
     def open(cls, path: Path) -> Self:

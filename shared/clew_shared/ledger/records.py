@@ -1,17 +1,19 @@
-"""What goes into the ledger and what comes out; it knows no event, only bytes."""
+"""What goes into the ledger and what comes out of it: bytes, whose meaning is not known here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
+SEQ_MAX = 2**63 - 1
+
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NewEvent:
     """One event to append; `goal` is "" for the daemon's own events.
 
-    `body` is the canonical JSON of the event without its seq; `output` is a big output that
-    belongs to it and is kept apart, so that reading events stays cheap.
+    `body` is the canonical JSON of the event without its seq; `output` is a big output that belongs to it and is
+    stored apart, so that reading events stays cheap.
     """
 
     goal: str
@@ -21,7 +23,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class EventRow:
     """One recorded event: `seq` counts from 1 over all goals, `n` from 1 within its goal."""
 
     seq: int
@@ -33,7 +35,7 @@ class Row:
 
 
 class LedgerState(Enum):
-    """How writing goes: SLOW and FULL pass by themselves, FAILED is final."""
+    """The state of writing: SLOW and FULL pass by themselves, FAILED is final."""
 
     OK = "ok"
     SLOW = "slow"

@@ -1,7 +1,7 @@
-"""What becomes of the record when its files were deleted, moved or replaced while they were open.
+"""Saving the record when its files were deleted, moved or replaced while they were open.
 
-The open connection still has all of it. What stands at the paths now belongs to someone else: nothing there is written
-or removed, but for what is known to be the open ledger itself.
+The open connection still has all of it. What is at the paths now belongs to another program: nothing there is written
+or removed, except what is known to be the open ledger itself.
 """
 
 from __future__ import annotations
@@ -29,25 +29,29 @@ if TYPE_CHECKING:
     from clew_shared.ledger.place import Place
 
 RESCUED = ".rescued-"
-"""What follows the ledger's name in that of a rescued copy; then comes the time."""
-PATIENCE_S = 600.0  # how long a copy for which there is no room is tried again
+"""Follows the ledger's name in that of a rescued copy; the time comes after it."""
+PATIENCE_S = 600.0  # how long to retry a copy for which there is no room
 RETRY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rescued:
-    """Where the whole record is: in the ledger's own `file`, or in a `copy` of it; neither where it is lost.
+    """Where the whole record is: in the ledger's own `file`, or in a `copy` of it; in neither if it is lost.
 
-    `said` tells a person so, and what to do.
+    `message` is for a person, with what to do.
     """
 
-    said: str
+    message: str
     file: Path | None = None
     copy: Path | None = None
 
 
 class Rescue:
-    """One rescue; `wait` sleeps for some seconds and tells whether to give up, `folders` are where a copy may go."""
+    """One rescue.
+
+    `wait` sleeps for a number of seconds and returns whether to give up; `folders` are where a copy may go; `report`
+    is called with the reason why the record cannot be saved yet.
+    """
 
     def __init__(
         self,
@@ -55,18 +59,18 @@ class Rescue:
         place: Place,
         folders: Sequence[Path],
         wait: Callable[[float], bool],
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self._con = con
         self._place = place
         self._folders = folders
         self._wait = wait
-        self._tell = tell
+        self._report = report
         self._spoiled = False  # what is read may not be what was written
         self._stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
 
     def run(self) -> Rescued:
-        """See to it that the whole record is in one file."""
+        """Bring the whole record into one file."""
         overwritten = self._place.is_overwritten()
         self._spoiled = overwritten or is_overwritten(self._place.path)
         if not self._spoiled and (found := self._settled()):
@@ -75,7 +79,7 @@ class Rescue:
         return self._copied()
 
     def _settled(self) -> Rescued | None:
-        """Move the log into the database's file, where that still has a name; None if a copy is needed."""
+        """Move the log into the database's file, if that still has a name; None if a copy is needed."""
         file = self._place.where_is()
         if file is None or self._place.has_foreign_log(file):
             return None
@@ -95,8 +99,8 @@ class Rescue:
         )
 
     def _copied(self) -> Rescued:
-        """Write a copy, into the first folder that takes it; if there is no room, wait for some."""
-        ends, told = time.monotonic() + PATIENCE_S, ""
+        """Write a copy into the first folder that takes it; if there is no room, wait for some."""
+        ends, reported = time.monotonic() + PATIENCE_S, ""
         while True:
             faults = []
             for folder in self._folders:
@@ -105,18 +109,16 @@ class Rescue:
                 except (apsw.Error, OSError, LedgerError) as error:
                     faults.append(f"{folder}: {getattr(error, 'what', error)}")
             failed = "; ".join(faults)
-            if failed != told:
-                told = failed
-                self._tell(failed)
+            if failed != reported:
+                reported = failed
+                self._report(failed)
             if time.monotonic() > ends or self._wait(RETRY_S):
                 return Rescued(
                     f"what it held could not be saved ({failed}): restore a backup (`clew restore FILE`)"
                 )
 
     def _copy_in(self, folder: Path) -> Rescued:
-        from clew_shared.ledger import (
-            verify,
-        )  # it is asked for where the record may be spoiled only
+        from clew_shared.ledger import verify  # needed only where the record may be spoiled
 
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         target = unused_name(folder / f"{self._place.path.name}{RESCUED}{self._stamp}")
@@ -138,7 +140,7 @@ class Rescue:
         )
 
     def _set_log_aside(self) -> None:
-        """Keep the open log, where it is in its place, from being read with a database that is not."""
+        """Rename the open log, if it is in its place, lest it be read with a database that is not its own."""
         path = self._place.path
         log = path.with_name(f"{path.name}-wal")
         whole = path.exists() and self._place.where_is() == path.resolve() and not self._spoiled
@@ -157,7 +159,7 @@ class Rescue:
 
 
 def copies(ledger: Path) -> list[Path]:
-    """List the rescued copies beside a ledger, the newest first."""
+    """Return the rescued copies beside a ledger, the newest first."""
     try:
         found = [p for p in ledger.parent.iterdir() if p.name.startswith(ledger.name + RESCUED)]
     except (FileNotFoundError, NotADirectoryError):

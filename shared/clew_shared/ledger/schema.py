@@ -7,7 +7,7 @@ from __future__ import annotations
 
 APPLICATION_ID = 0x636C6577  # "clew", in the SQLite header
 AUTO_VACUUM = 2  # incremental: the file can give room back piece by piece
-TIME_OUT_MS = 5_000  # how long a statement waits for another process's lock
+TIME_OUT_MS = 5_000  # a statement waits for another process's lock
 
 _VERSION_1 = """
 CREATE TABLE events (

@@ -1,6 +1,6 @@
-"""The ledger on SQLite: assigns seq, n and hash, and hands the rest to the writer thread.
+"""The ledger on SQLite: assigns seq, n and hash, and passes the rest to the writer thread.
 
-It must not know what an event means, nor decide whether one may happen.
+It knows no meaning of an event, and decides nothing about one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clew_shared.ledger.lock import WRITER, Lock, acquire, beside
 from clew_shared.ledger.opening import explained, open_writing
 from clew_shared.ledger.packing import packed
 from clew_shared.ledger.place import Place
-from clew_shared.ledger.reader import Reader, Reading
+from clew_shared.ledger.reader import Reader, ReadSide
 from clew_shared.ledger.tips import Tips
 from clew_shared.ledger.writer import RESCUING, Job, Writer
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import apsw
 
     from clew_shared.ledger.errors import LedgerFailed
-    from clew_shared.ledger.records import Entry, LedgerState
+    from clew_shared.ledger.records import LedgerState, NewEvent
     from clew_shared.ledger.rescue import Rescued
 
 PACK_ROWS = 16  # outputs, each of some 64 kB: what is written in one transaction
@@ -35,10 +35,10 @@ PACK_ROWS = 16  # outputs, each of some 64 kB: what is written in one transactio
 __all__ = ["Ledger", "Reader"]
 
 
-class Ledger(Reading):
+class Ledger(ReadSide):
     """The one ledger of a daemon; `append` and all `async` methods belong to one event loop.
 
-    Reading sees what is durable, and may be done from any thread.
+    ReadSide sees what is durable, and may be done from any thread.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Ledger(Reading):
             return opened
 
     def begin(self) -> None:
-        """Start the thread that writes, before anything is numbered; RuntimeError where none can be had."""
+        """Start the thread that writes, before anything is numbered; raises RuntimeError if that fails."""
         self._writer.begin()
 
     @property
@@ -103,17 +103,17 @@ class Ledger(Reading):
 
     @property
     def state(self) -> LedgerState:
-        """How writing goes, as last told to `on_state`."""
+        """The state of writing, as last passed to `on_state`."""
         return self._writer.state
 
     def hold(self, path: Path) -> None:
-        """Take another file or folder for one of the ledger's own, which must stay where it is; raises OSError."""
+        """Watch another file or folder as one of the ledger's own, which must stay in its place; raises OSError."""
         self._place.hold(path)
 
     def look(self) -> None:
         """Compare the ledger's files with those that are open.
 
-        Raises LedgerFailed where nothing more can be written; from now on, where they are not the same.
+        Raises LedgerFailed if nothing more can be written; if they differ, that holds from now on.
         """
         if self._writer.error is not None:
             raise self._writer.error
@@ -121,7 +121,7 @@ class Ledger(Reading):
             raise self._writer.lose(what)
 
     async def rescued(self, timeout_s: float) -> Rescued | None:
-        """Return what became of the record of a lost ledger, None if that is not known within `timeout_s`."""
+        """Return where the record of a lost ledger was saved, None if that is not known within `timeout_s`."""
         saving = self._writer.rescued
         if saving is None:
             return None
@@ -129,12 +129,12 @@ class Ledger(Reading):
         return saving.result() if saving.done() else None
 
     def abandon(self) -> None:
-        """Wait no longer for room for a copy of a lost ledger."""
+        """Stop waiting for room for a copy of a lost ledger."""
         self._writer.abandon()
 
     @property
     def assigned(self) -> int:
-        """The number that was given last; it may not be durable yet."""
+        """The last number that was assigned; it may not be durable yet."""
         return self._tips.seq
 
     @property
@@ -147,11 +147,11 @@ class Ledger(Reading):
         """A descriptor of the folder that the ledger was opened in, wherever that is now."""
         return self._place.folder
 
-    def append(self, entries: Sequence[Entry]) -> tuple[list[int], asyncio.Future[None]]:
-        """Return the entries their seqs, in call order; the future ends when all are durable.
+    def append(self, entries: Sequence[NewEvent]) -> tuple[list[int], asyncio.Future[None]]:
+        """Append entries; returns their seqs and a future that is done when all are durable.
 
-        One call is one transaction, wholly there or not at all. Raises LedgerFailed, before
-        anything is assigned, once writing has failed or when far too much waits already.
+        One call is one transaction, completely recorded or not at all. Raises LedgerFailed, before anything is
+        assigned, once writing has failed or when far too much waits already.
         """
         size = sum(len(e.body) + len(e.output or b"") for e in entries)
         loop = self._writer.admit(len(entries), size)
@@ -162,24 +162,24 @@ class Ledger(Reading):
         return [row[0] for row in rows], done
 
     async def snapshot(self, goal: str, seq: int, version: int, state: bytes) -> None:
-        """Keep the goal's folded state as of `seq`, in the place of an earlier one."""
+        """Store the goal's folded state as of `seq`, in place of an earlier one."""
         kept = sealed(goal, seq, version, state)
         await self._write(schema.KEEP_SNAPSHOT, (goal, seq, version, kept), size=len(kept))
 
     async def outline(self, goal: str, accepted: int, seq: int, version: int, state: bytes) -> None:
-        """Keep what is asked of a goal that is over, as of `seq`; `accepted` is its place among goals."""
+        """Store the outline of a goal that ended, as of `seq`; `accepted` is its place among goals."""
         kept = sealed(goal, seq, version, state)
         await self._write(schema.KEEP_OUTLINE, (goal, accepted, seq, version, kept), len(kept))
 
     async def purge(self, goal: str) -> None:
-        """Remove an ended goal's events, outputs and snapshot; what `verify` needs of it stays."""
+        """Remove an ended goal's events, outputs and snapshot; what `verify` needs of them stays."""
         loop = self._writer.admit(1, 0)
         done: asyncio.Future[None] = loop.create_future()
         self._writer.put(Job([(sql, [(goal,)]) for sql in schema.PURGE], done, 1))
         await done
 
     async def pack(self, goal: str) -> None:
-        """Compress the outputs of a goal that is over, some at a time; what is read of them stays the same."""
+        """Compress the outputs of a goal that ended, some at a time; reading returns the same."""
         seq = 0
         while found := await asyncio.to_thread(self.outputs_to_pack, goal, seq, PACK_ROWS):
             small = await asyncio.to_thread(_packed, found)
@@ -191,9 +191,9 @@ class Ledger(Reading):
             seq = found[-1][0]
 
     async def shrink(self) -> bool:
-        """Give some of the space of purged events back to the disk; tells whether there is more.
+        """Return some of the space of purged events to the disk; returns whether there is more.
 
-        A ledger that was made before this could be done only uses its room again (`compact` changes that).
+        A ledger that was made before this was possible only reuses its space (`compact` changes that).
         """
         before = self.free_pages()
         if not before:
@@ -210,9 +210,9 @@ class Ledger(Reading):
         return done.done() and done.exception() is None
 
     async def close(self, timeout_s: float, *, keeps_log: bool = False) -> None:
-        """Write what waits and close; what is not durable after `timeout_s` fails.
+        """Write what waits, then close; what is not durable after `timeout_s` fails.
 
-        With `keeps_log` what is in SQLite's log stays there, and the log beside the ledger.
+        With `keeps_log`, SQLite's log is not moved into the file, and stays beside it.
         """
         self._writer.keeps_log = keeps_log
         self._close_readers()
@@ -243,6 +243,6 @@ def _locked(path: Path) -> Lock:
 
 
 def _packed(outputs: list[tuple[int, bytes, bytes]]) -> list[tuple[bytes, int]]:
-    """Return (data, seq) of those that become smaller, but for what was packed before (or is damaged)."""
+    """Return (data, seq) of the outputs that become smaller, except those already packed (or damaged)."""
     plain = [(seq, data) for seq, data, digest in outputs if digest_of(data) == digest]
     return [(small, seq) for seq, data in plain if (small := packed(data)) is not None]

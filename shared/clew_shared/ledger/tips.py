@@ -1,6 +1,6 @@
-"""Where each goal's chain has come to, and the rows that go on from there.
+"""The end of each goal's chain, and the rows that continue it.
 
-It numbers and links; it writes nothing and knows no thread.
+It numbers and links events; it writes nothing, and knows no thread.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from clew_shared.ledger.records import Entry
+    from clew_shared.ledger.records import NewEvent
 
 
 class Tips:
@@ -28,7 +28,7 @@ class Tips:
             self._tips[goal] = (n, tip)  # a head stands after what was purged
             self.seq = max(self.seq, seq)
 
-    def rows_of(self, entries: Sequence[Entry]) -> list[tuple[Any, ...]]:
+    def rows_of(self, entries: Sequence[NewEvent]) -> list[tuple[Any, ...]]:
         """Chain the entries; the tips move only when all of them could be."""
         rows: list[tuple[Any, ...]] = []
         tips: dict[str, tuple[int, bytes]] = {}

@@ -1,7 +1,7 @@
-"""The same ledger without an event loop, for a library that works inside somebody else's process.
+"""The same ledger without an event loop, for a library that works inside its user's process.
 
-One transaction at a time, written by the thread that asks for it. Several processes may take turns
-on one file: a transaction begins by looking whether another has written meanwhile.
+One transaction at a time, written by the calling thread. Several processes may take turns on one file: a transaction
+begins by checking whether another one has written meanwhile.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Self
 import apsw
 
 from clew_shared.ledger import schema
+from clew_shared.ledger.checkpoint import Checkpoints, is_full
 from clew_shared.ledger.errors import LedgerFailed
 from clew_shared.ledger.opening import explained, open_writing
-from clew_shared.ledger.reader import Reading
+from clew_shared.ledger.reader import ReadSide
 from clew_shared.ledger.tips import Tips
-from clew_shared.ledger.writer import WAL_PAGES_MAX, is_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from clew_shared.ledger.records import Entry
+    from clew_shared.ledger.records import NewEvent
 
 
-class TurnLedger(Reading):
+class TurnLedger(ReadSide):
     """A ledger that is written in turns; not safe for use from several threads at once."""
 
     def __init__(self, path: Path, con: apsw.Connection) -> None:
@@ -33,9 +33,7 @@ class TurnLedger(Reading):
         self._con = con
         self._tips = Tips(con)
         self._failed: LedgerFailed | None = None
-        self._wal_pages = 0
-        self._wal_pages_max = WAL_PAGES_MAX
-        con.set_wal_hook(self._committed)
+        self._checkpoints = Checkpoints(con)
 
     @classmethod
     def open(cls, path: Path, *, vfs: str | None = None) -> Self:
@@ -55,9 +53,9 @@ class TurnLedger(Reading):
 
     @contextmanager
     def turn(self) -> Iterator[bool]:
-        """Hold the ledger alone: what is appended becomes durable together at the end, or not at all.
+        """Hold the ledger exclusively: what is appended becomes durable together at the end, or not at all.
 
-        Gives whether others have written since the last turn. Waits up to 5 s for another writer.
+        Yields whether others have written since the last turn. Waits up to 5 s for another writer.
         Raises LedgerError (busy, full: may be tried again) and LedgerFailed (may not).
         """
         if self._failed:
@@ -74,11 +72,14 @@ class TurnLedger(Reading):
         except BaseException:
             self._roll_back()
             raise
-        if self._wal_pages > self._wal_pages_max:
-            self._checkpoint()
+        if self._checkpoints.is_due:
+            with suppress(
+                apsw.Error
+            ):  # what is in the log is durable there; the next turn tries again
+                self._checkpoints.run()
 
-    def append(self, entries: Sequence[Entry]) -> list[int]:
-        """Return the entries their seqs, within a turn."""
+    def append(self, entries: Sequence[NewEvent]) -> list[int]:
+        """Append entries within a turn, and return their seqs."""
         rows = self._tips.rows_of(entries)
         with explained(self.path):
             self._con.executemany(schema.APPEND, rows)
@@ -105,19 +106,7 @@ class TurnLedger(Reading):
             raise self._failed from error
 
     def _roll_back(self) -> None:
-        with suppress(apsw.Error):  # the first error is the one to tell of
+        with suppress(apsw.Error):  # the first error is the one to report
             if self._con.in_transaction:
                 self._con.execute("ROLLBACK")
             self._tips = Tips(self._con)
-
-    def _committed(self, _con: apsw.Connection, _name: str, pages: int) -> int:
-        self._wal_pages = pages
-        return apsw.SQLITE_OK
-
-    def _checkpoint(self) -> None:
-        """Move the WAL into the database, as far as readers allow, so that it is used again."""
-        with suppress(apsw.Error):  # what is in the WAL is durable there; the next turn tries again
-            pages, moved = self._con.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            done = pages == moved
-            self._wal_pages = 0 if done else pages
-            self._wal_pages_max = WAL_PAGES_MAX if done else pages + WAL_PAGES_MAX

@@ -1,6 +1,6 @@
 """Checking a ledger from end to end, without trusting or changing it.
 
-It checks the record, not its meaning: replaying the events is for those who know them.
+It checks the record, not its meaning: `clew_daemon.cli.replay` folds the events.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _FORMATS = slice(18, 20)  # of the file's head
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """What is wrong and where; `seq` and `goal` are None if it is no single event."""
+class LedgerFault:
+    """What is wrong and where; `seq` and `goal` are None if it is not one event."""
 
     seq: int | None
     goal: str | None
@@ -34,18 +34,18 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class VerifyReport:
     """The result of a check: how much was read, and the first fault."""
 
     ok: bool
     events: int
     goals: int
-    fault: Fault | None
+    fault: LedgerFault | None
 
 
 @dataclass(slots=True)
 class _Walk:
-    """Where the check has come to: the last seq, and each goal's seq, n and hash."""
+    """The progress of the check: the last seq, and each goal's seq, n and hash."""
 
     seq: int = 0
     events: int = 0
@@ -58,7 +58,7 @@ class _Walk:
             self.seq = last
 
 
-def verify(path: Path) -> Report:
+def verify(path: Path) -> VerifyReport:
     """Check the database, the sequence, the chains and the outputs; a bad file raises nothing."""
     walk = _Walk()
     try:
@@ -66,21 +66,21 @@ def verify(path: Path) -> Report:
             con.execute("BEGIN")  # one view of the whole, whatever a daemon writes meanwhile
             fault = next(_faults(con, walk), None)
             con.execute("ROLLBACK")
-        fault = fault or _odd_format(path)  # last: closing the file lets go of our locks on it
+        fault = fault or _odd_format(path)  # last: closing the file releases our locks on it
     except Exception as error:  # noqa: BLE001 - a damaged file can decode to anything
         fault = _unreadable(error, walk)
-    return Report(fault is None, walk.events, len(walk.tips.keys() - {""}), fault)
+    return VerifyReport(fault is None, walk.events, len(walk.tips.keys() - {""}), fault)
 
 
-def _unreadable(error: Exception, walk: _Walk) -> Fault:
+def _unreadable(error: Exception, walk: _Walk) -> LedgerFault:
     what = error.what if isinstance(error, LedgerError) else f"{type(error).__name__}: {error}"
     if not walk.seq:
-        return Fault(None, None, what)
-    return Fault(walk.seq + 1, None, f"cannot be read after seq {walk.seq}: {what}")
+        return LedgerFault(None, None, what)
+    return LedgerFault(walk.seq + 1, None, f"cannot be read after seq {walk.seq}: {what}")
 
 
-def _faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
-    """Return the faults in order: an event's own first, because it says where."""
+def _faults(con: apsw.Connection, walk: _Walk) -> Iterator[LedgerFault]:
+    """Yield the faults in order: those of events first, because they name the place."""
     damage = _damage(con)
     try:
         walk.gaps = {row[0]: row[1] for row in con.execute(schema.PURGED_RANGES)}
@@ -89,21 +89,21 @@ def _faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
     except apsw.CorruptError as error:
         yield _unreadable(error, walk)
     if damage:
-        yield Fault(None, None, f"the database is damaged: {damage}")
+        yield LedgerFault(None, None, f"the database is damaged: {damage}")
     yield from _end_faults(con, walk)
 
 
-def _odd_format(path: Path) -> Fault | None:
-    """Look at the two bytes by which SQLite decides whether it may write the file: it only refuses to."""
+def _odd_format(path: Path) -> LedgerFault | None:
+    """Check the two bytes that let SQLite write the file: it refuses others without reporting damage."""
     with path.open("rb") as file:
         formats = file.read(_FORMATS.stop)[_FORMATS]
     if formats in (b"\1\1", b"\2\2"):  # as in a copy, as in use
         return None
-    return Fault(None, None, f"the file's header is damaged at byte 18: {formats.hex()}")
+    return LedgerFault(None, None, f"the file's header is damaged at byte 18: {formats.hex()}")
 
 
 def _damage(con: apsw.Connection) -> str:
-    """Return what SQLite itself finds wrong, "" for nothing."""
+    """Return what SQLite itself finds damaged, "" for nothing."""
     try:
         found = str(con.execute("PRAGMA integrity_check(1)").get)
     except apsw.Error as error:
@@ -111,22 +111,22 @@ def _damage(con: apsw.Connection) -> str:
     return "" if found == "ok" else " ".join(found.split())
 
 
-def _event_faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
+def _event_faults(con: apsw.Connection, walk: _Walk) -> Iterator[LedgerFault]:
     for row in con.execute(schema.EVENTS_WITH_OUTPUTS):
         walk.skip_purged()
         if row[0] != walk.seq + 1:
             message = f"the event is missing: seq {row[0]} follows seq {walk.seq}"
-            yield Fault(walk.seq + 1, None, message)
+            yield LedgerFault(walk.seq + 1, None, message)
         message = _event_fault(row, walk)
         if message:
-            yield Fault(row[0], row[1], message)
+            yield LedgerFault(row[0], row[1], message)
         walk.seq = row[0]
         walk.events += 1
     walk.skip_purged()
 
 
 def _event_fault(row: tuple[Any, ...], walk: _Walk) -> str:
-    """Say what is wrong with one event, and move its goal's tip to it."""
+    """Return what is wrong with one event, "" for nothing, and move its goal's tip to it."""
     seq, goal, n, kind, body, digest, recorded, output = row
     before = walk.tips.get(goal) or walk.purged.get(goal) or (0, 0, genesis(goal))
     walk.tips[goal] = (seq, n, recorded)
@@ -141,32 +141,34 @@ def _event_fault(row: tuple[Any, ...], walk: _Walk) -> str:
     return ""
 
 
-def _end_faults(con: apsw.Connection, walk: _Walk) -> Iterator[Fault]:
-    """Check what stands beside the events: heads, what was purged, outputs of no event."""
+def _end_faults(con: apsw.Connection, walk: _Walk) -> Iterator[LedgerFault]:
+    """Yield the faults of what is stored with the events: heads, purged ranges, outputs without an event."""
     heads = {goal: (seq, n, tip) for goal, seq, n, tip in con.execute(schema.HEADS)}
     for goal in sorted(heads.keys() | walk.tips.keys()):
         head, tip = heads.get(goal), walk.tips.get(goal)
         if head != tip:
             seq = max(at[0] for at in (head, tip) if at is not None)
-            yield Fault(seq, goal, "the goal's last event is not the one on record as its last")
+            yield LedgerFault(
+                seq, goal, "the goal's last event is not the one on record as its last"
+            )
     if walk.gaps:
-        yield Fault(min(walk.gaps), None, "the list of purged events does not match the rest")
+        yield LedgerFault(min(walk.gaps), None, "the list of purged events does not match the rest")
     for goal, count, seq, ranges, last in con.execute(schema.PURGED_COUNTS):
         if (count, seq) != (ranges, last):
             what = f"{count} events were purged up to seq {seq}"
-            yield Fault(
+            yield LedgerFault(
                 None, goal, f"{what}, but the list of purged events has {ranges} up to {last}"
             )
     yield from _seal_faults(con)
     for (seq,) in con.execute(schema.STRAY_OUTPUT):
-        yield Fault(seq, None, "an output without an event")
+        yield LedgerFault(seq, None, "an output without an event")
 
 
-def _seal_faults(con: apsw.Connection) -> Iterator[Fault]:
+def _seal_faults(con: apsw.Connection) -> Iterator[LedgerFault]:
     kinds = [("snapshot", schema.SNAPSHOTS)]
     if con.execute(schema.HAS_OUTLINES).fetchone():
         kinds.append(("outline", schema.ALL_OUTLINES))
     for what, sql in kinds:
         for goal, seq, version, kept in con.execute(sql):
             if unsealed(goal, seq, version, kept) is None:
-                yield Fault(seq, goal, f"its {what} was changed")
+                yield LedgerFault(seq, goal, f"its {what} was changed")

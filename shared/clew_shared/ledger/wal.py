@@ -1,12 +1,11 @@
-"""Tells whether anything is lost in SQLite's log that was once durable.
+"""Finds durable transactions that SQLite's log has lost.
 
-SQLite reads its log (the -wal file) up to the first frame whose checksum does not fit, and takes
-the rest for the remains of a power cut. So it is, where the rest is one transaction that was being
-written. But a later transaction is begun only when the one before it was synced: where the
-rest holds a commit with frames behind it, it was durable, and the disk has damaged it since.
-Damage in the very last transaction looks as a power cut does, and cannot be told from one.
+SQLite reads its log (the -wal file) up to the first frame whose checksum does not fit, and treats the rest as the
+remains of a power cut. That is right if the rest is one transaction that was being written. But a transaction begins
+only after the one before it was synced: if the rest contains a commit with frames after it, that commit was durable,
+and the disk has damaged it since. Damage in the very last transaction cannot be told from a power cut.
 
-It reads files only, and changes nothing. Formats: https://sqlite.org/walformat.html
+It only reads files. Formats: https://sqlite.org/walformat.html
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ _HEADER, _FRAME = 32, 24  # bytes, before all and before each page
 _INDEX = 48  # bytes of the index's header
 _LOOKS_MAX = 5
 _Sums = tuple[int, int]
-_looking = threading.Lock()
+_reading = threading.Lock()
 _held: dict[tuple[int, int], int] = {}
-"""Descriptors of the indexes that were looked at, by device and inode: they stay open.
+"""Descriptors of the indexes that were read, by device and inode: they stay open.
 
-With the first descriptor of a file that it closes, a process loses all its locks on it (fcntl(2)), SQLite's
-too. The next to open the ledger would then empty the index while we have it mapped: SIGBUS.
+With the first descriptor of a file that it closes, a process loses all its locks on the file (fcntl(2)), SQLite's
+too. The next process to open the ledger would then truncate the index while it is mapped here: SIGBUS.
 """
 
 
@@ -77,10 +76,10 @@ class _Log:
 
 
 def lost_commits(ledger: Path, page_bytes: int) -> str:
-    """Say what the log of an opened ledger has lost, "" for nothing.
+    """Return what the log of an opened ledger has lost, "" for nothing.
 
-    Whoever writes meanwhile is waited for: what is behind the valid part counts only if that has
-    not moved while it was looked at.
+    What follows the valid part counts only if that part has not moved during the check; the check is repeated while
+    another process writes.
     """
     log_path, index_path = (Path(f"{ledger}{suffix}") for suffix in ("-wal", "-shm"))
     for _ in range(_LOOKS_MAX):
@@ -92,7 +91,7 @@ def lost_commits(ledger: Path, page_bytes: int) -> str:
             return ""
         if index == again and len(index) == _INDEX:
             return _lost(log, index)
-    return ""  # it is written to all the time, so it is in use, and what it has is read from it
+    return ""  # it is written all the time, so it is in use, and is read as it is
 
 
 def is_overwritten(ledger: Path) -> bool:
@@ -103,22 +102,22 @@ def is_overwritten(ledger: Path) -> bool:
         with log_path.open("rb") as log:
             salts, size = log.read(_HEADER)[16:24], os.fstat(log.fileno()).st_size
         if len(index) < _INDEX or index != _head(index_path):
-            return False  # it is being written: the next look will tell
+            return False  # it is being written: the next check decides
     except OSError:
-        return False  # it is not there to be read
+        return False  # it cannot be read
     page, valid = struct.unpack_from("=HI", index, 14)
     page = 65_536 if page == 1 else page
     return valid > 0 and (salts != index[32:40] or size < _HEADER + valid * (_FRAME + page))
 
 
 def _head(index: Path) -> bytes:
-    """Read the head of an index, and let no lock on it go."""
+    """Return the head of an index, without releasing a lock on it."""
     info = index.stat()
     at = (info.st_dev, info.st_ino)
-    with _looking:
+    with _reading:
         if at not in _held:
             for gone in [one for one, fd in _held.items() if not os.fstat(fd).st_nlink]:
-                os.close(_held.pop(gone))  # nobody can open it any more
+                os.close(_held.pop(gone))  # it cannot be opened any more
             _held[at] = os.open(index, os.O_RDONLY | os.O_CLOEXEC)
         return os.pread(_held[at], _INDEX, 0)
 
@@ -131,7 +130,7 @@ def _lost(log: _Log, index: bytes) -> str:
         behind = behind or log.is_ours(1)
         return "its header is damaged, and frames follow it" if behind else ""
     if index[32:40] != log.salts:
-        return ""  # all of it is in the database, and it is about to be used again
+        return ""  # all of it is in the database, and its room is about to be reused
     valid: int = struct.unpack_from("=I", index, 16)[0]
     for frame in range(valid + 1, log.frames):
         ours = log.is_ours(frame) and log.is_ours(frame + 1)

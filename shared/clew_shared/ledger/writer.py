@@ -1,17 +1,16 @@
 """The writer thread: it owns the only connection that writes and checkpoints.
 
-It takes whatever waits and commits it as one transaction, so that many waiters share one fsync,
-and wakes them all with one call to the event loop. A full disk is waited for; an fsync that failed
-is never retried, because the kernel has marked the pages clean and a second one would lie.
+It takes everything that waits and commits it as one transaction, so that many waiters share one fsync, and wakes them
+all with one call to the event loop. It waits while the disk is full; a failed fsync is never retried, because the
+kernel has marked the pages clean and a second fsync would report success.
 
-Everything here but `_run` and what it calls runs on the event loop's thread. Queue counts, state
-and error are only touched there, which is why they need no lock.
+Only `_run` and what it calls is on the writer thread. Queue counts, state and error are touched on the event loop's
+thread alone, so they need no lock.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import threading
 import time
 from contextlib import suppress
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
+from clew_shared.ledger.checkpoint import Checkpoints, is_full
 from clew_shared.ledger.errors import LedgerFailed, LedgerLostError
 from clew_shared.ledger.records import LedgerState
 from clew_shared.ledger.rescue import Rescue, Rescued
@@ -32,15 +32,13 @@ if TYPE_CHECKING:
     from clew_shared.ledger.place import Place
 
 RETRY_S = 1.0  # between attempts while the disk is full
-GIVE_UP_S = 0.5  # for a thread that was told not to retry any more
+GIVE_UP_S = 0.5  # for a thread that must not retry any more
 SLOW_S = 1.0  # a commit that takes longer is reported
-IDLE_S = 1.0  # without work for so long, the WAL is moved into the database
-WAL_PAGES_MAX = 1_000  # 4 MB: beyond it the WAL is moved between two commits
-BATCH_JOBS_MAX = 1_000  # one transaction's bound, so that no waiter waits for ever
+IDLE_S = 1.0  # without work, before the log is moved into the database
+BATCH_JOBS_MAX = 1_000  # in one transaction, so that no waiter waits for ever
 PENDING_MAX = 100_000
 PENDING_BYTES_MAX = 256 << 20
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 RESCUING = "the daemon accepts and judges nothing more, saves what was recorded, and stops"
 _FAILED_HINT = (
     "nothing more is recorded: stop, repair the disk, and start again; "
@@ -50,7 +48,7 @@ _FAILED_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Statements with their rows that become durable together, and who waits for it."""
+    """Statements with their rows that become durable together, and the future that waits for it."""
 
     statements: Sequence[tuple[str, Sequence[tuple[Any, ...]]]]
     done: asyncio.Future[None]
@@ -59,7 +57,7 @@ class Job:
 
 
 class Writer:
-    """The queue to the writer thread, and what is known of how writing goes."""
+    """The queue to the writer thread, and the state of writing."""
 
     def __init__(
         self,
@@ -88,9 +86,7 @@ class Writer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None
         self._reported = LedgerState.OK  # the writer thread's view of `state`
-        self._wal_pages = 1  # what an earlier run left is moved as soon as there is time
-        self._wal_pages_max = WAL_PAGES_MAX
-        con.set_wal_hook(self._committed)
+        self._checkpoints = Checkpoints(con, pages=1)  # what an earlier run left is moved when idle
         self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
 
     # On the event loop's thread.
@@ -101,7 +97,7 @@ class Writer:
         return not self._thread.is_alive() or (self._ended is not None and self._ended.done())
 
     def admit(self, count: int, size: int) -> asyncio.AbstractEventLoop:
-        """Make sure that `count` more records of `size` bytes may wait; raises LedgerFailed."""
+        """Check that `count` more records of `size` bytes may wait; raises LedgerFailed."""
         if self.error is not None:
             raise self.error
         if self.pending + count > PENDING_MAX or self.pending_bytes + size > PENDING_BYTES_MAX:
@@ -110,7 +106,7 @@ class Writer:
         return self._loop or self.begin()
 
     def begin(self) -> asyncio.AbstractEventLoop:
-        """Start to write for this event loop, once; RuntimeError where no thread can be started."""
+        """Start the thread for this event loop, once; raises RuntimeError if no thread can be started."""
         if self._loop is None:
             loop = asyncio.get_running_loop()
             self._thread.start()
@@ -123,7 +119,7 @@ class Writer:
         self._jobs.put(job)
 
     async def stop(self, timeout_s: float) -> None:
-        """Write what waits and close; what is not durable after `timeout_s` fails."""
+        """Write what waits, then close; what is not durable after `timeout_s` fails."""
         closed = LedgerFailed(self.path, "closed", "open it again")
         if self._loop is None:
             if self.error is None:
@@ -141,9 +137,9 @@ class Writer:
         self._fail_waiting(self.error)
 
     def lose(self, what: str) -> LedgerLostError:
-        """Write nothing more, since the files are not the ledger's any more; what it held is saved meanwhile.
+        """Write nothing more, since the files are no longer the ledger's, and save what it holds.
 
-        Returns what every later call raises until then.
+        Returns the error that every later call raises.
         """
         lost = LedgerLostError(self.path, f"{what} while it was in use", RESCUING)
         if self.error is not None:
@@ -160,12 +156,12 @@ class Writer:
         return lost
 
     def abandon(self) -> None:
-        """Wait no longer for room for what is being saved."""
+        """Stop waiting for room for what is being saved."""
         self._abandoned.set()
 
     def _saved(self, found: Rescued) -> None:
         if self.error is not None and self.rescued is not None:
-            self.error = LedgerLostError(self.path, self.error.what, found.said)
+            self.error = LedgerLostError(self.path, self.error.what, found.message)
             self.rescued.set_result(found)
 
     def _tell_unsaved(self, why: str) -> None:
@@ -185,7 +181,7 @@ class Writer:
                 job.done.set_result(None)
             else:
                 job.done.set_exception(error)
-                job.done.exception()  # seen: nobody has to await it, `on_state` told as well
+                job.done.exception()  # retrieved: awaiting it is optional, `on_state` reports it too
 
     def _fail(self, error: LedgerFailed, jobs: list[Job]) -> None:
         if self.rescued is not None:
@@ -212,9 +208,9 @@ class Writer:
 
     def _end(self) -> None:
         if self.rescued is not None and not self.rescued.done():
-            # the thread had failed already when the files were found to be others
-            said = "writing failed at the same moment, and nothing was saved: put the files back, or restore a backup"
-            self._saved(Rescued(f"{said} (`clew restore FILE`)"))
+            # the thread had failed before the files were found to be lost
+            what = "writing failed at the same moment, and nothing was saved: put the files back, or restore a backup"
+            self._saved(Rescued(f"{what} (`clew restore FILE`)"))
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
 
@@ -227,7 +223,7 @@ class Writer:
             while batch := self._next_batch():
                 self._commit(batch)
                 self._call(self._deliver, batch)
-                if self._wal_pages > self._wal_pages_max:
+                if self._checkpoints.is_due:
                     self._checkpoint()
         except LedgerFailed as error:
             clean = False
@@ -256,7 +252,7 @@ class Writer:
         self._call(self._saved, found)
 
     def _next_batch(self) -> list[Job]:
-        """Wait for work, then take all of it; empty when the ledger is to be closed."""
+        """Wait for work, then return all of it; empty when the ledger is to be closed."""
         job = self._wait()
         batch: list[Job] = []
         with suppress(Empty):
@@ -269,7 +265,7 @@ class Writer:
         return batch
 
     def _wait(self) -> Job | None:
-        while self._wal_pages:
+        while self._checkpoints.pages:
             try:
                 return self._jobs.get(timeout=IDLE_S)
             except Empty:
@@ -310,31 +306,22 @@ class Writer:
 
     def _roll_back(self) -> None:
         if self._con.in_transaction:
-            with suppress(apsw.Error):  # the first error is the one to tell of
+            with suppress(apsw.Error):  # the first error is the one to report
                 self._con.execute("ROLLBACK")
 
     def _final(self, error: apsw.Error) -> LedgerFailed:
         return LedgerFailed(self.path, f"cannot be written: {error}", _FAILED_HINT)
 
-    def _committed(self, _con: apsw.Connection, _name: str, pages: int) -> int:
-        self._wal_pages = pages
-        return apsw.SQLITE_OK
-
     def _checkpoint(self) -> None:
-        """Move the WAL into the database, as far as readers allow, so that it is used again."""
         if self._place.is_overwritten():
-            return  # it is no longer ours to write: the next look at the files says so
+            return  # it is no longer ours to write: the next check of the files reports it
         try:
             with self._place.writing():
-                pages, moved = self._con.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                self._checkpoints.run()
         except apsw.Error as error:
             if not (is_full(error, self._con) or isinstance(error, apsw.BusyError)):
                 raise self._final(error) from error
-            self._wal_pages_max = self._wal_pages + WAL_PAGES_MAX
-            return
-        done = pages == moved
-        self._wal_pages = 0 if done else pages
-        self._wal_pages_max = WAL_PAGES_MAX if done else pages + WAL_PAGES_MAX
+            self._checkpoints.postpone()
 
     def _report(self, state: LedgerState) -> None:
         if state is not self._reported:
@@ -343,7 +330,7 @@ class Writer:
 
     def _call(self, function: Callable[..., None], *args: Any) -> None:
         if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+            with suppress(RuntimeError):  # the loop is closed: no waiter is left
                 self._loop.call_soon_threadsafe(function, *args)
 
     def _close(self, *, clean: bool) -> None:
@@ -353,11 +340,3 @@ class Writer:
         with suppress(apsw.Error):
             self._con.close()
         self._place.close()
-
-
-def is_full(error: apsw.Error, con: apsw.Connection) -> bool:
-    """Tell a full disk or quota, where a retry may help, from a failing one."""
-    if isinstance(error, apsw.FullError):
-        return True
-    retryable = (apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_SHMSIZE)
-    return getattr(error, "extendedresult", 0) in retryable and con.system_errno in _NO_ROOM

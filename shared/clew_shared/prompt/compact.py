@@ -1,33 +1,34 @@
-"""The need-to-know text of a goal (contract, section 9): `get_compact_context`.
+"""The need-to-know text of a goal, `get_compact_context` (docs/context.md).
 
-A pure function of the state: `compact_lines` says what there is to show, this how much of it fits.
-Goal, active subtask, blocked actions and warnings are never dropped, at most shortened each; recent
-actions go first, then notes, then what is over and what was tried, then what else helps.
+A pure function of the state: `compact_lines` collects the lines, this module makes them fit. Goal, active subtask,
+blocked actions and warnings are never dropped, only shortened; recent actions are dropped first, then notes, then
+finished work and failed attempts, then all other lines.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew_shared.prompt.compact_lines import RECENT_ACTIONS, Keep, Line, cut, lines_of
+from clew_shared.prompt.compact_lines import RECENT_ACTIONS, Keep, Line, lines_of
+from clew_shared.text.shorten import beginning
 
 if TYPE_CHECKING:
     from clew_shared.record.state import State
 
 ALWAYS_SHARE = 0.5
-"""So much of the room is left to what must stay, before what else helps is dropped for it."""
+"""The share of the room up to which the lines that must stay displace no other line."""
 
 _SHARES = ((Keep.OVER, 0.25), (Keep.RECENT, 0.2), (Keep.NOTES, 0.2), (Keep.TRIED, 0.15))
-"""What gives way first, in this order, and down to which share of the room; of the actions the newest stays.
+"""The kinds that are shortened first, in this order, and the share of the room that each keeps.
 
-Only what is over by the dozen comes before the actions: it must not push out what was said just now.
+Finished work comes before the actions only where there is a lot of it: it must not displace the last results.
 """
 
 
 def compact_context(
     state: State, max_chars: int = 2000, *, recent_actions: int = RECENT_ACTIONS
 ) -> str:
-    """Say where the work stands, in at most `max_chars` characters."""
+    """Return the state of the work in at most `max_chars` characters."""
     lines = lines_of(state, recent_actions)
     limit = max_chars + 1  # each line is counted with its end, the last has none
     always = _size(lines, Keep.ALWAYS)
@@ -48,24 +49,24 @@ def compact_context(
 def _without_older(
     lines: list[Line], keep: Keep, excess: int, share: int, spare: int = 1
 ) -> list[Line]:
-    """Drop the older lines of a kind while there is an excess and they have more than their share."""
+    """Drop the older lines of a kind while there is an excess and they take more than their share."""
     size = _size(lines, keep)
     count = sum(line.keep is keep for line in lines)
-    kept = []
+    left = []
     for line in lines:
         if line.keep is keep and count > spare and excess > 0 and size > share:
             excess, size, count = excess - _width(line), size - _width(line), count - 1
         else:
-            kept.append(line)
-    return kept
+            left.append(line)
+    return left
 
 
 def _shorter(lines: list[Line], keep: Keep, excess: int, share: int) -> list[Line]:
-    """Shorten what is left of a kind by the excess, but not below its share."""
+    """Shorten the lines of a kind by the excess, but not below its share."""
     if excess <= 0 or not share:
         return lines
     return [
-        line._replace(text=cut(line.text, max(len(line.text) - excess, min(share, len(line.text)))))
+        _cut(line, max(len(line.text) - excess, min(share, len(line.text))))
         if line.keep is keep
         else line
         for line in lines
@@ -73,7 +74,7 @@ def _shorter(lines: list[Line], keep: Keep, excess: int, share: int) -> list[Lin
 
 
 def _squeezed(lines: list[Line], room: int) -> list[Line]:
-    """Shorten the longest of the lines that must stay until they fit; each keeps its beginning."""
+    """Shorten the longest of the lines that must stay until all fit; each keeps its beginning."""
     widths = [_width(line) for line in lines if line.keep is Keep.ALWAYS]
     if sum(widths) <= room:
         return lines
@@ -84,10 +85,11 @@ def _squeezed(lines: list[Line], room: int) -> list[Line]:
             low = middle
         else:
             high = middle - 1
-    return [
-        line._replace(text=cut(line.text, low)) if line.keep is Keep.ALWAYS else line
-        for line in lines
-    ]
+    return [_cut(line, low) if line.keep is Keep.ALWAYS else line for line in lines]
+
+
+def _cut(line: Line, max_chars: int) -> Line:
+    return line._replace(text=beginning(line.text, max_chars))
 
 
 def _width(line: Line) -> int:

@@ -1,7 +1,4 @@
-"""What there is to say of a goal's state, line by line, and how dear each line is.
-
-Pure functions of the state; how much of it fits is `compact`'s to say.
-"""
+"""The lines of the need-to-know text, each with its priority. Pure functions of the state; `compact` makes them fit."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ from enum import IntEnum
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from clew_shared.record.progress import both_ends
 from clew_shared.record.state import EVERYWHERE
+from clew_shared.text.shorten import beginning, both_ends, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +39,7 @@ _FAILED = ("failure", "error", "timeout")
 
 
 class Keep(IntEnum):
-    """How dear a line is: the lowest goes first."""
+    """The priority of a line: the lowest is dropped first."""
 
     RECENT = 0
     NOTES = 1
@@ -53,14 +50,14 @@ class Keep(IntEnum):
 
 
 class Line(NamedTuple):
-    """One line of the text; of one kind the older stand before the newer."""
+    """One line of the text; lines of one kind are ordered by age, oldest first."""
 
     text: str
     keep: Keep
 
 
 def lines_of(state: State, recent_actions: int = RECENT_ACTIONS) -> list[Line]:
-    """Say all that a worker needs to know now."""
+    """Return all that a worker needs to know now."""
     shown = state.subtask.actions[-recent_actions:] if state.subtask and recent_actions > 0 else []
     return [
         *_goal(state),
@@ -73,52 +70,47 @@ def lines_of(state: State, recent_actions: int = RECENT_ACTIONS) -> list[Line]:
     ]
 
 
-def cut(text: str, max_chars: int) -> str:
-    """Return the beginning of a text that is too long."""
-    return text if len(text) <= max_chars else text[: max(max_chars - 1, 0)] + "…"
-
-
 def _goal(state: State) -> list[Line]:
     lines = [
-        Line(f"GOAL: {_one_line(state.goal.description)}", Keep.ALWAYS),
+        Line(f"GOAL: {one_line(state.goal.description)}", Keep.ALWAYS),
         Line(f"Status: {state.goal.status} ({state.goal.progress():.0%})", Keep.USEFUL),
     ]
-    notes = _one_line(state.spec.notes)
-    if notes and notes != _one_line(state.goal.description):
+    notes = one_line(state.spec.notes)
+    if notes and notes != one_line(state.goal.description):
         lines.append(Line(f"NOTES: {notes}", Keep.NOTES))
-    said = state.feedback[-FEEDBACK_SHOWN:]
-    lines += [Line(f"A PERSON SAYS: {_one_line(text)}", Keep.USEFUL) for text in said]
+    feedback = state.feedback[-FEEDBACK_SHOWN:]
+    lines += [Line(f"A PERSON SAYS: {one_line(text)}", Keep.USEFUL) for text in feedback]
     if state.task:
-        lines.append(Line(f"CURRENT TASK: {_one_line(state.task.description)}", Keep.USEFUL))
+        lines.append(Line(f"CURRENT TASK: {one_line(state.task.description)}", Keep.USEFUL))
     return lines
 
 
 def _over(state: State) -> list[Line]:
-    """Return a line for each subtask that is over, so that none of its work is done again."""
-    lines = [f"GIVEN UP: {_one_line(text)}" for text in state.set_aside]
+    """Return a line for each subtask that is over, so that its work is not repeated."""
+    lines = [f"GIVEN UP: {one_line(text)}" for text in state.set_aside]
     subtasks = [s for t in state.goal.tasks for s in t.subtasks if s is not state.subtask]
     for subtask in subtasks:
         if subtask.status in ("completed", "skipped"):
-            word = "DONE" if subtask.status == "completed" else "SKIPPED"
-            said = _one_line(subtask.summary) or _changes(subtask)
+            mark = "DONE" if subtask.status == "completed" else "SKIPPED"
+            result = one_line(subtask.summary) or _changes(subtask)
         elif subtask.status in ("failed", "blocked"):
-            word, said = "GIVEN UP", _one_line(subtask.last_failure)
+            mark, result = "GIVEN UP", one_line(subtask.last_failure)
         else:
             continue
-        tail = f": {said}" if said else ""
-        lines.append(f"{word}: {_one_line(subtask.description)}{tail}")
-    return [Line(cut(line, OVER_CHARS), Keep.OVER) for line in lines]
+        tail = f": {result}" if result else ""
+        lines.append(f"{mark}: {one_line(subtask.description)}{tail}")
+    return [Line(beginning(line, OVER_CHARS), Keep.OVER) for line in lines]
 
 
 def _changes(subtask: Subtask) -> str:
-    """Name the last actions that changed something, where nobody said what came of the subtask."""
+    """Return the last actions that changed something, in the place of a missing summary."""
     changes = [f"{a.name} {_target(a)}".rstrip() for a in subtask.actions if a.changed]
     return ", ".join([*dict.fromkeys(changes)][-CHANGES_SHOWN:])
 
 
 def _target(action: Action) -> str:
     value = action.args.get("path") or next(iter(action.args.values()), "")
-    return cut(_one_line(value if isinstance(value, str) else json.dumps(value)), 40)
+    return beginning(one_line(value if isinstance(value, str) else json.dumps(value)), 40)
 
 
 def _subtask(state: State) -> list[Line]:
@@ -126,20 +118,20 @@ def _subtask(state: State) -> list[Line]:
     if subtask is None:
         return []
     attempt = f" (attempt {subtask.attempts + 1})" if subtask.attempts else ""
-    text = f"ACTIVE SUBTASK: {_one_line(subtask.description)} [{subtask.status}]{attempt}"
+    text = f"ACTIVE SUBTASK: {one_line(subtask.description)} [{subtask.status}]{attempt}"
     lines = [Line(text, Keep.ALWAYS)]
     if subtask.last_failure:
-        failure = f"Last failure: {_one_line(subtask.last_failure)}"
+        failure = f"Last failure: {one_line(subtask.last_failure)}"
         lines.append(Line(failure, Keep.ALWAYS))
     return lines
 
 
 def _tried(state: State, shown: set[int]) -> list[Line]:
-    """Name what failed in this subtask the last time that it was tried, but for what is shown below."""
+    """Return the actions whose last attempt in this subtask failed, except those shown as recent."""
     last = sorted(_last_tallies(state), key=lambda named: named[1].seq)
     failed = [(n, t) for n, t in last if t.result in _FAILED and t.seq not in shown]
     return [
-        Line(both_ends(f"FAILED BEFORE: {_one_line(n)}{_said(t.head)}", TRIED_CHARS), Keep.TRIED)
+        Line(both_ends(f"FAILED BEFORE: {one_line(n)}{_output(t.head)}", TRIED_CHARS), Keep.TRIED)
         for n, t in failed[-TRIED_SHOWN:]
     ]
 
@@ -150,7 +142,7 @@ def _last_tallies(state: State) -> Iterator[tuple[str, Tally]]:
 
 
 def _recent(state: State, actions: list[Action]) -> list[Line]:
-    """Write the last actions with what they said, oldest first; the same in a row is one line."""
+    """Return the last actions with their outputs, oldest first; equal ones in a row are one line."""
     worlds = state.scope.tallies.values() if actions else ()
     heads = {tally.seq: tally.head for world in worlds for tally in world.values()}
     rows = groupby(actions, key=lambda a: (a.signature(), a.result))
@@ -159,17 +151,19 @@ def _recent(state: State, actions: list[Action]) -> list[Line]:
 
 def _actions(same: list[Action], heads: dict[int, str]) -> str:
     action = same[-1]
-    args = cut(_one_line(json.dumps(action.args, ensure_ascii=False, sort_keys=True)), ARGS_CHARS)
+    args = beginning(
+        one_line(json.dumps(action.args, ensure_ascii=False, sort_keys=True)), ARGS_CHARS
+    )
     times = f" {len(same)} times" if len(same) > 1 else ""
     result = action.result or "running"
     if result == "interrupted":
         result = "interrupted; its effect is unknown"
-    said = both_ends(_said(heads.get(action.seq, "")), OUTPUT_CHARS)
-    return f"RECENT: {action.name}({args}){times} → {result}{said}"
+    output = both_ends(_output(heads.get(action.seq, "")), OUTPUT_CHARS)
+    return f"RECENT: {action.name}({args}){times} → {result}{output}"
 
 
-def _said(head: str) -> str:
-    return f": {_one_line(head)}" if head else ""
+def _output(head: str) -> str:
+    return f": {one_line(head)}" if head else ""
 
 
 def _ahead(state: State) -> list[Line]:
@@ -178,7 +172,7 @@ def _ahead(state: State) -> list[Line]:
     if following:
         task, subtask = following
         description = state.goal.tasks[task].subtasks[subtask].description
-        lines.append(Line(f"NEXT: {_one_line(description)}", Keep.USEFUL))
+        lines.append(Line(f"NEXT: {one_line(description)}", Keep.USEFUL))
     if state.last_probe_state:
         probes = sorted(state.last_probe_state.items())
         marks = " ".join(f"{name}: {'✓' if ok else '✗'}" for name, ok in probes)
@@ -197,11 +191,11 @@ def _warnings(state: State) -> list[Line]:
 
 
 def _blocks(state: State) -> list[str]:
-    """Name what is blocked; what a change of the world has freed is said to be free."""
+    """Return the blocked actions; a change of the world frees an action, which its line then says."""
     names = [
-        f"BLOCKED: {_one_line(signature)}"
+        f"BLOCKED: {one_line(signature)}"
         if state.world in worlds or EVERYWHERE in worlds
-        else f"BLOCKED before the last change, free now: {_one_line(signature)}"
+        else f"BLOCKED before the last change, free now: {one_line(signature)}"
         for signature, worlds in state.scope.blocks.items()
     ]
     more = len(names) - BLOCKS_SHOWN
@@ -209,7 +203,7 @@ def _blocks(state: State) -> list[str]:
 
 
 def _repeats(state: State) -> list[str]:
-    """Name what was tried again in the same world, which teaches nothing; testing after edits is work."""
+    """Return what was repeated in the same world and so brought nothing new; testing after edits is work."""
     found = []
     for signature, count in state.scope.loop_counts.items():
         if count < REPEATED_FROM or signature in state.scope.blocks:
@@ -217,9 +211,5 @@ def _repeats(state: State) -> list[str]:
         here = state.scope.tallies.get(signature, {}).get(state.world) if state.world else None
         times = max(here.counts.values(), default=0) if here else 0 if state.world else count
         if times >= REPEATED_FROM:
-            found.append(f"tried {times} times: {_one_line(signature)}")
+            found.append(f"tried {times} times: {one_line(signature)}")
     return found[-REPEATS_SHOWN:]
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

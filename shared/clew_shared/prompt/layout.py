@@ -1,7 +1,7 @@
-"""The prompt: a pure, byte-deterministic function of a view (design, "Context").
+"""The prompt: a pure, byte-deterministic function of a view (docs/context.md).
 
-Most stable first, so that servers can cache the prefix: system · goal · finished subtasks · the current
-subtask with what is folded of it · its transcript, append-only · last, the state block. It knows no clock, no
+The most stable parts come first, so that servers can cache the prefix: system · goal · finished subtasks · the
+current subtask with its folded entries · its transcript, append-only · the state block. It knows no clock, no
 socket and no model.
 """
 
@@ -15,15 +15,16 @@ from clew_shared.prompt.messages import (
     FOLDED_SHARE,
     Message,
     chars,
+    entries_to_fold,
     folded_lines,
-    live,
-    settled,
-    shortened,
+    unfolded_messages,
 )
 from clew_shared.prompt.state_block import state_block
 from clew_shared.prompt.tools import listing, schema_of
-from clew_shared.prompt.view import Call, Finished, Said, View
+from clew_shared.prompt.view import PromptView
 from clew_shared.prompt.windows import Window
+from clew_shared.text.shorten import one_line, without_middle
+from clew_shared.wire.hello import Call, FinishedSubtask, Said
 
 RULES = (
     "You do a goal in a working folder by calling tools. "
@@ -43,12 +44,12 @@ JSON_REFLECTS = (
     '"regressing"} to the object.'
 )
 FIXED_CHARS_PER_TOKEN = 3.0
-"""What shares of the budget are reckoned by: calibrated counts would move what must stay the same."""
+"""For shares of the budget: calibrated counts would move what must stay the same."""
 
 GOAL_SHARE, PLAYBOOK_SHARE, FINISHED_SHARE, PLAN_SHARE = 0.25, 0.2, 0.25, 0.05
 SUBTASK_SHARE = 0.15
 NAMES_SHARE = 0.2
-"""So much of the finished work's share is for the names of what is no longer told in a line."""
+"""The part of the finished work's share for the names of subtasks that have no line of their own any more."""
 
 MARGIN_SHARE = 0.03
 ROOM_MIN_CHARS = 600
@@ -61,23 +62,23 @@ Block = tuple[str, list[Message]]
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class PromptLayout:
     """A prompt laid out: the view, folded as far as it must be, and its blocks in their order."""
 
-    view: View
+    view: PromptView
     blocks: tuple[Block, ...]
 
     @property
     def messages(self) -> list[Message]:
-        """The messages, as the chat completions API takes them.
+        """The messages in the form of the chat completions API.
 
-        Calls and results come in whole pairs; no two messages of one role (but `tool`) stand together.
+        Calls and results come in whole pairs; no two messages of one role (except `tool`) are adjacent.
         """
         return merged(message for _, messages in self.blocks for message in messages)
 
     @property
     def sha(self) -> str:
-        """The name of what only a cut may change: tools, system, goal, finished work, subtask, folded lines."""
+        """A hash of what only a fold changes: tools, system, goal, finished work, subtask, folded lines."""
         tools = [] if self.view.mode == "json" else [schema_of(tool) for tool in self.view.tools]
         head = [messages for name, messages in self.blocks if name not in ("transcript", "state")]
         content = json.dumps([tools, head], ensure_ascii=False)
@@ -85,7 +86,7 @@ class Laid:
 
     @property
     def sizes(self) -> dict[str, dict[str, int]]:
-        """The size of each block: `chars` and estimated `tokens`; the tools go beside the messages."""
+        """The size of each block in `chars` and estimated `tokens`; the tools are sent beside the messages."""
         sizes = {"tools": tools_chars(self.view)}
         sizes |= {name: chars(messages) for name, messages in self.blocks}
         sizes["total"] = sum(sizes.values())
@@ -98,50 +99,52 @@ class Laid:
         return _left_out(self.view)
 
 
-def lay_out(view: View) -> Laid:
-    """Fold what must be folded, and lay out the prompt; `folded` only ever grows in a subtask."""
+def lay_out(view: PromptView) -> PromptLayout:
+    """Return the prompt of a view, folded as far as it must be; `folded` never decreases in a subtask."""
     fixed = _fixed(view)
     free = view.max_tokens * FIXED_CHARS_PER_TOKEN - _taken(view, fixed)
     lines_room = int(max(free, 0) * FOLDED_SHARE)
-    view = replace(view, folded=settled(view, _room(view, fixed, lines_room)))
+    view = replace(view, folded=entries_to_fold(view, _room(view, fixed, lines_room)))
     head = [*fixed, *_folded(view, lines_room)]
     state: Block = ("state", [_user(state_block(view))])
-    return Laid(view, (*head, ("transcript", live(view)), state))
+    return PromptLayout(view, (*head, ("transcript", unfolded_messages(view)), state))
 
 
-def _left_out(view: View) -> list[str]:
-    said = []
+def _left_out(view: PromptView) -> list[str]:
+    reasons = []
     folded = sum(isinstance(e, Call) for e in view.transcript[: view.folded])
     if folded:
         why = "the token budget" if view.window < Window.EMERGENCY else "the emergency window"
-        said.append(f"{folded} earlier calls of this subtask are lines ({why}; `recall` has them)")
-    words = sum(isinstance(e, Said) and e.role == "assistant" for e in view.transcript)
-    if words and view.window > Window.FULL:
+        reasons.append(
+            f"{folded} earlier calls of this subtask are lines ({why}; `recall` has them)"
+        )
+    thoughts = sum(isinstance(e, Said) and e.role == "assistant" for e in view.transcript)
+    if thoughts and view.window > Window.FULL:
         name = view.window.name.lower()
-        said.append(f"{words} thoughts are not in the transcript (the {name} window)")
+        reasons.append(f"{thoughts} thoughts are not in the transcript (the {name} window)")
     if named := _finished_folded(view):
-        said.append(f"{named} finished subtasks are shown by name only (the token budget)")
+        reasons.append(f"{named} finished subtasks are shown by name only (the token budget)")
     if len("\n\n".join(_goal_parts(view))) > len(_goal(view)):
-        said.append("parts of the goal's text (a quarter of the token budget at most)")
-    return said
+        reasons.append("parts of the goal's text (a quarter of the token budget at most)")
+    return reasons
 
 
-def tools_chars(view: View) -> int:
-    """Count the characters of the tools' schemas, which go beside the messages; none in json mode."""
+def tools_chars(view: PromptView) -> int:
+    """Return the characters of the tools' schemas, which are sent beside the messages; 0 in json mode."""
     if view.mode == "json":
         return 0
     return len(json.dumps([schema_of(tool) for tool in view.tools]))
 
 
 def playbook_chars(max_tokens: int) -> int:
-    """Return how many characters of strategies a prompt of this many tokens has room for."""
+    """Return the characters of strategies that a prompt of `max_tokens` has room for."""
     return int(max_tokens * FIXED_CHARS_PER_TOKEN * PLAYBOOK_SHARE)
 
 
 # ---- the blocks
 
 
-def _folded(view: View, room: int) -> list[Block]:
+def _folded(view: PromptView, room: int) -> list[Block]:
     lines = folded_lines(view, room)
     if not lines:
         return []
@@ -149,7 +152,7 @@ def _folded(view: View, room: int) -> list[Block]:
     return [("folded", [_user(text)])]
 
 
-def _fixed(view: View) -> list[Block]:
+def _fixed(view: PromptView) -> list[Block]:
     return [
         ("system", [{"role": "system", "content": _system(view)}]),
         ("goal", [_user(_goal(view))]),
@@ -158,41 +161,41 @@ def _fixed(view: View) -> list[Block]:
     ]
 
 
-def _share(view: View, share: float) -> int:
+def _share(view: PromptView, share: float) -> int:
     return max(int(view.max_tokens * FIXED_CHARS_PER_TOKEN * share), 200)
 
 
-def _taken(view: View, fixed: list[Block]) -> int:
+def _taken(view: PromptView, fixed: list[Block]) -> int:
     return sum(chars(messages) for _, messages in fixed) + tools_chars(view)
 
 
-def _room(view: View, fixed: list[Block], lines_room: int) -> int:
-    """Return the characters that live entries may take: what the calibrated budget leaves."""
+def _room(view: PromptView, fixed: list[Block], lines_room: int) -> int:
+    """Return the characters that unfolded entries may take: what the calibrated budget leaves."""
     budget = view.max_tokens * _per_token(view) * (1 - MARGIN_SHARE)
     free = budget - _taken(view, fixed) - len(state_block(view)) - lines_room
     return max(int(free), ROOM_MIN_CHARS) >> view.tightness
 
 
-def _system(view: View) -> str:
+def _system(view: PromptView) -> str:
     parts = [RULES]
     if view.mode == "json":
         parts.append(JSON_RULES + "\n" + listing(view.steady_tools))
         if view.reflects:
             parts.append(JSON_REFLECTS)
     if view.playbook.strip():
-        parts.append(shortened(view.playbook.strip(), _share(view, PLAYBOOK_SHARE)))
+        parts.append(without_middle(view.playbook.strip(), _share(view, PLAYBOOK_SHARE)))
     return "\n\n".join(parts)
 
 
-def _goal(view: View) -> str:
+def _goal(view: PromptView) -> str:
     first, *rest = _goal_parts(view)
     room = _share(view, GOAL_SHARE)
-    first = shortened(first, room)
+    first = without_middle(first, room)
     each = (room - len(first)) // max(len(rest), 1)
-    return "\n\n".join([first, *(shortened(part, max(each, 100)) for part in rest)])
+    return "\n\n".join([first, *(without_middle(part, max(each, 100)) for part in rest)])
 
 
-def _goal_parts(view: View) -> list[str]:
+def _goal_parts(view: PromptView) -> list[str]:
     parts = ["Goal: " + view.goal]
     if view.checks:
         lines = [f"- {name}: {command}" for name, command in view.checks.items()]
@@ -204,43 +207,47 @@ def _goal_parts(view: View) -> list[str]:
     return parts
 
 
-def _finished(view: View) -> str:
-    """Write a line for each finished subtask; over its share the oldest are only named."""
+def _finished(view: PromptView) -> str:
+    """Return a line for each finished subtask; over its share the oldest are only named."""
     named = _finished_folded(view)
     lines = [_finished_line(done) for done in view.finished[named:]]
     if named:
         room = int(_share(view, FINISHED_SHARE) * NAMES_SHARE)
-        names = [shortened(_one(done.description), FOLDED_NAME_CHARS) for done in view.finished]
+        names = [
+            without_middle(one_line(done.description), FOLDED_NAME_CHARS) for done in view.finished
+        ]
         text = "; ".join(names[:named])
         cut = text if len(text) <= room else "… " + text[-room:]
         lines.insert(0, f"- {named} before: {cut}")
-    said = ["Finished before:\n" + "\n".join(lines)] if lines else []
+    parts = ["Finished before:\n" + "\n".join(lines)] if lines else []
     if view.given_up:
-        tried = [f"- {shortened(_one(text), SUMMARY_CHARS)}" for text in view.given_up[-8:]]
-        said.append("Tried and given up, not to be tried again:\n" + "\n".join(tried))
-    return "\n".join(said)
+        tried = [
+            f"- {without_middle(one_line(text), SUMMARY_CHARS)}" for text in view.given_up[-8:]
+        ]
+        parts.append("Tried and given up, not to be tried again:\n" + "\n".join(tried))
+    return "\n".join(parts)
 
 
 @lru_cache(maxsize=1024)
-def _finished_line(done: Finished) -> str:
-    said = shortened(_one(done.summary), SUMMARY_CHARS)
+def _finished_line(done: FinishedSubtask) -> str:
+    summary = without_middle(one_line(done.summary), SUMMARY_CHARS)
     mark = "x" if done.status in ("completed", "skipped") else done.status
-    found = "; ".join(shortened(_one(text), SUMMARY_CHARS // 2) for text in done.insights)
-    tail = ". Found: ".join(part for part in (said, found) if part)
-    name = shortened(_one(done.description), DESCRIPTION_CHARS)
+    found = "; ".join(without_middle(one_line(text), SUMMARY_CHARS // 2) for text in done.insights)
+    tail = ". Found: ".join(part for part in (summary, found) if part)
+    name = without_middle(one_line(done.description), DESCRIPTION_CHARS)
     return f"- [{mark}] {name}" + (f": {tail}" if tail else "")
 
 
-def _finished_folded(view: View) -> int:
+def _finished_folded(view: PromptView) -> int:
     room = int(_share(view, FINISHED_SHARE) * (1 - NAMES_SHARE))
     return folded_count([len(_finished_line(done)) + 1 for done in view.finished], room)
 
 
 def folded_count(sizes: list[int], room: int) -> int:
-    """Say how many of the oldest are folded, given all sizes and the room, in characters.
+    """Return how many of the oldest entries are folded, given all sizes and the room in characters.
 
-    As if it had been asked after each: nothing until the room is full, then at once down to half of it. So
-    the prompt's prefix stays the same between two folds. The newest is never folded.
+    The entries are added one by one: none is folded until the room is full, then so many at once that the rest
+    takes half of it. So the prompt's prefix stays the same between two folds. The newest is never folded.
     """
     folded, total = 0, 0
     for count, size in enumerate(sizes, start=1):
@@ -253,21 +260,19 @@ def folded_count(sizes: list[int], room: int) -> int:
     return folded
 
 
-def _now(view: View) -> str:
-    task = shortened(_one(view.task), DESCRIPTION_CHARS * 2)
+def _now(view: PromptView) -> str:
+    task = without_middle(one_line(view.task), DESCRIPTION_CHARS * 2)
     part_of = "" if view.task in ("", view.subtask, view.goal) else f' (part of "{task}")'
-    now = f"Your subtask now: {shortened(view.subtask, _share(view, SUBTASK_SHARE))}{part_of}"
+    now = f"Your subtask now: {without_middle(view.subtask, _share(view, SUBTASK_SHARE))}{part_of}"
     if len(view.plan) > 1:
-        plan = "\n".join(shortened(_one(line), DESCRIPTION_CHARS) for line in view.plan)
-        now = "The plan from here:\n" + shortened(plan, _share(view, PLAN_SHARE)) + "\n\n" + now
+        plan = "\n".join(without_middle(one_line(line), DESCRIPTION_CHARS) for line in view.plan)
+        now = (
+            "The plan from here:\n" + without_middle(plan, _share(view, PLAN_SHARE)) + "\n\n" + now
+        )
     return now
 
 
 # ---- messages
-
-
-def _one(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _user(content: str) -> Message:
@@ -275,9 +280,9 @@ def _user(content: str) -> Message:
 
 
 def merged(messages: Iterable[Message]) -> list[Message]:
-    """Join what follows in one role, since many chat templates insist on turns.
+    """Join adjacent messages of one role, since many chat templates insist on turns.
 
-    Words after a tool's result are put into that result for the same reason.
+    A user's text after a tool's result is appended to that result for the same reason.
     """
     joined: list[Message] = []
     for message in messages:
@@ -292,7 +297,7 @@ def merged(messages: Iterable[Message]) -> list[Message]:
     return joined
 
 
-def _per_token(view: View) -> float:
-    """Return the calibration in steps, so that a small drift does not move the folds."""
+def _per_token(view: PromptView) -> float:
+    """Return the calibration rounded to steps, so that a small drift does not move the folds."""
     steps = round(view.chars_per_token / CHARS_PER_TOKEN_STEP)
     return max(steps, 2) * CHARS_PER_TOKEN_STEP

@@ -1,14 +1,16 @@
-"""The state block: what a model reads last, where it stands and what is asked of it now.
+"""The state block: the end of a prompt, with the state of the work and what is asked of the model now.
 
-All that changes from turn to turn is here, so that what stands before it can be cached. Pure text of a view.
+All that changes from turn to turn is here, so that what precedes it can be cached. Pure text of a view.
 """
 
 import re
 
-from clew_shared.prompt.messages import HEAD_CHARS, shortened, warnings
+from clew_shared.prompt.messages import HEAD_CHARS, warnings
 from clew_shared.prompt.tools import is_own, listing
-from clew_shared.prompt.view import Call, Said, View
+from clew_shared.prompt.view import PromptView
 from clew_shared.prompt.windows import Window, progress_marker, urgency_marker
+from clew_shared.text.shorten import without_middle
+from clew_shared.wire.hello import Call, Said
 
 FEEDBACK_SHOWN = 5
 FEEDBACK_CHARS = 1_000
@@ -17,15 +19,15 @@ BLOCKED_SHOWN = 10
 WARNINGS_SHOWN = 2
 PROBES_SHOWN = 30
 
-_MENDING = re.compile(
+_REPAIRS = re.compile(
     r"\b(fix|bugs?|fail(s|ed|ing)?|broken|repair|debug|change|update|rename|refactor|improve)\b",
     re.IGNORECASE,
 )
-"""Words of work on what exists already: small models overwrite it unread unless told to look."""
+"""Words of work on existing files: small models overwrite them unread unless asked to look first."""
 
 
-def state_block(view: View) -> str:
-    """Write the last part of a prompt."""
+def state_block(view: PromptView) -> str:
+    """Return the last part of a prompt."""
     lines = [*_standing(view), *_limits(view)]
     own = tuple(t for t in view.tools if is_own(t))
     if own and view.mode == "json":
@@ -39,44 +41,48 @@ def state_block(view: View) -> str:
     return "\n".join(lines)
 
 
-def _standing(view: View) -> list[str]:
+def _standing(view: PromptView) -> list[str]:
     lines = []
     if view.attempts and view.subtask_open:
-        why = f" It failed with: {shortened(view.last_failure, 400)}" if view.last_failure else ""
+        why = (
+            f" It failed with: {without_middle(view.last_failure, 400)}"
+            if view.last_failure
+            else ""
+        )
         lines.append(f"This is attempt {view.attempts + 1}.{why}")
     if view.next_subtask:
-        lines.append(f"After this subtask: {shortened(view.next_subtask, 200)}")
+        lines.append(f"After this subtask: {without_middle(view.next_subtask, 200)}")
     if view.probes:
         known = sorted(view.probes.items())[:PROBES_SHOWN]
-        marks = (f"{shortened(name, 60)} {'✓' if ok else '✗'}" for name, ok in known)
+        marks = (f"{without_middle(name, 60)} {'✓' if ok else '✗'}" for name, ok in known)
         lines.append("Known: " + ", ".join(marks))
     if view.blocked:
-        names = "; ".join(shortened(name, 120) for name in view.blocked[-BLOCKED_SHOWN:])
+        names = "; ".join(without_middle(name, 120) for name in view.blocked[-BLOCKED_SHOWN:])
         lines.append(f"Refused from now on: {names}")
     lines += warnings(view, WARNINGS_SHOWN)
     if view.window is Window.MODERATE:
-        lines += [f"You thought: {shortened(text, 300)}" for text in _thoughts(view)]
+        lines += [f"You thought: {without_middle(text, 300)}" for text in _thoughts(view)]
     if view.idea and view.window < Window.AGGRESSIVE:
-        lines.append(f"You wanted to do next: {shortened(view.idea, 200)}")
+        lines.append(f"You wanted to do next: {without_middle(view.idea, 200)}")
     return [*lines, *_feedback(view)]
 
 
-def _thoughts(view: View) -> list[str]:
-    """Return the last thoughts: in this window they are no longer in the transcript."""
-    said = [e.text for e in view.transcript if isinstance(e, Said) and e.role == "assistant"]
-    return [text[: 2 * HEAD_CHARS] for text in said[-view.windows.moderate_thoughts :]]
+def _thoughts(view: PromptView) -> list[str]:
+    """Return the last thoughts, which are not in the transcript in this window."""
+    texts = [e.text for e in view.transcript if isinstance(e, Said) and e.role == "assistant"]
+    return [text[: 2 * HEAD_CHARS] for text in texts[-view.windows.moderate_thoughts :]]
 
 
-def _feedback(view: View) -> list[str]:
-    """Return what people said, the last of it in full."""
+def _feedback(view: PromptView) -> list[str]:
+    """Return the feedback, the last one at greater length."""
     *earlier, last = view.feedback[-FEEDBACK_SHOWN:] or ("",)
-    texts = [shortened(text, FEEDBACK_EARLIER_CHARS) for text in earlier]
-    texts += [shortened(last, FEEDBACK_CHARS)] if last else []
+    texts = [without_middle(text, FEEDBACK_EARLIER_CHARS) for text in earlier]
+    texts += [without_middle(last, FEEDBACK_CHARS)] if last else []
     return [f"A person says: {text}" for text in texts]
 
 
-def _limits(view: View) -> list[str]:
-    """Say how far it is, and press on in the last two windows (the dual-track design's stages)."""
+def _limits(view: PromptView) -> list[str]:
+    """Return the progress, and the urgency in the last two windows."""
     lines = []
     if view.iteration >= view.windows.progress_from:
         lines.append(progress_marker(view.iteration, view.max_iterations, view.tools_used))
@@ -85,27 +91,27 @@ def _limits(view: View) -> list[str]:
     return lines
 
 
-def _replan(view: View) -> str:
+def _replan(view: PromptView) -> str:
     what = "this task" if view.replan == "task" else "the rest of the goal"
-    why = f" Last failure: {shortened(view.last_failure, 400)}" if view.last_failure else ""
+    why = f" Last failure: {without_middle(view.last_failure, 400)}" if view.last_failure else ""
     form = "exactly one task, with new subtasks" if view.replan == "task" else "new tasks"
-    tried = [shortened(text, 200) for text in view.given_up[-5:]]
+    tried = [without_middle(text, 200) for text in view.given_up[-5:]]
     given_up = f" Given up before: {'; '.join(tried)}." if tried else ""
     return (
-        f'The subtask "{shortened(view.subtask, 300)}" does not work this way and is closed.{why}'
+        f'The subtask "{without_middle(view.subtask, 300)}" does not work this way and is closed.{why}'
         f"{given_up} Find another way to do {what}, none of these: call plan with {form}."
     )
 
 
-def _ask(view: View) -> str:
-    """Ask for the next call, in the light of what the last one did."""
+def _ask(view: PromptView) -> str:
+    """Return the request for the next call, which depends on the result of the last one."""
     goal_only = view.implicit
     what = "goal" if goal_only else "subtask"
     done = "finish" if goal_only else "complete_subtask"
     last = next((e for e in reversed(view.transcript) if isinstance(e, Call)), None)
     if last is None:
         return _ask_first(view)
-    if last.name == "finish":  # it was not accepted, or it would be over
+    if last.name == "finish":  # not accepted, or the agent would have ended
         return "Do what is missing: write or change a file, or call another tool."
     if last.result == "blocked":
         return f"It was refused. If the {what} is done, call {done}. If not, call something else."
@@ -116,8 +122,8 @@ def _ask(view: View) -> str:
     return f"Is the {what} done now? If yes, call {done}. If not, call the next tool."
 
 
-def _ask_first(view: View) -> str:
-    if _MENDING.search(view.subtask or view.goal):
+def _ask_first(view: PromptView) -> str:
+    if _REPAIRS.search(view.subtask or view.goal):
         return "First look: call read_file on what this is about, before you change anything."
     plan = "Call plan, or the first tool."
     return plan if any(tool.name == "plan" for tool in view.tools) else "Call the first tool."

@@ -1,7 +1,6 @@
 """How much of a conversation is shown, by iteration: the progressive windows and their markers.
 
-Pure numbers and texts: it knows no message list and no state. The stages and their wording are
-those of the dual-track context design; the numbers are the defaults of `[context]` in the config.
+Pure numbers and texts: it knows no message list and no state. The numbers are the defaults of `[context]`.
 """
 
 import json
@@ -14,7 +13,7 @@ from typing import Any, Self
 
 
 class Window(IntEnum):
-    """How strictly a conversation is cut; a larger one keeps less."""
+    """How strictly a conversation is cut; a larger value keeps less."""
 
     FULL = 0
     MODERATE = 1
@@ -56,7 +55,7 @@ class Windows:
         return Window(sum(iteration >= start for start in starts))
 
     def scaled(self, max_iterations: int, reference: int = 30) -> Self:
-        """Fit the windows, made for `reference` iterations, to a goal that sets its own number."""
+        """Return the windows, made for `reference` iterations, scaled to `max_iterations`."""
 
         def fit(start: int) -> int:
             return math.ceil(start * max_iterations / reference)
@@ -69,7 +68,7 @@ class Windows:
         )
 
     def tokens(self, message: Mapping[str, Any]) -> int:
-        """Estimate the tokens of one message, calls and framing included."""
+        """Return an estimate of the tokens of one message, calls and framing included."""
         size = len(json.dumps(message, ensure_ascii=False, default=str))
         return math.ceil(size / self.chars_per_token)
 
@@ -77,13 +76,13 @@ class Windows:
 def progress_marker(
     iteration: int, max_iterations: int, tools_used: int, pages_read: int | None = None
 ) -> str:
-    """Say where the agent stands: `[PROGRESS: Iteration 7/30 | 3 tools used | 2 pages read]`."""
+    """Return the progress: `[PROGRESS: Iteration 7/30 | 3 tools used | 2 pages read]`."""
     pages = "" if pages_read is None else f" | {pages_read} pages read"
     return f"[PROGRESS: Iteration {iteration}/{max_iterations} | {tools_used} tools used{pages}]"
 
 
 def urgency_marker(window: Window, iterations_left: int) -> str:
-    """Press for an answer in the last two windows; nothing before."""
+    """Return a text that presses for an answer in the last two windows, "" before."""
     if window is Window.EMERGENCY:
         return f"[EMERGENCY: {iterations_left} iterations remaining. Synthesize NOW.]"
     if window is Window.AGGRESSIVE:
@@ -99,6 +98,6 @@ _MARKER = re.compile(
 
 
 def is_marker(text: str) -> bool:
-    """Say whether a text is nothing but markers of this module, so that old ones can go."""
+    """Return whether a text consists of markers of this module only, so that old ones can be removed."""
     lines = text.splitlines()
     return bool(lines) and all(_MARKER.fullmatch(line.strip()) for line in lines)

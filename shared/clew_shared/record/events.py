@@ -1,75 +1,33 @@
-"""Everything that can happen, one frozen model each: what the ledger holds and the fold reads.
+"""Everything that can happen to a goal, one frozen model for each kind: what the ledger holds and the fold reads.
 
-An event says what was decided or seen, never what should be done about it. Events are only added to:
+An event states what was decided or observed, never what should be done about it. Events are only added to:
 a field that came later has a default, so that an old ledger still folds.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
 
 from clew_shared.record.identity import Identity
-from clew_shared.record.model import GoalStatus, Level
+from clew_shared.record.model import Level
+from clew_shared.record.spec import PlannedTask, Spec
 
 
 class Event(BaseModel, frozen=True, extra="ignore"):
-    """What all events share: `at`, seconds since 1970 on the wall clock, for people to read."""
+    """What all events have: a `kind`, and `at`, seconds since 1970 on the wall clock, for people to read."""
 
     kind: str
     at: float = 0.0
 
 
-class Step(BaseModel):
-    """A runbook's action, as the goal file gave it."""
-
-    model_config = ConfigDict(frozen=True)
-    tool: str
-    args: dict[str, Any]
+class GoalEvent(Event, frozen=True):
+    """An event of a goal: each subclass is one kind, which `codec` reads and `fold` takes into the state."""
 
 
-class PlannedSubtask(BaseModel):
-    """A subtask of a plan."""
-
-    model_config = ConfigDict(frozen=True)
-    description: str
-    done: bool = False
-    steps: tuple[Step, ...] = ()
-
-
-class PlannedTask(BaseModel):
-    """A task of a plan."""
-
-    model_config = ConfigDict(frozen=True)
-    description: str
-    subtasks: tuple[PlannedSubtask, ...] = ()
-
-
-class Spec(BaseModel):
-    """What a goal file asked for, besides its tree; durations in seconds, `not_before` since 1970."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-    description: str
-    name: str = ""
-    notes: str = ""
-    done_when: str = ""
-    workspace: str = ""
-    agent: str = ""
-    checks: dict[str, str] = Field(default_factory=dict)
-    priority: int = 0
-    max_iterations: int | None = None
-    budget_tokens: int | None = None
-    budget_wall_s: float | None = None
-    not_before: float | None = None
-    depends_on: tuple[str, ...] = ()
-    on_interrupt: Literal["retry", "ask"] = "retry"
-    unknown_keys: tuple[str, ...] = ()
-    file_name: str = ""
-
-
-class GoalAccepted(Event, frozen=True):
-    """A goal file was taken; its bytes lie beside the event as its output, `identity` names the file."""
+class GoalAccepted(GoalEvent, frozen=True):
+    """A goal file was accepted; its bytes are the output of this event, `identity` names the file."""
 
     kind: Literal["goal_accepted"] = "goal_accepted"
     goal_id: str
@@ -78,14 +36,14 @@ class GoalAccepted(Event, frozen=True):
     identity: tuple[str, ...] = ()
 
 
-class GoalStarted(Event, frozen=True):
-    """A goal left the queue."""
+class GoalStarted(GoalEvent, frozen=True):
+    """The goal left the queue."""
 
     kind: Literal["goal_started"] = "goal_started"
 
 
-class GoalWaiting(Event, frozen=True):
-    """A goal waits: until a known time (seconds since 1970), or for a person where `until` is None."""
+class GoalWaiting(GoalEvent, frozen=True):
+    """The goal waits: until a known time (seconds since 1970), or for a person if `until` is None."""
 
     kind: Literal["goal_waiting"] = "goal_waiting"
     reason: str
@@ -93,11 +51,11 @@ class GoalWaiting(Event, frozen=True):
     paused: bool = False
 
 
-class GoalBlocked(Event, frozen=True):
-    """A goal was escalated to a person, with the question that they must answer.
+class GoalBlocked(GoalEvent, frozen=True):
+    """The goal was escalated to a person, with the question to answer.
 
-    `stranger` is what stands in the place of the goal's workspace, where that is why: resuming accepts it.
-    `gone` says that nothing stands there: resuming makes an empty folder.
+    `stranger` is the folder found in place of the goal's workspace, if that is the reason: resuming accepts it.
+    `gone` means that no folder was found: resuming makes an empty one.
     """
 
     kind: Literal["goal_blocked"] = "goal_blocked"
@@ -107,12 +65,12 @@ class GoalBlocked(Event, frozen=True):
     gone: bool = False
 
 
-class GoalRequeued(Event, frozen=True):
-    """A goal goes on: `reopen` gives its blocked or failed subtask a fresh start, `by` says who asked.
+class GoalRequeued(GoalEvent, frozen=True):
+    """The goal continues; `by` names who asked for it.
 
-    `after` is the number of the end that it reopens, 0 where the goal had not ended. `subtask` is what a completed
-    goal is reopened for: the subtask that is added. `make` says that an empty workspace may be made: a person was
-    told that nothing stands there, and nothing did.
+    `reopen` gives its blocked or failed subtask a fresh start. `after` is the number of the end that is reopened, 0
+    if the goal had not ended. `subtask` is added to a completed goal, as the work to continue with. `make` permits an
+    empty workspace to be made: a person was told that the folder is missing, and it was.
     """
 
     kind: Literal["goal_requeued"] = "goal_requeued"
@@ -123,8 +81,8 @@ class GoalRequeued(Event, frozen=True):
     make: bool = False
 
 
-class GoalEnded(Event, frozen=True):
-    """A goal is over; `verified` is for the log: whether it was completed with checks, all of which passed."""
+class GoalEnded(GoalEvent, frozen=True):
+    """The goal ended; `verified`, for the log: it was completed, and had checks, all of which passed."""
 
     kind: Literal["goal_ended"] = "goal_ended"
     status: Literal["completed", "failed", "cancelled"]
@@ -133,10 +91,10 @@ class GoalEnded(Event, frozen=True):
     verified: bool = False
 
 
-class WorkspaceKnown(Event, frozen=True):
-    """Which folder is the goal's workspace from now on: the one that was there at its first start, or a later one.
+class WorkspaceKnown(GoalEvent, frozen=True):
+    """The folder that is the goal's workspace from now on.
 
-    `by` says whether it was found at the first start, made by the daemon, or accepted by a person.
+    `by`: found at the first start, made by the daemon, or accepted by a person.
     """
 
     kind: Literal["workspace_known"] = "workspace_known"
@@ -144,10 +102,10 @@ class WorkspaceKnown(Event, frozen=True):
     by: Literal["start", "made", "person"] = "start"
 
 
-class WorkerStarted(Event, frozen=True):
-    """A new incarnation of the worker; `created` is the process creation time, to recognise it by.
+class WorkerStarted(GoalEvent, frozen=True):
+    """A new worker started; `created` is its process creation time, which tells it from a later process.
 
-    `probe` marks one that finds out whether what its goal waits for is back: the goal goes on waiting meanwhile.
+    `probe`: it finds out whether what the goal waits for is available again; the goal waits meanwhile.
     """
 
     kind: Literal["worker_started"] = "worker_started"
@@ -158,7 +116,7 @@ class WorkerStarted(Event, frozen=True):
     probe: bool = False
 
 
-class WorkerReady(Event, frozen=True):
+class WorkerReady(GoalEvent, frozen=True):
     """The agent said hello; `probe` as in WorkerStarted."""
 
     kind: Literal["worker_ready"] = "worker_ready"
@@ -167,10 +125,10 @@ class WorkerReady(Event, frozen=True):
     probe: bool = False
 
 
-class WorkerExited(Event, frozen=True):
-    """An incarnation is over; `crash`: it died, which counts against the restart intensity.
+class WorkerExited(GoalEvent, frozen=True):
+    """The worker ended; `crash`: it died, which counts for the restart intensity.
 
-    `probe` marks one that ended while its goal was still waiting.
+    `probe`: it ended while its goal was still waiting.
     """
 
     kind: Literal["worker_exited"] = "worker_exited"
@@ -182,18 +140,18 @@ class WorkerExited(Event, frozen=True):
     probe: bool = False
 
 
-class Planned(Event, frozen=True):
-    """The agent planned; `replan` says which level the plan replaces, None the implicit first one."""
+class Planned(GoalEvent, frozen=True):
+    """The agent made a plan; `replan` is the level that it replaces, None for the first plan."""
 
     kind: Literal["planned"] = "planned"
     tasks: tuple[PlannedTask, ...]
     replan: Literal["task", "goal"] | None = None
 
 
-class TreeEdited(Event, frozen=True):
-    """The library's user changed the tree in place: the whole of it, as a JSON object.
+class TreeEdited(GoalEvent, frozen=True):
+    """The library's user changed the tree in place; `goal` is all of it, as a JSON object.
 
-    `replan` says that the edit is another way in the place of what was blocked.
+    `replan`: the edit is a new way in place of what was blocked.
     """
 
     kind: Literal["tree_edited"] = "tree_edited"
@@ -206,8 +164,8 @@ class TreeEdited(Event, frozen=True):
     replan: bool = False
 
 
-class SubtaskStarted(Event, frozen=True):
-    """Work on a subtask begins; `scope` says what the gate remembers there."""
+class SubtaskStarted(GoalEvent, frozen=True):
+    """Work on a subtask begins; `scope` states what the gate remembers there."""
 
     kind: Literal["subtask_started"] = "subtask_started"
     task_idx: int
@@ -215,31 +173,31 @@ class SubtaskStarted(Event, frozen=True):
     scope: Literal["new", "keep", "inherit"] = "new"
 
 
-class SubtaskFailed(Event, frozen=True):
-    """An attempt at the current subtask failed; it stays in progress."""
+class SubtaskFailed(GoalEvent, frozen=True):
+    """An attempt at the current subtask failed; the subtask stays in progress."""
 
     kind: Literal["subtask_failed"] = "subtask_failed"
     failure: str = ""
     cause: Literal["agent", "ignored_interventions"] = "agent"
 
 
-class SubtaskEnded(Event, frozen=True):
-    """The current subtask is over: done, skipped or failed for good."""
+class SubtaskEnded(GoalEvent, frozen=True):
+    """The current subtask ended."""
 
     kind: Literal["subtask_ended"] = "subtask_ended"
     status: Literal["completed", "skipped", "failed"]
     summary: str = ""
 
 
-class TaskCompleted(Event, frozen=True):
-    """All subtasks of a task are done; follows from them, and is there to be read."""
+class TaskCompleted(GoalEvent, frozen=True):
+    """All subtasks of a task are done; this follows from other events, and is recorded for readers."""
 
     kind: Literal["task_completed"] = "task_completed"
     task_idx: int
 
 
-class Escalated(Event, frozen=True):
-    """The current subtask is blocked; `to` says who must find another way."""
+class Escalated(GoalEvent, frozen=True):
+    """The current subtask is blocked; `to` is the level that must find another way."""
 
     kind: Literal["escalated"] = "escalated"
     to: Level
@@ -248,8 +206,8 @@ class Escalated(Event, frozen=True):
     replan_failed_goal: bool = False
 
 
-class ActionAllowed(Event, frozen=True):
-    """The gate let a proposal through; it may run, once."""
+class ActionAllowed(GoalEvent, frozen=True):
+    """The gate allowed a proposal: it may run, once."""
 
     kind: Literal["action_allowed"] = "action_allowed"
     epoch: int
@@ -259,10 +217,10 @@ class ActionAllowed(Event, frozen=True):
     rationale: str = ""
 
 
-class ActionBlocked(Event, frozen=True):
+class ActionBlocked(GoalEvent, frozen=True):
     """The gate refused a proposal; `makes_block` adds it to the blocked actions of its world.
 
-    `done` is set where an agent reported what it had already done (`record`).
+    `counts`: it counts for `blocked_limit`. `done`: the agent reported what it had already done (`record`).
     """
 
     kind: Literal["action_blocked"] = "action_blocked"
@@ -278,12 +236,11 @@ class ActionBlocked(Event, frozen=True):
     done: bool = False
 
 
-class ActionFinished(Event, frozen=True):
-    """What came of an action: `of` is its sequence number, the full output lies beside the event.
+class ActionFinished(GoalEvent, frozen=True):
+    """The outcome of action number `of`; the full output is stored with the event.
 
-    `world` is the digest after it (`worlds.UNKNOWN` where it could not be measured whole, "" where nothing
-    measured it), `error_class` names the error without what varies from call to call, `head` shows the first
-    part of the output.
+    `world` is the digest after it (`worlds.UNKNOWN` if it could not be measured whole, "" if not at all),
+    `error_class` names the error without what varies from call to call, `head` shows both ends of the output.
     """
 
     kind: Literal["action_finished"] = "action_finished"
@@ -300,8 +257,8 @@ class ActionFinished(Event, frozen=True):
     soft: bool = False
 
 
-class ActionInterrupted(Event, frozen=True):
-    """An action was in flight when something died: its effect is unknown; `counts` for the crash rule."""
+class ActionInterrupted(GoalEvent, frozen=True):
+    """An action was in flight when a process died: its effect is unknown; `counts` for the crash rule."""
 
     kind: Literal["action_interrupted"] = "action_interrupted"
     of: int
@@ -309,10 +266,10 @@ class ActionInterrupted(Event, frozen=True):
     counts: bool = False
 
 
-class WorldSeen(Event, frozen=True):
-    """The workspace was found to differ from what the last action left, or could not be measured (UNKNOWN).
+class WorldSeen(GoalEvent, frozen=True):
+    """The workspace differs from what the last action left, or could not be measured whole (UNKNOWN).
 
-    With `instead` it takes the place of a world that was only claimed.
+    With `instead` the measured world replaces one that was only claimed.
     """
 
     kind: Literal["world_seen"] = "world_seen"
@@ -320,7 +277,7 @@ class WorldSeen(Event, frozen=True):
     instead: bool = False
 
 
-class LoopDetected(Event, frozen=True):
+class LoopDetected(GoalEvent, frozen=True):
     """The gate found a loop."""
 
     kind: Literal["loop_detected"] = "loop_detected"
@@ -331,8 +288,8 @@ class LoopDetected(Event, frozen=True):
     escalated_to: Level | None = None
 
 
-class Intervened(Event, frozen=True):
-    """A word to the agent, recorded before it is sent; `again` where an earlier one was ignored."""
+class Intervened(GoalEvent, frozen=True):
+    """A message to the agent, recorded before it is sent; `again`: an earlier one was ignored."""
 
     kind: Literal["intervened"] = "intervened"
     intervention: str
@@ -341,8 +298,8 @@ class Intervened(Event, frozen=True):
     again: bool = False
 
 
-class Thought(Event, frozen=True):
-    """The agent said what it thinks; `echoes` where it says again what one of the last thoughts said."""
+class Thought(GoalEvent, frozen=True):
+    """The agent reported a thought; `echoes`: it repeats one of the last thoughts."""
 
     kind: Literal["thought"] = "thought"
     text: str
@@ -352,15 +309,15 @@ class Thought(Event, frozen=True):
 
 
 COUNT_MAX = 1 << 53
-"""A count beyond it is none: sums of such still fit what reads them."""
+"""The largest count that is accepted: sums of such counts still fit the readers' integers."""
 
 
 class Prompt(BaseModel):
-    """What a turn's prompt was: sizes in characters, and the hash of what a cut alone may change.
+    """The prompt of a turn: sizes in characters, and the hash of what only a cut may change.
 
-    `sha` names tools, system, goal, finished work and folded lines; `cuts` counts what changed it on purpose
-    in this subtask; `kept` is how much of the call before stood at the beginning of this one; `ending` the
-    state block. `folded` entries of the transcript were lines; the rest is what a new epoch goes on with.
+    `sha` covers tools, system, goal, finished work and folded lines; `cuts` counts deliberate changes to them in
+    this subtask; `kept` is how much of the previous call this one began with; `ending` is the size of the state
+    block. The first `folded` entries of the transcript were lines; a new epoch continues with the rest.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -376,11 +333,11 @@ class Prompt(BaseModel):
     chars_per_token: float = Field(default=4.0, gt=0, le=64)
 
 
-class Reflected(Event, frozen=True):
-    """An iteration record (contract, section 9), as the agent gave it, and what it cost.
+class Reflected(GoalEvent, frozen=True):
+    """An iteration record (docs/protocol.md), as the agent gave it, and its cost.
 
-    `hindsight` is what the agent found in the results of the turn before; `turn` what this one added to the
-    transcript of its prompt, where actions stand by their numbers.
+    `hindsight` is what the agent found in the results of the turn before; `turn` is what this turn added to the
+    transcript of its prompt, with actions by their numbers.
     """
 
     kind: Literal["reflected"] = "reflected"
@@ -397,29 +354,29 @@ class Reflected(Event, frozen=True):
     llm_s: float = 0.0
 
 
-class ProbesSeen(Event, frozen=True):
+class ProbesSeen(GoalEvent, frozen=True):
     """What is true of the workspace, by name."""
 
     kind: Literal["probes_seen"] = "probes_seen"
     probes: dict[str, bool]
 
 
-class CheckProposed(Event, frozen=True):
-    """The agent suggested a check with its plan: a command that exits 0 once the goal is reached."""
+class CheckProposed(GoalEvent, frozen=True):
+    """The agent suggested a check with its plan: a command that exits with 0 once the goal is reached."""
 
     kind: Literal["check_proposed"] = "check_proposed"
     name: str
     cmd: str
 
 
-class CheckStarted(Event, frozen=True):
-    """A suggested check is about to run; recorded first, so that it is not run again after a crash."""
+class CheckStarted(GoalEvent, frozen=True):
+    """A suggested check is about to run; recorded first, so that it does not run again after a crash."""
 
     kind: Literal["check_started"] = "check_started"
     name: str
 
 
-class CheckFinished(Event, frozen=True):
+class CheckFinished(GoalEvent, frozen=True):
     """The daemon ran a check of the goal, or one that its agent suggested."""
 
     kind: Literal["check_finished"] = "check_finished"
@@ -429,191 +386,44 @@ class CheckFinished(Event, frozen=True):
     suggested: bool = False
 
 
-class FinishQuestioned(Event, frozen=True):
-    """The agent called `finish` although the goal's last action, number `of`, had failed; it is asked once."""
+class FinishQuestioned(GoalEvent, frozen=True):
+    """The agent called `finish` although action number `of`, the goal's last, had failed; it is asked once."""
 
     kind: Literal["finish_questioned"] = "finish_questioned"
     of: int
     message: str
 
 
-class FeedbackGiven(Event, frozen=True):
+class FeedbackGiven(GoalEvent, frozen=True):
     """A person corrected the agent."""
 
     kind: Literal["feedback_given"] = "feedback_given"
     text: str
 
 
-class Unblocked(Event, frozen=True):
-    """A person lifted the blocks of a signature and its counts."""
+class Unblocked(GoalEvent, frozen=True):
+    """A person lifted the blocks and the counts of a signature."""
 
     kind: Literal["unblocked"] = "unblocked"
     signature: str
 
 
-class Reported(Event, frozen=True):
-    """The goal's report was put in the outbox."""
+class Reported(GoalEvent, frozen=True):
+    """The goal's report was written to the outbox."""
 
     kind: Literal["reported"] = "reported"
 
 
-class StrategiesShown(Event, frozen=True):
-    """The strategies that the agent of an epoch was shown when it said hello, by their ids."""
+class StrategiesShown(GoalEvent, frozen=True):
+    """The strategies, by id, that the agent of an epoch was shown when it said hello."""
 
     kind: Literal["strategies_shown"] = "strategies_shown"
     epoch: int
     ids: tuple[str, ...]
 
 
-class Reviewed(Event, frozen=True):
-    """What the goal's rest at `of` means for the playbook stands beside this event, in one transaction."""
+class Reviewed(GoalEvent, frozen=True):
+    """What the rest of the goal at event `of` means for the playbook is stored with this event, in one transaction."""
 
     kind: Literal["reviewed"] = "reviewed"
     of: int
-
-
-class BulletAdded(Event, frozen=True):
-    """A strategy was learned; an event of the daemon, not of a goal.
-
-    `evidence` and `actions` (their numbers) say what it was drawn from, `created_at` is an imported one's own,
-    and from `expires_at` on (seconds since 1970; 0: never) it is shown to nobody.
-    """
-
-    kind: Literal["bullet_added"] = "bullet_added"
-    id: str
-    section: str
-    content: str
-    source_goal: str = ""
-    helpful: int = 0
-    harmful: int = 0
-    neutral: int = 0
-    evidence: str = ""
-    actions: tuple[int, ...] = ()
-    expires_at: float = 0.0
-    created_at: str = ""
-
-
-class BulletTagged(Event, frozen=True):
-    """A strategy was credited; `reason` says by what, and a lesson learned again expires later."""
-
-    kind: Literal["bullet_tagged"] = "bullet_tagged"
-    id: str
-    tag: Literal["helpful", "harmful", "neutral"]
-    source_goal: str = ""
-    times: int = 1
-    reason: str = ""
-    expires_at: float = 0.0
-
-
-class BulletUpdated(Event, frozen=True):
-    """A strategy was put in other words."""
-
-    kind: Literal["bullet_updated"] = "bullet_updated"
-    id: str
-    content: str
-    source_goal: str = ""
-
-
-class BulletRemoved(Event, frozen=True):
-    """A strategy was put into the archive, by whom or why."""
-
-    kind: Literal["bullet_removed"] = "bullet_removed"
-    id: str
-    reason: str = ""
-    source_goal: str = ""
-
-
-class BulletRestored(Event, frozen=True):
-    """A strategy was taken out of the archive."""
-
-    kind: Literal["bullet_restored"] = "bullet_restored"
-    id: str
-
-
-class HomeKnown(Event, frozen=True):
-    """Where the ledger's home is from now on: an event of the daemon, not of a goal.
-
-    `identity` is that of the state folder, at `path` on `host`; `pid_namespace` says where process numbers hold.
-    """
-
-    kind: Literal["home_known"] = "home_known"
-    identity: Identity
-    path: str
-    host: str = ""
-    pid_namespace: int | None = None
-
-
-class GoalForgotten(Event, frozen=True):
-    """A goal that ended long ago is removed from the ledger, and ended so; an event of the daemon, not of a goal."""
-
-    kind: Literal["goal_forgotten"] = "goal_forgotten"
-    goal: str
-    status: GoalStatus
-
-
-GoalEvent = Annotated[
-    GoalAccepted
-    | GoalStarted
-    | GoalWaiting
-    | GoalBlocked
-    | GoalRequeued
-    | GoalEnded
-    | WorkspaceKnown
-    | WorkerStarted
-    | WorkerReady
-    | WorkerExited
-    | Planned
-    | TreeEdited
-    | SubtaskStarted
-    | SubtaskFailed
-    | SubtaskEnded
-    | TaskCompleted
-    | Escalated
-    | ActionAllowed
-    | ActionBlocked
-    | ActionFinished
-    | ActionInterrupted
-    | WorldSeen
-    | LoopDetected
-    | Intervened
-    | Thought
-    | Reflected
-    | ProbesSeen
-    | CheckProposed
-    | CheckStarted
-    | CheckFinished
-    | FinishQuestioned
-    | FeedbackGiven
-    | Unblocked
-    | Reported
-    | StrategiesShown
-    | Reviewed,
-    Field(discriminator="kind"),
-]
-
-PlaybookEvent = Annotated[
-    BulletAdded | BulletTagged | BulletUpdated | BulletRemoved | BulletRestored,
-    Field(discriminator="kind"),
-]
-
-_goal_events: TypeAdapter[Any] = TypeAdapter(GoalEvent)
-_playbook_events: TypeAdapter[Any] = TypeAdapter(PlaybookEvent)
-
-
-def encode(event: Event) -> bytes:
-    """Write an event as JSON; fields at their defaults are left out, the kind never is."""
-    body = event.model_dump_json(exclude_defaults=True)
-    head = f'{{"kind":"{event.kind}"'
-    return (head + ("}" if body == "{}" else "," + body[1:])).encode()
-
-
-def decode(body: bytes) -> Event:
-    """Read a goal's event; raises `pydantic.ValidationError` on anything else."""
-    event: Event = _goal_events.validate_json(body)
-    return event
-
-
-def decode_playbook(body: bytes) -> Event:
-    """Read an event of the playbook."""
-    event: Event = _playbook_events.validate_json(body)
-    return event

@@ -1,6 +1,6 @@
-"""Which folder or file something is: device, inode and time of birth, so that another one of its name is told apart.
+"""The identity of a folder or file: device, inode and time of birth, which tell it from another one of its name.
 
-A path says where something stands, not what it is: a folder can be renamed, mounted over, copied or made again.
+A path is a place, not an identity: a folder can be renamed, mounted over, copied or recreated.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class Identity(BaseModel):
     """What tells one folder from another.
 
-    `birth_ns` is in nanoseconds since 1970, None if the file system keeps no time of birth. `boot` names the run of
-    the machine in which it was seen, "" if that is not known.
+    `birth_ns` is in nanoseconds since 1970, None if the file system records no time of birth. `boot` is the boot id of
+    the machine when it was seen, "" if unknown.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -34,11 +34,10 @@ class Identity(BaseModel):
     boot: str = ""
 
     def is_same(self, other: Identity) -> bool:
-        """Return whether both are one folder.
+        """Return whether both are the same folder.
 
-        Inode and time of birth must agree, and within one run of the machine the device, where its number is a disk's.
-        From one run to the next disks may be numbered differently, and another kernel may tell a time of birth that the
-        last one could not.
+        Inode and time of birth must agree and, within one boot, the device, if its number is a disk's. After another
+        boot disks may be numbered differently, and another kernel may report a time of birth that the last one did not.
         """
         born = {self.birth_ns, other.birth_ns} - {None}
         if self.boot != other.boot:
@@ -52,7 +51,7 @@ class Identity(BaseModel):
 
 
 def of_path(path: str | os.PathLike[str]) -> Identity:
-    """Return the identity of what stands at a path, a link not followed; raises OSError."""
+    """Return the identity of what is at a path, without following a link; raises OSError."""
     fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         return of_descriptor(fd)
@@ -61,13 +60,13 @@ def of_path(path: str | os.PathLike[str]) -> Identity:
 
 
 def of_descriptor(fd: int) -> Identity:
-    """Return the identity of what a descriptor (`O_PATH` will do) leads to; raises OSError."""
+    """Return the identity of the file of a descriptor (`O_PATH` suffices); raises OSError."""
     found = os.fstat(fd)
     return Identity(dev=found.st_dev, ino=found.st_ino, birth_ns=_birth_ns(fd), boot=_boot())
 
 
 def _birth_ns(fd: int) -> int | None:
-    """Ask statx(2), which Python has no call for, for the time of birth."""
+    """Return the time of birth by statx(2), which Python does not offer; None if it is unknown."""
     statx = getattr(_libc(), "statx", None)
     buffer = ctypes.create_string_buffer(_BUFFER_BYTES)
     if statx is None or statx(fd, b"", _EMPTY_PATH, _BTIME, buffer) != 0:

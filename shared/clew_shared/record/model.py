@@ -1,6 +1,6 @@
 """The tree of work: Goal → Task → Subtask → Action, and the statuses that they can have.
 
-Plain records that people, programs and the fold can read and change; rules live in `gate` and `core`.
+Plain records that programs and the fold read and change; the rules are in `gate` and `core`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, Literal
 from clew_shared.record.signature import signature
 
 ACTIONS_KEPT = 20
-"""How many actions of a subtask a state carries; all of them are in the ledger."""
+"""Actions of a subtask that a state contains, the last ones; all of them are in the ledger."""
 
 Level = Literal["task", "goal", "person"]
-"""Whom an escalation reaches."""
+"""Who has to find another way after an escalation."""
 
 
 class GoalStatus(StrEnum):
-    """Where a goal stands (contract, section 3)."""
+    """The status of a goal (docs/architecture.md, States of a goal)."""
 
     QUEUED = "queued"
     IN_PROGRESS = "in_progress"
@@ -31,12 +31,12 @@ class GoalStatus(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Nothing more happens unless a person says `retry`."""
+        """Return whether nothing more happens unless a person retries the goal."""
         return self in (GoalStatus.COMPLETED, GoalStatus.FAILED, GoalStatus.CANCELLED)
 
 
 class StepStatus(StrEnum):
-    """Where a task or a subtask stands."""
+    """The status of a task or a subtask."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -47,17 +47,17 @@ class StepStatus(StrEnum):
 
     @property
     def open(self) -> bool:
-        """There is still something to do."""
+        """Return whether there is still something to do."""
         return self in (StepStatus.PENDING, StepStatus.IN_PROGRESS)
 
     @property
     def done(self) -> bool:
-        """It counts as progress of the goal."""
+        """Return whether it counts as progress of the goal."""
         return self in (StepStatus.COMPLETED, StepStatus.SKIPPED)
 
 
 class Result(StrEnum):
-    """What came of an action."""
+    """The result of an action."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -84,13 +84,13 @@ class Action:
     exit_code: int | None = None
 
     def signature(self) -> str:
-        """Give the name by which equal actions are recognised."""
+        """Return the signature, which is the same for equal actions."""
         return signature(self.name, self.args)
 
 
 @dataclass(slots=True)
-class Cost:
-    """What LLM calls have cost: tokens as the server counted them, seconds on the clock."""
+class LlmCost:
+    """The cost of LLM calls: tokens as the server counted them, seconds of wall-clock time."""
 
     tokens: int = 0
     tokens_in: int = 0
@@ -103,9 +103,9 @@ class Cost:
 
 @dataclass(slots=True)
 class Subtask:
-    """One concrete step of a task; `steps` are the runbook's actions, `summary` what came of it.
+    """One concrete step of a task.
 
-    `insights` are what its agent found most relevant on the way.
+    `steps` are the runbook's actions, `summary` is the agent's at the end, `insights` what it found most relevant.
     """
 
     description: str
@@ -118,7 +118,7 @@ class Subtask:
     summary: str = ""
     inherits: bool = False
     insights: list[str] = field(default_factory=list)
-    cost: Cost = field(default_factory=Cost)
+    cost: LlmCost = field(default_factory=LlmCost)
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ class Task:
 
 @dataclass(slots=True)
 class Goal:
-    """What a person asked for."""
+    """What a person wants done."""
 
     description: str
     tasks: list[Task] = field(default_factory=list)
@@ -143,7 +143,7 @@ class Goal:
     replanned: bool = False
 
     def progress(self) -> float:
-        """Give the share of subtasks that are done, 0 to 1."""
+        """Return the share of subtasks that are done, 0 to 1."""
         if self.status == GoalStatus.COMPLETED:
             return 1.0
         subtasks = [s for t in self.tasks for s in t.subtasks]

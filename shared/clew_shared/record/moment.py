@@ -1,17 +1,17 @@
-"""Moments as people and published files read them; inside, a moment is seconds since 1970."""
+"""Times as text, for people and published files; elsewhere a time is seconds since 1970."""
 
 from datetime import UTC, datetime
 
 
 def iso(at: float) -> str:
-    """Return a moment for programs: UTC, ISO 8601, microseconds."""
+    """Return a time for programs: UTC, ISO 8601, microseconds."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds")
 
 
 def local(at: float | str) -> str:
-    """Return a moment for people: local time to the second, as in `2026-11-22 18:04:09`.
+    """Return a time for people: local time to the second, as in `2026-11-22 18:04:09`.
 
-    `at` is seconds since 1970, or text as `iso` writes it; text that is not a moment is returned as it is.
+    `at` is seconds since 1970, or text as `iso` writes it; other text is returned unchanged.
     """
     try:
         moment = (

@@ -1,7 +1,7 @@
-"""What came of an action, without what varies from run to run: outcome, error class, soft faults.
+"""The outcome of an action without what varies from run to run: outcome, error class, soft faults.
 
-Texts in, digests and yes/no out. Each pattern names what it is for; what is not volatile for certain stays,
-since a poll whose numbers move is work and not a loop.
+Texts in, digests and yes/no out. Each pattern has a comment with what it is for; text that is not certainly volatile
+stays, since a poll whose numbers move is work and not a loop.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from clew_shared.record.model import Result
 from clew_shared.record.signature import digest
 
 WRITE_ONLY_TOOLS: Final = frozenset({"write_file", "edit_file"})
-"""Tools whose output says nothing that the world does not say: the result alone is their outcome."""
+"""Tools whose output adds nothing to the world: the result alone is their outcome."""
 
 HEAD_CHARS: Final = 400
 FAULT_SCAN_CHARS: Final = 2_000
@@ -25,8 +25,8 @@ _MONTHS: Final = (
 )
 
 _VOLATILE: Final = tuple(
-    (needs, re.compile(pattern, re.IGNORECASE), word)
-    for needs, pattern, word in (
+    (needs, re.compile(pattern, re.IGNORECASE), replacement)
+    for needs, pattern, replacement in (
         # dates and times: 2026-11-21T10:00:00.123Z, 21/11/2026, Sat Nov 21 10:00:00 UTC 2026, 10:00:00
         ("-", r"\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z| ?[+-]\d\d:?\d\d)?)?", "<date>"),
         ("/.", r"\b\d{1,2}[/.]\d{1,2}[/.]\d{4}\b", "<date>"),
@@ -62,7 +62,7 @@ _VOLATILE: Final = tuple(
         # temporary paths
         (("tmp/", "/shm/", "/folders/"), r"/(tmp|var/tmp|dev/shm|var/folders)/[^\s'\":,;)\]]+", "<tmp>"),
         (("pytest-",), r"\b(pytest-of-\w+/)?pytest-\d+\b", "<tmp>"),
-        # ids, pids and counters that say they are
+        # ids, pids and counters that are labelled as such
         # ("job 3 of 10" counts work and stays; "job id 3" names itself)
         (
             (
@@ -91,7 +91,7 @@ _VOLATILE: Final = tuple(
         ),
     )
 )  # fmt: skip
-"""What a text must hold (one of these, in lower case) for the pattern to be looked for, the pattern, and the word."""
+"""What a text must contain (one of these, in lower case) before the pattern is tried, the pattern, its replacement."""
 
 _BLANKS: Final = re.compile(r"[ \t]+")
 
@@ -148,12 +148,12 @@ ERROR_CLASS_CHARS: Final = 160
 
 
 def normalise(text: str) -> str:
-    """Replace durations, dates, addresses, temporary paths, and ids and counters that say they are."""
+    """Return a text without durations, dates, addresses, temporary paths, and ids and counters labelled as such."""
     low = text.lower()
-    for needs, pattern, word in _VOLATILE:
+    for needs, pattern, replacement in _VOLATILE:
         for need in needs:
             if need in low:
-                text, found = pattern.subn(word, text)
+                text, found = pattern.subn(replacement, text)
                 low = text.lower() if found else low
                 break
     lines = (line.rstrip() for line in _BLANKS.sub(" ", text).splitlines())
@@ -161,18 +161,18 @@ def normalise(text: str) -> str:
 
 
 def outcome(tool: str, result: str, output: str | None) -> str:
-    """Name what came of an action: its result and a digest of its output without the volatile parts."""
+    """Return the outcome of an action: its result and a digest of its output without the volatile parts."""
     if tool in WRITE_ONLY_TOOLS or not output:
         return f"{result}:"
     return f"{result}:{digest(normalise(output))}"
 
 
 def error_class(result: str, output: str | None, args: dict[str, Any]) -> str:
-    """Name an error without what varies from call to call, or "" where there was none.
+    """Return an error without what varies from call to call, "" if there was none.
 
-    Arguments that the message quotes, other quoted text and positions are left out, so that one missing
-    tool, one 401 or one unknown option is one error whatever the arguments were. Other numbers stay:
-    "2 failed" after "3 failed" is another error, and getting better.
+    Arguments that the message quotes, other quoted text and positions are left out, so that one missing tool, one 401
+    or one unknown option is one error whatever the arguments were. Other numbers stay: "2 failed" after "3 failed" is
+    another error, and progress.
     """
     if result not in (Result.ERROR, Result.FAILURE) or not output:
         return ""
@@ -186,10 +186,10 @@ def error_class(result: str, output: str | None, args: dict[str, Any]) -> str:
 def soft(
     tool: str, args: dict[str, Any], result: str, output: str | None, *, waited: bool = False
 ) -> bool:
-    """Return whether this may well go better by itself: a temporary fault, or the empty answer of a poll.
+    """Return whether a retry may well succeed: a temporary fault, or the empty answer of a poll.
 
-    Who `waited` before asking, in a step of its own or by a `sleep` in the command, polls: then it is enough
-    that the answer mentions something unfinished.
+    An agent that `waited` before asking, in a step of its own or by a `sleep` in the command, polls: then an answer
+    that mentions something unfinished is enough.
     """
     if result == Result.TIMEOUT:
         return True
@@ -206,7 +206,7 @@ def soft(
 
 
 def is_poll(tool: str, args: dict[str, Any]) -> bool:
-    """Return whether an action asks how something is getting on."""
+    """Return whether an action asks for the progress of something."""
     words = " ".join([tool, *_strings(args)])[:FAULT_SCAN_CHARS]
     return bool(_POLL_WORDS.search(words.replace("_", " ").replace("-", " ")))
 
@@ -235,7 +235,7 @@ def head(output: str | None, chars: int = HEAD_CHARS) -> str:
 
 
 def both_ends(output: str | None, chars: int = HEAD_CHARS) -> str:
-    """Return the first and the last part of an output: a fault is told of at the end."""
+    """Return the first and the last part of an output: an error is usually at the end."""
     text = (output or "").strip()
     if len(text) <= chars:
         return text
@@ -244,16 +244,16 @@ def both_ends(output: str | None, chars: int = HEAD_CHARS) -> str:
 
 
 def _edges(text: str) -> str:
-    """Return the first and last lines: a fault says its name there, not in the middle of a test report."""
+    """Return the first and last lines: a fault is named there, not in the middle of a test report."""
     lines = text[:FAULT_SCAN_CHARS].splitlines()
     tail = text[-FAULT_SCAN_CHARS:].splitlines()
     return "\n".join([*lines[:SOFT_LINES], *tail[-SOFT_LINES:]])
 
 
 def _given(args: dict[str, Any], *, short: bool) -> list[str]:
-    """List what a message may quote: the arguments, and of a command the words that look like paths.
+    """Return what a message may quote: the arguments, and of a command the words that look like paths.
 
-    Those only where the message is `short`: in a test report it matters which file failed.
+    The latter only if the message is `short`: in a test report it matters which file failed.
     """
     values = _strings(args)
     if not short:

@@ -1,6 +1,6 @@
-"""When two actions are the same action.
+"""Signatures: when two actions are the same action (docs/loops.md, Terms).
 
-Knows names and arguments only: not results, not the workspace's content, not the disk.
+They depend on names and arguments only, not on results, the workspace's content or the disk.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any
 
 LONG_STRING_CHARS = 200
 LONG_ARGS_CHARS = 8_000
-"""Beyond it the arguments are named by their digest as a whole: a name stands in states, blocks and messages."""
+"""Longer arguments are replaced by their digest: a signature is part of states, blocks and messages."""
 
 PATH_KEYS = frozenset({"path", "file", "filename", "dir", "directory", "cwd", "folder"})
 PATH_ENDINGS = ("_path", "_file", "_dir")
 
 
 def signature(name: str, args: dict[str, Any], workspace: str = "") -> str:
-    """Name an action so that equal actions have equal names.
+    """Return the signature of an action, which is the same for equal actions.
 
     `name::` and canonical JSON of the args: sorted keys, no spaces, paths normalised against the
     workspace, trailing white space of lines dropped, a string over 200 characters as `sha256:` and
-    16 hex digits (contract, section 8); so are arguments that are longer than `LONG_ARGS_CHARS` even so.
+    16 hex digits; so are arguments that are still longer than `LONG_ARGS_CHARS`.
     """
     plain = _canonical(args, "", workspace)
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)

@@ -1,7 +1,7 @@
-"""Which change of a goal's status may follow which: a pure rule that every event passes before it is taken in.
+"""Which events the status of a goal allows: a pure rule that every event passes before it is recorded.
 
-A request can be overtaken while it waits for a worker to stop. What is recorded then must still make sense after what
-was recorded meanwhile; above all, a goal that has ended stays ended unless a person reopens that very end.
+While a request waits for a worker to stop, the status may change. What is recorded then must still make sense; above
+all, a goal that has ended stays ended unless a person reopens that very end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SUBTASK_CHARS = 200
 
 
 def follow_up(state: State) -> str:
-    """Return the subtask for which a completed goal may be reopened, "" where there is none.
+    """Return the subtask for which a completed goal may be reopened, "" if there is none.
 
     It is the first line of the last feedback, given after the end. Needs the whole state, not an outline.
     """
@@ -31,13 +31,13 @@ def follow_up(state: State) -> str:
 
 
 def has_follow_up(state: State) -> bool:
-    """Tell whether a person gave feedback after the end of a completed goal."""
+    """Return whether a person gave feedback after the end of a completed goal."""
     completed = GoalStatus(state.goal.status) is GoalStatus.COMPLETED
     return completed and state.feedback_seq > state.rested_seq
 
 
 def refusal(state: State, event: ev.Event) -> str:
-    """Return why the goal's status does not allow the event, "" where it does."""
+    """Return why the goal's status does not allow the event, "" if it does."""
     if not event.kind.startswith("goal_"):  # most events, on a step's path
         return ""
     status = GoalStatus(state.goal.status)

@@ -1,4 +1,4 @@
-"""How worlds are named: what is known of the files of a workspace (docs/loops.md, "Worlds that cannot be measured").
+"""The names of worlds: what is known of the files of a workspace (docs/loops.md, Worlds that cannot be measured).
 
 A world is named by its digest, by CLAIMED and a digest where a change was only claimed, or by UNKNOWN and a digest
 where the files are not known. A measurement is a digest, UNKNOWN where it was cut short by time or size, "" for none.

@@ -1,7 +1,7 @@
 """`.agent_context/` in a goal's workspace: written for people and programs to read, never read back.
 
 The workspace belongs to the worker, which may put links or other files in the way: every step goes through a
-descriptor of the folder, follows nothing, and replaces whole files; what is odd is written anew.
+descriptor of the folder, follows no link, and replaces whole files; an unexpected file is rewritten.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ BUFFER_BYTES = 1 << 18
 
 
 class ContextDir:
-    """The published files of one goal; all methods block, and raise OSError where they cannot write.
+    """The published files of one goal; all methods block, and raise OSError if they cannot write.
 
-    With `known`, nothing is written into another folder that stands in the place of the workspace.
+    With `known`, nothing is written into another folder in place of the workspace.
     """
 
     def __init__(self, workspace: str, known: Identity | None = None) -> None:
         self._workspace = workspace
         self._known = known
-        self._history_bytes = -1  # what history.jsonl must have; -1: not written yet
+        self._history_bytes = -1  # the size that history.jsonl must have; -1: not written yet
 
     def rebuild(
         self, state: dict[str, Any] | None, lines: Iterable[dict[str, Any]], loops: list[Any]
     ) -> None:
-        """Write all three files from the ledger again; `loops` may be filled while `lines` are drawn.
+        """Rewrite all three files from the ledger; `loops` may be filled while `lines` are drawn.
 
-        Without `state` that file is left for `update`, which another thread may call meanwhile for it alone.
+        Without `state`, that file is left to `update`, which another thread may call for it meanwhile.
         """
         with _folder(self._workspace, self._known) as folder:
             _ignore(folder)
@@ -56,7 +56,7 @@ class ContextDir:
     def update(
         self, state: dict[str, Any] | None, lines: list[dict[str, Any]], loops: list[Any] | None
     ) -> bool:
-        """Append to the history and replace the other files; False asks for `rebuild`."""
+        """Append to the history and replace the other files; False means that `rebuild` is needed."""
         with _folder(self._workspace, self._known) as folder:
             if lines and not self._append(folder, lines):
                 return False
@@ -116,7 +116,7 @@ class _Fd(int):
 
 
 def _ignore(folder: int) -> None:
-    """Keep the folder out of the user's git repository; a file that is there already stays as it is."""
+    """Exclude the folder from the user's git repository; an existing file stays as it is."""
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISREG(os.stat(GITIGNORE, dir_fd=folder, follow_symlinks=False).st_mode):
             return
@@ -124,7 +124,7 @@ def _ignore(folder: int) -> None:
 
 
 def _replace(folder: int, name: str, parts: Iterable[bytes]) -> int:
-    """Put a file in place of whatever has the name, at once or not at all; gives its bytes."""
+    """Replace what has the name by a file, atomically; returns its size in bytes."""
     temporary = f".{name}.{os.getpid()}.{threading.get_native_id()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(FileNotFoundError):

@@ -1,7 +1,6 @@
-"""What people and programs are shown of a goal: the shapes of `.agent_context/`, of `status` and of `loops`.
+"""The JSON shapes of a goal for people and programs: `.agent_context/`, `status` and `loops`.
 
-Pure functions of state and events; whoever writes them to disk or to a socket does so elsewhere, and nothing
-here is ever read back.
+Pure functions of state and events; they are written to disk and sockets elsewhere, and never read back.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.record import events as ev
-from clew_shared.record.model import Action, Cost, Goal, GoalStatus
+from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost
 from clew_shared.record.moment import iso
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 OUTPUT_CHARS = 1_000
 SHOWN = 1_000
-"""Of counted and of blocked signatures, the last ones; as many as the default `max_actions`."""
+"""Counted and blocked signatures that are shown, the last ones; as many as the default `max_actions`."""
 
 LOOPS_KEPT = 1_000
 """Entries of loops.json, the last ones; all of them are in the ledger."""
@@ -28,7 +27,7 @@ VERSION = 1
 
 
 def state_view(state: State) -> dict[str, Any]:
-    """Give the content of `state.json` (contract, section 5)."""
+    """Return the content of `state.json` (docs/operations.md)."""
     return {
         "version": VERSION,
         "goal_id": state.goal_id,
@@ -50,7 +49,7 @@ def _last(counts: dict[str, int]) -> dict[str, int]:
 
 
 def goal_view(goal: Goal) -> dict[str, Any]:
-    """Give the tree as JSON values."""
+    """Return the tree as JSON values."""
     return {
         "description": goal.description,
         "status": str(goal.status),
@@ -76,7 +75,7 @@ def goal_view(goal: Goal) -> dict[str, Any]:
 
 
 def action_view(action: Action) -> dict[str, Any]:
-    """Give an action with the fields of history.jsonl, but for its output."""
+    """Return an action with the fields of history.jsonl except its output."""
     return {
         "seq": action.seq,
         "timestamp": action.timestamp,
@@ -92,12 +91,12 @@ def action_view(action: Action) -> dict[str, Any]:
 
 
 def history_view(action: Action, output: str | None) -> dict[str, Any]:
-    """Give a line of history.jsonl: the action and up to 1,000 characters of its output."""
+    """Return a line of history.jsonl: the action and up to 1,000 characters of its output."""
     return {**action_view(action), "output": (output or "")[:OUTPUT_CHARS]}
 
 
 def loop_view(event: ev.LoopDetected, task_idx: int, subtask_idx: int) -> dict[str, Any]:
-    """Give an entry of loops.json."""
+    """Return an entry of loops.json."""
     return {
         "timestamp": iso(event.at),
         "kind": event.loop,
@@ -113,7 +112,7 @@ def loop_view(event: ev.LoopDetected, task_idx: int, subtask_idx: int) -> dict[s
 def status_view(state: State, now: float = 0.0, waits: str = "") -> dict[str, Any]:
     """Return a goal's entry of `clew status --json`.
 
-    `now` is in seconds since 1970; `waits` says what a queued goal waits for, which its state alone does not tell.
+    `now` is in seconds since 1970; `waits` is what a queued goal waits for, which does not follow from its state.
     """
     task, subtask = state.task, state.subtask
     return {
@@ -142,7 +141,7 @@ def status_view(state: State, now: float = 0.0, waits: str = "") -> dict[str, An
 
 
 def _waiting(state: State, now: float, waits: str) -> dict[str, Any] | None:
-    """Say what a goal waits for, since when, and when it goes on by itself; None where it does not wait."""
+    """Return what a goal waits for, since when, and when it continues by itself; None if it does not wait."""
     if state.goal.status not in (GoalStatus.QUEUED, GoalStatus.WAITING):
         return None
     return {
@@ -153,7 +152,7 @@ def _waiting(state: State, now: float, waits: str) -> dict[str, Any] | None:
 
 
 def _until(state: State, now: float, waits: str) -> str | None:
-    """Say when a goal goes on by itself, None where it is not the time that it waits for."""
+    """Return when a goal continues by itself, None if it does not wait for a time."""
     if state.goal.status == GoalStatus.WAITING:
         return iso(state.wait_until) if state.wait_until and not state.paused else None
     not_before = state.spec.not_before
@@ -164,9 +163,9 @@ def _until(state: State, now: float, waits: str) -> str | None:
 
 
 def goal_detail(state: State, now: float = 0.0, waits: str = "") -> dict[str, Any]:
-    """Return one goal in full, for `clew status GOAL --json`: its entry, its tree and what it has cost.
+    """Return one goal in full, for `clew status GOAL --json`: its entry, its tree and its cost.
 
-    `calls` are the last LLM calls, oldest first; `subtask_details` stand beside the tree, whose shape is fixed.
+    `calls` are the last LLM calls, oldest first; `subtask_details` are apart from the tree, whose shape is fixed.
     """
     current = [
         {"seq": f.seq, "name": f.action.name, "signature": f.signature}
@@ -211,8 +210,8 @@ def goal_detail(state: State, now: float = 0.0, waits: str = "") -> dict[str, An
     }
 
 
-def cost_view(cost: Cost) -> dict[str, float]:
-    """Give what LLM calls have cost: how many they were, their tokens, and seconds."""
+def cost_view(cost: LlmCost) -> dict[str, float]:
+    """Return the cost of LLM calls: their number, tokens and seconds."""
     return {
         "calls": cost.calls,
         "tokens": cost.tokens,
@@ -226,7 +225,7 @@ def cost_view(cost: Cost) -> dict[str, float]:
 class HistoryFold:
     """Turns a goal's events, in order, into the lines of history.jsonl and the entries of loops.json.
 
-    `seq` is the last that it has taken; `at` the place (task, subtask) that it begins in.
+    `seq` is the last event that it has taken in; `at` the place (task, subtask) in which it begins.
     """
 
     def __init__(self, at: tuple[int, int] = (0, 0)) -> None:
@@ -236,11 +235,11 @@ class HistoryFold:
         self.loops: list[dict[str, Any]] = []
 
     def begun(self, seq: int, event: ev.Event, at: tuple[int, int]) -> None:
-        """Take in an action that had begun before the first event, in the subtask at that place."""
+        """Add an action that began before the first event, in the subtask at that place."""
         self._flying[seq] = (event, *at)
 
     def take(self, seq: int, event: ev.Event) -> tuple[Action, int] | None:
-        """Take an event; gives the action that it ended and the number whose output belongs to it."""
+        """Take in an event; returns the action that it ended and the number of the event with its output."""
         self.seq = seq
         match event:
             case ev.SubtaskStarted():

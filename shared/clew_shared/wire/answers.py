@@ -15,7 +15,9 @@ from clew_shared.record.model import Level
 ActionResult = Literal["success", "failure", "error", "timeout", "interrupted"]
 
 
-class _Answer(BaseModel):
+class AnswerModel(BaseModel):
+    """A part of an answer: frozen, and read without regard to fields that it does not know."""
+
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     def as_json(self) -> dict[str, Any]:
@@ -23,21 +25,21 @@ class _Answer(BaseModel):
         return self.model_dump(mode="json", exclude_unset=True)
 
 
-class Intervention(_Answer):
+class Intervention(AnswerModel):
     """Advice to an agent that goes in circles; `kind` as in docs/loops.md."""
 
     kind: str
     message: str
 
 
-class Noted(_Answer):
+class Noted(AnswerModel):
     """The answer to `think`, `reflect` and `outcome`."""
 
     intervention: Intervention | None = None
     escalated_to: Level | None = None
 
 
-class Outcome(_Answer):
+class Outcome(AnswerModel):
     """What came of an action: the one shape of it from the executor's answer to the prompt.
 
     `changed` is None where nobody knows whether the workspace changed; `reason` says why an action was interrupted.
@@ -51,9 +53,9 @@ class Outcome(_Answer):
     reason: str = ""
 
 
-class _Verdict(_Answer):
+class _Verdict(AnswerModel):
     verdict: Literal["allowed", "blocked"]
-    seq: int
+    seq: int = 0
     reason: str = ""
     message: str = ""
     intervention: Intervention | None = None
@@ -72,7 +74,14 @@ class Recorded(_Verdict):
     allowed: bool
 
 
-class FailingCheck(_Answer):
+class Advanced(AnswerModel):
+    """The answer to `advance`; both are None where no pending subtask is left."""
+
+    subtask: dict[str, Any] | None = None
+    task: dict[str, Any] | None = None
+
+
+class FailingCheck(AnswerModel):
     """A check that did not pass; `exit_code` is None where it did not run to its end."""
 
     name: str
@@ -81,7 +90,7 @@ class FailingCheck(_Answer):
     output: str = ""
 
 
-class Finished(_Answer):
+class Finished(AnswerModel):
     """The answer to `finish`."""
 
     accepted: bool

@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 
 from clew_shared.core.suggestions import CMD_CHARS_MAX, NAME_CHARS_MAX, SUGGESTED_MAX
+from clew_shared.ledger.records import SEQ_MAX
 from clew_shared.record.events import COUNT_MAX, Prompt
 
 PROTOCOL_VERSION = 1
-SEQ_MAX = 2**63 - 1  # as large a number as the ledger keeps
 LINE_BYTES_MAX = 1 << 20
 DEPTH_MAX = 64
 

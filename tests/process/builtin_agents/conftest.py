@@ -43,7 +43,7 @@ def run_llm():
     async def run(daemon, server=None):
         if server is not None:
             daemon.agent = {"base_url": server.base_url, "model": "scripted", **daemon.agent}
-        return await _run(daemon, lambda client: LlmAgent(client, daemon.options()))
+        return await _run(daemon, LlmAgent)
 
     return run
 

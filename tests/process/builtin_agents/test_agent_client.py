@@ -5,7 +5,6 @@ import pytest
 from goal_daemon import GoalDaemon, subtask, task
 
 from clew_shared.wire import protocol
-from clew_shared.wire.nursery import CellSpec, SandboxSpec
 from clew_worker.agent import AgentClient, Disconnected, RpcError
 from clew_worker.agent.main import main
 
@@ -90,15 +89,11 @@ async def test_notifications_reach_whoever_listens_for_them(daemon, connect):
 async def test_the_entry_of_a_cell_is_the_agent_of_that_name(tmp_path, connect):
     steps = subtask("one", ("write_file", {"path": "a", "content": "x"}))
     daemon = GoalDaemon(tmp_path, tasks=(task("Do it", steps),))
-    box = SandboxSpec(workspace=str(tmp_path))
-    spec = CellSpec(kind="agent", agent="runbook", cwd=str(tmp_path), sandbox=box)
     async with connect(daemon) as sock:
-        assert await asyncio.to_thread(main, "runbook", sock.detach(), spec) == 0
+        assert await asyncio.to_thread(main, "runbook", sock.detach()) == 0
     assert daemon.finished[0] is True
 
 
-async def test_an_entry_that_does_not_exist_is_a_matter_of_configuration(tmp_path, capfd):
-    box = SandboxSpec(workspace=str(tmp_path))
-    spec = CellSpec(kind="agent", agent="poet", cwd=str(tmp_path), sandbox=box)
-    assert main("poet", -1, spec) == 78
+async def test_an_entry_that_does_not_exist_is_a_matter_of_configuration(capfd):
+    assert main("poet", -1) == 78
     assert "available: runbook, llm" in capfd.readouterr().err

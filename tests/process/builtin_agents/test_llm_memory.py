@@ -9,10 +9,15 @@ from llm_server import ScriptedLlm, calls, completion, fails, says
 
 from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.view import view_from, view_on_record
+from clew_shared.wire.hello import HelloAnswer
 from clew_worker.agent.memory import Memory
 
 LONG_NOTES = "Take care of every one of the following.\n" * 10
 DOWN = fails(503, "down")
+
+
+def read(daemon):
+    return HelloAnswer.model_validate(daemon.hello())
 
 
 def shell(n, text=None, **reflect):
@@ -52,7 +57,7 @@ async def test_a_new_epoch_asks_exactly_what_the_last_one_would_have_asked(
     del daemon.agent["base_url"]
     expected = llm.requests[-1]["messages"]
     assert "You have called yourself stuck" in llm.prompt(len(llm.requests) - 1)
-    assert lay_out(view_from(daemon.hello(), mode=mode)).messages == expected
+    assert lay_out(view_from(read(daemon), mode=mode)).messages == expected
     with ScriptedLlm(then=DOWN) as again:
         assert await run_llm(daemon, again) == 75
     assert again.requests[0]["messages"] == expected
@@ -133,7 +138,7 @@ async def test_what_was_found_last_stands_in_the_line_of_the_subtask_that_it_end
     with ScriptedLlm(shell(1), calls(("reflect", part), done), shell(2), then=DOWN) as llm:
         assert await run_llm(daemon, llm) == 75
     assert "- [x] one: counted. Found: seq counts from one" in llm.prompt(2)
-    assert lay_out(view_from(daemon.hello())).messages == llm.requests[3]["messages"]
+    assert lay_out(view_from(read(daemon))).messages == llm.requests[3]["messages"]
 
 
 async def test_a_reflect_field_among_the_arguments_is_taken_out_of_them(daemon, run_llm):
@@ -264,7 +269,7 @@ async def test_head_and_hash_of_a_context_from_the_record_are_those_of_the_last_
 ):
     with ScriptedLlm(*(shell(n) for n in range(1, 5)), then=DOWN) as llm:
         assert await run_llm(daemon, llm) == 75
-    laid = lay_out(view_from(daemon.hello()))
+    laid = lay_out(view_from(read(daemon)))
     assert laid.sha == daemon.state.prompt.sha == daemon.state.calls[-1].sha
 
 
@@ -305,7 +310,7 @@ async def test_a_budget_that_is_changed_meanwhile_shows_the_same_here_as_on_reco
     with ScriptedLlm(long, shell(2, insights="many"), then=DOWN) as llm:
         assert await run_llm(daemon, llm) == 75
     memory = Memory()
-    memory.learn(daemon.hello())
+    memory.update(read(daemon))
     daemon.context = {"max_tokens": max_tokens}
-    memory.learn(daemon.hello())
-    assert memory.laid().messages == lay_out(view_on_record(daemon.hello())).messages
+    memory.update(read(daemon))
+    assert memory.laid_out().messages == lay_out(view_on_record(read(daemon))).messages

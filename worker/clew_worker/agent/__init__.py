@@ -1,6 +1,6 @@
-"""The agents: processes that think and propose, and can neither write a file nor start a program.
+"""The agents: processes that propose actions, and can neither write a file nor start a program.
 
-`AgentClient` is for agents of other makers, too; `main` starts the built-in ones. Nothing here carries out an action or
+`AgentClient` is for foreign agents, too; `main` starts the built-in ones. Nothing here carries out an action or
 judges one.
 """
 

@@ -1,7 +1,7 @@
-"""The agent's side of the worker protocol, for agents of any maker that are written in Python.
+"""The agent's side of the worker protocol, for all agents that are written in Python with asyncio.
 
-It carries messages and keeps the heartbeat; it does not know what an agent thinks, nor what the
-daemon decides. The heartbeat runs on the agent's own event loop, so that a blocked loop is noticed.
+It transports messages and sends heartbeats. The heartbeat runs on the agent's own event loop, so that the daemon
+notices a blocked loop.
 """
 
 import asyncio
@@ -13,11 +13,12 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from clew_shared.wire import protocol
+from clew_shared.wire.hello import HelloAnswer
 
 Notice = Callable[[dict[str, Any]], None]
 
 ANSWER_TIMEOUT_S = 6 * 3600.0
-"""No answer takes this long: an action has its own deadline, and so has a wait for a free LLM."""
+"""Longer than any answer takes: an action has its own deadline, and so has the wait for an LLM slot."""
 
 _GOODBYE_S = 1.0
 
@@ -30,17 +31,21 @@ class RpcError(Exception):
         self.code = code
         self.message = message
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the daemon refused because it is stopping this worker."""
+        return self.code == protocol.STOPPING
+
 
 class Disconnected(Exception):
-    """The daemon has closed the connection, or does not answer any more."""
+    """The daemon has closed the connection, or no longer answers."""
 
 
 class AgentClient:
     """A connection to the daemon; use it as `async with AgentClient.from_env() as daemon:`.
 
-    Calls may run at the same time. After `hello` a heartbeat is sent every `heartbeat_s`.
-    `on(method, callback)` hears the daemon's notifications: `feedback`, `thresholds`,
-    `intervention`, `stop`.
+    Calls may run concurrently. After `hello` a heartbeat is sent every `heartbeat_s`. `on(method, callback)`
+    subscribes to the daemon's notifications: `feedback`, `thresholds`, `intervention`, `stop`.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -54,7 +59,7 @@ class AgentClient:
 
     @classmethod
     def from_env(cls) -> Self:
-        """Take the connection that the daemon has left in `CLEW_FD`; KeyError without one."""
+        """Return a client for the connection in `CLEW_FD`; KeyError without one."""
         return cls(socket.socket(fileno=int(os.environ["CLEW_FD"])))
 
     async def __aenter__(self) -> Self:
@@ -74,11 +79,11 @@ class AgentClient:
             await asyncio.wait_for(self._writer.wait_closed(), _GOODBYE_S)
 
     def on(self, method: str, callback: Notice) -> None:
-        """Call back with the params of each notification of that name."""
+        """Call `callback` with the params of each notification of that name."""
         self._notices.setdefault(method, []).append(callback)
 
     async def hello(self, agent: str) -> dict[str, Any]:
-        """Say who is there (`name/version`); returns the state as it is now, at any time."""
+        """Introduce the agent (`name/version`); returns the goal's state as it is now. Can be called at any time."""
         answer = await self.call("hello", protocol=protocol.PROTOCOL_VERSION, agent=agent)
         if not self._beating:
             self._beating = True
@@ -86,16 +91,20 @@ class AgentClient:
             self._tasks.append(asyncio.create_task(beat))
         return dict(answer)
 
-    async def call(self, method: str, /, **params: Any) -> Any:
-        """Ask and wait for the answer.
+    async def greet(self, agent: str) -> HelloAnswer:
+        """Say hello, and return the answer as a model."""
+        return HelloAnswer.model_validate(await self.hello(agent))
 
-        Raises `RpcError` where the daemon refuses, `Disconnected` if it is gone, and ValueError
-        for a message that is too long to be sent.
+    async def call(self, method: str, /, **params: Any) -> Any:
+        """Send a request and return its result.
+
+        Raises `RpcError` where the daemon refuses, `Disconnected` if it is gone, and ValueError for a message that
+        is too long.
         """
         if self.closed.is_set():
             raise Disconnected(f"{method}: the daemon closed the connection")
         request_id = next(self._ids)
-        line = _line({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+        line = request_line(method, params, request_id)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = answer
         try:
@@ -113,7 +122,7 @@ class AgentClient:
     async def notify(self, method: str, /, **params: Any) -> None:
         """Send a notification; `Disconnected` where the daemon is gone."""
         try:
-            await self._send(_line({"jsonrpc": "2.0", "method": method, "params": params}))
+            await self._send(request_line(method, params))
         except OSError as error:
             raise Disconnected(f"{method}: {error}") from error
 
@@ -128,19 +137,19 @@ class AgentClient:
                 await self.notify("heartbeat")
 
     async def _listen(self) -> None:
-        """Hand on what comes in, until the daemon hangs up or breaks the protocol."""
+        """Dispatch messages until the daemon closes the connection or breaks the protocol."""
         try:
             while line := await self._reader.readline():
-                self._take(protocol.parse(line))
+                self._dispatch(protocol.parse(line))
         except (OSError, ValueError, protocol.ProtocolError):
-            pass  # as good as hung up: there is nothing left to understand
+            pass  # as good as closed: later bytes have no meaning
         finally:
             self.closed.set()
             for answer in self._waiting.values():
                 if not answer.done():
                     answer.set_exception(Disconnected("the daemon closed the connection"))
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _dispatch(self, message: dict[str, Any]) -> None:
         if "method" in message:
             for callback in self._notices.get(str(message["method"]), ()):
                 callback(message.get("params") or {})
@@ -150,11 +159,13 @@ class AgentClient:
             answer.set_result(message)
 
 
-def _line(message: dict[str, Any]) -> bytes:
-    line = protocol.line(message)
+def request_line(method: str, params: dict[str, Any], request_id: int | None = None) -> bytes:
+    """Return a request, or a notification where it has no id; ValueError if it is too long to be sent."""
+    ids = {} if request_id is None else {"id": request_id}
+    line = protocol.line({"jsonrpc": "2.0", **ids, "method": method, "params": params})
     if len(line) > protocol.LINE_BYTES_MAX:
         raise ValueError(
-            f"{message['method']}: a message of {len(line)} bytes; at most "
+            f"{method}: a message of {len(line)} bytes; at most "
             f"{protocol.LINE_BYTES_MAX} can be sent: use smaller arguments"
         )
     return line

@@ -1,8 +1,4 @@
-"""Calls as JSON text, for models without native tool calls.
-
-The schemas that are asked for, and a reader that takes what small models really write. Pure: it
-sees text, never a server.
-"""
+"""Calls as JSON text, for models without native tool calls: schemas to ask for, and a tolerant reader. Pure."""
 
 import contextlib
 import json
@@ -34,7 +30,7 @@ _DECODER = json.JSONDecoder(strict=False)  # raw line breaks in strings are a co
 
 @dataclass(frozen=True)
 class ToolRequest:
-    """A call as the model wants it; `fault` says why its arguments cannot be used."""
+    """A call that the model asks for; `fault` says why its arguments cannot be used."""
 
     name: str
     args: dict[str, Any] = field(default_factory=dict)
@@ -42,11 +38,11 @@ class ToolRequest:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What was found in a text: calls in order, the words besides, the model's own reflection."""
+class ModelAnswer:
+    """A model's answer: its calls in order, the text besides, its own reflection."""
 
     calls: tuple[ToolRequest, ...] = ()
-    words: str = ""
+    text: str = ""
     hindsight: tuple[dict[str, str], ...] = ()
 
 
@@ -55,8 +51,8 @@ def response_format(
 ) -> dict[str, Any] | None:
     """Return the `response_format` of one rung: a schema per tool, one flat schema, any object, none.
 
-    Servers that know a rung keep the model to it; one that refuses it is asked for the next. With `reflects`
-    each has an optional `reflect` part.
+    A server that supports a rung enforces it on the model; one that refuses it is asked for the next. With
+    `reflects` each schema has an optional `reflect` part.
     """
     optional = {"reflect": _optional_object(REFLECT.parameters)} if reflects else {}
     if rung == 0:
@@ -92,8 +88,8 @@ def _call_schema(tool: Tool, optional: dict[str, Any]) -> dict[str, Any]:
     return _object({"tool": {"const": tool.name}, "args": args}, optional)
 
 
-def read(text: str, tools: Sequence[Tool]) -> Reading:
-    """Find the calls in what a model wrote; never raises."""
+def read(text: str, tools: Sequence[Tool]) -> ModelAnswer:
+    """Return the calls in a model's text; never raises."""
     known = {tool.name: tool for tool in tools}
     calls: list[ToolRequest] = []
     hindsight: tuple[dict[str, str], ...] = ()
@@ -112,11 +108,11 @@ def read(text: str, tools: Sequence[Tool]) -> Reading:
             ]
     words.append(text[at:])
     plain = _without_fences("\n".join([*thoughts, *words])) if calls else text.strip()
-    return Reading(tuple(calls), plain, hindsight)
+    return ModelAnswer(tuple(calls), plain, hindsight)
 
 
 def first_object(text: str) -> dict[str, Any]:
-    """Find the first JSON object of a text; empty if there is none."""
+    """Return the first JSON object of a text; empty if there is none."""
     return next((value for _, _, value in _objects(text[:SCANNED_CHARS])), {})
 
 
@@ -130,7 +126,7 @@ def _without_fences(text: str) -> str:
 
 
 def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Find the outermost JSON objects of a text, with where they stand."""
+    """Yield the outermost JSON objects of a text, each with its start and end."""
     at = 0
     for _ in range(STARTS_TRIED):
         start = text.find("{", at)
@@ -147,7 +143,7 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 
 def _calls(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolRequest]:
-    """Read one object as a call, or as a list of calls under `tool_calls`."""
+    """Return the call in an object, or the list of calls under `tool_calls`."""
     several = value.get("tool_calls")
     if isinstance(several, list):
         return [c for one in several if isinstance(one, dict) for c in _calls(one, known)]
@@ -176,7 +172,7 @@ def _by_key(value: Mapping[str, Any], known: Mapping[str, Tool]) -> list[ToolReq
 
 
 def request(name: str, raw: Any, known: Mapping[str, Tool]) -> ToolRequest:
-    """Read the arguments of a call: an object, an object as a string, or one bare value."""
+    """Return a call with its arguments: an object, an object as a string, or one bare value."""
     if isinstance(raw, str):
         with contextlib.suppress(ValueError, RecursionError):  # a bare value, or broken
             raw = _DECODER.decode(raw.strip() or "{}")

@@ -1,4 +1,4 @@
-"""The life of a built-in agent: connect, run, and end in one of the ways that the daemon knows."""
+"""Runs a built-in agent on its connection until it ends, and returns its exit code (docs/protocol.md)."""
 
 import asyncio
 import socket
@@ -7,15 +7,14 @@ from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 from clew_shared.exit_codes import ExitCode
-from clew_shared.wire import protocol
 from clew_worker.agent.client import AgentClient, Disconnected, RpcError
 
 _REASON_CHARS = 4_000
 _RETRY_AFTER_MAX_S = 30 * 86_400.0
 
 
-class Leave(Exception):
-    """The agent cannot go on: `temporary` (later, perhaps), `configuration` (a person must act)."""
+class CannotContinue(Exception):
+    """The agent must stop: `temporary` (a later try may work), or `configuration` (a person must act)."""
 
     def __init__(
         self,
@@ -29,19 +28,19 @@ class Leave(Exception):
         self.retry_after_s = retry_after_s
 
 
-class Agent(Protocol):
-    """Something that works on its goal until it is done; may raise `Leave`."""
+class BuiltInAgent(Protocol):
+    """Works on its goal until it is done; may raise `CannotContinue`."""
 
     async def run(self) -> None: ...
 
 
-async def live(sock: socket.socket, make: Callable[[AgentClient], Agent]) -> int:
-    """Run an agent on a connection; its exit code."""
+async def live(sock: socket.socket, make: Callable[[AgentClient], BuiltInAgent]) -> int:
+    """Run an agent on a connection and return its exit code."""
     async with AgentClient(sock) as daemon:
-        told_to_stop = asyncio.Event()
-        daemon.on("stop", lambda _: told_to_stop.set())
+        stop_asked = asyncio.Event()
+        daemon.on("stop", lambda _: stop_asked.set())
         work = asyncio.create_task(_work(daemon, make(daemon)))
-        ends = [asyncio.create_task(e.wait()) for e in (told_to_stop, daemon.closed)]
+        ends = [asyncio.create_task(e.wait()) for e in (stop_asked, daemon.closed)]
         await asyncio.wait([work, *ends], return_when=asyncio.FIRST_COMPLETED)
         finished = work.done()
         for task in (work, *ends):
@@ -55,22 +54,22 @@ async def live(sock: socket.socket, make: Callable[[AgentClient], Agent]) -> int
         return int(outcome)
 
 
-async def _work(daemon: AgentClient, agent: Agent) -> int:
+async def _work(daemon: AgentClient, agent: BuiltInAgent) -> int:
     try:
         await agent.run()
     except Disconnected:
         return ExitCode.OK
     except RpcError as error:
-        if error.code == protocol.STOPPING:
+        if error.stopping:
             return ExitCode.OK
         raise
-    except Leave as leave:
-        await _say_goodbye(daemon, leave)
+    except CannotContinue as leave:
+        await _leave(daemon, leave)
         return ExitCode.TEMPORARY if leave.kind == "temporary" else ExitCode.CONFIGURATION
     return ExitCode.OK
 
 
-async def _say_goodbye(daemon: AgentClient, leave: Leave) -> None:
+async def _leave(daemon: AgentClient, leave: CannotContinue) -> None:
     after_s = leave.retry_after_s
     if after_s is not None:
         after_s = min(max(after_s, 0.0), _RETRY_AFTER_MAX_S)
@@ -78,5 +77,5 @@ async def _say_goodbye(daemon: AgentClient, leave: Leave) -> None:
         await daemon.call(
             "leave", kind=leave.kind, reason=leave.reason[:_REASON_CHARS], retry_after_s=after_s
         )
-    except (Disconnected, RpcError):  # the exit code says the most important part
+    except (Disconnected, RpcError):  # the exit code tells the kind
         sys.stderr.write(f"{leave.kind}: {leave.reason}\n")

@@ -1,6 +1,6 @@
-"""One LLM endpoint, OpenAI-compatible: ask it, and make a completion or one of four faults of it.
+"""A client of one OpenAI-compatible endpoint: each request gives a completion or one of four errors.
 
-It knows no goal and no daemon, and lets no unforeseen answer through.
+It knows no goal and no daemon; an answer of any other form becomes an error.
 """
 
 import asyncio
@@ -17,17 +17,19 @@ from typing import Any
 
 import openai
 
+from clew_shared.wire.hello import AgentOptions
+
 TRIES = 4
 PAUSE_FIRST_S = 0.5
 PAUSE_IN_PLACE_MAX_S = 5.0
-"""A longer wait is the daemon's: the goal is shown as waiting, and its worker ends."""
+"""A longer wait is left to the daemon: the goal is shown as waiting, and its worker ends."""
 
 RETRY_AFTER_IN_PLACE_MAX_S = 1.0
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX = 8 << 20
 ERROR_BYTES_MAX = 64 << 10
 RETRY_AFTER_MAX_S = 30 * 86_400.0
-"""A server that names a later time is not believed: the usual back-off goes on."""
+"""A later time that a server names is ignored: the usual back-off applies."""
 
 TEXT_CHARS_MAX = 200_000
 CALLS_MAX = 20
@@ -55,16 +57,16 @@ Slot = Callable[[], AbstractAsyncContextManager[None]]
 
 
 @dataclass(frozen=True)
-class Usage:
-    """What a call cost: tokens as the server counted them, seconds on the clock."""
+class CallUsage:
+    """The cost of a call: tokens as the server counted them, seconds on the clock."""
 
     input: int = 0
     output: int = 0
     cached: int = 0
     seconds: float = 0.0
 
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
+    def __add__(self, other: "CallUsage") -> "CallUsage":
+        return CallUsage(
             self.input + other.input,
             self.output + other.output,
             self.cached + other.cached,
@@ -87,11 +89,11 @@ class Completion:
     text: str = ""
     calls: tuple[NativeCall, ...] = ()
     finish_reason: str = ""
-    usage: Usage = field(default_factory=Usage)
+    usage: CallUsage = field(default_factory=CallUsage)
 
 
 class LlmError(Exception):
-    """What went wrong at the endpoint, in a sentence that can be shown anywhere."""
+    """A fault of the endpoint, in a sentence that can be shown anywhere."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -100,7 +102,7 @@ class LlmError(Exception):
 
 
 class Temporary(LlmError):
-    """It may work later; `retry_after_s` where the server named a time, `in_place` where a short pause may help."""
+    """A fault that may pass; `retry_after_s` if the server named a time, `in_place` if a short pause may help."""
 
     def __init__(
         self, reason: str, retry_after_s: float | None = None, *, in_place: bool = True
@@ -111,7 +113,7 @@ class Temporary(LlmError):
 
 
 class Misconfigured(LlmError):
-    """A person must change something: key, model, address."""
+    """A fault that a person must fix: key, model or address."""
 
 
 class Overflow(LlmError):
@@ -123,24 +125,24 @@ class Unsupported(LlmError):
 
 
 class LlmClient:
-    """Asks one endpoint; a short fault is waited out in place, without holding a slot.
+    """Asks one endpoint; short faults are waited out in place, without holding a slot.
 
-    An endpoint that cannot be reached is no short fault: the daemon waits for it, and shows that.
+    An unreachable endpoint is not a short fault: the daemon waits for it, and shows that.
     """
 
     def __init__(
         self,
-        agent: Mapping[str, Any],
+        agent: AgentOptions,
         api_key: str | None,
         *,
         slot: Slot,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.base_url = str(agent.get("base_url") or "")
-        self.model = str(agent.get("model") or "")
-        self._temperature = agent.get("temperature")
+        self.base_url = agent.base_url
+        self.model = agent.model
+        self._temperature = agent.temperature
         self._unwanted: set[str] = set()
-        self._timeout_s = float(agent.get("timeout_s") or 300.0)
+        self._timeout_s = agent.timeout_s
         self._slot = slot
         self._pause = pause
         plain = self.base_url.startswith("http://")
@@ -169,9 +171,9 @@ class LlmClient:
         max_tokens: int | None = None,
         temperature_min: float = 0.0,
     ) -> Completion:
-        """Get one completion; raises `LlmError`s and nothing else.
+        """Return one completion; raises only `LlmError`s.
 
-        `temperature_min` raises the agent's own temperature for this one question.
+        `temperature_min` raises the agent's own temperature for this request.
         """
         if not self.model or not self.base_url:
             missing = "model" if not self.model else "base_url"
@@ -181,7 +183,7 @@ class LlmClient:
         body: dict[str, Any] = {"model": self.model, "messages": messages}
         warmth = self._temperature
         if warmth is not None:
-            warmth = max(float(warmth), temperature_min)
+            warmth = max(warmth, temperature_min)
         extras = {"temperature": warmth, "max_tokens": max_tokens}
         wanted = {k: v for k, v in extras.items() if v is not None and k not in self._unwanted}
         body |= wanted
@@ -211,9 +213,9 @@ class LlmClient:
             pause_s *= 3
         raise AssertionError  # the last try has returned or raised
 
-    def _drop_extra(self, body: dict[str, Any], said: str) -> bool:
-        """Do without an optional parameter that the server names in its refusal."""
-        named = {key for key in _OPTIONAL if key in body and key in said}
+    def _drop_extra(self, body: dict[str, Any], refusal: str) -> bool:
+        """Drop the optional parameters that a server names in its refusal; False if there are none."""
+        named = {key for key in _OPTIONAL if key in body and key in refusal}
         for key in named:
             del body[key]
         self._unwanted |= named
@@ -230,16 +232,14 @@ class LlmClient:
             raise self._connection_fault(error) from None
         except (openai.OpenAIError, OSError) as error:
             raise Temporary(f"{self.base_url}: {type(error).__name__}: {error}") from None
-        except Exception as error:  # noqa: BLE001 - below us: HTTP that no library foresaw
+        except Exception as error:  # noqa: BLE001 - HTTP faults that no library foresaw
             raise Temporary(f"{self.base_url}: {type(error).__name__}: {error}") from None
         return self._completion(raw, time.monotonic() - started)
 
     def _connection_fault(self, error: BaseException) -> Temporary:
-        """Say why there is no answer: no connection, none in time, or one that broke."""
+        """Return why there is no answer: no connection, none in time, or a broken one."""
         cause = error.__cause__ or error
-        kind = type(
-            cause
-        ).__name__  # which HTTP library has these classes is a matter of openai's version
+        kind = type(cause).__name__  # openai's version decides which HTTP library has these classes
         if kind == "ConnectTimeout":
             reason = f"{self.base_url}: no connection within {self._connect_s:g} s"
             return Temporary(reason, in_place=False)
@@ -256,31 +256,31 @@ class LlmClient:
             return await _bounded(response.iter_bytes(), ANSWER_BYTES_MAX)
 
     def _status_fault(self, error: openai.APIStatusError) -> LlmError:
-        """Say which fault an error status is; the server's own words are kept."""
-        status, said = error.status_code, _said(error)
-        reason = f"{self.base_url} answered {status}: {said}"
-        if status in _REFUSALS and _OVERFLOW.search(said):
+        """Return the fault that an error status stands for, with the server's own message."""
+        status, message = error.status_code, _server_message(error)
+        reason = f"{self.base_url} answered {status}: {message}"
+        if status in _REFUSALS and _OVERFLOW.search(message):
             return Overflow(reason)
-        if advice := self._advice(status, said):
+        if advice := self._advice(status, message):
             return Misconfigured(f"{reason}. {advice}")
-        if status in _REFUSALS or _UNSUPPORTED.search(said):
+        if status in _REFUSALS or _UNSUPPORTED.search(message):
             return Unsupported(reason)
         return Temporary(reason, _retry_after_s(error.response.headers))
 
-    def _advice(self, status: int, said: str) -> str:
-        """Return what a person must fix, "" for nothing."""
+    def _advice(self, status: int, message: str) -> str:
+        """Return what a person must fix; "" for nothing."""
         if status in (401, 403):
             return "Check the key: `api_key_env` or `api_key_file` of the agent"
-        if status in (400, 404, 422) and _MODEL_UNKNOWN.search(said):
+        if status in (400, 404, 422) and _MODEL_UNKNOWN.search(message):
             return f"Check `model` ({self.model}) of the agent"
         if 300 <= status < 400 or status in (404, 405):
             return "Check `base_url` of the agent; most end in /v1"
-        if status == 402 or (status == 429 and _QUOTA.search(said)):
+        if status == 402 or (status == 429 and _QUOTA.search(message)):
             return "The account's quota is used up"
         return ""
 
     def _completion(self, raw: bytes, seconds: float) -> Completion:
-        """Read an answer; what is no chat completion is a temporary fault that quotes it."""
+        """Return the completion in an answer; anything else is a temporary fault that quotes it."""
         try:
             answer = json.loads(raw)
             choice = answer["choices"][0]
@@ -304,12 +304,12 @@ async def _bounded(chunks: AsyncIterator[bytes], most: int) -> bytes:
     async for chunk in chunks:
         taken += chunk
         if len(taken) > most:
-            break  # no answer of a model: what is cut here cannot be read as one
+            break  # not a model's answer; the cut one cannot be read as one either
     return bytes(taken[: most + 1])
 
 
 class _BoundedHttp(openai.DefaultAsyncHttpxClient):
-    """Reads no more of an error's body than has room: openai's client would read all of it, were it endless."""
+    """Bounds the body of an error, which openai's client would read to its end, however long."""
 
     async def send(self, request: Any, **options: Any) -> Any:
         response = await super().send(request, **options)
@@ -317,20 +317,20 @@ class _BoundedHttp(openai.DefaultAsyncHttpxClient):
             return response
         head = await _bounded(response.aiter_bytes(), ERROR_BYTES_MAX)
         await response.aclose()
-        kept = {name: value for name, value in response.headers.items() if name in _HEADERS_KEPT}
-        return type(response)(response.status_code, headers=kept, content=head, request=request)
+        headers = {k: value for k, value in response.headers.items() if k in _HEADERS_READ}
+        return type(response)(response.status_code, headers=headers, content=head, request=request)
 
 
-_HEADERS_KEPT = ("content-type", "retry-after", "retry-after-ms")
+_HEADERS_READ = ("content-type", "retry-after", "retry-after-ms")
 
 
 def _unreachable(error: BaseException) -> str:
-    """Name the reason for which there is no connection, in the system's own words."""
+    """Return the reason for a failed connection as the system names it."""
     found: list[BaseException] = [error]
-    for one in found:  # grows on the way; a name with several addresses has an error for each
+    for one in found:  # grows in the loop; a name with several addresses has an error for each
         if isinstance(one, OSError) and one.errno is not None:
-            words = one.strerror or str(one)
-            return "connection refused" if one.errno == errno.ECONNREFUSED else words
+            text = one.strerror or str(one)
+            return "connection refused" if one.errno == errno.ECONNREFUSED else text
         inner = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
         found += [e for e in (*inner, one.__cause__ or one.__context__) if e and e not in found]
     return str(error) or type(error).__name__
@@ -344,18 +344,18 @@ def _native(raw: Any) -> NativeCall | None:
 
 
 def _text(content: Any) -> str:
-    """Read a content: text, or a list of parts."""
+    """Return a content as text: a string, or a list of parts."""
     if isinstance(content, list):
         parts = [p.get("text") for p in content if isinstance(p, dict)]
         return "\n".join(p for p in parts if isinstance(p, str))
     return content if isinstance(content, str) else ""
 
 
-def _usage(raw: Any, seconds: float) -> Usage:
+def _usage(raw: Any, seconds: float) -> CallUsage:
     usage = raw if isinstance(raw, dict) else {}
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    return Usage(
+    return CallUsage(
         input=_count(usage.get("prompt_tokens")),
         output=_count(usage.get("completion_tokens")),
         cached=_count(cached),
@@ -368,19 +368,19 @@ def _count(value: Any) -> int:
     return int(value) if sound else 0
 
 
-def _said(error: openai.APIStatusError) -> str:
-    """Find the server's own words in an error."""
+def _server_message(error: openai.APIStatusError) -> str:
+    """Return the server's own message in an error."""
     body: Any = error.body
     if isinstance(body, dict):
         inner = body.get("error", body)
         body = inner.get("message") or inner.get("detail") if isinstance(inner, dict) else inner
-    said = body if isinstance(body, str) and body.strip() else error.message
-    code = f" ({error.code})" if error.code and error.code not in said else ""
-    return " ".join(said.split())[:_ERROR_CHARS] + code
+    message = body if isinstance(body, str) and body.strip() else error.message
+    code = f" ({error.code})" if error.code and error.code not in message else ""
+    return " ".join(message.split())[:_ERROR_CHARS] + code
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Read the server's own retry time: seconds, milliseconds (`retry-after-ms`), or a date."""
+    """Return the server's own retry time: seconds, milliseconds (`retry-after-ms`), or a date."""
     milliseconds, value = headers.get("retry-after-ms"), headers.get("retry-after")
     try:
         if milliseconds:

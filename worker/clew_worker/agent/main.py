@@ -1,31 +1,29 @@
-"""Starts a built-in agent in the process that the nursery made for it."""
+"""Starts a built-in agent in the process that the nursery has forked for it."""
 
 import socket
 import sys
 
-from clew_shared.wire.nursery import CellSpec
 from clew_worker.agent.client import AgentClient
 
 BUILT_IN = ("runbook", "llm")
 
 
-def main(name: str, sock_fd: int, spec: CellSpec) -> int:
-    """Be the built-in agent `name` (`runbook` or `llm`) until it is done; its exit code.
+def main(name: str, sock_fd: int) -> int:
+    """Run the built-in agent `name` (`runbook` or `llm`) until it is done; return its exit code.
 
-    0 done (or told to stop, or the daemon is gone), 75 temporary, 78 configuration.
+    0 done (or asked to stop, or the daemon is gone), 75 temporary, 78 configuration.
     """
     import uvloop
 
     from clew_shared.exit_codes import ExitCode
-    from clew_worker.agent.life import Agent, live
+    from clew_worker.agent.life import BuiltInAgent, live
 
-    def make(daemon: AgentClient) -> Agent:
+    def make(daemon: AgentClient) -> BuiltInAgent:
         if name == "llm":
-            from clew_worker.agent.llm import (
-                LlmAgent,  # imports openai, which a runbook does without
-            )
+            # imports openai, which a runbook does without
+            from clew_worker.agent.llm import LlmAgent
 
-            return LlmAgent(daemon, spec.options)
+            return LlmAgent(daemon)
         from clew_worker.agent.runbook import Runbook
 
         return Runbook(daemon)

@@ -1,8 +1,8 @@
-"""What an llm agent has in mind: the daemon's last word on the goal, and the transcript since then.
+"""The memory of an llm agent: the last answer to `hello`, and the transcript since then.
 
-Nothing in here is the truth: that is the daemon's, and a new epoch begins with what `hello` says. What each turn
-added, how far it is folded and how tokens count here is told with the turn, so that the next epoch's prompt goes
-on where this one stood.
+The daemon has the authoritative state, and a new epoch begins with its answer to `hello`. What each turn added, how
+far the transcript is folded and how tokens are counted is reported with the turn, so that the next epoch's prompt
+continues where this one stopped.
 """
 
 import json
@@ -10,23 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from clew_shared.prompt.layout import Laid, lay_out
-from clew_shared.prompt.messages import beheaded, output_chars, plain_args, shortened
+from clew_shared.prompt.layout import PromptLayout, lay_out
+from clew_shared.prompt.messages import folded_entry, output_chars, plain_args
 from clew_shared.prompt.transcript import apply_hindsight, recorded, turn_of, warning
-from clew_shared.prompt.view import (
-    CHARS_PER_TOKEN,
-    Call,
-    Entry,
-    Mode,
-    Said,
-    View,
-    current,
-    open_subtasks,
-    recorded_mode,
-    transcript_of,
-    view_from,
-)
+from clew_shared.prompt.view import CHARS_PER_TOKEN, PromptView, recorded_mode, view_from
 from clew_shared.text.redact import redact
+from clew_shared.text.shorten import without_middle
+from clew_shared.wire.hello import Call, Entry, HelloAnswer, HelloState, Mode, Said
 
 CHARS_PER_TOKEN_MIN, CHARS_PER_TOKEN_MAX = 1.5, 8.0
 CALIBRATION_WEIGHT = 0.3
@@ -36,7 +26,7 @@ class Memory:
     """The agent's own copy of the goal; `transcript` belongs to the current subtask."""
 
     def __init__(self) -> None:
-        self.hello: dict[str, Any] = {}
+        self.hello = HelloAnswer()
         self.transcript: list[Entry] = []
         self.mode: Mode = "tools"
         self.tightness = 0
@@ -49,72 +39,67 @@ class Memory:
         self.folded = 0
         self.idea = ""
         self.prompt: dict[str, Any] = {}
-        """What is told of the last prompt: see `clew_shared.record.events.Prompt`."""
-        self._turn_from = self._told = 0
+        """The report on the last prompt, as in `clew_shared.record.events.Prompt`."""
+        self._turn_from = self._reported = 0
         self._cut_to = 0
-        """So many characters of an output are in the transcript."""
+        """The limit in characters to which the transcript's outputs are cut."""
         self._cuts = 0
         self._cut: tuple[Any, ...] = ()
         self._sent = ""
         self._measured = False
         self._notes = 0
-        self._subtask: tuple[Any, ...] = ()
+        self._subtask: tuple[Any, ...] | None = None
+        """Position and description of the current subtask; None before the first `hello`."""
 
-    def learn(self, hello: Mapping[str, Any], *, anew: bool = False) -> None:
-        """Take in what `hello` says; another subtask (or `anew`) begins another transcript."""
-        first = not self.hello
-        self.hello = dict(hello)
-        state = self.hello["state"]
-        _, subtask = current(state)
-        place = (state["current_task_idx"], state["current_subtask_idx"])
-        subtask_key = (*place, subtask.get("description"))
-        self.iteration = state.get("iteration", 0)
-        if subtask_key != self._subtask or anew:
+    def update(self, hello: HelloAnswer, *, replanned: bool = False) -> None:
+        """Take over an answer to `hello`; another subtask, or another plan, begins another transcript."""
+        first, self.hello, state = self._subtask is None, hello, hello.state
+        place = (state.current_task_idx, state.current_subtask_idx)
+        subtask_key = (*place, state.subtask.description)
+        self.iteration = state.iteration
+        if subtask_key != self._subtask or replanned:
             self._subtask = subtask_key
-            self.transcript = list(transcript_of(state))
-            self.folded = min(state.get("folded") or 0, len(self.transcript))
-            self.idea = state.get("idea") or ""
-            self._turn_from = self._told = len(self.transcript)
+            self.transcript = list(state.transcript)
+            self.folded = min(state.folded, len(self.transcript))
+            self.idea = state.idea
+            self._turn_from = self._reported = len(self.transcript)
             self.refusals = sum(c.result == "blocked" for c in self.calls)
             self._notes = max([0, *(-e.seq for e in self.transcript if isinstance(e, Call))])
             self._cut_to = self.output_limit()
         elif self._cut_to != self.output_limit():
-            self._cut_anew()
-        self.actions = sum(
-            s.get("actions_total", 0) for t in state["goal"]["tasks"] for s in t["subtasks"]
-        )
+            self._cut_again()
+        self.actions = state.actions_total
         if first:
-            self._resume(state.get("prompt") or {})
+            self._resume()
 
-    def _cut_anew(self) -> None:
-        """Take the outputs as they are told since the config has another budget; not amid a turn that is untold."""
-        told = transcript_of(self.state)
-        if len(told) == len(self.transcript):
-            self.transcript = list(told)
+    def _cut_again(self) -> None:
+        """Take over the outputs as cut for the config's new budget, unless the turn has entries not yet reported."""
+        sent = self.state.transcript
+        if len(sent) == len(self.transcript):
+            self.transcript = list(sent)
             self._cut_to = self.output_limit()
 
-    def _resume(self, prompt: Mapping[str, Any]) -> None:
-        """Go on with the form and the token count that the last epoch's calls ended with."""
+    def _resume(self) -> None:
+        """Continue with the mode and the token count of the last epoch."""
         self.mode = recorded_mode(self.hello)
-        if not prompt:
-            return
-        self.tightness = prompt.get("tightness", 0)
-        self.chars_per_token = prompt.get("chars_per_token", CHARS_PER_TOKEN)
-        self._cuts = prompt.get("cuts", 0)
-        self._measured = True
+        if prompt := self.state.prompt:
+            self.tightness = prompt.tightness
+            self.chars_per_token = prompt.chars_per_token
+            self._cuts = prompt.cuts
+            self._measured = True
 
     # ---- the prompt
 
-    def laid(self) -> Laid:
-        """Lay out the prompt, folded as far as it must be, and note what is told of it."""
-        laid = lay_out(self._view())
-        for n in range(self.folded, laid.view.folded):
-            self.transcript[n] = beheaded(self.transcript[n])
-        self.folded = laid.view.folded
-        self._note(laid)
-        return laid
+    def laid_out(self) -> PromptLayout:
+        """Return the prompt, folded as far as it must be, and prepare its report."""
+        layout = lay_out(self._view())
+        for n in range(self.folded, layout.view.folded):
+            self.transcript[n] = folded_entry(self.transcript[n])
+        self.folded = layout.view.folded
+        self._note(layout)
+        return layout
 
-    def _view(self) -> View:
+    def _view(self) -> PromptView:
         view = view_from(
             self.hello,
             mode=self.mode,
@@ -125,40 +110,33 @@ class Memory:
         )
         return replace(
             view,
-            iteration=self.iteration - (self.state.get("iterations_granted") or 0),
+            iteration=self.iteration - self.state.iterations_granted,
             tools_used=self.actions,
             idea=self.idea,
             folded=self.folded,
         )
 
-    def _note(self, laid: Laid) -> None:
-        view = laid.view
+    def _note(self, layout: PromptLayout) -> None:
+        view = layout.view
         names = () if view.mode == "json" else tuple(tool.name for tool in view.tools)
-        cut: tuple[Any, ...] = (
-            view.folded,
-            view.window,
-            view.tightness,
-            view.mode,
-            names,
-            view.playbook,
-        )
-        cut = (*cut, self._subtask, view.replan, view.finished)
+        shown = (view.folded, view.window, view.tightness, view.mode, names, view.playbook)
+        cut = (*shown, self._subtask, view.replan, view.finished)
         self._cuts += cut != self._cut
         self._cut = cut
-        sent = json.dumps(laid.messages, ensure_ascii=False)
+        sent = json.dumps(layout.messages, ensure_ascii=False)
         self.prompt = {
-            "sha": laid.sha,
+            "sha": layout.sha,
             "cuts": self._cuts,
             "chars": len(sent),
-            "kept": _same(self._sent, sent),
-            "ending": sum(len(m["content"]) for m in laid.blocks[-1][1]),
+            "kept": _common_start(self._sent, sent),
+            "ending": sum(len(m["content"]) for m in layout.blocks[-1][1]),
             "window": view.window.name.lower(),
             "mode": view.mode,
         }
         self._sent = sent
 
-    def told(self) -> dict[str, Any]:
-        """Return what is told of the last prompt, and of where the next one continues."""
+    def prompt_report(self) -> dict[str, Any]:
+        """Return the report on the last prompt, and where the next one continues."""
         return {
             **self.prompt,
             "folded": self.folded,
@@ -170,89 +148,86 @@ class Memory:
     # ---- what is known
 
     @property
-    def state(self) -> Mapping[str, Any]:
-        state: Mapping[str, Any] = self.hello["state"]
-        return state
+    def state(self) -> HelloState:
+        """The goal's state as the daemon last sent it."""
+        return self.hello.state
 
     @property
     def calls(self) -> list[Call]:
-        """The calls that the daemon has heard of, oldest first."""
-        return [e for e in self.transcript if isinstance(e, Call) and e.seq > 0]
+        """The recorded calls of the current subtask, oldest first."""
+        return [e for e in self.transcript if isinstance(e, Call) and e.recorded]
 
     @property
-    def checks(self) -> Mapping[str, str]:
-        return self.hello.get("checks") or {}
-
-    @property
-    def replan(self) -> str | None:
-        return self.state.get("replan_required") or None
-
-    @property
-    def subtask_open(self) -> bool:
-        return current(self.state)[1].get("status") in ("pending", "in_progress")
+    def last_call(self) -> Call | None:
+        """The last recorded call that was not refused."""
+        return next((c for c in reversed(self.calls) if c.result != "blocked"), None)
 
     def others_open(self) -> list[str]:
-        """Name what is open besides the current subtask."""
-        still_open = open_subtasks(self.state)
-        here = current(self.state)[1].get("description")
-        if self.subtask_open and here in still_open:
-            still_open.remove(here)
+        """Return the open subtasks besides the current one."""
+        still_open = self.state.open_subtasks
+        here = self.state.subtask
+        if here.open and here.description in still_open:
+            still_open.remove(here.description)
         return still_open
+
+    @property
+    def claims_all(self) -> bool:
+        """Whether completing the current subtask completes a goal without checks."""
+        return self.state.subtask.open and not self.others_open() and not self.hello.checks
 
     # ---- what is added
 
     def begin_turn(self, hindsight: Sequence[dict[str, str]]) -> None:
-        """Begin a turn with what the model found in the results of the one before."""
+        """Begin a turn with what the model found in the results of the last one."""
         apply_hindsight(self.transcript, self._turn_from, hindsight, self.folded)
         self.idea = next((part["next"] for part in hindsight if part.get("next")), "")
 
     def turn(self) -> list[dict[str, Any]]:
-        """Return what was added since the last turn was told, as it is told to the daemon."""
-        added = self.transcript[self._told :]
-        if any(map(recorded, added)):  # else what is found next is still of the results before
-            self._turn_from = self._told
-        self._told = len(self.transcript)
+        """Return the entries since the last report, in the form of `reflect`."""
+        added = self.transcript[self._reported :]
+        if any(map(recorded, added)):  # else the next hindsight is about earlier results
+            self._turn_from = self._reported
+        self._reported = len(self.transcript)
         return turn_of(added)
 
-    def say(self, text: str) -> None:
-        """Put a note to the model into the transcript."""
+    def note(self, text: str) -> None:
+        """Add a note to the model to the transcript."""
         self.transcript.append(Said("user", self._plain(text)))
 
-    def said(self, text: str) -> None:
-        """Put the model's own words into the transcript."""
+    def add_thought(self, text: str) -> None:
+        """Add the model's own text to the transcript."""
         self.transcript.append(Said("assistant", self._plain(text)))
 
     def warn(self, message: str) -> None:
-        """Put an intervention into the transcript; it is shown however much is folded."""
+        """Add an intervention to the transcript; it stays visible when folded."""
         self.transcript.append(warning(message))
 
     def answer(self, name: str, args: Mapping[str, Any], text: str, result: str = "error") -> None:
-        """Answer a call that was none of the executor's: it has no number in the ledger."""
+        """Add the answer to a call that no executor carried out: it has no number in the ledger."""
         self._notes += 1
         call = Call(-self._notes, name, plain_args(args), result, self._plain(text))
         self.transcript.append(call)
 
     def output_limit(self, tool: str = "") -> int:
-        """Return how much of one output is kept for the prompt."""
-        context = (self.hello.get("options") or {}).get("context") or {}
-        return output_chars(context.get("max_tokens", 8000), tool=tool)
+        """Return how much of one output goes into the transcript."""
+        return output_chars(self.hello.options.context.max_tokens, tool=tool)
 
     def _plain(self, text: str) -> str:
-        """Shorten a text and take keys out of it, as the ledger does, so that both show the same."""
-        return shortened(redact(text), self.output_limit())
+        """Return a text shortened and without keys, as the ledger has it."""
+        return without_middle(redact(text), self.output_limit())
 
     def calibrate(self, chars: int, tokens: int) -> None:
-        """Learn from the server's own count how many characters a token has."""
+        """Adjust the characters per token to the server's own count."""
         if tokens <= 0 or chars <= 0:
             return
-        seen = min(max(chars / tokens, CHARS_PER_TOKEN_MIN), CHARS_PER_TOKEN_MAX)
+        measured = min(max(chars / tokens, CHARS_PER_TOKEN_MIN), CHARS_PER_TOKEN_MAX)
         weight = CALIBRATION_WEIGHT if self._measured else 1.0
-        self.chars_per_token += weight * (seen - self.chars_per_token)
+        self.chars_per_token += weight * (measured - self.chars_per_token)
         self._measured = True
 
 
-def _same(before: str, now: str) -> int:
-    """Count the characters at the beginning that two texts have in common."""
+def _common_start(before: str, now: str) -> int:
+    """Return the number of characters that two texts have in common at their beginning."""
     low, high = 0, min(len(before), len(now))
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,4 +1,4 @@
-"""Plans and suggested checks, read from whatever shape a model wrote them in. Pure; never raises."""
+"""Reads plans and suggested checks in any of the shapes that models write. Pure; never raises."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,17 +7,17 @@ from clew_shared.core.suggestions import CMD_CHARS_MAX, NAME_CHARS_MAX, SUGGESTE
 from clew_shared.wire import protocol
 
 PLAN_TASKS_MAX = PLAN_SUBTASKS_MAX = 20
-"""The most that a plan may hold; a broader one steers nothing."""
+"""The largest plan that is useful."""
 
 PLAN_DEPTH_MAX = 4
 PLAN_READ_MAX = 1_000
-_WORDS_CHARS = 2_000
+_TEXT_CHARS = 2_000
 
 
 def read_plan(args: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Read a plan in any of the shapes that models write; empty where there is none.
+    """Return the tasks of a plan; empty where there is none.
 
-    A plan is two levels deep: steps within steps are put in one row.
+    A plan is two levels deep: deeper steps become a flat list.
     """
     raw = args.get("tasks") or args.get("plan") or args.get("subtasks") or args.get("steps")
     if not isinstance(raw, list):
@@ -37,7 +37,7 @@ def read_plan(args: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def plan_fault(tasks: Sequence[Mapping[str, Any]]) -> str:
-    """Say what is wrong with a plan and what would be right, "" for nothing."""
+    """Return what is wrong with a plan and what would be right; "" for nothing."""
     if not tasks:
         return 'A plan needs tasks: [{"description": "...", "subtasks": ["...", "..."]}]'
     broadest = max(len(task["subtasks"]) for task in tasks)
@@ -69,11 +69,11 @@ def _description(item: Any) -> str:
     if isinstance(item, dict):
         keys = ("description", "name", "title", "task", "subtask", "step")
         item = next((item[key] for key in keys if isinstance(item.get(key), str)), "")
-    return words(item)[: protocol.DESCRIPTION_CHARS_MAX] if isinstance(item, str) else ""
+    return plain_text(item)[: protocol.DESCRIPTION_CHARS_MAX] if isinstance(item, str) else ""
 
 
 def read_checks(args: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Read the checks that a plan suggests; what cannot be one is left out, for the plan counts without it."""
+    """Return the checks that a plan suggests; invalid ones are left out, since the plan is valid without them."""
     raw = args.get("checks")
     if isinstance(raw, Mapping):
         raw = [{"name": name, "cmd": cmd} for name, cmd in raw.items()]
@@ -82,13 +82,13 @@ def read_checks(args: Mapping[str, Any]) -> list[dict[str, str]]:
     found: dict[str, str] = {}
     for n, item in enumerate(raw[:PLAN_READ_MAX], start=1):
         one = item if isinstance(item, Mapping) else {"cmd": item}
-        cmd = words(one.get("cmd") or one.get("command"))
-        name = " ".join(words(one.get("name")).split())[:NAME_CHARS_MAX] or f"check_{n}"
+        cmd = plain_text(one.get("cmd") or one.get("command"))
+        name = " ".join(plain_text(one.get("name")).split())[:NAME_CHARS_MAX] or f"check_{n}"
         if cmd and len(cmd) <= CMD_CHARS_MAX and (name + cmd).isprintable():
             found.setdefault(name, cmd)
     return [{"name": name, "cmd": cmd} for name, cmd in found.items()][:SUGGESTED_MAX]
 
 
-def words(value: Any) -> str:
-    """Return a text without the space around it, bounded; "" for anything else."""
-    return value.strip()[:_WORDS_CHARS] if isinstance(value, str) else ""
+def plain_text(value: Any) -> str:
+    """Return a text stripped and bounded; "" for anything else."""
+    return value.strip()[:_TEXT_CHARS] if isinstance(value, str) else ""

@@ -1,12 +1,13 @@
-"""What a model says of the results that it has seen: read from its answer, or asked for by itself.
+"""What a model found in its last results: part of its answer, or the answer to a question of its own.
 
-Never required for progress: what is missing or malformed is left out. It sees texts, never a server.
+Progress never depends on it: what is missing or malformed is left out. Pure functions of texts.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clew_shared.prompt.reasoning import RELEVANCES, as_text, one_line, shortened_line
+from clew_shared.prompt.reasoning import RELEVANCES, as_text
+from clew_shared.text.shorten import in_one_line, one_line
 
 FIELD_CHARS = 600
 PARTS_MAX = 20
@@ -34,7 +35,7 @@ ASK_STRATEGIES = (
 
 
 def parts_of(raw: Any) -> tuple[dict[str, str], ...]:
-    """Read a `reflect` part: an object, or a list with one for each call; () if there is nothing in it."""
+    """Return the parts of `reflect`: from an object, or a list with one for each call; () for anything else."""
     given = raw if isinstance(raw, list) else [raw]
     parts = (_part(one) for one in given[:PARTS_MAX] if isinstance(one, Mapping))
     return tuple(part for part in parts if part)
@@ -44,12 +45,12 @@ def _part(raw: Mapping[str, Any]) -> dict[str, str]:
     found = {}
     for name, spellings in _NAMES.items():
         value = next((raw[key] for key in spellings if raw.get(key)), "")
-        if text := shortened_line(one_line(as_text(value)), FIELD_CHARS):
+        if text := in_one_line(as_text(value), FIELD_CHARS):
             found[name] = text
     for name, allowed in (("relevance", RELEVANCES), ("assessment", ASSESSMENTS)):
-        word = found.pop(name, "").casefold()
-        if word in allowed:
-            found[name] = word
+        value = found.pop(name, "").casefold()
+        if value in allowed:
+            found[name] = value
     return found
 
 
@@ -59,7 +60,7 @@ def assessment_of(parts: Sequence[Mapping[str, str]]) -> str:
 
 
 def strategies_of(raw: Any) -> list[dict[str, str]]:
-    """Read strategies as deltas for `learn`."""
+    """Return the strategies of an answer as deltas for `learn`."""
     given = raw.get("strategies") if isinstance(raw, Mapping) else raw
     deltas = []
     for one in given if isinstance(given, list) else ():
@@ -67,6 +68,6 @@ def strategies_of(raw: Any) -> list[dict[str, str]]:
         section = one.get("section") if isinstance(one, Mapping) else None
         if isinstance(content, str) and content.strip():
             section = section if isinstance(section, str) and section.strip() else "general"
-            text = shortened_line(one_line(content), FIELD_CHARS)
+            text = in_one_line(content, FIELD_CHARS)
             deltas.append({"op": "add", "section": one_line(section)[:60], "content": text})
     return deltas[:STRATEGIES_MAX]

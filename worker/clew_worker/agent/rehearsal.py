@@ -1,6 +1,6 @@
-"""One question to a server of our own on loopback, asked in the nursery before anything is forked from it.
+"""A warm-up: one request to a server of our own on loopback, made in the nursery before it forks workers.
 
-The first question of a process imports some eighty modules and builds its models, which takes longer than all else
+The first request of a process imports some eighty modules and builds their models, which takes longer than the rest
 of a restart. Nothing of it stays open: no loop, no socket, no thread, and no TLS context (the address is http).
 """
 
@@ -9,6 +9,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 
+from clew_shared.wire.hello import AgentOptions
 from clew_worker.agent.llm_client import LlmClient, LlmError
 
 _TIMEOUT_S = 10.0
@@ -20,7 +21,7 @@ _HEAD += b"content-length: %d\r\n\r\n"
 
 
 def rehearse() -> bool:
-    """Ask once; False if there is no loopback to ask on, which costs a worker only its time."""
+    """Make the request; False if there is no loopback, which only costs the workers their time."""
     try:
         asyncio.run(_ask())
     except (OSError, TimeoutError, LlmError):
@@ -33,7 +34,8 @@ async def _ask() -> None:
         server = await asyncio.start_server(_answer, "127.0.0.1", 0)
         async with server:
             port = server.sockets[0].getsockname()[1]
-            agent = {"base_url": f"http://127.0.0.1:{port}/v1", "model": "none", "temperature": 0.0}
+            url = f"http://127.0.0.1:{port}/v1"
+            agent = AgentOptions(base_url=url, model="none", temperature=0.0)
             llm = LlmClient(agent, None, slot=_at_once)
             tool = {"type": "function", "function": {"name": "wait", "parameters": {}}}
             try:

@@ -1,23 +1,23 @@
-"""The runbook agent: carries out the blocks of a goal file, step by step; it needs no LLM.
+"""The runbook agent: carries out the blocks of a goal file, step by step, without an LLM.
 
-What is done already it reads from the recorded actions, never from memory, so that after a restart
-it continues at the very step. It decides nothing: a step that fails twice is the daemon's to
-escalate.
+It derives its position from the recorded actions, never from memory, so that after a restart it continues at the
+same step. It decides nothing: the daemon escalates a step that fails twice.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clew_shared.prompt.view import current
 from clew_shared.record.signature import signature
 from clew_shared.text.redact import redacted
 from clew_shared.wire import protocol
+from clew_shared.wire.answers import Advanced, Finished, Judged
+from clew_shared.wire.hello import Call, Entry, HelloAnswer, SentStep, SentSubtask
 from clew_worker.agent.client import AgentClient, RpcError
-from clew_worker.agent.life import Leave
+from clew_worker.agent.life import CannotContinue
 
 NAME = "runbook/1"
-_HEAD_CHARS = 500
+_OUTPUT_CHARS = 500
 _STEP_CHARS = 120
 _CANNOT_GO_ON = ("replan_required", "stopped", "budget")
 
@@ -27,57 +27,52 @@ class Runbook:
 
     def __init__(self, daemon: AgentClient) -> None:
         self._daemon = daemon
-        self._hello: dict[str, Any] = {}
 
     async def run(self) -> None:
-        """Do subtask after subtask, then finish; `Leave` where a subtask has nothing to run."""
+        """Do subtask after subtask, then finish; `CannotContinue` where a subtask has nothing to run."""
         while True:
-            self._hello = await self._daemon.hello(NAME)
-            state = self._hello["state"]
-            if state.get("replan_required"):
-                return  # a runbook knows no other way: the goal goes to a person
-            _, subtask = current(state)
-            if subtask.get("status") == "in_progress":
-                if not await self._subtask(subtask, state.get("transcript") or []):
+            hello = await self._daemon.greet(NAME)
+            if hello.state.replan_required:
+                return  # a runbook has no alternative: the goal goes to a person
+            if hello.state.subtask.status == "in_progress":
+                if not await self._subtask(hello, hello.state.subtask):
                     return
             elif not await self._advance():
                 await self._finish()
                 return
 
     async def _advance(self) -> bool:
-        answer = await self._daemon.call("advance")
-        return answer.get("subtask") is not None
+        answer = Advanced.model_validate(await self._daemon.call("advance"))
+        return answer.subtask is not None
 
-    async def _subtask(
-        self, subtask: Mapping[str, Any], transcript: Sequence[Mapping[str, Any]]
-    ) -> bool:
-        """Do what is left of a subtask; False when the goal is out of this agent's hands."""
-        steps = subtask.get("steps") or []
+    async def _subtask(self, hello: HelloAnswer, subtask: SentSubtask) -> bool:
+        """Do the remaining steps of a subtask; False when the goal is over for this agent."""
+        steps, transcript = subtask.steps, hello.state.transcript
         if not steps:
-            raise Leave(
+            raise CannotContinue(
                 "configuration",
-                f'the subtask "{subtask["description"]}" has no runnable block; '
+                f'the subtask "{subtask.description}" has no runnable block; '
                 "give it one in the goal file, or use an llm agent (`agent:` in the front matter)",
             )
-        workspace = (self._hello.get("spec") or {}).get("workspace") or ""
-        total = int(subtask.get("actions_total") or len(transcript))
-        at = position(steps, transcript, total, workspace)
+        total = subtask.actions_total or len(transcript)
+        at = position(steps, transcript, total, hello.spec.workspace)
         if at < len(steps):
-            self._ask_about_interruption(steps[at], transcript)
-        calls: list[dict[str, Any]] = []
+            _ask_about_interruption(hello, steps[at])
+        records: list[dict[str, Any]] = []
         failure, interrupted = "", False
         for step in steps[at:]:
-            answer = await self._daemon.call("act", tool=step["tool"], args=step["args"])
-            if answer.get("reason") in _CANNOT_GO_ON:
+            answer = await self._daemon.call("act", tool=step.tool, args=step.args)
+            judged = Judged.model_validate(answer)
+            if judged.reason in _CANNOT_GO_ON:
                 return False
-            calls.append(_record(step, answer))
-            interrupted = _result(answer) == "interrupted"
-            failure = "" if interrupted else _failure(step, answer)
+            records.append(_record(step, judged))
+            interrupted = judged.outcome is not None and judged.outcome.result == "interrupted"
+            failure = "" if interrupted else _failure(step, judged)
             if interrupted or failure:
                 break
-        await self._daemon.call("reflect", mode="fast", tool_calls=calls)
+        await self._daemon.call("reflect", mode="fast", tool_calls=records)
         if interrupted:
-            return True  # no failure of the step: the next round proposes it again, or asks
+            return True  # not the step's failure: the next round proposes it again, or asks
         return await self._complete(failure, len(steps))
 
     async def _complete(self, failure: str, count: int) -> bool:
@@ -87,50 +82,45 @@ class Runbook:
                 "complete_subtask", success=not failure, failure=failure, summary=summary
             )
         except RpcError as error:
-            if error.code == protocol.WRONG_STATE:  # blocked meanwhile: a replan is asked for
+            if error.code == protocol.WRONG_STATE:  # blocked meanwhile: a replan is required
                 return False
             raise
         return not answer.get("escalated_to")
 
-    def _ask_about_interruption(
-        self, step: Mapping[str, Any], transcript: Sequence[Mapping[str, Any]]
-    ) -> None:
-        """Hand an interrupted step to a person where the goal asks for that, until they answer."""
-        last = transcript[-1] if transcript else {}
-        spec = self._hello.get("spec") or {}
-        if last.get("result") != "interrupted" or spec.get("on_interrupt") != "ask":
+    async def _finish(self) -> None:
+        answer = await self._daemon.call("finish", success=True, summary="all steps succeeded")
+        finished = Finished.model_validate(answer)
+        if finished.accepted:
             return
-        if self._hello.get("feedback"):
-            return
-        raise Leave(
+        failing = ", ".join(check.name for check in finished.failing_checks)
+        still_open = ", ".join(finished.open_subtasks)
+        reason = f"checks failed: {failing}" if failing else f"still open: {still_open}"
+        await self._daemon.call("finish", success=False, summary=reason)
+
+
+def _ask_about_interruption(hello: HelloAnswer, step: SentStep) -> None:
+    """Leave an interrupted step to a person where the goal asks for that, until they answer."""
+    last = hello.state.transcript[-1] if hello.state.transcript else None
+    if not isinstance(last, Call) or last.result != "interrupted":
+        return
+    if hello.spec.on_interrupt == "ask" and not hello.feedback:
+        raise CannotContinue(
             "configuration",
             f"{_named(step)} was interrupted and its effect is unknown. Check the workspace: "
             "may it be run again? Answer with `clew feedback`.",
         )
 
-    async def _finish(self) -> None:
-        answer = await self._daemon.call("finish", success=True, summary="all steps succeeded")
-        if answer.get("accepted"):
-            return
-        failing = ", ".join(check["name"] for check in answer.get("failing_checks") or ())
-        still_open = ", ".join(answer.get("open_subtasks") or ())
-        reason = f"checks failed: {failing}" if failing else f"still open: {still_open}"
-        await self._daemon.call("finish", success=False, summary=reason)
-
 
 def position(
-    steps: Sequence[Mapping[str, Any]],
-    transcript: Sequence[Mapping[str, Any]],
-    total: int,
-    workspace: str = "",
+    steps: Sequence[SentStep], transcript: Sequence[Entry], total: int, workspace: str = ""
 ) -> int:
-    """Say which step is next, given the subtask's last actions (oldest first) and their `total`.
+    """Return the index of the next step, given the subtask's last actions (oldest first) and their `total`.
 
-    A step is done when its action succeeded; any other result leaves it where it is. Where older
-    actions are not in the transcript any more, the furthest start that explains what is there wins.
+    A step is done when its action succeeded; any other result leaves the position where it is. Where older actions
+    are no longer in the transcript, the furthest start that explains the rest is taken.
     """
-    names = [signature(step["tool"], redacted(step["args"]), workspace) for step in steps]
-    acted = [_done(action) for action in transcript if "name" in action]
+    names = [signature(step.tool, redacted(step.args), workspace) for step in steps]
+    acted = [_done(entry) for entry in transcript if isinstance(entry, Call)]
     furthest = min(max(total - len(acted), 0), len(steps))
     for start in range(furthest, -1, -1):
         reached = _walk(names, acted, start)
@@ -139,10 +129,9 @@ def position(
     return 0
 
 
-def _done(action: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return an action's signature, by which it is known however its arguments are shortened, and its success."""
-    name = action.get("signature") or signature(action["name"], action["args"])
-    return name, action["result"] == "success"
+def _done(call: Call) -> tuple[str, bool]:
+    """Return an action's signature, which does not depend on shortened arguments, and whether it succeeded."""
+    return call.signature or signature(call.name, dict(call.args)), call.result == "success"
 
 
 def _walk(names: Sequence[str], acted: Sequence[tuple[str, bool]], start: int) -> int | None:
@@ -154,37 +143,32 @@ def _walk(names: Sequence[str], acted: Sequence[tuple[str, bool]], start: int) -
     return at
 
 
-def _result(answer: Mapping[str, Any]) -> str:
-    return str((answer.get("outcome") or {}).get("result", ""))
-
-
-def _failure(step: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
-    """Say why a step failed; empty if it did not."""
-    if answer["verdict"] == "blocked":
-        return f"{_named(step)} was refused: {answer.get('message', '')}"
-    outcome = answer["outcome"]
-    if outcome["result"] == "success":
+def _failure(step: SentStep, judged: Judged) -> str:
+    """Return why a step failed; "" if it did not."""
+    outcome = judged.outcome
+    if outcome is None:
+        return f"{_named(step)} was refused: {judged.message}"
+    if outcome.result == "success":
         return ""
-    code = outcome.get("exit_code")
-    how = f"{outcome['result']} (exit code {code})" if code else outcome["result"]
-    said = (outcome.get("output") or "")[-_HEAD_CHARS:].strip()
-    return f"{_named(step)}: {how}" + (f": {said}" if said else "")
+    code = f" (exit code {outcome.exit_code})" if outcome.exit_code else ""
+    output = outcome.output[-_OUTPUT_CHARS:].strip()
+    return f"{_named(step)}: {outcome.result}{code}" + (f": {output}" if output else "")
 
 
-def _record(step: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the entry of the iteration record (contract, section 9)."""
-    outcome = answer.get("outcome") or {}
-    result = outcome.get("result", "error")
+def _record(step: SentStep, judged: Judged) -> dict[str, Any]:
+    """Return the entry of the iteration record (docs/protocol.md)."""
+    outcome = judged.outcome
+    known = outcome is not None and outcome.result in ("success", "failure", "timeout")
     return {
-        "tool": step["tool"],
-        "params": {key: str(value)[:_HEAD_CHARS] for key, value in step["args"].items()},
-        "raw_output": str(outcome.get("output") or answer.get("message") or "")[:1000],
-        "outcome": result if result in ("success", "failure", "timeout") else "error",
-        "execution_time": outcome.get("duration_s") or 0.0,
+        "tool": step.tool,
+        "params": {key: str(value)[:_OUTPUT_CHARS] for key, value in step.args.items()},
+        "raw_output": ((outcome.output if outcome else "") or judged.message)[:1000],
+        "outcome": outcome.result if outcome and known else "error",
+        "execution_time": outcome.duration_s if outcome else 0.0,
     }
 
 
-def _named(step: Mapping[str, Any]) -> str:
-    args = step["args"]
-    what = args.get("cmd") or args.get("path") or json.dumps(args, sort_keys=True)
-    return f"{step['tool']} `{str(what)[:_STEP_CHARS]}`"
+def _named(step: SentStep) -> str:
+    args: Mapping[str, Any] = step.args
+    shown = args.get("cmd") or args.get("path") or json.dumps(args, sort_keys=True)
+    return f"{step.tool} `{str(shown)[:_STEP_CHARS]}`"

@@ -380,4 +380,4 @@ def _builtin(spec: CellSpec) -> int:
         return server.main(spec, socket.socket(fileno=CHANNEL_FD))
     from clew_worker.agent.main import main
 
-    return int(main(spec.agent, CHANNEL_FD, spec))
+    return main(spec.agent, CHANNEL_FD)

@@ -1,4 +1,4 @@
-"""A bullet that knows the time when it was made and tagged."""
+"""A bullet with the times of its creation and its last tag."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -7,13 +7,13 @@ from clew_shared.playbook import bullet as shared
 
 
 def now() -> str:
-    """Return the time as bullets bear it: UTC, ISO 8601 with microseconds."""
+    """Return the time in the form of bullets: UTC, ISO 8601 with microseconds."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 @dataclass(slots=True)
 class Bullet(shared.Bullet):
-    """One strategy of a section; the counts say how often it helped, harmed, or did neither."""
+    """One strategy of a section, with counts of how often it helped, harmed, or did neither."""
 
     created_at: str = field(default_factory=now)
 

@@ -1,7 +1,7 @@
-"""The library's `ContextManager`: where an agent written in Python stands, what it did, what it must not repeat.
+"""The library's `ContextManager`: an agent's goal, its actions, and what it must not repeat.
 
-Under the daemon (`CLEW_FD`) it speaks the worker protocol; without one it keeps the same ledger under
-`.agent_context/` of the current folder and asks the same judge. It carries out nothing.
+Under the daemon (`CLEW_FD`) it uses the worker protocol; without one it has the same ledger under `.agent_context/`
+of the current folder, and the same rules. It carries out nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from clew_shared.config.settings import load
-from clew_shared.core.core import Report
+from clew_shared.core.answers import ActionReport
 from clew_shared.prompt.compact import compact_context
 from clew_shared.record.model import Result
 from clew_shared.text.redact import redact
@@ -25,7 +25,7 @@ from clew_worker.library.sync_client import SyncClient
 from clew_worker.library.work_state import Answer, WorkState
 
 OUTPUT_BYTES = 65_536
-"""So much of an output is kept, its head and its tail, as by `[limits] output_bytes`."""
+"""The limit of a recorded output, which is cut to its beginning and end, as by `[limits] output_bytes`."""
 
 _RESULTS = {
     **{str(r): str(r) for r in (Result.SUCCESS, Result.FAILURE, Result.ERROR, Result.TIMEOUT)},
@@ -40,10 +40,10 @@ class ContextManager:
 
     `folder` is where the agent acts, by default the current folder; `.agent_context/` lies in it.
     The numbers of `[loops]` are the defaults, or `CLEW_LOOPS__KEY` of the environment. Every call
-    is durable when it returns. `state` may be changed in place: that is saved with the next call.
+    is durable when it returns. `state` may be changed in place: the next call saves that.
 
-    Where a subtask is blocked, the agent must find another way: change the tree (what it puts in
-    takes over the blocked one's counts and blocks), or `advance_to_next_subtask()` and leave it.
+    Where a subtask is blocked, the agent must find another way: change the tree (what it adds
+    inherits the blocked one's counts and blocks), or `advance_to_next_subtask()` and leave it.
     Until then every action is refused (`replan_required`). Without any tasks only the blocked
     actions stay refused.
     """
@@ -52,13 +52,13 @@ class ContextManager:
         self._folder = Path(folder or ".").absolute()
         self._open: LocalGoal | RemoteGoal | None = None
         self.answer = Answer(allowed=True)
-        """What was said to the last action: why it was refused, and what to do instead."""
+        """The answer to the last action: why it was refused, and what to do instead."""
 
     def load_or_init(self, goal: str = "") -> WorkState:
-        """Open a goal: again, or exactly if it was left; returns its state.
+        """Open a new goal, or continue the one of this text; return its state.
 
-        Under the daemon the goal is the daemon's, whatever is said here. Raises LedgerError where the
-        record is damaged or cannot be written (it is left as it is), ValueError for an empty goal.
+        Under the daemon the goal is the daemon's, and `goal` is ignored. Raises LedgerError where the record is
+        damaged or cannot be written (it stays unchanged), ValueError for an empty goal.
         """
         self.close()
         if os.environ.get("CLEW_FD"):
@@ -99,7 +99,7 @@ class ContextManager:
         output: str | None = None,
         changed: bool | None = None,
     ) -> bool:
-        """Store what was done; False means that it was a loop and must not be done again.
+        """Store an action; False means that it was a loop and must not be repeated.
 
         `result`: success, failure, error or timeout. `changed` says whether the action changed the
         workspace; if it is not given, the disk is compared. `answer` has the reason.
@@ -109,7 +109,7 @@ class ContextManager:
         return self.answer.allowed
 
     def propose(self, name: str, args: Mapping[str, Any] | None = None) -> Answer:
-        """Ask whether an action may be done, before it is done; `outcome` must follow.
+        """Ask whether an action may be done; `outcome` must follow if it may.
 
         An action without an outcome when the process dies is `interrupted`; twice, and it is refused.
         """
@@ -124,7 +124,7 @@ class ContextManager:
         changed: bool | None = None,
         error_msg: str = "",
     ) -> Answer:
-        """Store what came of an allowed action (`seq`, or the answer to `propose`); once is enough.
+        """Store the outcome of an allowed action (`seq`, or the answer to `propose`); a second one has no effect.
 
         Raises WrongState where no such action was allowed.
         """
@@ -133,7 +133,7 @@ class ContextManager:
         return self.answer
 
     def update_probe_state(self, probes: Mapping[str, bool]) -> None:
-        """Store what is true of the workspace, by name; other names stay as they were."""
+        """Store facts about the workspace, by name; other names stay unchanged."""
         if not isinstance(probes, Mapping):
             raise TypeError(f"probes must be names with true or false, not {probes!r:.80}")
         self._goal.see_probes({str(name): bool(ok) for name, ok in probes.items()})
@@ -143,23 +143,23 @@ class ContextManager:
     def mark_subtask_complete(self, success: bool = True, reason: str = "") -> str | None:
         """End the current subtask, or count a failed attempt at it: it stays in progress until it is blocked.
 
-        Gives None, or the level that must find another way ("task", "goal", "person"). One that has
-        ended stays as it is.
+        Returns None, or the level that must find another way ("task", "goal", "person"). A subtask that
+        has ended stays unchanged.
         """
         return self._goal.complete(redact(str(reason or "")), success=success)
 
     def advance_to_next_subtask(self) -> bool:
-        """Go on to the next pending subtask; the current one stays while it is open. False at the end.
+        """Advance to the next pending subtask; an open one stays the current one. False at the end.
 
-        A blocked subtask is left behind. When nothing is left and all is done, the goal is `finish`ed.
+        A blocked subtask is given up. When all is done, the goal is `finish`ed.
         """
         return self._goal.advance()
 
     def finish(self, summary: str = "", success: bool = True) -> bool:
         """End the goal; False if it is not over: a subtask is open, or a check of the daemon fails.
 
-        `failing_checks` has then the checks' outputs by their names. Under the daemon a process that ends
-        without it is taken for a crash; `advance_to_next_subtask` calls it when all is done.
+        `failing_checks` then has the outputs of the failing checks by name. Under the daemon, a process that ends
+        without this call counts as a crash; `advance_to_next_subtask` calls it when all is done.
         """
         return self._goal.finish(redact(str(summary or "")), success=success)
 
@@ -168,15 +168,15 @@ class ContextManager:
         """The checks that kept the goal from being finished, with their outputs."""
         return dict(self._goal.failing)
 
-    # -- words -------------------------------------------------------------------------------------
+    # -- texts -------------------------------------------------------------------------------------
 
     def get_compact_context(self, max_chars: int = 2000) -> str:
-        """Say where the work stands, in at most `max_chars` characters, for an LLM's prompt."""
+        """Return the state of the work in at most `max_chars` characters, for an LLM's prompt."""
         self._goal.settle()
         return compact_context(self._goal.state, max_chars)
 
     def get_loop_summary(self) -> str:
-        """Say which loops were found and which actions are blocked, one a line."""
+        """Return the loops that were found and the actions that are blocked, one a line."""
         self._goal.settle()
         goal = self._goal
         lines = [_loop_line(loop) for loop in goal.loops_found]
@@ -188,14 +188,14 @@ class ContextManager:
     # -- the end -----------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Save what was changed in place, now."""
+        """Save changes made in place, now."""
         self._goal.save()
 
     _save_state = save
-    """The name that agents of the first design call."""
+    """The older name."""
 
     def close(self) -> None:
-        """Leave the goal in good order; it can be opened again. Closing twice is fine."""
+        """Close the goal, which can be opened again; may be called twice."""
         goal, self._open = self._open, None
         if goal is not None:
             goal.close()
@@ -218,7 +218,7 @@ def _daemon() -> SyncClient:
 
 
 def _named(name: str, args: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return an action's arguments as JSON; TypeError and ValueError say what an action needs."""
+    """Return an action's arguments as JSON; TypeError or ValueError if they are invalid."""
     if not isinstance(name, str) or not name.strip():
         raise ValueError(f"an action needs the name of its tool, not {name!r:.80}")
     if args is not None and not isinstance(args, Mapping):
@@ -230,20 +230,20 @@ def _named(name: str, args: Mapping[str, Any] | None) -> dict[str, Any]:
     return plain
 
 
-def _report(result: str, output: str | None, changed: bool | None, error_msg: str) -> Report:
+def _report(result: str, output: str | None, changed: bool | None, error_msg: str) -> ActionReport:
     known = _RESULTS.get(str(result))
     if known is None:
         raise ValueError(f"result {result!r} must be one of success, failure, error, timeout")
-    told = error_msg if output is None and error_msg else output
-    if told is not None:
-        plain = _plain(told)
+    given = error_msg if output is None and error_msg else output
+    if given is not None:
+        plain = _plain(given)
         text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-        told = redact(cut(text, OUTPUT_BYTES))
-    return Report(known, told, changed)
+        given = redact(cut(text, OUTPUT_BYTES))
+    return ActionReport(known, given, changed)
 
 
 def _plain(value: Any) -> Any:
-    """Make JSON of arguments, without what looks like a key."""
+    """Return arguments as JSON values, without anything that looks like a key."""
     match value:
         case bool() | int() | None:
             return value

@@ -1,8 +1,7 @@
-"""Iteration records: what each turn of an agent did, what it found, and whether it gets anywhere.
+"""Iteration records: the calls of each turn of an agent, their results, and the agent's own assessment.
 
-Two layers (after the two-layer reflection design): the records are the full truth for debugging,
-`reasoning_context` is their short form for a prompt. It knows no model, no prompt and no ledger;
-the daemon judges progress by evidence, while this log goes by what the agent says of itself.
+The records are complete, for debugging; `reasoning_context` is their short form for a prompt. This log relies on the
+agent's own assessment, while the daemon judges progress by evidence.
 """
 
 from collections.abc import Mapping
@@ -22,18 +21,13 @@ from pydantic import (
 )
 
 from clew_shared.prompt import reasoning
-from clew_shared.prompt.reasoning import (
-    FOUND_CHARS,
-    as_text,
-    by_relevance,
-    one_line,
-    shortened_line,
-)
+from clew_shared.prompt.reasoning import FOUND_CHARS, as_text, by_relevance
+from clew_shared.text.shorten import in_one_line
 
 MAX_RAW_OUTPUT_CHARS = 1000
 _LISTED_FAILURES = 5
 _OTHER_NAMES = {"name": "tool", "args": "params", "result": "raw_output"}
-# What history.jsonl calls a result; an action that was refused or cut off has not succeeded.
+# The results of history.jsonl; a refused or interrupted action has not succeeded.
 _RESULTS = {
     **{outcome: outcome for outcome in ("success", "failure", "timeout", "error")},
     **dict.fromkeys(("blocked", "interrupted"), "error"),
@@ -53,11 +47,11 @@ def _cut_output(value: str) -> str:
 
 
 Text = Annotated[str, BeforeValidator(as_text)]
-"""Free text; a missing one is empty, a list of sentences is joined."""
+"""Free text; missing is "", a list of sentences is joined."""
 
 
 class _Part(BaseModel):
-    """A part of a record: read by attribute or, like the JSON it came from, by key."""
+    """A part of a record, readable by attribute or, like the JSON it came from, by key."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -69,7 +63,7 @@ class _Part(BaseModel):
 
 
 class Cost(_Part):
-    """What one tool call cost: tokens and seconds."""
+    """The cost of one tool call in tokens and seconds."""
 
     tokens: NonNegativeInt = 0
     time: NonNegativeFloat = 0.0
@@ -78,8 +72,8 @@ class Cost(_Part):
 class ToolCallRecord(_Part):
     """One tool call of an iteration; `raw_output` keeps the first 1,000 characters.
 
-    `name`, `args` and `result` are taken for `tool`, `params` and `raw_output`. Where the cost
-    names no time, it is the `execution_time` (seconds).
+    `name`, `args` and `result` are read as `tool`, `params` and `raw_output`. A cost without a time
+    gets the `execution_time` (seconds).
     """
 
     tool: Annotated[str, Field(min_length=1)]
@@ -118,9 +112,9 @@ class ToolCallRecord(_Part):
         return self
 
     def line(self) -> str:
-        """Say in one line what was done and what came of it."""
-        what = reasoning.found(self.insights, self.learning, self.outcome, self.raw_output)
-        return reasoning.reasoning_line(reasoning.did(self.tool, self.params), what)
+        """Return the call and its result in one line."""
+        found = reasoning.found(self.insights, self.learning, self.outcome, self.raw_output)
+        return reasoning.reasoning_line(reasoning.did(self.tool, self.params), found)
 
 
 class IterationRecord(_Part):
@@ -138,7 +132,7 @@ class IterationRecord(_Part):
 
 
 class Intervention(str):
-    """A message for the agent; it is its own text and also says its `kind`."""
+    """A message for the agent: a string that also has a `kind`."""
 
     __slots__ = ("kind",)
     kind: str
@@ -156,8 +150,8 @@ class Intervention(str):
 class IterationLog:
     """The records of one goal, oldest first.
 
-    `stuck_limit` turns in a row that call themselves stuck or regressing give a recovery
-    intervention; the count is reset after it and after a turn that advances.
+    After `stuck_limit` turns in a row that are stuck or regressing by their own assessment, `add` returns a
+    recovery intervention; it and every turn that advances reset the count.
     """
 
     def __init__(self, stuck_limit: int = 3) -> None:
@@ -168,9 +162,9 @@ class IterationLog:
         self._stuck: list[IterationRecord] = []
 
     def add(self, record: IterationRecord | Mapping[str, Any]) -> Intervention | None:
-        """Keep a record; give a recovery prompt when the agent is stuck, else None.
+        """Add a record; return a recovery prompt when the agent is stuck, else None.
 
-        Raises ValueError that names every wrong field; nothing is kept then.
+        Raises a ValueError that names every invalid field; the record is then not added.
         """
         entry = _parsed(record)
         self.records.append(entry)
@@ -187,7 +181,7 @@ class IterationLog:
     def reasoning_context(self) -> list[str]:
         """Return one line per call, "did X → found Y": by relevance, in order of time within it.
 
-        Equal lines stand once, at their first place.
+        Of equal lines only the first is returned.
         """
         ordered = sorted(self.records, key=lambda record: record.timestamp)
         calls = [call for record in ordered for call in record.tool_calls]
@@ -195,7 +189,7 @@ class IterationLog:
         return list(dict.fromkeys(call.line() for call in sorted_calls))
 
     def cost(self) -> dict[str, float]:
-        """Total the calls: `tokens`, `time` in seconds, and how many `calls` there were."""
+        """Return the totals of all calls: `tokens`, `time` in seconds, and the number of `calls`."""
         calls = [call for record in self.records for call in record.tool_calls]
         return {
             "tokens": sum(call.cost.tokens for call in calls),
@@ -226,5 +220,5 @@ def _recovery_prompt(stuck: list[IterationRecord]) -> str:
     lines.append("Do none of these again. Name one different, concrete action, and take it now.")
     suggested = [call.next_suggested_actions for call in calls if call.next_suggested_actions]
     if suggested:
-        lines.append(f"Your latest idea: {shortened_line(one_line(suggested[-1]), FOUND_CHARS)}")
+        lines.append(f"Your latest idea: {in_one_line(suggested[-1], FOUND_CHARS)}")
     return "\n".join(lines)

@@ -1,7 +1,7 @@
 """A goal without a daemon: the same ledger, under `.agent_context/` of a folder, and the same judge.
 
-Every call is one turn at the ledger: what was changed by hand, then the call itself, durable together
-before the caller hears of it; the published files follow. It runs no action.
+Every call is one turn at the ledger: manual changes, then the call itself, durable together before the call
+returns; the published files follow. It runs no action.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from clew_shared.core.core import Core, LookFirst, Report, Verdict, WrongState
-from clew_shared.gate import Calls
-from clew_shared.ledger import Entry
+from clew_shared.core.answers import ActionReport, LookFirst, Verdict, WrongState
+from clew_shared.core.core import Core
+from clew_shared.gate import AgentCalls
+from clew_shared.ledger import NewEvent
 from clew_shared.record import events as ev
+from clew_shared.record.codec import decode, encode
 from clew_shared.record.fold import fold
 from clew_shared.record.model import Goal, GoalStatus, StepStatus
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 from clew_worker.executor.world.world import WorldWatch
 from clew_worker.library.published import LocalPublished
-from clew_worker.library.record import born, lives_elsewhere, open_ledger
+from clew_worker.library.record import lives_elsewhere, open_ledger, started_at
 from clew_worker.library.work_state import Answer, Edit, WorkState
 
 if TYPE_CHECKING:
@@ -44,18 +47,18 @@ ANOTHER_WAY = (
     "or continue with the next one (advance_to_next_subtask)."
 )
 
-CALLS = Calls(
+CALLS = AgentCalls(
     done="call mark_subtask_complete()",
     failed="mark_subtask_complete(success=False, reason=...)",
     finish="call mark_subtask_complete() and stop",
 )
-"""What the library's calls are called; no daemon is there that a goal could be finished with."""
+"""The names of the library's calls; without a daemon no call finishes a goal."""
 
 _goals: TypeAdapter[Goal] = TypeAdapter(Goal)
 
 
 def goal_id(text: str) -> str:
-    """Name a goal by its text: its first words and 8 hex digits of its SHA-256."""
+    """Return a name for a goal's text: its first words and 8 hex digits of its SHA-256."""
     words = "-".join(re.findall(r"[a-z0-9]+", text.lower())[:6])[:ID_CHARS_MAX].rstrip("-")
     return f"{words or 'goal'}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
@@ -63,12 +66,12 @@ def goal_id(text: str) -> str:
 class LocalGoal:
     """One goal at a time, recorded and judged in this process.
 
-    Raises LedgerError (damaged, newer, full, failing) where nothing can be recorded; then nothing
-    that was called has happened, and nothing of the ledger was changed.
+    Raises LedgerError (damaged, newer, full, failing) where nothing can be recorded; the call then had
+    no effect, and the ledger is unchanged.
     """
 
     failing: Mapping[str, str] = MappingProxyType({})
-    """Without a daemon nobody runs checks."""
+    """Always empty: without a daemon no checks are run."""
 
     def __init__(self, folder: Path, text: str, loops: LoopSettings) -> None:
         self._folder = folder
@@ -80,7 +83,7 @@ class LocalGoal:
         self._records = open_ledger(folder)
         self._published = LocalPublished(folder, self._records)
         self._next_seq = 0
-        self._torn = True  # the state in memory is not that of the ledger
+        self._torn = True  # the state in memory differs from the ledger
         self._core = self._core_of(State(goal_id=self._goal_id))
         self.work = WorkState(self._core.state)
         try:
@@ -101,14 +104,14 @@ class LocalGoal:
 
     # -- calls -------------------------------------------------------------------------------------
 
-    def record(self, tool: str, args: dict[str, Any], report: Report) -> Answer:
-        """Judge and store what was already done."""
+    def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
+        """Judge and store an action that was already done."""
         with self._turn() as at:
             self._make_ready(at)
             return _answer(self._core.record(tool, args, self._measured(report), at))
 
     def propose(self, tool: str, args: dict[str, Any]) -> Answer:
-        """Judge what is to be done; before a refusal, look whether the folder is still what it was."""
+        """Judge an action; before a refusal, check whether the folder has changed."""
         with self._turn() as at:
             self._make_ready(at)
             verdict = self._core.propose(tool, args, at, fresh=False)
@@ -117,8 +120,8 @@ class LocalGoal:
                 verdict = self._core.propose(tool, args, at)
             return _answer(verdict)
 
-    def outcome(self, seq: int, report: Report) -> Answer:
-        """Store what came of an allowed action; one told twice changes nothing."""
+    def outcome(self, seq: int, report: ActionReport) -> Answer:
+        """Store the outcome of an allowed action; a second outcome has no effect."""
         with self._turn() as at:
             if seq not in self.state.in_flight:
                 self._need_allowed(seq)
@@ -128,7 +131,7 @@ class LocalGoal:
             return Answer(True, seq, intervention=word, escalated_to=heard.escalated_to)
 
     def see_probes(self, probes: dict[str, bool]) -> None:
-        """Store what is true of the workspace."""
+        """Store facts about the workspace."""
         with self._turn() as at:
             self._core.emit(ev.ProbesSeen(at=at, probes=probes))
 
@@ -145,10 +148,10 @@ class LocalGoal:
             return self.state.replan_required or None
 
     def advance(self) -> bool:
-        """Go on to the next pending subtask, past one that is blocked; False if none is left.
+        """Advance to the next pending subtask, past a blocked one; False if none is left.
 
-        With nobody to plan again, an agent that continues leaves the blocked way for the next one. The
-        goal is completed when nothing is left and all is done.
+        An agent that continues gives up the blocked subtask, since no one else replans. The goal is completed when
+        all is done.
         """
         with self._turn() as at:
             state = self.state
@@ -166,7 +169,7 @@ class LocalGoal:
         return bool(steps) and all(StepStatus(s.status).done for s in steps)
 
     def finish(self, summary: str, *, success: bool) -> bool:
-        """End the goal; False if something of it is still open. One that has ended stays as it is."""
+        """End the goal; False if a subtask is still open. A goal that has ended stays as it is."""
         if success and not self._all_done():
             return False
         with self._turn() as at:
@@ -176,23 +179,23 @@ class LocalGoal:
             return True
 
     def save(self) -> None:
-        """Record what was changed by hand, and publish."""
+        """Record manual changes, and publish."""
         with self._turn():
             pass
 
     def settle(self) -> None:
-        """Record what was changed by hand, if anything was."""
+        """Record manual changes, if there are any."""
         with self._lock:
             if self.work.edit():
                 self.save()
 
     def close(self) -> None:
-        """Leave the goal in good order: what is in flight is interrupted, and counts for no crash."""
+        """Close the goal: actions in flight are interrupted, which does not count as a crash."""
         with self._lock:
             try:
                 self.work.edit()
             except ValueError:
-                self._torn = True  # it was refused before; what is recorded holds
+                self._torn = True  # refused before; the recorded state is valid
             try:
                 with self._turn() as at:
                     if lives_elsewhere(self.state):
@@ -227,17 +230,17 @@ class LocalGoal:
             self.work.note(self.state)
 
     def _begin(self) -> None:
-        """Start the goal, or continue with it: what was in flight when it broke off counts for a crash."""
+        """Start or continue the goal: actions that were in flight at its last end count as a crash."""
         with self._turn() as at:
             core, state = self._core, self.state
             if not state.accepted_seq:
-                spec = ev.Spec(description=self._text, workspace=str(self._folder))
+                spec = Spec(description=self._text, workspace=str(self._folder))
                 core.emit(ev.GoalAccepted(at=at, goal_id=self._goal_id, spec=spec))
                 core.emit(ev.GoalStarted(at=at))
                 state.goal.tasks.clear()  # the agent brings the tree
                 self._emit_tree(at)
-            pid, since = os.getpid(), born()
-            if lives_elsewhere(state):  # what is in flight is that process's
+            pid, since = os.getpid(), started_at()
+            if lives_elsewhere(state):  # that process has the actions in flight
                 pid, since = state.pid or pid, state.pid_created
             else:
                 core.interrupt("the process ended", at, counts=True)
@@ -249,19 +252,19 @@ class LocalGoal:
             core.see_world(self._digest(), at)
 
     def _catch_up(self) -> None:
-        """Take in what the ledger has and this process has not."""
+        """Fold the events that other processes have added to the ledger."""
         if self._torn:
             self._core = self._core_of(State(goal_id=self._goal_id))
         before = self.state.seq
         rows = self._records.read(self._goal_id, after=before)
-        fold(((row.seq, ev.decode(row.body)) for row in rows), self.state)
+        fold(((row.seq, decode(row.body)) for row in rows), self.state)
         if self._torn or self.state.seq != before:
             self._published.forget()
         self._torn = False
 
     def _core_of(self, state: State) -> Core:
-        # A budget is a matter between a daemon and a person; here nobody could grant more. And who is
-        # answered with yes or no ignores no word: interventions are shown, but fail no subtask.
+        # Only a person can extend a budget, through a daemon. Interventions are shown but fail no subtask, since
+        # the library's agent gets the verdict as a value.
         unbounded = sys.maxsize
         return Core(
             state,
@@ -276,11 +279,11 @@ class LocalGoal:
         seq, self._next_seq = self._next_seq, self._next_seq + 1
         return seq
 
-    def _measured(self, report: Report) -> Report:
-        """Compare the disk where the agent does not say whether it changed anything."""
+    def _measured(self, report: ActionReport) -> ActionReport:
+        """Compare the disk where the agent does not report whether it changed anything."""
         if report.changed is not None:
             return report
-        return Report(report.result, report.output, None, self._digest())
+        return ActionReport(report.result, report.output, None, self._digest())
 
     def _digest(self) -> str:
         return self._watch.digest().name
@@ -293,17 +296,17 @@ class LocalGoal:
     # -- the tree ----------------------------------------------------------------------------------
 
     def _make_ready(self, at: float) -> None:
-        """Have something to act on: a goal that continues, and a subtask that bears its description."""
+        """Provide something to act on: a goal that is not over, and a subtask with its description."""
         core, state = self._core, self.state
         if GoalStatus(state.goal.status).ended:
             self._reopen(at)
         if not state.goal.tasks:
-            step = ev.PlannedSubtask(description=self._text)
-            task = ev.PlannedTask(description=self._text, subtasks=(step,))
+            step = PlannedSubtask(description=self._text)
+            task = PlannedTask(description=self._text, subtasks=(step,))
             core.emit(ev.Planned(at=at, tasks=(task,)))
             core.begin(0, 0, at)
         if state.replan_required in ("task", "goal") and self._is_without_plan():
-            # Nobody planned, so nobody can plan anew: the blocks hold, other actions go on.
+            # Without a plan there is no replan: the blocks hold, other actions continue.
             if state.subtask:
                 state.subtask.status, state.subtask.attempts = StepStatus.IN_PROGRESS, 0
             self._emit_tree(at, replan=True)
@@ -314,7 +317,7 @@ class LocalGoal:
         return not steps or (len(steps) == 1 and steps[0].description == self._text)
 
     def _take(self, edit: Edit, at: float) -> None:
-        """Record what was changed by hand, and what follows from it."""
+        """Record manual changes and their consequences."""
         state = self.state
         replan = bool(state.replan_required) and self._offers_another_way(edit)
         if replan:
@@ -354,7 +357,7 @@ class LocalGoal:
             replan=replan,
         )
         self._core.emit(event)
-        state.goal = goal  # equal to what was folded, and the agent keeps its own objects
+        state.goal = goal  # equal to the folded one, and the agent's references stay valid
 
     def _offers_another_way(self, edit: Edit) -> bool:
         current = self.state.subtask
@@ -366,7 +369,7 @@ class LocalGoal:
         )
 
     def _mark_replan(self, edit: Edit) -> None:
-        """Let what was put in the place of a blocked subtask inherit its counts and blocks."""
+        """Mark the replacements of a blocked subtask as heirs of its counts and blocks."""
         state = self.state
         new = {id(s) for s in edit.new}
         for task in state.goal.tasks:
@@ -376,7 +379,7 @@ class LocalGoal:
         state.goal.replanned = state.goal.replanned or state.replan_required == "goal"
 
     def _find_place(self, edit: Edit, at: float) -> None:
-        """Work on the subtask that is pointed to, else on the one that is said to be in progress."""
+        """Start the subtask that the indices select, else the one that is marked as in progress."""
         state = self.state
         status = state.subtask.status if state.subtask else ""
         here = (state.current_task_idx, state.current_subtask_idx)
@@ -394,8 +397,8 @@ class LocalGoal:
         self._core.emit(ev.GoalStarted(at=at))
 
 
-def _entry(goal: str, record: Any) -> Entry:
-    return Entry(goal, record.event.kind, ev.encode(record.event), record.output)
+def _entry(goal: str, record: Any) -> NewEvent:
+    return NewEvent(goal, record.event.kind, encode(record.event), record.output)
 
 
 def _answer(verdict: Verdict) -> Answer:

@@ -1,6 +1,6 @@
-"""The playbook as a value of an agent's own, which it can save and load.
+"""A playbook that an agent owns, saves and loads; it needs no daemon.
 
-Under a daemon strategies live in the ledger and are learned with `learn`; this one needs no daemon.
+Under a daemon, strategies are in the ledger and `learn` adds to them.
 """
 
 import json
@@ -16,12 +16,12 @@ from clew_worker.library.bullet import Bullet
 
 
 class Playbook(LearnedPlaybook):
-    """Strategies learned across goals, each with an id that is never given twice."""
+    """Strategies learned across goals, each with an id that is never reused."""
 
     bullet_type: ClassVar[type[shared.Bullet]] = Bullet
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the playbook as JSON, whole or not at all; folders are made."""
+        """Write the playbook as JSON, atomically; missing folders are created."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -38,7 +38,7 @@ class Playbook(LearnedPlaybook):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a saved playbook; OSError if the file cannot be read, ValueError if it is none."""
+        """Return a saved playbook; OSError if the file cannot be read, ValueError if it is not a playbook."""
         text = Path(path).read_text(encoding="utf-8")
         try:
             data = json.loads(text)

@@ -1,7 +1,4 @@
-"""Where a goal without a daemon is recorded, and by whom: the ledger in a folder, the process that has it open.
-
-It knows no events; what is recorded is `goal_local`'s.
-"""
+"""The ledger of a goal without a daemon, and the process that has it open. It knows no events."""
 
 from __future__ import annotations
 
@@ -22,13 +19,13 @@ if TYPE_CHECKING:
 LEDGER = "ledger.db"
 
 
-def born() -> float:
-    """Return the time when this process began, in seconds since the epoch."""
+def started_at() -> float:
+    """Return the time when this process started, in seconds since 1970."""
     return psutil.Process().create_time()
 
 
 def lives_elsewhere(state: State) -> bool:
-    """Return whether the process that opened the goal last is another one and still there."""
+    """Return whether the process that last opened the goal is another one, and still running."""
     if not state.pid or state.pid == os.getpid():
         return False
     with suppress(psutil.Error):
@@ -37,7 +34,7 @@ def lives_elsewhere(state: State) -> bool:
 
 
 def open_ledger(folder: Path) -> TurnLedger:
-    """Open or make the ledger in the folder's `.agent_context/`; LedgerError says why it cannot be."""
+    """Open or create the ledger in the folder's `.agent_context/`; LedgerError gives the reason if that fails."""
     place = folder / FOLDER
     if place.is_symlink():
         raise NotADirectoryError(f"{place} is a link; the record must be kept in a real folder")

@@ -1,43 +1,43 @@
-"""A goal under the daemon: every call is a word of the worker protocol, and the daemon judges and records.
+"""A goal under the daemon: every call is a request of the worker protocol, and the daemon judges and records.
 
-What it shows is what the daemon last said; it asks again when somebody looks after a call.
+It shows the state of the last `hello`, and says hello again when the state is read after a call.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter
-
-from clew_shared.core.core import Report, WrongState
-from clew_shared.record.events import Spec
-from clew_shared.record.model import Goal, StepStatus, Subtask, Task
+from clew_shared.core.answers import ActionReport, WrongState
+from clew_shared.record.model import Action, Goal, StepStatus, Subtask, Task
 from clew_shared.record.signature import signature
+from clew_shared.record.spec import Spec
 from clew_shared.record.state import EVERYWHERE, Scope, State, Tally
 from clew_shared.wire import protocol
+from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
+from clew_shared.wire.hello import Call
 from clew_worker.agent.client import RpcError
 from clew_worker.library.work_state import Answer, Edit, WorkState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
+    from clew_shared.wire.answers import Intervention
+    from clew_shared.wire.hello import FinishedSubtask, HelloAnswer, SentGoal, SentSubtask
     from clew_worker.library.sync_client import SyncClient
 
 AGENT = "clew_worker.ContextManager/1"
 
 _OVER = (StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.FAILED)
-_goals: TypeAdapter[Goal] = TypeAdapter(Goal)
 
 
 class RemoteGoal:
-    """The goal that the daemon has given to this process.
+    """The goal that the daemon has assigned to this process.
 
-    Raises WrongState where the daemon says that a call makes no sense now, and `Disconnected` where
-    it is gone.
+    Raises WrongState where the daemon refuses a call as impossible now, and `Disconnected` where it is gone.
     """
 
     loops_found: tuple[dict[str, Any], ...] = ()
-    """The protocol does not tell them; `.agent_context/loops.json` is for people."""
+    """Always empty: the protocol does not send them. `.agent_context/loops.json` has them."""
 
     def __init__(self, client: SyncClient) -> None:
         self._client = client
@@ -56,47 +56,51 @@ class RemoteGoal:
 
     @property
     def state(self) -> State:
-        """The goal's state as the daemon tells it."""
+        """The goal's state as the daemon sends it."""
         self._look()
         return self._state
 
     # -- calls -------------------------------------------------------------------------------------
 
-    def record(self, tool: str, args: dict[str, Any], report: Report) -> Answer:
-        """Say what was already done."""
-        said = {"tool": tool, "args": args, **_told(report)}
-        return _answer(self._call("record", **said))
+    def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
+        """ActionReport an action that was already done."""
+        answer = Recorded.model_validate(
+            self._call("record", tool=tool, args=args, **_outcome(report))
+        )
+        return _answer(answer, allowed=answer.allowed)
 
     def propose(self, tool: str, args: dict[str, Any]) -> Answer:
-        """Ask whether this may be done."""
-        return _answer(self._call("propose", tool=tool, args=args))
+        """Ask whether an action may be done."""
+        answer = Judged.model_validate(self._call("propose", tool=tool, args=args))
+        return _answer(answer, allowed=answer.verdict == "allowed")
 
-    def outcome(self, seq: int, report: Report) -> Answer:
-        """Say what came of an allowed action."""
-        answer = self._call("outcome", seq=seq, **_told(report))
-        return _answer({"allowed": True, "seq": seq, **answer})
+    def outcome(self, seq: int, report: ActionReport) -> Answer:
+        """ActionReport the outcome of an allowed action."""
+        noted = Noted.model_validate(self._call("outcome", seq=seq, **_outcome(report)))
+        intervention = _intervention(noted.intervention)
+        return Answer(True, seq, intervention=intervention, escalated_to=noted.escalated_to)
 
     def see_probes(self, probes: dict[str, bool]) -> None:
-        """Keep what is true of the workspace, for the context: the daemon has its own checks."""
+        """Store facts about the workspace, for the context only: the daemon has its own checks."""
         self._probes.update(probes)
         self.state.last_probe_state.update(probes)
         self._work.note(self._state)
 
     def complete(self, reason: str, *, success: bool) -> str | None:
         """End the current subtask, or count a failed attempt."""
-        said = {"summary": reason} if success else {"failure": reason}
-        level = self._call("complete_subtask", success=success, **said).get("escalated_to")
+        text = {"summary": reason} if success else {"failure": reason}
+        level = self._call("complete_subtask", success=success, **text).get("escalated_to")
         return str(level) if level else None
 
     def advance(self) -> bool:
-        """Go on to the next pending subtask; past a blocked one by a plan of what is left to do.
+        """Advance to the next pending subtask; past a blocked one by a plan of the remaining work.
 
-        Where nothing is left and all is done, the goal is said to be finished, as without a daemon.
+        Where all is done the goal is finished, as without a daemon.
         """
         self.settle()
         if self._state.replan_required:
             self._replan()
-        if self._call("advance")["subtask"] is not None:
+        if Advanced.model_validate(self._call("advance")).subtask is not None:
             return True
         steps = [s for t in self.state.goal.tasks for s in t.subtasks]
         if steps and all(StepStatus(s.status).done for s in steps):
@@ -104,33 +108,33 @@ class RemoteGoal:
         return False
 
     def finish(self, summary: str, *, success: bool) -> bool:
-        """Say that the goal is done, or cannot be; False if the daemon's checks do not agree."""
-        answer = self._call("finish", success=success, summary=summary)
-        self.failing = {c["name"]: c["output"] for c in answer.get("failing_checks") or ()}
-        return bool(answer["accepted"])
+        """End the goal as done or failed; False if the daemon does not accept that."""
+        answer = Finished.model_validate(self._call("finish", success=success, summary=summary))
+        self.failing = {check.name: check.output for check in answer.failing_checks}
+        return answer.accepted
 
     def save(self) -> None:
-        """Send what was changed by hand; the daemon publishes."""
+        """Send manual changes; the daemon publishes."""
         self.settle()
 
     def settle(self) -> None:
-        """Send a changed tree as the plan that the daemon may wait for; it takes nothing else by hand."""
+        """Send a changed tree as a plan, or the replan that the daemon waits for; it accepts no other manual change."""
         self._look()
         edit = self._work.edit()
         if edit is None:
             return
         goal = self._state.goal
         if _shape(goal) == self._shape:
-            self._stale = True  # marks by hand count for nothing here
+            self._stale = True  # manual marks have no effect here
         elif self._state.replan_required:
             self._replan(edit)
         else:
             self._plan([_planned(t) for t in goal.tasks], None)
 
     def close(self) -> None:
-        """Let the goal be; the connection is the process's own and ends with it."""
+        """Do nothing: the connection belongs to the process and ends with it."""
 
-    # -- talking -----------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
         self.settle()
@@ -146,17 +150,17 @@ class RemoteGoal:
             raise
 
     def _plan(self, tasks: list[dict[str, Any]], replan: str | None) -> None:
-        self._stale = True  # refused or not, what the daemon says is what is shown next
+        self._stale = True  # refused or not, the daemon's state is shown next
         self._ask("plan", tasks=tasks, replan=replan)
         self._look()
 
     def _replan(self, edit: Edit | None = None) -> None:
-        """Plan what is left of the task or the goal, with what was put in by hand."""
+        """Plan the remaining work of the task or the goal, with the subtasks that were added manually."""
         state = self._state
         level = state.replan_required
         tasks = state.goal.tasks if level == "goal" else [state.task] if state.task else []
         new = {id(s) for s in edit.new} if edit else set()
-        if level == "task" and edit:  # another way may stand in a task of its own
+        if level == "task" and edit:  # the alternative may be a task of its own
             tasks = [t for t in state.goal.tasks if t is state.task or _has(t, new)]
         left = [
             {"description": s.description}
@@ -178,9 +182,8 @@ class RemoteGoal:
     def _look(self) -> None:
         if not self._stale:
             return
-        answer = self._client.hello(AGENT)
         old = self._state.goal
-        self._state = _state(answer)
+        self._state = _state(self._client.greet(AGENT))
         self._state.goal = _graft(old, self._state.goal)
         self._state.last_probe_state.update(self._probes)
         if _untouched(self._state):
@@ -190,50 +193,51 @@ class RemoteGoal:
         self._stale = False
 
 
-def _told(report: Report) -> dict[str, Any]:
-    told = {"result": report.result, "output": report.output, "changed": report.changed}
-    return {k: v for k, v in told.items() if v is not None}
+def _outcome(report: ActionReport) -> dict[str, Any]:
+    outcome = {"result": report.result, "output": report.output, "changed": report.changed}
+    return {k: v for k, v in outcome.items() if v is not None}
 
 
-def _answer(said: dict[str, Any]) -> Answer:
+def _answer(judged: Judged | Recorded, *, allowed: bool) -> Answer:
     return Answer(
-        allowed=bool(said.get("allowed", said.get("verdict") == "allowed")),
-        seq=int(said.get("seq") or 0),
-        reason=str(said.get("reason") or ""),
-        message=str(said.get("message") or ""),
-        intervention=said.get("intervention"),
-        escalated_to=said.get("escalated_to"),
+        allowed,
+        judged.seq,
+        judged.reason,
+        judged.message,
+        _intervention(judged.intervention),
+        judged.escalated_to,
     )
 
 
-def _state(answer: dict[str, Any]) -> State:
-    """Read what `hello` tells into a state, as far as an agent is shown one."""
-    view = answer["state"]
-    for task in view["goal"]["tasks"]:
-        for subtask in task["subtasks"]:
-            subtask["last_failure"] = subtask.get("last_failure") or ""
-    goal = _goals.validate_python(view["goal"])
-    _sum_up(goal, view.get("finished") or ())
-    heads = {entry["seq"]: str(entry.get("output") or "") for entry in view.get("transcript") or ()}
+def _intervention(intervention: Intervention | None) -> dict[str, str] | None:
+    return intervention.model_dump() if intervention else None
+
+
+def _state(hello: HelloAnswer) -> State:
+    """Return the state in an answer to `hello`, as far as an agent is shown one."""
+    sent = hello.state
+    goal = _goal(sent.goal)
+    _add_summaries(goal, sent.finished)
+    heads = {entry.seq: entry.output for entry in sent.transcript if isinstance(entry, Call)}
     scope = Scope(
-        loop_counts=dict(view["loop_counts"]),
-        blocks={s: {EVERYWHERE: "blocked"} for s in view["blocked_actions"]},
+        loop_counts=dict(sent.loop_counts),
+        blocks={s: {EVERYWHERE: "blocked"} for s in sent.blocked_actions},
     )
     state = State(
-        goal_id=answer["goal_id"],
+        goal_id=hello.goal_id,
         goal=goal,
-        spec=Spec(description=goal.description, notes=answer.get("notes") or ""),
-        current_task_idx=view["current_task_idx"],
-        current_subtask_idx=view["current_subtask_idx"],
+        spec=Spec(description=goal.description, notes=hello.notes),
+        current_task_idx=sent.current_task_idx,
+        current_subtask_idx=sent.current_subtask_idx,
         scope=scope,
-        last_probe_state=dict(view["last_probe_state"]),
-        iteration=view["iteration"],
-        epoch=view["epoch"],
-        restarts=view["restarts"],
-        seq=view["seq"],
-        feedback=[str(text) for text in answer.get("feedback") or ()],
-        set_aside=[str(text) for text in view.get("given_up") or ()],
-        replan_required=view.get("replan_required") or "",
+        last_probe_state=dict(sent.last_probe_state),
+        iteration=sent.iteration,
+        epoch=sent.epoch,
+        restarts=sent.restarts,
+        seq=sent.seq,
+        feedback=list(hello.feedback),
+        set_aside=list(sent.given_up),
+        replan_required=sent.replan_required or "",
     )
     for action in state.subtask.actions if state.subtask else ():
         name = signature(action.name, action.args)
@@ -242,16 +246,33 @@ def _state(answer: dict[str, Any]) -> State:
     return state
 
 
-def _sum_up(goal: Goal, finished: Iterable[Mapping[str, Any]]) -> None:
-    """Put what came of the finished subtasks, which is told apart from the tree, back into it."""
+def _goal(sent: SentGoal) -> Goal:
+    tasks = [Task(t.description, [*map(_subtask, t.subtasks)], t.status) for t in sent.tasks]
+    return Goal(sent.description, tasks, sent.status)
+
+
+def _subtask(sent: SentSubtask) -> Subtask:
+    return Subtask(
+        sent.description,
+        sent.status,
+        sent.attempts,
+        sent.last_failure or "",
+        sent.actions_total,
+        actions=[Action(**action.model_dump()) for action in sent.actions],
+        steps=[step.model_dump() for step in sent.steps],
+    )
+
+
+def _add_summaries(goal: Goal, finished: Iterable[FinishedSubtask]) -> None:
+    """Add the summaries of the finished subtasks, which are sent beside the tree, to the tree."""
     over = (s for t in goal.tasks for s in t.subtasks if s.status in _OVER)
-    for subtask, said in zip(over, finished, strict=False):
-        if said.get("description") == subtask.description:
-            subtask.summary = str(said.get("summary") or "")
+    for subtask, sent in zip(over, finished, strict=False):
+        if sent.description == subtask.description:
+            subtask.summary = sent.summary
 
 
 def _untouched(state: State) -> bool:
-    """Return whether there is but the implicit subtask, and nothing was done in it."""
+    """Return whether there is only the implicit subtask, without any work in it."""
     steps = [s for t in state.goal.tasks for s in t.subtasks]
     implicit = len(steps) == 1 and steps[0].description == state.goal.description
     return implicit and not steps[0].actions_total and not steps[0].attempts
@@ -276,12 +297,12 @@ def _planned(task: Task, new: set[int] | None = None) -> dict[str, Any]:
 
 
 def _graft(old: Goal, new: Goal) -> Goal:
-    """Bring the agent's own objects up to date, so that what it holds stays true."""
+    """Update the agent's own objects in place, so that its references stay valid."""
     if old.description != new.description:
         old.description = new.description
     old.status, tasks = new.status, new.tasks
-    kept = dict(enumerate(old.tasks))
-    old.tasks[:] = [_graft_task(kept.get(i), task) for i, task in enumerate(tasks)]
+    before = dict(enumerate(old.tasks))
+    old.tasks[:] = [_graft_task(before.get(i), task) for i, task in enumerate(tasks)]
     return old
 
 
@@ -289,8 +310,8 @@ def _graft_task(old: Task | None, new: Task) -> Task:
     if old is None or old.description != new.description:
         return new
     old.status = new.status
-    kept = dict(enumerate(old.subtasks))
-    old.subtasks[:] = [_graft_subtask(kept.get(i), s) for i, s in enumerate(new.subtasks)]
+    before = dict(enumerate(old.subtasks))
+    old.subtasks[:] = [_graft_subtask(before.get(i), s) for i, s in enumerate(new.subtasks)]
     return old
 
 

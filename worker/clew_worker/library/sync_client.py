@@ -1,6 +1,6 @@
-"""The agent's side of the worker protocol for agents without an event loop: one call at a time, blocking.
+"""The agent's side of the worker protocol for agents without an event loop: one blocking call at a time.
 
-It carries messages; a thread keeps the heartbeat, so that an agent at work is not taken for a hung one.
+It transports messages; a thread sends the heartbeats, so that a busy agent does not count as hung.
 """
 
 from __future__ import annotations
@@ -10,28 +10,32 @@ import itertools
 import os
 import socket
 import threading
-from collections.abc import Callable
 from typing import Any, Self
 
 from clew_shared.wire import protocol
-from clew_worker.agent.client import ANSWER_TIMEOUT_S, Disconnected, RpcError
-
-Notice = Callable[[dict[str, Any]], None]
+from clew_shared.wire.hello import HelloAnswer
+from clew_worker.agent.client import (
+    ANSWER_TIMEOUT_S,
+    Disconnected,
+    Notice,
+    RpcError,
+    request_line,
+)
 
 _CHUNK_BYTES = 1 << 16
 _JOIN_S = 1.0
 
 _opening = threading.Lock()
 _of_process: dict[int, SyncClient] = {}
-"""The connections of this process, by descriptor: two readers of one would tear each other's lines."""
+"""The connections of this process, by descriptor: two readers of one would split each other's lines."""
 
 
 class SyncClient:
     """A connection to the daemon; use it as `with SyncClient.from_env() as daemon:`.
 
-    `on(method, callback)` hears the daemon's notifications (`feedback`, `thresholds`,
-    `intervention`, `stop`): they are read while an answer is waited for. Calls of several threads
-    take turns; a callback must not call.
+    `on(method, callback)` subscribes to the daemon's notifications (`feedback`, `thresholds`, `intervention`,
+    `stop`), which are read while a call waits for its answer. Calls of several threads are serialised; a callback
+    must not call.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -47,9 +51,9 @@ class SyncClient:
 
     @classmethod
     def from_env(cls) -> SyncClient:
-        """Return the connection that the daemon has left in `CLEW_FD`; KeyError without one.
+        """Return a client for the connection in `CLEW_FD`; KeyError without one.
 
-        A process has one: until it is closed, anyone who asks gets the same.
+        A process has one client: every call returns the same until it is closed.
         """
         fd = int(os.environ["CLEW_FD"])
         with _opening:
@@ -67,11 +71,11 @@ class SyncClient:
 
     @property
     def closed(self) -> bool:
-        """The connection is over."""
+        """Whether the connection is closed."""
         return self._closed.is_set()
 
     def close(self) -> None:
-        """Hang up; closing twice is fine."""
+        """Close the connection; may be called twice."""
         self._closed.set()
         if self._heart and self._heart is not threading.current_thread():
             self._heart.join(_JOIN_S)
@@ -81,11 +85,11 @@ class SyncClient:
             self._sock.close()
 
     def on(self, method: str, callback: Notice) -> None:
-        """Call back with the params of each notification of that name."""
+        """Call `callback` with the params of each notification of that name."""
         self._notices.setdefault(method, []).append(callback)
 
     def hello(self, agent: str) -> dict[str, Any]:
-        """Say who is there (`name/version`); returns the state as it is now, at any time."""
+        """Introduce the agent (`name/version`); returns the goal's state as it is now. Can be called at any time."""
         answer: dict[str, Any] = self.call("hello", protocol=protocol.PROTOCOL_VERSION, agent=agent)
         if self._heart is None:
             every_s = float(answer.get("heartbeat_s") or 1.0)
@@ -95,15 +99,19 @@ class SyncClient:
             self._heart.start()
         return answer
 
-    def call(self, method: str, /, **params: Any) -> Any:
-        """Ask and wait for the answer.
+    def greet(self, agent: str) -> HelloAnswer:
+        """Say hello, and return the answer as a model."""
+        return HelloAnswer.model_validate(self.hello(agent))
 
-        Raises `RpcError` where the daemon refuses, `Disconnected` if it is gone, and ValueError
-        for a message that is too long to be sent.
+    def call(self, method: str, /, **params: Any) -> Any:
+        """Send a request and return its result.
+
+        Raises `RpcError` where the daemon refuses, `Disconnected` if it is gone, and ValueError for a message that
+        is too long.
         """
         with self._calling:
             request_id = next(self._ids)
-            self._send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+            self._send(method, request_line(method, params, request_id))
             answer = self._receive(method, request_id)
         if fault := answer.get("error"):
             raise RpcError(method, int(fault.get("code", 0)), str(fault.get("message", "")))
@@ -111,22 +119,16 @@ class SyncClient:
 
     def notify(self, method: str, /, **params: Any) -> None:
         """Send a notification; `Disconnected` where the daemon is gone."""
-        self._send({"jsonrpc": "2.0", "method": method, "params": params})
+        self._send(method, request_line(method, params))
 
-    def _send(self, message: dict[str, Any]) -> None:
-        line = protocol.line(message)
-        if len(line) > protocol.LINE_BYTES_MAX:
-            raise ValueError(
-                f"{message['method']}: a message of {len(line)} bytes; at most "
-                f"{protocol.LINE_BYTES_MAX} can be sent: use smaller arguments"
-            )
+    def _send(self, method: str, line: bytes) -> None:
         if self.closed:
-            raise Disconnected(f"{message['method']}: the connection is closed")
+            raise Disconnected(f"{method}: the connection is closed")
         try:
             with self._sending:
                 self._sock.sendall(line)
         except OSError as error:
-            raise Disconnected(f"{message['method']}: {error}") from error
+            raise Disconnected(f"{method}: {error}") from error
 
     def _receive(self, method: str, request_id: int) -> dict[str, Any]:
         try:
@@ -138,7 +140,7 @@ class SyncClient:
                 elif message.get("id") == request_id:
                     return message
         except (OSError, protocol.ProtocolError) as error:
-            self._closed.set()  # there is nothing left to understand
+            self._closed.set()  # later bytes have no meaning
             raise Disconnected(f"{method}: no answer from the daemon: {error}") from error
 
     def _line(self) -> bytes:

@@ -1,6 +1,6 @@
-"""What an agent written in Python sees of its goal and may change in place, and the answers that it gets.
+"""The state that the library shows an agent, which may change it in place, and the answers that it returns.
 
-It notices what was changed by hand; it neither records nor judges that.
+It detects manual changes; it neither records nor judges them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Signatures(list[str]):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the judge said: true where the action is allowed, fields by name or as `answer["reason"]`.
+    """The verdict on an action: true where it is allowed; fields by name or as `answer["reason"]`.
 
     `intervention` is None or `{"kind", "message"}`, `escalated_to` None, "task", "goal" or "person".
     """
@@ -45,7 +45,7 @@ class Answer:
 
     @property
     def verdict(self) -> str:
-        """The protocol's word for it."""
+        """The verdict in the terms of the protocol."""
         return "allowed" if self.allowed else "blocked"
 
     def __bool__(self) -> bool:
@@ -60,10 +60,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What was changed by hand since the last call.
+    """The manual changes since the last call.
 
-    `counts` and `blocked` are None if they are as they were, `lifted` the signatures taken out of
-    either, `moved` says that another subtask was pointed to, `new` that subtasks to do were put in.
+    `counts` and `blocked` are None if unchanged, `lifted` are the signatures removed from either, `moved` says
+    whether another subtask became the current one, `new` are the open subtasks that were added.
     """
 
     counts: dict[str, int] | None
@@ -74,10 +74,10 @@ class Edit:
 
 
 class WorkState:
-    """The state of a goal for its agent: a window on what is recorded, lists and fields to be changed.
+    """The state of a goal for its agent: a view of the recorded state, with lists and fields that may be changed.
 
     `goal`, `current_task_idx`, `current_subtask_idx`, `loop_counts`, `blocked_actions` and
-    `last_probe_state` may be changed; what was changed is recorded by the next call.
+    `last_probe_state` may be changed; the next call records the changes.
     """
 
     def __init__(self, state: State) -> None:
@@ -85,38 +85,34 @@ class WorkState:
         self.note(state)
 
     def note(self, state: State) -> None:
-        """Show this state, and take it for what is recorded."""
+        """Show this state, and treat it as the recorded one."""
         self._state = state
         self.blocked_actions = Signatures(state.blocked_actions)
         self._tree = _tree(state.goal)
-        self._known = [
-            s for t in state.goal.tasks for s in t.subtasks
-        ]  # kept, so that ids are not used again
+        # held, so that their ids are not reused
+        self._known = [s for t in state.goal.tasks for s in t.subtasks]
         self._place = (state.current_task_idx, state.current_subtask_idx)
         self._counts = dict(state.loop_counts)
         self._blocked = tuple(self.blocked_actions)
         self._probes = dict(state.last_probe_state)
 
     def edit(self) -> Edit | None:
-        """Say what was changed by hand; TypeError for what is no task, ValueError where a status is none."""
+        """Return the manual changes; TypeError for a part that is no task, ValueError for an invalid status."""
         check_parts(self.goal)
         place = (self.current_task_idx, self.current_subtask_idx)
         counts, blocked = dict(self.loop_counts), tuple(self.blocked_actions)
-        same = (counts, blocked, self.last_probe_state) == (
-            self._counts,
-            self._blocked,
-            self._probes,
-        )
+        before = (self._counts, self._blocked, self._probes)
+        same = (counts, blocked, self.last_probe_state) == before
         if same and place == self._place and _tree(self.goal) == self._tree:
             return None
         check_statuses(self.goal)
         known = {id(s) for s in self._known}
-        gone = [s for s in self._blocked if s not in blocked]
-        gone += [s for s in self._counts if not counts.get(s) and s not in blocked]
+        lifted = [s for s in self._blocked if s not in blocked]
+        lifted += [s for s in self._counts if not counts.get(s) and s not in blocked]
         return Edit(
             counts=counts if counts != self._counts else None,
             blocked=blocked if blocked != self._blocked else None,
-            lifted=tuple(dict.fromkeys(gone)),
+            lifted=tuple(dict.fromkeys(lifted)),
             moved=place != self._place,
             new=tuple(
                 s
@@ -137,7 +133,7 @@ class WorkState:
 
     @property
     def current_task_idx(self) -> int:
-        """Which task is worked on."""
+        """The index of the current task."""
         return self._state.current_task_idx
 
     @current_task_idx.setter
@@ -146,7 +142,7 @@ class WorkState:
 
     @property
     def current_subtask_idx(self) -> int:
-        """Which subtask of it is worked on."""
+        """The index of the current subtask in its task."""
         return self._state.current_subtask_idx
 
     @current_subtask_idx.setter
@@ -164,7 +160,7 @@ class WorkState:
 
     @property
     def last_probe_state(self) -> dict[str, bool]:
-        """What is true of the workspace, by name."""
+        """Facts about the workspace, by name."""
         return self._state.last_probe_state
 
     @last_probe_state.setter
@@ -193,7 +189,7 @@ class WorkState:
 
     @property
     def restarts(self) -> int:
-        """How often the work was opened again."""
+        """How often the goal was reopened."""
         return self._state.restarts
 
     @property
@@ -203,7 +199,7 @@ class WorkState:
 
     @property
     def iteration(self) -> int:
-        """How many turns were reported."""
+        """The number of reported turns."""
         return self._state.iteration
 
     @property
@@ -213,7 +209,7 @@ class WorkState:
 
 
 def check_parts(goal: Goal) -> None:
-    """Raise TypeError for a part of the tree that is none."""
+    """Raise TypeError for a part of the tree that is neither Task nor Subtask."""
     for task in goal.tasks:
         if not isinstance(task, Task):
             raise TypeError(
@@ -229,7 +225,7 @@ def check_parts(goal: Goal) -> None:
 
 
 def check_statuses(goal: Goal) -> None:
-    """Raise ValueError for a status that is none."""
+    """Raise ValueError for an invalid status."""
     if goal.status not in _GOAL_STATUSES:
         raise ValueError(
             f"goal.status {goal.status!r} is not one of {', '.join(sorted(_GOAL_STATUSES))}"
@@ -244,7 +240,7 @@ def check_statuses(goal: Goal) -> None:
 
 
 def _tree(goal: Goal) -> tuple[Any, ...]:
-    """Take down all of a tree that a hand may change."""
+    """Return all parts of a tree that may be changed manually."""
     return (goal.description, str(goal.status), tuple(_task(t) for t in goal.tasks))
 
 

@@ -1,0 +1,101 @@
+"""`clew config` and `clew reload`: the config in effect, errors in a config file, and what a reload changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew_daemon.cli import parameters
+from clew_daemon.cli.client import call
+from clew_daemon.cli.display.output import Line, print_json, print_lines
+from clew_daemon.cli.display.sanitize import clean, short
+from clew_daemon.cli.display.units import counted
+from clew_daemon.cli.errors import CliError
+from clew_shared.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from clew_daemon.cli.instance import Instance
+    from clew_shared.config.settings import Loaded
+
+
+@click.command()
+@click.option(
+    "--check",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Check this file, and name all errors in it.",
+)
+@parameters.as_json
+@click.pass_obj
+def config(instance: Instance, check: Path | None, as_json: bool) -> None:
+    """Show the config in effect, and where each value comes from."""
+    from clew_shared.config.settings import SettingsError, load
+
+    try:
+        loaded = instance.loaded if check is None else load(_text(check), {}, str(check))
+    except SettingsError as error:
+        if not as_json:
+            raise CliError(f"{counted(len(error.faults), 'config error')}:\n{error}") from None
+        print_json({"faults": [{"place": f.place, "message": f.message} for f in error.faults]})
+        raise click.exceptions.Exit(ExitCode.FAILED) from None
+    if as_json:
+        values = _effective(instance, loaded).items()
+        keys = {key: {"value": value, "source": loaded.sources.get(key)} for key, value in values}
+        print_json({"file": str(check or instance.config), "faults": [], "keys": keys})
+    elif check is not None:
+        print(f"{check}: no errors")
+    else:
+        print_lines(_config_lines(_effective(instance, loaded), loaded))
+
+
+@click.command()
+@click.pass_obj
+def reload(instance: Instance) -> None:
+    """Read the config again, as SIGHUP does; show what changed, or why it was rejected."""
+    changes = call(instance.socket, "reload")["changes"]
+    if not changes:
+        print("nothing changed")
+    for change in changes:
+        applies = change.get("applies", "now" if change["live"] else "after a restart")
+        when = "" if applies == "now" else f"  (applies {applies})"
+        old, new = _short_value(change["old"]), _short_value(change["new"])
+        print(f"{clean(change['key'])}: {old} -> {new}{when}")
+
+
+def _effective(instance: Instance, loaded: Loaded) -> dict[str, Any]:
+    """Return the values by their keys, with the path in use where the config does not set one."""
+    from clew_shared.config.settings import flatten, places
+
+    values = flatten(loaded.settings)
+    used = places(instance.env, instance.home, loaded.settings)
+    for key, value in values.items():
+        table, _, name = key.rpartition(".")
+        if value is None and table == "paths":
+            values[key] = str(getattr(used, name))
+    if values.get("log.file") is None:
+        values["log.file"] = str(used.log_file)
+    return values
+
+
+def _config_lines(values: dict[str, Any], loaded: Loaded) -> list[Line]:
+    lines: list[Line] = []
+    for key, value in values.items():
+        source = loaded.sources.get(key, "default")
+        shown = "unset" if value is None else json.dumps(value, ensure_ascii=False)
+        style = "dim" if source == "default" else "bold"
+        lines.append([(key, ""), (f" = {clean(shown)}", style), (f"  # {clean(source)}", "dim")])
+    return lines
+
+
+def _short_value(value: object) -> str:
+    return "not set" if value is None else short(json.dumps(value, ensure_ascii=False))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CliError(f"{path} is not UTF-8 (at byte {error.start}): save it as UTF-8") from None

@@ -1,0 +1,82 @@
+"""`clew context`: the prompt that a goal's agent would send to its LLM now, with its size, or the compact text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew_daemon.cli import parameters
+from clew_daemon.cli.display.output import Line, columns, print_json, print_lines
+from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.queries import goal_id, goal_state
+
+if TYPE_CHECKING:
+    from clew_daemon.cli.instance import Instance
+
+
+@click.command()
+@parameters.goal
+@click.option("--compact", is_flag=True, help="Show the compact text instead of the prompt.")
+@click.option(
+    "--max-chars",
+    type=click.IntRange(200),
+    help="The greatest length of the compact text, in characters.",
+)
+@parameters.as_json
+@click.pass_obj
+def context(
+    instance: Instance, goal: str, compact: bool, max_chars: int | None, as_json: bool
+) -> None:
+    """Show exactly what the agent's LLM would be shown now, message by message, and its size."""
+    from clew_daemon.cli.prompt_preview import preview
+    from clew_shared.prompt.compact import compact_context
+
+    if max_chars and not (compact or as_json):
+        raise click.UsageError("--max-chars is the length of the compact text: add --compact")
+    name = goal_id(instance, goal)
+    limit = max_chars or instance.settings_for_display.context.max_chars
+    text = compact_context(goal_state(instance, name), limit)
+    if compact and not as_json:
+        size = f"-- {len(text)} characters, at most {limit}"
+        print_lines([[(clean(text, lines=True), "")], [(size, "dim")]])
+        return
+    prompt = preview(instance, name)
+    if as_json:
+        print_json({"goal": name, "context": text, "chars": len(text)} | prompt)
+    else:
+        print_lines(_prompt_lines(prompt))
+
+
+def _prompt_lines(prompt: dict[str, Any]) -> list[Line]:
+    lines: list[Line] = [[(f"-- {clean(prompt['note'])}", "yellow")]] if prompt["note"] else []
+    for message in prompt["messages"]:
+        lines += [[(f"== {message['role']}", "bold")], [(clean(_body(message), lines=True), "")]]
+    lines += [[("-- size (tokens are estimated)", "bold")], *_size_lines(prompt["sizes"])]
+    if prompt["left_out"]:
+        lines.append([("-- left out", "bold")])
+        lines += [[(f"   {clean(line)}", "")] for line in prompt["left_out"]]
+    sha, last = prompt["sha"], prompt["sha_of_last_call"]
+    same = "the same as in the last call" if sha == last else f"it was {last} in the last call"
+    change = "no calls yet" if last is None else same
+    return [*lines, [(f"-- hash of the prompt's head: {sha} ({change})", "dim")]]
+
+
+def _body(message: dict[str, Any]) -> str:
+    calls = (call["function"] for call in message.get("tool_calls") or ())
+    return (message.get("content") or "") + "".join(
+        f"\n-> {call['name']} {call['arguments']}" for call in calls
+    )
+
+
+def _size_lines(sizes: dict[str, dict[str, int]]) -> list[Line]:
+    return columns(
+        [
+            [
+                (f"   {name}", ""),
+                (f"{size['tokens']} tokens", ""),
+                (f"{size['chars']} characters", "dim"),
+            ]
+            for name, size in sizes.items()
+        ]
+    )

@@ -1,0 +1,1 @@
+"""`clew demo`: sample goals in a temporary home, with crashes."""

@@ -1,0 +1,157 @@
+"""Checks of this machine: Python and packages, the sandbox, control groups, inotify, and git."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.cli.commands.doctor.findings import IDENTITY_FIX, Finding, Level
+from clew_daemon.cli.commands.doctor.programs import run_program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clew_daemon.cli.instance import Instance
+
+SANDBOX_S = 30.0
+PYTHON_MIN = (3, 11)
+QUEUES_MIN = 128
+WATCHES_MIN = 16_384
+PROBE = "from clew_worker.sandbox import probe; print(probe().model_dump_json())"
+CGROUP_FIX = (
+    "without them workers are stopped one process at a time, and memory is measured but not limited by the kernel: "
+    "run clew as a service (clew service install), or systemd-run --user --scope -p Delegate=yes clew run"
+)
+
+
+def python(_: Instance) -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info[:2] < PYTHON_MIN:
+        yield Finding("python", "fail", version, "install Python 3.11 or newer")
+    else:
+        yield Finding("python", "ok", f"{version} ({sys.executable})")
+    yield _packages()
+
+
+def _packages() -> Finding:
+    """Compare the installed packages with the requirements of clew's own metadata."""
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    missing = []
+    try:
+        wanted = requires("clew") or []
+    except PackageNotFoundError:
+        found = "clew is not installed as a package"
+        return Finding("packages", "warn", found, "pipx install clew")
+    for requirement in wanted:
+        name = requirement.split(";", 1)[0].split(">", 1)[0].split("=", 1)[0].strip()
+        try:
+            version(name)
+        except PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        fix = f"pip install {' '.join(missing)}"
+        return Finding("packages", "fail", f"missing: {', '.join(missing)}", fix)
+    return Finding("packages", "ok", f"all {len(wanted)} installed")
+
+
+def git(instance: Instance) -> Iterator[Finding]:
+    """Check whether the executors can commit."""
+    from clew_daemon.host import git as git_host
+
+    if git_host.program(instance.env) is None:
+        yield Finding("git", "warn", "not installed", "install git if goals work in repositories")
+        return
+    found = git_host.read_identity(instance.env)
+    if len(found) < len(git_host.NAMES):
+        lacking = " and ".join(
+            what for what in ("name", "email") if f"GIT_AUTHOR_{what.upper()}" not in found
+        )
+        yield Finding("git identity", "warn", f"no {lacking or 'committer'} set", IDENTITY_FIX)
+    else:
+        who = f"{found['GIT_AUTHOR_NAME']} <{found['GIT_AUTHOR_EMAIL']}>"
+        note = "a repository's own user.* does not override it"
+        yield Finding("git identity", "ok", f"{who} ({note})")
+
+
+def sandbox(instance: Instance) -> Iterator[Finding]:
+    report = _probed()
+    if isinstance(report, str):
+        yield Finding("sandbox", "fail", report)
+        return
+    abi = report["landlock_abi"]
+    mode = _sandbox_mode(instance)
+    found = f"Landlock ABI {abi}, {report['isolation']}, mode {mode}"
+    messages = "\n".join(report["messages"])
+    if abi == 0 and mode == "enforce":
+        yield Finding("sandbox", "fail", f"{found}: no worker can start", messages)
+    else:
+        level: Level = "warn" if messages or mode != "enforce" else "ok"
+        yield Finding("sandbox", level, found, messages)
+
+
+def _sandbox_mode(instance: Instance) -> str:
+    from clew_shared.config.settings import SettingsError
+
+    try:
+        return instance.loaded.settings.sandbox.mode
+    except SettingsError:
+        return "enforce"
+
+
+def _probed() -> dict[str, Any] | str:
+    """Probe the sandbox in a process that imports the worker; return its report, or the error as a text."""
+    done = run_program(
+        [sys.executable, "-P", "-c", PROBE], SANDBOX_S
+    )  # -P: not from the current folder
+    if isinstance(done, str):
+        return done
+    if done.returncode:
+        return f"the probe failed: {(done.stderr.strip().splitlines() or ['no output'])[-1]}"
+    return dict(json.loads(done.stdout))
+
+
+def cgroup(instance: Instance) -> Iterator[Finding]:
+    """Report the control groups of the daemon, or those of a daemon that would be started from here."""
+    from clew_daemon.cli.client import NoDaemon, call
+    from clew_daemon.host import units
+    from clew_daemon.processes import cgroup_tree
+    from clew_daemon.processes.cgroups import CONTROLLERS
+
+    try:
+        view = call(instance.socket, "ping").get("cgroup", {})
+    except NoDaemon:
+        own, why_not = cgroup_tree.own_group()
+        if own:
+            why_not = cgroup_tree.why_not_delegated(own, units.is_delegated)
+        view = {"path": None if why_not else str(own), "why_not": why_not}
+    if not view.get("path"):
+        found = f"not available: {view.get('why_not') or 'the daemon does not say why'}"
+        yield Finding("control groups", "warn", found, CGROUP_FIX)
+        return
+    missing = [name for name in CONTROLLERS if name not in view.get("controllers", CONTROLLERS)]
+    without = f"; without {', '.join(missing)}" if missing else ""
+    yield Finding("control groups", "ok", f"one per worker in {view['path']}{without}")
+
+
+def inotify(_: Instance) -> Iterator[Finding]:
+    """Report how many large workspaces the kernel can watch; the others are scanned in full."""
+    try:
+        queues, watches = (
+            int(Path(f"/proc/sys/fs/inotify/max_user_{name}").read_text())
+            for name in ("instances", "watches")
+        )
+    except (OSError, ValueError):
+        fix = "nothing to do; actions in large workspaces take longer"
+        yield Finding("inotify", "warn", "not available in this kernel", fix)
+        return
+    found = f"{queues} instances and {watches} watches for all programs of this user"
+    if queues < QUEUES_MIN or watches < WATCHES_MIN:
+        fix = (
+            "sysctl fs.inotify: raise max_user_instances and max_user_watches (docs/operations.md)"
+        )
+        yield Finding("inotify", "warn", f"{found}: few for large workspaces", fix)
+    else:
+        yield Finding("inotify", "ok", found)

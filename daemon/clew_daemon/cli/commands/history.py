@@ -1,0 +1,166 @@
+"""`clew history`: a goal's actions, or its iteration records, as the ledger has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew_daemon.cli import parameters
+from clew_daemon.cli.display.output import RESULT_STYLE, Line, columns, print_json, print_lines
+from clew_daemon.cli.display.sanitize import clean, short
+from clew_daemon.cli.queries import goal_id, goal_state, open_ledger
+
+if TYPE_CHECKING:
+    from clew_daemon.cli.instance import Instance
+
+ARGS_CHARS = 120
+"""The length to which an action's arguments are shortened in its line; `clew show` has them whole."""
+
+HEAD_LINES = 10
+
+
+@click.command()
+@parameters.goal
+@parameters.limit
+@click.option("--before", type=parameters.SEQ, metavar="SEQ", help="Only actions before this one.")
+@click.option(
+    "--iterations",
+    is_flag=True,
+    help="Show iteration records instead: the calls of each turn and what was found.",
+)
+@click.option("--output", is_flag=True, help="Show the first lines of each action's output too.")
+@parameters.as_json
+@click.pass_obj
+def history(
+    instance: Instance,
+    goal: str,
+    limit: int | None,
+    before: int | None,
+    iterations: bool,
+    output: bool,
+    as_json: bool,
+) -> None:
+    """Show a goal's last actions, oldest first; `clew show` shows one of them in full."""
+    if output and iterations:
+        raise click.UsageError("--output cannot be used with --iterations")
+    name = goal_id(instance, goal)
+    last = parameters.limited(limit, as_json=as_json)
+    if iterations:
+        what, number = "iterations", "iteration"
+        found, more = _iterations(instance, name, last, before)
+    else:
+        what, number = "actions", "seq"
+        found, more = _actions(instance, name, last, before, outputs=as_json or output)
+    if as_json:
+        print_json({"goal": name, what: found, "more": more})
+        return
+    lines = _iteration_lines(found) if iterations else _action_lines(name, found, heads=output)
+    first = found[0][number] if found else 0
+    command = f"clew history {name} {'--iterations ' * iterations}--before {first}"
+    earlier = parameters.earlier_lines(more, what, command)
+    print_lines([*earlier, *(lines or [_none_yet(instance, name, what)])])
+
+
+def _none_yet(instance: Instance, goal: str, what: str) -> Line:
+    """Return a line saying that there are no actions or iterations yet, and which action is running."""
+    flights = list(goal_state(instance, goal).in_flight.values()) if what == "actions" else []
+    if not flights:
+        return [(f"no {what} yet", "dim")]
+    running = "running" if instance.holder is not None else "begun before the daemon ended"
+    last = flights[-1]
+    action = short(last.signature.replace("::", " ", 1), ARGS_CHARS)
+    show = f"clew show {clean(goal)} {last.seq}"
+    return [(f"no finished actions yet; {running}: #{last.seq} {action} ({show})", "dim")]
+
+
+def _actions(
+    instance: Instance, goal: str, limit: int | None, before: int | None, *, outputs: bool
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return a goal's last actions, and whether there are earlier ones."""
+    from clew_daemon.record import pages
+
+    with open_ledger(instance) as reader:
+        return pages.actions(reader, goal, limit, before, outputs=outputs)
+
+
+def _iterations(
+    instance: Instance, goal: str, limit: int | None, before: int | None
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return a goal's last iteration records, and whether there are earlier ones."""
+    from clew_daemon.record.iterations import KINDS, records_of
+    from clew_shared.record.codec import decode
+
+    with open_ledger(instance) as reader:
+        records = records_of(decode(row.body) for row in reader.read(goal) if row.kind in KINDS)
+    found = [one for one in records if before is None or one["iteration"] < before]
+    shown = found if limit is None else found[-limit:]
+    return shown, len(shown) < len(found)
+
+
+def _iteration_lines(records: list[dict[str, Any]]) -> list[Line]:
+    return columns([row for one in records for row in _iteration_rows(one)])
+
+
+def _iteration_rows(record: dict[str, Any]) -> list[Line]:
+    """Return the rows of one iteration, one for each call: what was done and what was found."""
+    from clew_shared.prompt.reasoning import did, found, reasoning_line
+    from clew_shared.record.moment import local
+
+    calls = [
+        reasoning_line(
+            did(call["tool"], call["params"]),
+            found(call["insights"], call["learning"], call["outcome"], call["raw_output"]),
+        )
+        for call in record["tool_calls"]
+    ]
+    return [
+        [
+            (f"iteration {record['iteration']}", ""),
+            (clean(local(record["timestamp"])), "dim"),
+            (clean(record["progress_assessment"]), "dim"),
+            (clean(line), ""),
+        ]
+        for line in calls or [record["synthesis"] or "no action"]
+    ]
+
+
+def _action_lines(goal: str, actions: list[dict[str, Any]], *, heads: bool) -> list[Line]:
+    rows = columns([_action_row(action) for action in actions])
+    if not heads:
+        return rows
+    shown = [_head(goal, action) for action in actions]
+    return [line for row, head in zip(rows, shown, strict=True) for line in (row, *head)]
+
+
+def _action_row(action: dict[str, Any]) -> Line:
+    from clew_daemon.cli.display.goal import action_text
+    from clew_shared.record.moment import local
+
+    return [
+        (f"#{action['seq']}", "dim"),
+        (clean(local(action["timestamp"])), "dim"),
+        (f"{action['task_idx'] + 1}.{action['subtask_idx'] + 1}", ""),
+        (f"epoch {action['epoch']}", "dim"),
+        (clean(action["result"]), RESULT_STYLE.get(action["result"], "")),
+        (_duration(action), "dim"),
+        (short(action_text(action), ARGS_CHARS), ""),
+    ]
+
+
+def _duration(action: dict[str, Any]) -> str:
+    """Return the time that an action took: a refused one took none, that of an interrupted one is unknown."""
+    is_known = action["result"] not in ("blocked", "interrupted")
+    return f"{action['duration_s']:.2f} s" if is_known else "-"
+
+
+def _head(goal: str, action: dict[str, Any]) -> list[Line]:
+    """Return the first lines of an action's output, and the command that shows the rest."""
+    from clew_shared.views.publish import OUTPUT_CHARS
+
+    output = action["output"]
+    lines = clean(output, lines=True).rstrip().splitlines()
+    shown: list[Line] = [[(f"    {line}", "dim")] for line in lines[:HEAD_LINES]]
+    if len(lines) > HEAD_LINES or len(output) == OUTPUT_CHARS:
+        shown.append([(f"    … all of it: clew show {goal} {action['seq']}", "dim")])
+    return shown

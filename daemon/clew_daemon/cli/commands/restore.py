@@ -1,0 +1,283 @@
+"""`clew restore`: replaces the ledger with a backup while no daemon runs, and reports what the backup lacks.
+
+The command holds the locks of a daemon until it has ended, so that nothing else writes to the ledger.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, closing, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew_daemon.cli import parameters
+from clew_daemon.cli.commands.backup import contents, temporary, verified_copy
+from clew_daemon.cli.display.output import print_json
+from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.display.units import counted
+from clew_daemon.cli.errors import CliError
+from clew_shared.files.durable import sync, unused_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clew_daemon.cli.instance import Instance
+    from clew_shared.ledger import Reader
+    from clew_shared.record.state import State
+
+DATABASE = ("", "-wal", "-shm")
+BUSY_MS = 5_000
+NOTHING_LOST: dict[str, Any] = {"note": "", "goals_lost": [], "goals_set_back": []}
+
+
+@click.command()
+@click.argument(
+    "file",
+    metavar="[FILE]",
+    required=False,
+    type=click.Path(path_type=Path),
+    help="A backup of a ledger, or a rescued copy.",
+)
+@click.option(
+    "--keep", is_flag=True, help="Continue with the ledger as it is, without what it lacks."
+)
+@parameters.as_json
+@click.pass_obj
+def restore(instance: Instance, file: Path | None, keep: bool, as_json: bool) -> None:
+    """Replace the ledger with a backup, while no daemon runs; the present ledger is kept beside it."""
+    if (file is None) != keep:
+        raise click.UsageError(
+            "name a FILE to restore, or use --keep to continue with the ledger as it is"
+        )
+    with _daemon_locks(instance):
+        found = _keep(instance) if file is None else _replace(instance, file)
+        done = {**found, **_accept(instance, found)}
+        republish(instance.ledger)
+    if as_json:
+        print_json(done)
+    else:
+        _print_done(done)
+
+
+@contextmanager
+def _daemon_locks(instance: Instance) -> Iterator[None]:
+    """Hold the locks of a daemon, so that none is running and none starts."""
+    from clew_daemon.host.folders import FolderError, make_private
+    from clew_shared.ledger.lock import RESTORE, LockError, acquire, acquire_pid_file, beside
+
+    instance.refuse_broken()
+    with ExitStack() as locks:
+        try:
+            make_private(instance.places.state)
+            make_private(instance.places.run)
+            instance.ledger.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            locks.enter_context(acquire(beside(instance.ledger), role=RESTORE))
+            locks.enter_context(acquire_pid_file(instance.places.run))
+        except (LockError, FolderError) as error:
+            raise CliError(str(error)) from None
+        yield
+
+
+def _keep(instance: Instance) -> dict[str, Any]:
+    """Verify the present ledger, which is to be continued with as it is."""
+    from clew_daemon.cli.ledger_check import check_ledger
+    from clew_shared.ledger import Reader
+
+    ledger = instance.ledger
+    if not ledger.exists():
+        raise CliError(f"there is no ledger at {ledger} to keep; name a backup to restore")
+    report = check_ledger(ledger)
+    if fault := report["fault"]:
+        how = "restore a backup (`clew restore FILE`)"
+        raise CliError(f"{ledger} is damaged: {fault['message']}; {how}")
+    with Reader.open(ledger) as reader:
+        found = {"events": report["events"], "goals": report["goals"], "seq": reader.last_seq()}
+    return {"file": None, **found, "aside": None, **NOTHING_LOST}
+
+
+def _replace(instance: Instance, file: Path) -> dict[str, Any]:
+    """Put a verified copy of the backup in the place of the ledger."""
+    from clew_shared.ledger import note
+
+    ledger = instance.ledger
+    if ledger.exists() and file.exists() and ledger.samefile(file):
+        raise CliError(f"{file} is the ledger itself; name a backup of it")
+    with temporary(ledger) as part:
+        found = verified_copy(file, part)
+        lost = _compare(instance, part)
+        noted = note.read(ledger)
+        note.drop(ledger)  # of the old ledger: a start after a kill must not ask the new one for it
+        try:
+            aside = _put_in_place(part, ledger)
+        except CliError:  # nothing was changed
+            if noted:
+                note.write(ledger, noted, durable=True)
+            raise
+    return {"file": str(file.absolute()), **found, "aside": aside and str(aside), **lost}
+
+
+def _compare(instance: Instance, backup: Path) -> dict[str, Any]:
+    """Return what the present ledger has and the backup lacks: {note, goals_lost, goals_set_back}."""
+    from clew_shared.ledger import LedgerError, Reader
+
+    if not instance.ledger.exists():
+        return NOTHING_LOST
+    try:
+        with Reader.open(instance.ledger) as present, Reader.open(backup) as restored:
+            return _difference(instance, present, restored)
+    except LedgerError as error:
+        return NOTHING_LOST | {"note": f"what is lost is unknown: {error.what}"}
+
+
+def _difference(instance: Instance, present: Reader, restored: Reader) -> dict[str, Any]:
+    now, then, purged = present.heads(), restored.heads(), set(restored.purged())
+    lost = [g for g in now if g and g not in then and g not in purged]
+    back = [g for g in now if g in then and now[g][0] > then[g][0]]
+    missing = present.last_seq() - restored.last_seq()
+    if not any(present.hash_at(seq) == tip for seq, tip in then.values()):
+        note = "the backup comes from a different ledger than the one that was here"
+    else:
+        note = f"recorded after the backup: {counted(missing, 'event')}" if missing > 0 else ""
+    goals = instance.places.state / "goals"
+    return {
+        "note": note,
+        "goals_lost": [{"id": goal, "file": _goal_file(goals / goal)} for goal in sorted(lost)],
+        "goals_set_back": [_set_back(present, restored, goal) for goal in sorted(back) if goal],
+    }
+
+
+def _goal_file(folder: Path) -> str | None:
+    path = folder / "goal.md"
+    return str(path) if path.exists() else None
+
+
+def _set_back(present: Reader, restored: Reader, goal: str) -> dict[str, Any]:
+    from clew_daemon.record.store import load_state
+
+    after = restored.heads()[goal][0]
+    events = sum(1 for _ in present.read(goal, after))
+    return {"id": goal, "events": events, "status": str(load_state(restored, goal).goal.status)}
+
+
+def _put_in_place(part: Path, ledger: Path) -> Path | None:
+    """Make the copy the ledger; return the new path of the old one, None if there was none.
+
+    The old WAL is moved into the old file first, so that a crash at any point leaves a whole ledger, the old one or
+    the new one. If the old one is too damaged for that, its file and its WAL stay side by side.
+    """
+    aside = None
+    if ledger.exists():
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        aside = unused_name(ledger.with_name(f"{ledger.name}.{stamp}"))
+        _checkpoint(ledger)
+        for end in DATABASE:
+            with suppress(FileNotFoundError):
+                os.link(_with_suffix(ledger, end), _with_suffix(aside, end))
+        sync(ledger.parent)
+    for end in DATABASE[1:]:
+        _with_suffix(ledger, end).unlink(missing_ok=True)
+    part.replace(ledger)
+    sync(ledger.parent)
+    return aside
+
+
+def _checkpoint(ledger: Path) -> None:
+    """Move the WAL into the file, if possible."""
+    import apsw
+
+    try:
+        with closing(apsw.Connection(str(ledger), flags=apsw.SQLITE_OPEN_READWRITE)) as con:
+            con.set_busy_timeout(BUSY_MS)
+            con.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # this opens the WAL
+            con.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    except apsw.BusyError:
+        what = "is being read by another program, which must end first"
+        raise CliError(f"the ledger {ledger} {what}; nothing was changed") from None
+    except apsw.Error:  # damaged, which may be why it is replaced; the files are kept as they are
+        return
+
+
+def _with_suffix(path: Path, end: str) -> Path:
+    return path.with_name(path.name + end)
+
+
+def _accept(instance: Instance, lost: dict[str, Any]) -> dict[str, Any]:
+    """Let the next start continue with the ledger; return {note, goals_lost, goals_set_back, home, unfinished}.
+
+    The folders of goals that the ledger lacks are moved away. `home` is the home that the ledger comes from if it is
+    another one; `unfinished` are the goals that the next start will block because of that.
+    """
+    from clew_daemon.record import home, lost_record
+    from clew_daemon.record.store import load_states
+    from clew_shared.ledger import LedgerError, Reader
+
+    ledger, state = instance.ledger, instance.places.state
+    try:
+        missing = lost_record.lacking(ledger, state)
+        moved = lost_record.accept(ledger, state, missing)
+        with Reader.open(ledger) as reader:
+            before = home.last(reader)
+            other = before if home.is_other(before, home.here(state)) else None
+            unfinished = [
+                goal
+                for goal, one in (load_states(reader).items() if other else ())
+                if one.goal.status in home.UNFINISHED
+            ]
+    except LedgerError as error:
+        raise CliError(str(error)) from None
+    files = {goal["id"]: goal["file"] for goal in lost["goals_lost"]}
+    files |= {goal: _goal_file(folder) for goal, folder in moved.items()}
+    return {
+        "note": lost["note"] or "; ".join(missing.faults if missing else ()),
+        "goals_lost": [{"id": goal, "file": file} for goal, file in sorted(files.items())],
+        "goals_set_back": lost["goals_set_back"],
+        "home": f"{other.path} (on {other.host})" if other else None,
+        "unfinished": unfinished,
+    }
+
+
+def republish(ledger: Path) -> None:
+    """Rebuild every `.agent_context/`, so that none shows what was not restored."""
+    from clew_daemon.record.shrink import published_state
+    from clew_daemon.record.store import history_lines, load_states
+    from clew_shared.ledger import Reader
+    from clew_shared.views.contextdir import FOLDER, ContextDir
+    from clew_shared.views.publish import HistoryFold, state_view
+
+    with Reader.open(ledger) as reader:
+        latest: dict[str, State] = {}
+        for state in sorted(load_states(reader).values(), key=lambda s: s.updated_at):
+            latest[state.spec.workspace] = state
+        for workspace, state in latest.items():
+            if Path(workspace, FOLDER).is_dir():
+                fold = HistoryFold()
+                lines = history_lines(reader, state.goal_id, fold)
+                shown = published_state(state_view(state))
+                with suppress(OSError):
+                    ContextDir(workspace, state.workspace).rebuild(shown, lines, fold.loops)
+
+
+def _print_done(done: dict[str, Any]) -> None:
+    if done["file"]:
+        print(f"restored {done['file']}: {contents(done)}; verified")
+    else:
+        print(f"kept the ledger as it is: {contents(done)}; verified")
+    if done["aside"]:
+        print(f"the ledger that was there is kept as {done['aside']}")
+    if done["note"]:
+        print(clean(done["note"]))
+    for goal in done["goals_lost"]:
+        again = f"; to run it again: clew submit {goal['file']}" if goal["file"] else ""
+        print(clean(f"no longer on record: {goal['id']}{again}"))
+    for goal in done["goals_set_back"]:
+        back = counted(goal["events"], "event")
+        print(f"set back by {back}: {clean(goal['id'])}, now {goal['status']}")
+    if done["unfinished"]:
+        unfinished = counted(len(done["unfinished"]), "unfinished goal")
+        print(
+            f"it comes from {clean(done['home'])}, whose daemon may still be working on it: the next start blocks "
+            f"{unfinished} until you resume or cancel them"
+        )

@@ -1,0 +1,47 @@
+"""`clew run`: the daemon in the foreground."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING
+
+import click
+
+from clew_daemon.cli.errors import CliError
+from clew_shared.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from clew_daemon.cli.instance import Instance
+    from clew_shared.config.settings import Loaded, Places
+
+GC_DEFAULT = (700, 10, 10)
+
+
+@click.command()
+@click.pass_obj
+def run(instance: Instance) -> None:
+    """Run the daemon in the foreground, as systemd does.
+
+    SIGTERM or SIGINT stops it, SIGHUP reads the config again. Exit code 78: the config cannot be
+    used, and all its errors are on stderr; starting again would not change that.
+    """
+    from clew_shared.config.settings import SettingsError, places
+
+    try:
+        loaded = instance.loaded
+    except (SettingsError, CliError) as error:
+        raise CliError(f"the config cannot be used:\n{error}", ExitCode.CONFIGURATION) from None
+    gc.set_threshold(*GC_DEFAULT)
+    raise click.exceptions.Exit(_run(places(instance.env, instance.home, loaded.settings), loaded))
+
+
+def _run(places: Places, loaded: Loaded) -> int:
+    from clew_daemon.bootstrap import BootstrapError, bootstrap, failed
+
+    try:
+        with bootstrap(places, loaded) as bootstrapped:
+            from clew_daemon.app.lifecycle import run  # imported while the nursery starts
+
+            return run(bootstrapped)
+    except BootstrapError as error:
+        return failed(str(error), error.code)

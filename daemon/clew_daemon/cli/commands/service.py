@@ -1,0 +1,199 @@
+"""The daemon under systemd: `start`, `stop`, `restart`, and `service` with its commands."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from clew_daemon.cli import parameters
+from clew_daemon.cli.display.output import print_json, print_lines
+from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.errors import CliError, print_error
+from clew_daemon.cli.lazy import CommandGroup
+from clew_shared.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from clew_daemon.cli.instance import Instance
+    from clew_daemon.host.units import Installed, Service
+
+
+@click.command()
+@click.pass_obj
+def start(instance: Instance) -> None:
+    """Start the systemd user service, and wait until the daemon is ready."""
+    _refuse_unmanaged(instance)
+    _ = instance.settings  # a broken config is explained better here than in the journal
+    _control(instance, "start")
+
+
+@click.command()
+@click.pass_obj
+def stop(instance: Instance) -> None:
+    """Stop the systemd user service, and wait until its agents have ended."""
+    from clew_daemon.host import units
+
+    found = units.look("", home=instance.home, env=instance.env)
+    is_ours = found.installed and not found.other_home and not found.error
+    if not is_ours:
+        _refuse_unmanaged(instance)
+    _control(instance, "stop")
+    _refuse_unmanaged(instance)
+
+
+@click.command()
+@click.pass_obj
+def restart(instance: Instance) -> None:
+    """Restart the systemd user service; its goals continue where they were."""
+    _refuse_unmanaged(instance)
+    _ = instance.settings  # a running daemon is not stopped for one that could not start
+    _control(instance, "restart")
+
+
+def _control(instance: Instance, verb: str) -> None:
+    from clew_daemon.host import units
+
+    try:
+        units.control(verb, instance.home, env=instance.env)
+    except units.ServiceError as error:
+        raise CliError(str(error)) from None
+    print({"start": "started", "stop": "stopped", "restart": "restarted"}[verb])
+
+
+def _refuse_unmanaged(instance: Instance) -> None:
+    """Raise CliError if a daemon runs that is not the service."""
+    if running := _unmanaged(instance):
+        raise CliError(f"{running}, not as the service: end it where it was started")
+
+
+def _unmanaged(instance: Instance) -> str:
+    """Return the description of a running daemon that is not the service, "" if there is none."""
+    from clew_daemon.host import units
+
+    found = instance.holder
+    if found is None:
+        return ""
+    service = units.look("", home=instance.home, env=instance.env)
+    is_service = _is_managed(instance) if service.error else found.pid == service.pid
+    return "" if is_service else found.running
+
+
+def _is_managed(instance: Instance) -> bool:
+    """Return whether the running daemon reports that systemd started it."""
+    from clew_daemon.cli.client import ask
+
+    try:
+        return bool((ask(instance.socket, "ping") or {}).get("managed"))
+    except CliError:  # it does not answer: unknown
+        return False
+
+
+@click.group(cls=CommandGroup, no_args_is_help=False)
+def service() -> None:
+    """Install, inspect or remove the systemd user service."""
+
+
+@service.command()
+@click.option("--now", is_flag=True, help="Start it, too.")
+@click.pass_obj
+def install(instance: Instance, now: bool) -> None:
+    """Write and enable the systemd user unit for this clew."""
+    from clew_daemon.host import units
+
+    if now:
+        _refuse_unmanaged(instance)
+    grace_s = instance.settings.restart.stop_grace_s
+    try:
+        done = units.install(
+            _program(), home=instance.home, stop_grace_s=grace_s, env=instance.env, now=now
+        )
+    except units.ServiceError as error:
+        raise CliError(str(error)) from None
+    _report(done)
+
+
+@service.command()
+@click.pass_obj
+def uninstall(instance: Instance) -> None:
+    """Stop, disable and remove the systemd user unit."""
+    from clew_daemon.host import units
+
+    try:
+        done = units.uninstall(instance.home, env=instance.env)
+    except units.ServiceError as error:
+        raise CliError(str(error)) from None
+    _report(done)
+
+
+@service.command()
+@parameters.as_json
+@click.pass_obj
+def status(instance: Instance, as_json: bool) -> None:
+    """Show whether the service is installed, enabled and running."""
+    from dataclasses import asdict
+
+    from clew_daemon.host import units
+
+    try:
+        grace_s = instance.settings.restart.stop_grace_s
+    except CliError:  # the state of the service can be shown all the same
+        grace_s = units.STOP_GRACE_S
+    version = units.manager_version(instance.env)
+    expected = units.unit_text(_program(), instance.home, stop_grace_s=grace_s, version=version)
+    found = units.look(expected, home=instance.home, env=instance.env)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        print_lines([(line, "")] for line in _service_lines(instance, found))
+
+
+def _service_lines(instance: Instance, found: Service) -> list[str]:
+    from clew_daemon.host.units import removal
+
+    if not found.installed:
+        return ["not installed: clew service install"]
+    lines = [f"unit      {found.unit}"]
+    if found.other_home:
+        remove = removal(found.other_home, instance.env)
+        return [
+            *lines,
+            f"          installed for another home: {clean(found.other_home)}",
+            f"          to remove it: {clean(remove)}",
+        ]
+    if not found.up_to_date:
+        stale = "it is not what `clew service install` would write now: run that again"
+        lines.append(f"          {stale}")
+    if found.error:
+        return [*lines, f"unknown   systemd cannot be asked: {clean(found.error)}"]
+    since = f" since {found.since}" if found.since and found.active == "active" else ""
+    pid = f", process {found.pid}" if found.pid else ""
+    lines.append(f"state     {found.active}{since}{pid}")
+    if found.status:
+        lines.append(f"          {clean(found.status)}")
+    at_login = "started" if found.enabled else "not started: clew service install"
+    lines.append(f"at login  {at_login}")
+    lingers = "keeps running" if found.linger else "stops; to keep it: loginctl enable-linger"
+    return [*lines, f"at logout {lingers}"]
+
+
+def _report(done: Installed) -> None:
+    print("\n".join(done.messages), flush=True)
+    if not done.ok:
+        print_error("\n".join(done.faults))
+        raise click.exceptions.Exit(ExitCode.FAILED)
+
+
+def _program() -> str:
+    """Return the absolute path of the `clew` beside this Python, or of the one on PATH."""
+    import shutil
+    from pathlib import Path
+
+    beside = Path(sys.executable).with_name("clew")
+    if beside.exists():
+        return str(beside)
+    named = shutil.which("clew")
+    if named is None:
+        how = "install clew, e.g. with `pipx install .` in its folder"
+        raise CliError(f"the program `clew` is not on PATH: {how}")
+    return str(Path(named).absolute())

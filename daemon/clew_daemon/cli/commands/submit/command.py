@@ -1,0 +1,173 @@
+"""`clew submit`: the command, and what it prints.
+
+It reads and checks the goals first, so that all their errors are shown at once; the daemon still decides.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from clew_daemon.cli import parameters
+from clew_daemon.cli.client import ask, call
+from clew_daemon.cli.commands.submit.inbox import Submission, await_decisions, drop_all, goal_ids
+from clew_daemon.cli.display.output import print_json
+from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.errors import CliError, print_error
+from clew_shared.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clew_daemon.cli.commands.submit.goal_files import CheckedGoal
+    from clew_daemon.cli.instance import Instance
+
+ACCEPTED_WITHIN_S = 5.0
+WAITED_FOR_S = 60.0
+"""How long `--wait` waits until a goal is accepted."""
+
+
+@click.command()
+@click.argument(
+    "goals",
+    metavar="FILE|-|TEXT...",
+    nargs=-1,
+    required=True,
+    type=click.Path(allow_dash=True, readable=False),  # reading it gives the better error
+    help="Goal files, - for stdin, or the text of a goal in quotes.",
+)
+@click.option("--wait", is_flag=True, help="Show progress; exit 0 if all goals were completed.")
+@click.option("--name", metavar="NAME", help="The goal's name, for `depends_on` and commands.")
+@click.option("--agent", metavar="AGENT", help="The agent that works on the goals.")
+@click.option("--workspace", metavar="DIR", help="Where the agent works.")
+@click.option("--check", "checks", metavar="CMD", multiple=True, help="A check; may be repeated.")
+@parameters.as_json
+@click.pass_obj
+def submit(
+    instance: Instance,
+    goals: tuple[str, ...],
+    wait: bool,
+    name: str | None,
+    agent: str | None,
+    workspace: str | None,
+    checks: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Add goals to the inbox: files, or the text of a goal.
+
+    An argument with white space that names no file and does not end in .md or .txt is text.
+    Options take precedence over the front matter of each file, and checks are added to its own.
+    """
+    from clew_daemon.cli.commands.submit.front_options import SubmitOptions
+    from clew_daemon.cli.commands.submit.goal_files import check_goals
+
+    if wait and as_json:
+        raise click.UsageError("--json cannot be used with --wait")
+    if name is not None and len(goals) > 1:
+        raise click.UsageError("--name can only be used with one goal")
+    options = SubmitOptions(name, agent, _absolute(workspace), checks)
+    checked = check_goals(instance, goals, options)
+    if wait:
+        call(instance.socket, "ping")  # NoDaemon: there is nothing to wait for
+    is_running = ask(instance.socket, "ping") is not None
+    if is_running:
+        _refuse_names_in_use(instance, checked)
+    known = goal_ids(instance) if is_running else set[str]()
+    paths = drop_all(instance.places.inbox, [(each.source.name, each.raw) for each in checked])
+    submissions = [Submission(path) for path in paths]
+    within_s = WAITED_FOR_S if wait else ACCEPTED_WITHIN_S
+    code = _await_decisions(instance, submissions, known, within_s) if is_running else 0
+    if as_json:
+        _print_json(submissions)
+    else:
+        _print_results(instance, submissions, is_running=is_running and code != ExitCode.NO_DAEMON)
+    if code == ExitCode.INTERRUPTED or (wait and code):
+        raise click.exceptions.Exit(code)
+    raise click.exceptions.Exit(
+        0 if _succeeded(instance, submissions, wait=wait) else ExitCode.FAILED
+    )
+
+
+def _absolute(workspace: str | None) -> str | None:
+    """Make the folder absolute, below the working directory; the daemon expands `~`."""
+    if not workspace or workspace == "~" or workspace.startswith("~/"):
+        return workspace
+    return os.path.abspath(workspace)  # noqa: PTH100 - links stay
+
+
+def _refuse_names_in_use(instance: Instance, checked: Sequence[CheckedGoal]) -> None:
+    """Raise CliError, before anything is dropped, if a goal that has not ended has one of the names."""
+    wanted = {each.goal.name for each in checked if each.goal.name}
+    if not wanted:
+        return
+    errors = [
+        f"`name` {goal['name']} is in use by {goal['id']}, which has not ended: choose another name, "
+        f"or end that goal (`clew cancel {goal['id']}`)"
+        for goal in call(instance.socket, "status", limit=0)["goals"]
+        if goal.get("name") in wanted and goal["status"] not in ("completed", "failed", "cancelled")
+    ]
+    if errors:
+        raise CliError("\n".join(errors))
+
+
+def _await_decisions(
+    instance: Instance, submissions: Sequence[Submission], known: set[str], within_s: float
+) -> int:
+    """Wait for the daemon's decisions; return 0, or the exit code if Ctrl-C or the daemon ended the wait early."""
+    try:
+        await_decisions(instance, submissions, known, within_s)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except CliError:
+        return ExitCode.NO_DAEMON
+    return 0
+
+
+def _succeeded(instance: Instance, submissions: Sequence[Submission], *, wait: bool) -> bool:
+    """Return whether none was rejected; with `wait` watch the goals, and return whether all were completed."""
+    if not wait:
+        return not any(one.error for one in submissions)
+    goals = [one.goal for one in submissions if one.goal]
+    if not goals:
+        return False
+    from clew_daemon.cli.commands.watch.command import watch
+
+    return watch(instance, goals) and len(goals) == len(submissions)
+
+
+def _print_results(
+    instance: Instance, submissions: Sequence[Submission], *, is_running: bool
+) -> None:
+    for one in submissions:
+        if one.goal:
+            print(one.goal, flush=True)
+        elif not one.error:
+            print(f"added to the inbox as {clean(str(one.path))}")
+    for one in submissions:
+        if one.error:
+            print_error(one.error)
+    undecided = sum(not one.is_decided for one in submissions)
+    if undecided and not is_running:
+        print(_when_it_starts(instance, undecided))
+    elif undecided:
+        print("not accepted yet: see `clew status` and `clew logs`")
+
+
+def _print_json(submissions: Sequence[Submission]) -> None:
+    print_json(
+        {
+            "goals": [
+                {"id": one.goal, "file": str(one.path), "error": one.error or None}
+                for one in submissions
+            ]
+        }
+    )
+
+
+def _when_it_starts(instance: Instance, count: int) -> str:
+    it = "it starts" if count == 1 else "they start"
+    if found := instance.holder:
+        return clean(f"{found.running} but does not answer now: {it} later")
+    return f"no daemon is running: {it} once one runs (clew start, or clew run)"

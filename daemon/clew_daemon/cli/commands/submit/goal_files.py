@@ -1,0 +1,197 @@
+"""Goals as they are given to `clew submit`: read, merged with its options, parsed, and put in order."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from clew_daemon.cli.commands.submit.front_options import SubmitOptions, merge
+from clew_daemon.cli.display.sanitize import clean, short
+from clew_daemon.cli.errors import CliError
+from clew_daemon.inbox.goalfile.faults import GoalFileError, GoalFileFault
+from clew_daemon.inbox.goalfile.parse import parse
+from clew_daemon.inbox.locating import locator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clew_daemon.cli.instance import Instance
+    from clew_daemon.inbox.goalfile.model import GoalFile
+    from clew_shared.config.settings import AgentSettings
+
+GOAL_BYTES_MAX = 1 << 20
+SUFFIXES = (".md", ".txt")
+
+
+@dataclass(frozen=True)
+class GoalSource:
+    """A goal as it was given: its name in messages and in the inbox, its bytes, and the true size of its file."""
+
+    shown: str
+    name: str
+    raw: bytes
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class CheckedGoal:
+    """A goal to drop: its bytes with the options in them, and the goal that they parse to."""
+
+    source: GoalSource
+    raw: bytes
+    goal: GoalFile
+
+
+def check_goals(
+    instance: Instance, given: Sequence[str], options: SubmitOptions
+) -> list[CheckedGoal]:
+    """Read and check all goals; return them in the order in which to drop them, or raise CliError with all errors."""
+    if given.count("-") > 1:
+        raise click.UsageError("- can be given only once: there is one stdin")
+    sources, errors = _sources(given)
+    agents = instance.settings_in_force.agents
+    if faults := _option_faults(instance, options, agents):
+        errors += faults
+        options = SubmitOptions()
+    checked: list[CheckedGoal] = []
+    for source in sources:
+        try:
+            checked.append(_parsed(instance, source, options, agents))
+        except CliError as error:
+            errors.append(error.message)
+    if not errors:
+        checked, errors = _in_order(checked)
+    if errors:
+        raise CliError("\n".join(errors))
+    for each in checked:
+        _print_notes(each, agents, several=len(checked) > 1)
+    return checked
+
+
+def _sources(given: Sequence[str]) -> tuple[list[GoalSource], list[str]]:
+    """Read all arguments; return the goals and the errors."""
+    sources: list[GoalSource] = []
+    errors: list[str] = []
+    for one in given:
+        try:
+            sources.append(_source(one))
+        except CliError as error:
+            errors.append(error.message)
+        except FileNotFoundError:
+            is_text = " " in one.strip()  # a goal that happens to end in the name of a file
+            hint = "; if this is the text of a goal, end it with a full stop" if is_text else ""
+            errors.append(f"no such file: {short(one)}{hint}")
+        except OSError as error:
+            errors.append(f"{short(one)}: {error.strerror}")
+    if len(given) > 1 and not sources and not any(re.search(r"\s|/", one) for one in given):
+        errors.append('to submit a text, put it in quotes: clew submit "…"')
+    return sources, errors
+
+
+def _source(given: str) -> GoalSource:
+    """Read an argument: stdin, a file, or the text of a goal."""
+    if given == "-":
+        raw = sys.stdin.buffer.read(GOAL_BYTES_MAX + 1)
+        return GoalSource("stdin", "stdin.md", raw)
+    path = Path(given)
+    if not os.path.lexists(given) and re.search(r"\s", given) and not given.endswith(SUFFIXES):
+        return GoalSource("the text", "goal.md", os.fsencode(given))
+    if not given:
+        raise CliError("the goal is empty: give a file, or a text in quotes")
+    if path.is_dir():
+        raise CliError(f"{short(given)} is a folder: give a goal file")
+    with path.open("rb") as stream:
+        status = os.fstat(stream.fileno())
+        raw = stream.read(GOAL_BYTES_MAX + 1)
+    size = status.st_size if stat.S_ISREG(status.st_mode) else None
+    # A person chose this very file, so its name need not tell what is in it.
+    name = path.name.lstrip(".") or "goal"
+    return GoalSource(given, name if path.suffix in SUFFIXES else f"{name}.md", raw, size)
+
+
+def _option_faults(instance: Instance, options: SubmitOptions, agents: AgentSettings) -> list[str]:
+    """Return the errors of the options, each with the name of its option."""
+    faults = options.faults(agents.names)
+    if options.workspace is not None and not any("--workspace" in fault for fault in faults):
+        try:
+            locator(instance.places, instance.env)(options.workspace)
+        except ValueError as error:
+            faults.append(f"--workspace: {error}")
+    return faults
+
+
+def _parsed(
+    instance: Instance, source: GoalSource, options: SubmitOptions, agents: AgentSettings
+) -> CheckedGoal:
+    """Parse a goal with the options in it; CliError with all its errors, by the lines of the given file."""
+    merged = merge(_text(source.raw), options) if options and _is_text(source.raw) else None
+    raw = merged.text.encode() if merged else source.raw
+    located = locator(instance.places, instance.env)
+    try:
+        goal = parse(raw, source.shown, agents.names, located=located, size=source.size)
+    except GoalFileError as error:
+        if merged is None:
+            raise CliError(str(error)) from None
+        faults = [GoalFileFault(merged.line(fault.line), fault.message) for fault in error.faults]
+        raise CliError(str(GoalFileError(source.shown, faults))) from None
+    has_options = all(getattr(goal, key) == value for key, value in options.single.items())
+    if not has_options or not {check.strip() for check in options.checks} <= {
+        *goal.checks.values()
+    }:
+        how = "the options cannot be added to its front matter; write them there"
+        raise CliError(f"{source.shown}: {how}")
+    return CheckedGoal(source, raw, goal)
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return False
+    return len(raw) <= GOAL_BYTES_MAX
+
+
+def _text(raw: bytes) -> str:
+    return re.sub(r"\r\n?", "\n", raw.decode("utf-8-sig"))
+
+
+def _in_order(checked: list[CheckedGoal]) -> tuple[list[CheckedGoal], list[str]]:
+    """Return the goals, each behind those of the batch that it depends on, and the errors of the batch."""
+    names = [each.goal.name for each in checked if each.goal.name]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        return checked, [f"`name` {name} is used by several of these goals" for name in twice]
+    by_name = {each.goal.name: n for n, each in enumerate(checked) if each.goal.name}
+    predecessors = {
+        n: [by_name[name] for name in each.goal.depends_on if name in by_name]
+        for n, each in enumerate(checked)
+    }
+    try:
+        return [checked[n] for n in TopologicalSorter(predecessors).static_order()], []
+    except CycleError as error:
+        way = " → ".join(checked[n].goal.name for n in reversed(error.args[1]))
+        return checked, [f"`depends_on` makes a cycle: {way}; remove one of these dependencies"]
+
+
+def _print_notes(checked: CheckedGoal, agents: AgentSettings, *, several: bool) -> None:
+    """Print notes on a goal: its unknown keys, and an agent that could not work now."""
+    goal, of = checked.goal, f"{checked.source.shown}: " if several else ""
+    for key in goal.unknown_keys:
+        meant = f"; did you mean {goal.suggestions[key]}?" if key in goal.suggestions else ""
+        _print_note(f"{of}unknown key {key!r} (ignored){meant}")
+    if goal.agent is None and goal.runnable_without_llm:
+        return
+    if fault := agents.fault(goal.agent):
+        _print_note(f"{of}{fault}")
+
+
+def _print_note(text: str) -> None:
+    print(f"clew: note: {clean(text)}", file=sys.stderr)

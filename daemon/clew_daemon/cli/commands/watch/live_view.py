@@ -1,0 +1,152 @@
+"""The live view of `clew watch` on a terminal: entries scroll by above the status of the goals, which is redrawn.
+
+Nothing is cut at the edge of the window; where there is no room, whole lines are left out, the least important first.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from clew_daemon.cli.commands.watch.goal_status import SHORTEST, brief_lines, goal_lines
+from clew_daemon.cli.commands.watch.views import entry_lines
+from clew_daemon.cli.display.output import wrapped
+from clew_shared.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.text import Text
+
+    from clew_daemon.cli.commands.watch.feed import FeedEntry
+    from clew_daemon.cli.commands.watch.goal_status import GoalMoment
+    from clew_daemon.cli.display.output import Line
+
+REDRAW_S = 0.5
+RECENT_LINES = 200
+FULL_GOALS = 2
+BRIEF_LINES = 5
+"""Rows that a goal in short takes beside its question, in a window of 60 columns."""
+
+WRAP_CHARS = 8
+"""Columns of a row that wrapping between words and its indentation may leave empty."""
+
+_RANK = {"blocked": 0, "in_progress": 1, "waiting": 2, "queued": 3}
+_BLANK: Line = [("", "")]
+
+
+@contextmanager
+def live_view(*, several: bool, foot: str) -> Iterator[LiveView]:
+    """Yield a view that draws below the scrolling entries, and erase the drawing at the end."""
+    view = LiveView(several=several, foot=foot)
+    before = signal.getsignal(signal.SIGTERM)
+    if before is signal.SIG_DFL:  # otherwise the cursor stays hidden
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
+    try:
+        with view.live:
+            yield view
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class LiveView:
+    """Entries that scroll by, and below them the status of the goals, in as many lines as there is room for."""
+
+    def __init__(self, *, several: bool, foot: str) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = Console(highlight=False, markup=False, emoji=False)
+        self.live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._several, self._foot = several, foot
+        self._recent: deque[Line] = deque(maxlen=RECENT_LINES)
+        self._size = self._console.size
+        self._drawn_at = float("-inf")
+        self._is_changed = True
+
+    def tell(self, entries: Sequence[FeedEntry]) -> None:
+        lines = [each for entry in entries for each in entry_lines(entry, several=self._several)]
+        self._is_changed = self._is_changed or bool(entries)
+        if lines:
+            self._recent.extend(lines)
+            self._print(lines)
+
+    def draw(self, goals: Sequence[GoalMoment], note: str) -> None:
+        if self._console.size != self._size:
+            self._redraw()
+        at = time.monotonic()
+        if not self._is_changed and at - self._drawn_at < REDRAW_S:
+            return
+        from rich.console import Group
+
+        self._is_changed, self._drawn_at = False, at
+        lines = self._fitted(goals, note, time.time())
+        self.live.update(Group(*self._parts(lines)), refresh=True)
+
+    def _print(self, lines: Sequence[Line]) -> None:
+        from rich.console import Group
+
+        self._console.print(Group(*self._parts(lines)), overflow="fold")
+
+    def _parts(self, lines: Sequence[Line]) -> list[Text]:
+        return [part for each in lines for part in wrapped(each, max(1, self._size.width))]
+
+    def _redraw(self) -> None:
+        """Clear the window and draw everything again: a change of its size has moved the old lines."""
+        self._size = self._console.size
+        self.live.stop()
+        self._console.clear()
+        self.live.start()
+        self._print(list(self._recent)[-self._size.height :])
+        self._is_changed = True
+
+    def _fitted(self, goals: Sequence[GoalMoment], note: str, at: float) -> list[Line]:
+        """Return the lines that there is room for: goals that need a person first, then those at work."""
+        ordered = sorted(goals, key=lambda one: _RANK.get(str(one.state.goal.status), 4))
+        foot: list[Line] = [[(note, "yellow")]] if note else []
+        foot += [[(self._foot, "dim")]] if self._foot else []
+        room = self._size.height - 1 - self._height(foot)
+        full = [_BLANK, *(each for one in ordered for each in [*goal_lines(one, at), _BLANK])]
+        if len(ordered) <= FULL_GOALS and self._height(full) <= room:
+            return [*full, *foot]
+        return [*self._in_short(ordered, room, at), *foot]
+
+    def _in_short(self, ordered: Sequence[GoalMoment], room: int, at: float) -> list[Line]:
+        """Return the goals in short, as many as there is room for, always with one that is at work."""
+        working = (n for n, one in enumerate(ordered) if one.state.goal.status == "in_progress")
+        shown = next(working, None)
+        chars = self._size.width * max(1, room - BRIEF_LINES)
+        briefs = [
+            brief_lines(one, at, chars if shown is None else self._two_rows(one.state.goal_id))
+            for one in ordered
+        ]
+        heights = [self._height(brief) for brief in briefs]
+        lines: list[Line] = []
+        for number, brief in enumerate(briefs):
+            is_shown_later = shown is not None and shown > number
+            needed = heights[shown] if shown is not None and is_shown_later else 0
+            needed += len(briefs) - number - 1 - is_shown_later > 0
+            if lines and heights[number] + needed > room:
+                more = len(briefs) - number
+                if shown is not None and shown >= number:
+                    lines += briefs[shown]
+                    more -= 1
+                rest: list[Line] = [[(f"… and {more} more: clew status", "dim")]] if more else []
+                return [*lines, *rest]
+            lines += brief
+            room -= heights[number]
+        return lines
+
+    def _two_rows(self, goal: str) -> int:
+        """Return how many characters of a question fit into two rows, with the hint where all of it is."""
+        hint = len(f"question: … (all of it: clew status {goal})")
+        return max(SHORTEST, 2 * (self._size.width - WRAP_CHARS) - hint)
+
+    def _height(self, lines: Sequence[Line]) -> int:
+        """Return how many rows of the window the wrapped lines take."""
+        options = self._console.options.update(width=max(1, self._size.width))
+        return sum(len(self._console.render_lines(part, options)) for part in self._parts(lines))

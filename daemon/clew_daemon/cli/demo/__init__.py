@@ -1,1 +1,0 @@
-"""`clew demo`: a sample goal in a temporary home, with crashes."""

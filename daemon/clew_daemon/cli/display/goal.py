@@ -1,0 +1,297 @@
+"""One goal in full, drawn from its view (`clew_shared.views.publish.goal_detail`).
+
+Reasons, questions, failures, summaries and outputs of checks are shown whole, and only once.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from clew_daemon.cli.display.output import INDENT, STATUS_STYLE, Line, Span, paragraph
+from clew_daemon.cli.display.sanitize import clean, short
+from clew_daemon.cli.display.units import counted, duration, percent, thousands
+from clew_daemon.publish.standing import MARKS, PAUSED, standing
+from clew_shared.record.moment import local
+
+BAR_CHARS = 20
+SIGNATURE_CHARS = 120
+ENDED = ("completed", "failed", "cancelled")
+REASONS = {"daemon_died": "the daemon died"}
+"""Sentences for reasons that are recorded as names."""
+
+ACTIVITIES = {"thinking": "thinking", "tool": "running a tool", "checks": "running the checks"}
+HOW_TO_CHECK = (
+    "it has no checks; `checks:` in the front matter, or `clew submit --check CMD`, adds some"
+)
+
+GoalView = Mapping[str, Any]
+"""An entry of `clew status --json`, which goes straight into lines here."""
+
+
+def reason_text(reason: str) -> str:
+    """Return the reason for which a worker or an action was stopped, as people read it."""
+    return REASONS.get(reason, reason)
+
+
+def activity(now: Mapping[str, Any], at: float) -> str:
+    """Return what an agent does and for how long, as in `thinking for 12 s`; `now` is that key of its goal's view."""
+    what = clean(str(now.get("what") or ACTIVITIES.get(now["doing"], now["doing"])))
+    began = datetime.fromisoformat(now["since"]).timestamp()
+    return f"{what} for {duration(max(0.0, at - began), whole=True)}"
+
+
+def progress_bar(progress: float) -> str:
+    """Return a bar of `BAR_CHARS` characters in brackets."""
+    full = round(progress * BAR_CHARS)
+    return f"[{'#' * full}{'.' * (BAR_CHARS - full)}]"
+
+
+def status_style(goal: GoalView) -> str:
+    """Return the style of a goal's status."""
+    is_unverified = goal["status"] == "completed" and goal.get("verified") is False
+    return "yellow" if is_unverified else STATUS_STYLE.get(goal["status"], "")
+
+
+def goal_lines(detail: GoalView, *, report: str = "", at: float | None = None) -> list[Line]:
+    """Return a goal in full: head, facts, costs, tree, blocks, checks, and its open question.
+
+    `report` is the path of its report, "" where there is none yet; `at` is now, in seconds since 1970.
+    """
+    at = time.time() if at is None else at
+    return [
+        *_head_lines(detail, at),
+        *_fact_lines(detail, report, at),
+        *_cost_lines(detail),
+        *_tree_lines(detail),
+        *_set_aside_lines(detail),
+        *_block_lines(detail),
+        *_check_lines(detail),
+        *_suggested_check_lines(detail),
+        *closing_lines(detail),
+    ]
+
+
+def _head_lines(detail: GoalView, at: float) -> list[Line]:
+    """Return what the goal is, its status and progress, and what it does now."""
+    progress = detail["progress"]
+    facts = [f"{key} {detail[key]}" for key in ("epoch", "pid") if detail.get(key)]
+    facts += [f"attempt {detail['attempt']}"] if detail.get("attempt", 1) > 1 else []
+    counts = (("action", "actions_total"), ("restart", "restarts"))
+    facts += [counted(detail[key], noun) for noun, key in counts if detail.get(key)]
+    facts += [f"{detail['blocked_total']} refused"] if detail.get("blocked_total") else []
+    lines: list[Line] = [
+        [(clean(detail["id"]), "bold"), (f"  {clean(detail['description'])}", "")],
+        [
+            (f"{progress_bar(progress)} {percent(progress):>4}  ", "cyan"),
+            (clean(standing(detail)), status_style(detail)),
+            (f"  {', '.join(facts)}" if facts else "", "dim"),
+        ],
+    ]
+    if now := detail.get("now"):
+        lines.append([("now: ", "bold"), (activity(now, at), "cyan")])
+    return lines
+
+
+def _fact_lines(detail: GoalView, report: str, at: float) -> list[Line]:
+    """Return the goal's names and places, its times, and whether its completion was verified."""
+    age_s = detail.get("age_s") or 0.0
+    worked = (detail.get("cost") or {}).get("active_s") or 0.0
+    ended = detail.get("ended_at") or detail["updated_at"]
+    facts = {
+        "name": detail.get("name"),
+        "workspace": detail.get("workspace"),
+        "agent": detail.get("agent"),
+        "accepted": f"{local(at - age_s)}, {duration(age_s, whole=True)} ago" if age_s else "",
+        "ended": local(ended) if detail["status"] in ENDED else "",
+        "working time": duration(worked) if worked else "",
+        "report": report,
+    }
+    lines: list[Line] = [
+        [(f"{name}: ", "bold"), (clean(value), "")] for name, value in facts.items() if value
+    ]
+    if detail["status"] == "completed" and (verified := detail.get("verified")) is not None:
+        label, style = ("verified", "green") if verified else ("unverified", "yellow")
+        how = "all checks passed" if verified else HOW_TO_CHECK
+        lines.append([(f"{label}: ", f"bold {style}"), (how, "")])
+    return lines
+
+
+def _tree_lines(detail: GoalView) -> list[Line]:
+    """Return tasks and subtasks with their marks; the running action is below its subtask."""
+    lines: list[Line] = []
+    here = (detail["current_task_idx"], detail["current_subtask_idx"])
+    costs = {
+        (one["task_idx"], one["subtask_idx"]): one["cost"]
+        for one in detail.get("subtask_details", ())
+    }
+    shown_elsewhere = [detail.get("question"), detail.get("reason")]
+    for t, task in enumerate(detail["goal"]["tasks"]):
+        lines.append([_mark(task["status"]), (f" {clean(task['description'])}", "bold")])
+        for s, subtask in enumerate(task["subtasks"]):
+            name = clean(subtask["description"])
+            cost = _cost_spans(costs.get((t, s)))
+            lines.append([(INDENT, ""), _mark(subtask["status"]), (f" {name}", ""), *cost])
+            lines += _failure_lines(subtask, shown_elsewhere)
+            if (t, s) == here and detail["status"] == "in_progress":
+                lines += [[("          ", ""), (_flight(f), "cyan")] for f in detail["in_flight"]]
+    return lines
+
+
+def _failure_lines(subtask: Mapping[str, Any], shown_elsewhere: Iterable[str | None]) -> list[Line]:
+    """Return how often a subtask failed, and the last reason unless it is shown elsewhere."""
+    times = subtask.get("attempts") or 0
+    if not times or subtask["status"] == "completed":
+        return []
+    failure = subtask.get("last_failure") or ""
+    failed = f"{INDENT * 2}failed {counted(times, 'time')}"
+    if not failure or any(is_in(failure, text or "") for text in shown_elsewhere):
+        return [[(failed, "red")]]
+    return paragraph(f"{failed}: ", failure, "red")
+
+
+def closing_lines(detail: GoalView) -> list[Line]:
+    """Return how the goal ended, what it waits for or why it is blocked, and what a person can do."""
+    lines: list[Line] = []
+    status, reason, question = detail["status"], detail.get("reason") or "", _question(detail)
+    if waiting := detail.get("waiting"):
+        lines += _waiting_lines(detail, waiting)
+    elif reason and status not in ("completed", "in_progress") and not is_in(reason, question):
+        lines += paragraph("reason: ", reason)
+    summary = detail.get("summary") or ""
+    if summary and not is_in(summary, reason):
+        lines += paragraph("summary: ", summary)
+    if question:
+        lines += paragraph("question: ", question, "bold magenta")
+    return [*lines, *answer_lines(detail)]
+
+
+def answer_lines(detail: GoalView) -> list[Line]:
+    """Return how to answer a blocked goal's question, unless the question names a command itself."""
+    question = _question(detail)
+    if not question or "`clew " in question:
+        return []
+    answer = f'clew feedback {detail["id"]} "your answer"'
+    return [[("answer with: ", "dim"), (clean(answer), "dim")]]
+
+
+def _question(detail: GoalView) -> str:
+    return (detail.get("question") or "") if detail["status"] == "blocked" else ""
+
+
+def _waiting_lines(detail: GoalView, waiting: Mapping[str, Any]) -> list[Line]:
+    since = f"since {local(waiting['since'])}" if waiting.get("since") else ""
+    resume = f"clew resume {clean(detail['id'])}"
+    if standing(detail) == PAUSED:
+        return [[("paused ", "bold"), (since, ""), (f"; continue: {resume}", "dim")]]
+    lines = paragraph("waits for: ", waited_for(waiting))
+    lines[-1] = [*lines[-1], (f", {since}", "")]
+    may_resume = detail["status"] == "waiting"
+    if waiting.get("until"):
+        now = f"; now: {resume}" if may_resume else ""
+        lines.append([(f"{INDENT}until {local(waiting['until'])}{now}", "dim")])
+    elif may_resume:
+        lines.append([(f"{INDENT}continue: {resume}", "dim")])
+    return lines
+
+
+def waited_for(waiting: Mapping[str, Any]) -> str:
+    """Return what a goal waits for, without the words `waits for`."""
+    return str(waiting["for"]).removeprefix("waits for ").removeprefix("waits ")
+
+
+def is_in(text: str, other: str) -> bool:
+    """Return whether every part of a text, as separated by `: `, is in another one."""
+    whole = " ".join(other.split())
+    parts = (" ".join(part.split()).rstrip(".") for part in text.split(": "))
+    return bool(whole) and all(part in whole for part in parts)
+
+
+def _mark(status: str) -> Span:
+    return f"[{MARKS.get(status, '?')}]", STATUS_STYLE.get(status, "")
+
+
+def _cost_spans(cost: Mapping[str, Any] | None) -> Line:
+    """Return in short what LLM calls have cost: `12 calls, 34k tokens (81 % cached)`."""
+    if not cost or not cost["calls"]:
+        return []
+    calls = counted(cost["calls"], "call")
+    return [(f"  {calls}, {thousands(cost['tokens'])} tokens{_cached(cost)}", "dim")]
+
+
+def _cached(cost: Mapping[str, Any]) -> str:
+    """Return the share of the prompts that the server had in its cache."""
+    sent = cost["tokens_in"]
+    return f" ({round(100 * cost['tokens_cached'] / sent)} % cached)" if sent else ""
+
+
+def _cost_lines(detail: GoalView) -> list[Line]:
+    """Return what the goal's LLM calls have cost, and the last one of them."""
+    cost = detail.get("cost") or {}
+    if not cost.get("calls"):
+        return []
+    last = [(f"; the last {_used(call)}", "dim") for call in (detail.get("calls") or [])[-1:]]
+    return [[("LLM: ", "bold"), (f"{counted(cost['calls'], 'call')}, {_used(cost)}", ""), *last]]
+
+
+def _used(cost: Mapping[str, Any]) -> str:
+    tokens = f"{thousands(cost['tokens_in'])} tokens in{_cached(cost)}"
+    return f"{tokens}, {thousands(cost['tokens_out'])} out, {cost['llm_s']:.1f} s"
+
+
+def _set_aside_lines(detail: GoalView) -> list[Line]:
+    texts = detail.get("set_aside") or []
+    head: list[Line] = [[("dropped when the agent planned again:", "bold")]] if texts else []
+    return [*head, *(line for text in texts for line in paragraph(INDENT, text, "dim"))]
+
+
+def _flight(flight: Mapping[str, Any]) -> str:
+    return f"#{flight['seq']} {short(action_text(flight), SIGNATURE_CHARS)}"
+
+
+def action_text(action: Mapping[str, Any]) -> str:
+    """Return an action's signature, or its name and arguments where it has none."""
+    if signature := action.get("signature"):
+        return str(signature).replace("::", " ", 1)
+    args = action.get("args") or {}
+    return f"{action['name']} {json.dumps(args, ensure_ascii=False, sort_keys=True)}"
+
+
+def _block_lines(detail: GoalView) -> list[Line]:
+    """Return the refused actions, by the signatures that `clew unblock` takes."""
+    blocked = detail["blocked_actions"]
+    head: list[Line] = [[("refused actions:", "bold magenta")]] if blocked else []
+    return [*head, *([(f"{INDENT}{clean(name)}", "magenta")] for name in blocked)]
+
+
+def _check_lines(detail: GoalView) -> list[Line]:
+    lines: list[Line] = []
+    for name, check in detail.get("checks", {}).items():
+        style = "green" if check["passed"] else "red"
+        lines.append([("check ", "bold"), (f"{clean(name)}: ", ""), _verdict(check["passed"])])
+        if not check["passed"]:
+            output = clean(check["output"], lines=True).strip()
+            lines += [[(f"{INDENT}{line}", style)] for line in output.splitlines()]
+    return lines
+
+
+def _suggested_check_lines(detail: GoalView) -> list[Line]:
+    """Return the checks that the agent suggests, as front matter to copy, each with its result."""
+    found = detail.get("suggested_checks") or []
+    if not found:
+        return []
+    how = " (to require them, copy them into the front matter):"
+    lines: list[Line] = [[("suggested checks", "bold"), (how, "")], [(f"{INDENT}checks:", "")]]
+    for one in found:
+        text = f"{clean(one['name'])}: {clean(json.dumps(one['cmd'], ensure_ascii=False))}"
+        lines.append([(f"{INDENT}  {text}  ", ""), ("# ", "dim"), _verdict(one["passed"])])
+    return lines
+
+
+def _verdict(passed: bool | None) -> Span:
+    if passed is None:
+        return "not run yet", "dim"
+    return ("passed", "green") if passed else ("failed", "red")

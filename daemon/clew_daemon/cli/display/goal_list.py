@@ -1,0 +1,67 @@
+"""The list of goals, a row for each, drawn from their views (`clew_shared.views.publish.status_view`)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.cli.display.goal import activity, status_style, waited_for
+from clew_daemon.cli.display.output import Line, columns
+from clew_daemon.cli.display.sanitize import clean, short
+from clew_daemon.cli.display.units import counted, percent, roughly, thousands
+from clew_daemon.publish.standing import PAUSED, standing
+from clew_shared.record.moment import local
+
+if TYPE_CHECKING:
+    from clew_daemon.cli.display.goal import GoalView
+
+LISTED_CHARS = 160
+"""The length to which a reason is shortened in the list; `clew status GOAL` has it whole."""
+
+
+def overview(goals: list[dict[str, Any]], at: float | None = None) -> list[Line]:
+    """Return the rows of a list of goals, [] without goals; `at` is now, in seconds since 1970.
+
+    A row has the goal's id, status, progress, age and agent, then what it does, waits for or ended with, and its
+    tokens, restarts and blocked actions.
+    """
+    at = time.time() if at is None else at
+    if not goals:
+        return []
+    head = ("GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW")
+    return columns([[(title, "bold") for title in head], *(_cells(goal, at) for goal in goals)])
+
+
+def _cells(goal: GoalView, at: float) -> Line:
+    return [
+        (clean(goal["id"]), ""),
+        (clean(standing(goal)), status_style(goal)),
+        (percent(goal["progress"]), ""),
+        (roughly(goal.get("age_s") or 0.0), "dim"),
+        (clean(goal.get("agent") or "-"), ""),
+        (short(_now(goal, at), LISTED_CHARS) + _counts(goal), ""),
+    ]
+
+
+def _counts(goal: GoalView) -> str:
+    """Return a goal's tokens, restarts and blocked actions in brackets, "" where it has none."""
+    tokens, restarts, blocked = goal["tokens"], goal["restarts"], len(goal["blocked_actions"])
+    counts = [f"{thousands(tokens)} tokens"] if tokens else []
+    counts += [counted(restarts, "restart")] if restarts else []
+    counts += [counted(blocked, "blocked action")] if blocked else []
+    return f" ({', '.join(counts)})" if counts else ""
+
+
+def _now(goal: GoalView, at: float) -> str:
+    """Return in a line what a goal does, what it waits for, or why it stopped."""
+    if waiting := goal.get("waiting"):
+        if standing(goal) == PAUSED:
+            return "until `clew resume`"
+        until = f" (until {local(waiting['until'])})" if waiting.get("until") else ""
+        return f"waits for {waited_for(waiting)}{until}"
+    if goal["status"] in ("blocked", "failed"):
+        return str(goal["reason"] or goal["description"])
+    if now := goal.get("now"):
+        step = goal["subtask"] or goal["description"]
+        return f"{step}: {activity(now, at)}"
+    return str((goal["status"] == "in_progress" and goal["subtask"]) or goal["description"])

@@ -1,0 +1,160 @@
+"""Printing of results: JSON for programs, plain text in a pipe, styled text on a terminal.
+
+A line consists of spans, each a text and a style of rich; without a terminal the styles are dropped and rich is not
+imported. A line that is wider than the terminal is wrapped between words, never cut. The caller cleans the texts of
+goals and agents (`sanitize.clean`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.cli.display.sanitize import clean
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+Span = tuple[str, str]
+Line = Sequence[Span]
+INDENT = "    "
+
+STATUS_STYLE = {
+    "queued": "cyan",
+    "pending": "dim",
+    "in_progress": "bold cyan",
+    "waiting": "yellow",
+    "blocked": "bold magenta",
+    "completed": "green",
+    "failed": "bold red",
+    "cancelled": "dim",
+    "skipped": "dim",
+}
+RESULT_STYLE = {
+    "success": "green",
+    "failure": "red",
+    "error": "red",
+    "timeout": "yellow",
+    "blocked": "magenta",
+    "interrupted": "yellow",
+}
+
+
+HANGING = 4
+"""The indentation of the later parts of a wrapped line, in columns beyond that of the first one."""
+
+LAST_CELL_MIN = 30
+"""The least width in which the last cell of a row is wrapped; a narrower one goes to lines of its own."""
+
+
+def on_terminal() -> bool:
+    """Return whether stdout is a terminal that understands control sequences."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document, in ASCII, which every terminal and locale can show."""
+    print(json.dumps(value, indent=2 if sys.stdout.isatty() else None))
+
+
+def print_lines(lines: Iterable[Line]) -> None:
+    """Print lines, wrapped between words to the width of the terminal; unwrapped into a pipe."""
+    if not on_terminal():
+        for line in lines:
+            print("".join(text for text, _ in line).rstrip())
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, emoji=False)  # rich respects NO_COLOR
+    for line in lines:
+        for part in wrapped(line, console.width):
+            console.print(part, soft_wrap=True)
+
+
+def _styled(line: Line) -> Text:
+    from rich.text import Text
+
+    return Text.assemble(*line)
+
+
+def wrapped(line: Line, width: int) -> list[Text]:
+    """Return a line in parts that fit the width, the later ones indented; the terminal breaks longer words.
+
+    The last cell of a row of `columns` is wrapped in its column, or on lines of its own where that is too narrow.
+    """
+    text, last = _styled(line), line.last if isinstance(line, TableRow) else 0
+    return [
+        part for each in text.split("\n", allow_blank=True) for part in _parts(each, width, last)
+    ]
+
+
+def _parts(text: Text, width: int, last: int) -> list[Text]:
+    from rich.text import Text
+
+    plain = text.plain
+    if width_of(plain) <= width:
+        return [text]
+    column = width_of(plain[:last])
+    is_beside = 0 < column <= width - LAST_CELL_MIN
+    leading = len(plain) - len(plain.lstrip(" "))
+    hang = column if is_beside else min(leading + HANGING, width // 2)
+    first, *rest = text.divide(_breaks(plain, width, hang, last, below=not is_beside))
+    parts = [first, *(Text.assemble(" " * hang, part) for part in rest)]
+    for part in parts:
+        part.rstrip()
+    return parts
+
+
+def _breaks(text: str, width: int, hang: int, last: int, *, below: bool) -> list[int]:
+    """Return where the parts after the first begin; before `last` a single space does not separate two words."""
+    cells = [found.span() for found in re.finditer(r"\S+(?: \S+)*", text[:last])]
+    found, column, after = [], 0, 0
+    for begin, end in (*cells, *(word.span() for word in re.compile(r"\S+").finditer(text, last))):
+        column += width_of(text[after:end])
+        if after and (column > width or (below and begin == last)):
+            found.append(begin)
+            column = hang + width_of(text[begin:end])
+        after = end
+    return found
+
+
+class TableRow(list[Span]):
+    """A line of a table, its cells padded to their columns; the last cell begins at character `last`."""
+
+    def __init__(self, cells: Iterable[Span], last: int) -> None:
+        super().__init__(cells)
+        self.last = last
+
+
+def columns(rows: Sequence[Sequence[Span]], gap: str = "  ") -> list[Line]:
+    """Return rows as lines with aligned columns; the last column is not padded."""
+    widths = [max(width_of(row[i][0]) for row in rows) for i in range(len(rows[0]))] if rows else []
+    return [_table_row(row, widths, gap) for row in rows]
+
+
+def _table_row(cells: Sequence[Span], widths: list[int], gap: str) -> TableRow:
+    padded = [
+        (text + " " * (width - width_of(text)) + gap, style)
+        for (text, style), width in zip(cells[:-1], widths, strict=False)
+    ]
+    return TableRow([*padded, cells[-1]], sum(len(text) for text, _ in padded))
+
+
+def width_of(text: str) -> int:
+    """Return the width of a text in columns of a terminal: wide characters take two."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def paragraph(label: str, text: str, style: str = "bold") -> list[Line]:
+    """Return a text of several lines behind its label, its further lines indented."""
+    first, *rest = clean(text, lines=True).strip().splitlines() or [""]
+    indent = " " * (len(label) - len(label.lstrip())) + INDENT
+    return [[(label, style), (first, "")], *([(f"{indent}{line}", "")] for line in rest)]

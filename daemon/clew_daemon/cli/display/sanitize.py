@@ -1,0 +1,36 @@
+"""Text made harmless for a terminal: the texts of goals and agents may contain control characters.
+
+Pure, and imported by every command.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+SHOWN_CHARS = 100
+
+
+def clean(text: str, *, lines: bool = False) -> str:
+    r"""Return the text with every control character escaped (`\x1b`); `lines` keeps new lines.
+
+    Bidirectional overrides, line separators and lone surrogates are escaped, too. Tabs become a space.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_shown(char, lines=lines) for char in text)
+
+
+def short(text: str, chars: int = SHOWN_CHARS) -> str:
+    """Return the text cleaned, on one line, and shortened with an ellipsis where it is longer."""
+    line = clean(text[: chars + 1].replace("\r\n", "\n"))
+    return line if len(line) <= chars else line[: chars - 1] + "…"
+
+
+def _shown(char: str, *, lines: bool) -> str:
+    if char.isprintable() or (lines and char == "\n"):
+        return char
+    if char in "\t\n\r" and not (char == "\r" and lines):
+        return " "
+    if unicodedata.category(char) == "Zs":
+        return char
+    return char.encode("unicode_escape").decode("ascii")

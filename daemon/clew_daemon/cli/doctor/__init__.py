@@ -1,1 +1,0 @@
-"""`clew doctor`: what works here, what does not, and how to fix it."""

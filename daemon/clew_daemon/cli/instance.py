@@ -1,0 +1,229 @@
+"""One instance of clew, from `--home` and the environment: its folders, ledger, config and running daemon.
+
+Commands that only read must answer at once, so they take the few keys that they need from the file itself; `settings`
+is the whole, validated config for the others. The running daemon is found even if the file is broken: that is
+printed once as a warning, and the places of its last daemon are used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from clew_daemon.cli.errors import CliError, print_error
+from clew_shared.config import configfile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from clew_daemon.cli.client import Address
+    from clew_shared.config.places import Places
+    from clew_shared.config.settings import Loaded, Settings
+    from clew_shared.ledger.lock import Holder
+
+SQLITE = "sqlite:///"
+_PATH_KEYS = ("inbox", "outbox", "workspaces", "state", "run")
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One instance: `home` is the absolute path of `--home`, or None; `env` is the environment."""
+
+    home: Path | None
+    env: Mapping[str, str]
+
+    @classmethod
+    def of(cls, home: Path | None, env: Mapping[str, str]) -> Instance:
+        """Make the instance; a relative home is below the working directory."""
+        if home is None and env.get("CLEW_HOME"):
+            home = Path(env["CLEW_HOME"])
+        try:
+            absolute = None if home is None else Path(os.path.abspath(home.expanduser()))  # noqa: PTH100 - links stay
+        except RuntimeError as error:
+            raise CliError(f"--home or CLEW_HOME is {home}: {error}") from None
+        return cls(absolute, env)
+
+    @cached_property
+    def config(self) -> Path:
+        """The config file, which may be absent."""
+        return self._places(None).config
+
+    @cached_property
+    def config_text(self) -> str | None:
+        """The config file's text; None where there is no file."""
+        try:
+            return configfile.read(self.config)
+        except configfile.ConfigFileError as error:
+            raise CliError(f"the config cannot be used: {error}") from None
+
+    @cached_property
+    def places(self) -> Places:
+        """The folders, with `[paths]` applied; with a broken config those of the last daemon."""
+        found = {key: self._key("paths", key) for key in _PATH_KEYS}
+        try:
+            return self._moved(found)
+        except CliError as error:
+            if not any(found.values()):
+                raise
+            self._warn_broken(error.message)
+            return self._moved({key: self._noted(key) for key in _PATH_KEYS})
+
+    @cached_property
+    def ledger(self) -> Path:
+        """The ledger's file, which may be absent."""
+        url = self._key("ledger", "url") or f"{SQLITE}<state>/ledger.db"
+        if not url.startswith((f"{SQLITE}/", f"{SQLITE}<state>")):
+            self._warn_broken(f"{self.config}: `ledger.url` is {url!r}")
+            url = SQLITE + (self._noted("ledger") or "<state>/ledger.db")
+        return Path(url.removeprefix(SQLITE).replace("<state>", str(self.places.state)))
+
+    @cached_property
+    def log_file(self) -> Path:
+        """The log's file, which may be absent."""
+        named = self._key("log", "file")
+        try:
+            return Path(named).expanduser() if named else self.places.log_file
+        except RuntimeError as error:
+            self._warn_broken(f"{self.config}: `log.file` is {named!r}: {error}")
+            return Path(self._noted("log") or self.places.log_file)
+
+    @property
+    def socket(self) -> Address:
+        """The control socket: the one that the holder of the ledger's lock names, otherwise that of the run folder.
+
+        A holder in another container names a path of that container, so our own run folder comes first.
+        """
+        from clew_daemon.cli.client import Address
+
+        own, found = self.places.socket, self.holder
+        if found is None or found.socket is None or (not found.is_here and own.exists()):
+            return Address(own, found)
+        return Address(found.socket, found)
+
+    @property
+    def holder(self) -> Holder | None:
+        """The present holder of the ledger's lock; None if there is none or it cannot be determined."""
+        from clew_shared.ledger.lock import beside, holder
+
+        with suppress(OSError):
+            return holder(beside(self.ledger))
+        return None
+
+    @cached_property
+    def loaded(self) -> Loaded:
+        """The whole config, validated; SettingsError with all faults."""
+        from clew_shared.config.settings import load
+
+        return load(self.config_text, self.env, str(self.config))
+
+    @property
+    def settings(self) -> Settings:
+        """The values of the whole config file; CliError with all errors in it."""
+        from clew_shared.config.settings import SettingsError
+
+        try:
+            return self.loaded.settings
+        except SettingsError as error:
+            raise CliError(f"the config cannot be used:\n{error}") from None
+
+    @cached_property
+    def settings_in_force(self) -> Settings:
+        """The settings of the running daemon; without one those of the file, or CliError."""
+        from clew_daemon.cli.client import ask_soon
+        from clew_shared.config.settings import Settings
+
+        with suppress(CliError, ValueError):  # an older daemon
+            if (answer := ask_soon(self.socket, "settings")) is not None:
+                return Settings.model_validate_json(json.dumps(answer))
+        return self.settings
+
+    @cached_property
+    def settings_for_display(self) -> Settings:
+        """The settings in force, or the defaults if the file is broken: for commands that only show things."""
+        from clew_shared.config.settings import Settings
+
+        try:
+            return self.settings_in_force
+        except CliError as error:
+            self._warn_broken(error.message)
+            return Settings()
+
+    def report_of(self, goal: str) -> str:
+        """Return the path of a goal's report, "" if there is none yet."""
+        report = self.places.outbox / f"{goal}.md"
+        return str(report) if report.exists() else ""
+
+    def refuse_broken(self) -> None:
+        """Raise CliError if a broken config leaves open which ledger is meant; for commands that replace files."""
+        _ = self.ledger
+        if self._faults:
+            raise CliError("this needs a config file that can be read: fix it first")
+
+    def _places(self, settings: Settings | None) -> Places:
+        from clew_shared.config.places import PlacesError, places
+
+        try:
+            return places(self.env, self.home, settings)
+        except PlacesError as error:
+            raise CliError(str(error)) from None
+
+    def _moved(self, paths: dict[str, str | None]) -> Places:
+        return self._places(cast("Settings", SimpleNamespace(paths=SimpleNamespace(**paths))))
+
+    @cached_property
+    def _faults(self) -> list[str]:
+        return []
+
+    def _warn_broken(self, why: str) -> None:
+        """Print a warning about the config file, once; the running daemon has its own settings."""
+        if not self._faults:
+            print_error(f"warning: the config file is broken and was ignored: {why}")
+        self._faults.append(why)
+
+    @cached_property
+    def _raw(self) -> dict[str, Any] | None:
+        """The tables of the file, {} without a file, None for a file that cannot be read."""
+        try:
+            text = configfile.read(self.config)
+            if not text:
+                return {}
+            import tomllib
+
+            return tomllib.loads(text)
+        except (configfile.ConfigFileError, RecursionError) as error:
+            self._warn_broken(str(error) or f"{self.config} is nested too deeply")
+        except ValueError as error:
+            self._warn_broken(f"{self.config}: not valid TOML: {error}")
+        return None
+
+    @cached_property
+    def _last(self) -> dict[str, Path]:
+        """The places of the last daemon with this config."""
+        from clew_daemon.host import recorded_places
+
+        return recorded_places.read(self._places(None))
+
+    def _noted(self, key: str) -> str | None:
+        return str(self._last[key]) if key in self._last else None
+
+    def _key(self, table: str, key: str) -> str | None:
+        """Return a key's text, None if it is not set; with a broken file what the last daemon used."""
+        named = self.env.get(f"CLEW_{table}__{key}".upper())
+        if named:
+            return named
+        value: Any = None
+        if self._raw is not None:
+            found = self._raw.get(table, {})
+            value = found.get(key) if isinstance(found, dict) else found
+            if value is None or (isinstance(value, str) and value and "\0" not in value):
+                return value
+            self._warn_broken(f"{self.config}: `{table}.{key}` is {value!r}")
+        if table == "ledger":
+            return SQLITE + noted if (noted := self._noted("ledger")) else None
+        return self._noted("log" if table == "log" else key)

@@ -1,0 +1,102 @@
+"""Arguments and options that several commands share, and the completion of goals."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.instance import Instance
+
+if TYPE_CHECKING:
+    from clew_daemon.cli.display.output import Line
+
+
+def complete_goal(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names and ids of goals that begin with `incomplete`; none where the ledger cannot be read."""
+    from clew_daemon.cli.queries import goal_names
+
+    instance = Instance.of(context.find_root().params.get("home"), os.environ)
+    try:
+        return [word for word in goal_names(instance) if word.startswith(incomplete)]
+    except (CliError, OSError):
+        return []
+
+
+goal = click.argument(
+    "goal",
+    metavar="GOAL",
+    help="A goal's name or id, or the beginning of either.",
+    shell_complete=complete_goal,
+)
+optional_goal = click.argument(
+    "goal",
+    metavar="[GOAL]",
+    required=False,
+    help="A goal's name or id, or the beginning of either; omit for all goals.",
+    shell_complete=complete_goal,
+)
+some_goals = click.argument(
+    "goals",
+    metavar="[GOAL]...",
+    nargs=-1,
+    help="Names or ids of goals, or their beginnings; omit for all goals.",
+    shell_complete=complete_goal,
+)
+goals = click.argument(
+    "goals",
+    metavar="[GOAL]...",
+    nargs=-1,
+    help="Names or ids of goals, or their beginnings.",
+    shell_complete=complete_goal,
+)
+all_goals = click.option(
+    "--all", "every", is_flag=True, help="All goals to which the command applies."
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+LIMIT, LIMIT_JSON = 100, 1_000
+
+
+class Number(click.ParamType[int]):
+    """An integer within bounds that are too wide to mention in the help; `#17` is 17."""
+
+    name = "integer"
+
+    def __init__(self, least: int, most: int) -> None:
+        self._least, self._most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number, or fail with a usage error."""
+        try:
+            number = int(str(value).removeprefix("#"))
+        except ValueError:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        if number < self._least:
+            self.fail(f"{value} is too small: it must be at least {self._least}", param, ctx)
+        if number > self._most:
+            self.fail(f"{value} is too large", param, ctx)
+        return number
+
+
+SEQ = Number(1, (1 << 63) - 1)  # the row ids of SQLite
+limit = click.option(
+    "-n",
+    "--limit",
+    type=Number(0, 1 << 62),
+    metavar="N",
+    help=f"Show the last N (default {LIMIT}, with --json {LIMIT_JSON}; 0: all).",
+)
+
+
+def limited(limit: int | None, *, as_json: bool) -> int | None:
+    """Return how many entries to show, None for all."""
+    if limit is None:
+        return LIMIT_JSON if as_json else LIMIT
+    return limit or None
+
+
+def earlier_lines(more: object, what: str, command: str) -> list[Line]:
+    """Return a line on entries that the limit left out, with the command that shows them; none if `more` is false."""
+    return [[(f"… earlier {what}: {command}, or -n 0 for all", "dim")]] if more else []

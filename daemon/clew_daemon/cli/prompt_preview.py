@@ -1,0 +1,154 @@
+"""The prompt of a goal as its agent would build it now, from the ledger alone, by the same pure function.
+
+Form, tightness and token count are those of the last call, so the preview equals the next call byte for byte. It
+calls no LLM and writes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.cli.display.units import counted
+from clew_daemon.cli.errors import CliError
+
+if TYPE_CHECKING:
+    from clew_daemon.cli.instance import Instance
+    from clew_daemon.processes.cells import Agent
+    from clew_shared.config.settings import Settings
+    from clew_shared.config.tables import LlmAgentSettings
+    from clew_shared.ledger import Reader
+    from clew_shared.prompt.view import PromptView
+    from clew_shared.record.state import State
+    from clew_shared.wire.hello import HelloAnswer
+
+REREADS_MAX = 5
+"""How often the ledger is read again, at most, until all that was read is of one moment: a worker may be running."""
+
+LEFT_OUT = " characters left out …]"
+
+
+def preview(instance: Instance, goal: str) -> dict[str, Any]:
+    """Return the prompt as JSON: `messages` as the LLM gets them, `sizes` by block, `left_out`, `sha` of its head.
+
+    Sizes are in characters and estimated tokens; `sha_of_last_call` is None before the first call; `note` says why
+    there is no next call.
+    """
+    from clew_daemon.cli.queries import open_ledger
+    from clew_shared.prompt.layout import lay_out
+    from clew_shared.prompt.view import view_on_record
+
+    settings = instance.settings_for_display
+    with open_ledger(instance) as reader:
+        state, hello, unshown = _hello(reader, goal, settings)
+        for _ in range(REREADS_MAX):
+            if next(reader.read(goal, state.seq, 1), None) is None:
+                break
+            state, hello, unshown = _hello(reader, goal, settings)
+    agent = _agent(settings, state)
+    laid = lay_out(view_on_record(hello))
+    view = laid.view
+    return {
+        "messages": laid.messages,
+        "sizes": laid.sizes,
+        "left_out": [*laid.left_out, *_cut(view), *_tools_left_out(hello, view), *unshown],
+        "sha": laid.sha,
+        "sha_of_last_call": state.calls[-1].sha if state.calls else None,
+        "agent_kind": agent.kind,
+        "note": _note(state, agent),
+    }
+
+
+def _hello(reader: Reader, goal: str, settings: Settings) -> tuple[State, HelloAnswer, list[str]]:
+    """Return the state, the answer that `hello` would get, and a line on the strategies that it would leave out."""
+    from clew_daemon.record.hello import hello_answer
+    from clew_daemon.record.store import load_state
+
+    state = load_state(reader, goal)
+    shown, unshown = _strategies(reader, state, settings)
+    agent = _llm_agent(settings, _agent(settings, state))
+    return state, hello_answer(state, settings, agent, reader, shown), unshown
+
+
+def _agent(settings: Settings, state: State) -> Agent:
+    try:
+        return settings.agents.get(state.spec.agent or None)
+    except KeyError:
+        raise CliError(
+            f"the config has no agent {state.spec.agent!r}, which {state.goal_id} asks for; "
+            f"add [agents.{state.spec.agent}]"
+        ) from None
+
+
+def _llm_agent(settings: Settings, agent: Agent) -> LlmAgentSettings:
+    """Return the agent itself if it calls an LLM, otherwise the default one."""
+    from clew_shared.config.tables import LlmAgentSettings
+
+    if isinstance(agent, LlmAgentSettings):
+        return agent
+    default = settings.agents.get()
+    return default if isinstance(default, LlmAgentSettings) else LlmAgentSettings()
+
+
+def _strategies(
+    reader: Reader, state: State, settings: Settings
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the strategies as the agent was shown them, and a line on the others."""
+    from clew_daemon.learning.playbook import playbook_events
+    from clew_daemon.learning.record import fold
+
+    if not settings.playbook.enabled:
+        return [], []
+    at = max((r.seq for r in reader.read(state.goal_id) if r.kind == "strategies_shown"), default=0)
+    events = list(playbook_events(reader))
+    then = fold(event for seq, event in events if seq < at)
+    shown = [b.to_dict() for i in state.strategies if (b := then.get_bullet(i))]
+    all_ids = {b.id for b in fold(event for _, event in events).bullets()}
+    others = len(all_ids - set(state.strategies))
+    why = "each epoch is shown a selection; `clew playbook list` has all of them"
+    count = counted(others, "strategy", "strategies")
+    return shown, [f"{count} of the playbook ({why})"] if others else []
+
+
+def _cut(view: PromptView) -> list[str]:
+    """Return a line on the outputs of which only the two ends are shown."""
+    from clew_shared.prompt.messages import output_chars
+    from clew_shared.wire.hello import Call
+
+    cut = sum(
+        LEFT_OUT in e.output
+        or len(e.output) > output_chars(view.max_tokens, view.tightness, e.name)
+        for e in view.transcript[view.folded :]
+        if isinstance(e, Call)
+    )
+    return (
+        [f"the middle of {counted(cut, 'output')} (too long for the token budget)"] if cut else []
+    )
+
+
+def _tools_left_out(hello: HelloAnswer, view: PromptView) -> list[str]:
+    """Return a line for each tool that is not offered now, with the reason."""
+    from clew_shared.prompt.tools import COMPLETE_SUBTASK, PLAN, REFLECT, is_small
+
+    if view.replan:
+        offered = " and ".join(tool.name for tool in view.tools)
+        return [f"tools: all but {offered} (the agent must plan again)"]
+    shown = {tool.name for tool in view.tools}
+    small, planned = is_small(hello), hello.state.planned
+    in_short = "omitted for short goals"
+    reasons = {tool.name: in_short for tool in hello.tools}
+    reasons[PLAN.name] = "there is a plan" if planned else in_short if small else "work has begun"
+    reasons[COMPLETE_SUBTASK.name] = "the goal has no subtasks: `finish` ends it"
+    if view.reflects:
+        reasons[REFLECT.name] = "in json mode it is part of the answer"
+    else:
+        reasons[REFLECT.name] = in_short if small else "the agent's `reflection` is not inline"
+    return [f"tool {name} ({why})" for name, why in reasons.items() if name not in shown]
+
+
+def _note(state: State, agent: Agent) -> str:
+    if agent.kind != "llm":
+        what = f"the agent of this goal is of kind {agent.kind}: clew calls no LLM for it"
+        return f"{what}. This is what the built-in llm agent would be shown"
+    if state.ended:
+        return f"the goal is {state.goal.status}: its agent makes no more calls"
+    return ""

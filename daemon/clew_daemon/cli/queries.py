@@ -1,0 +1,202 @@
+"""What commands read from the ledger: goals by name, their states, and what queued goals wait for.
+
+The ledger is opened read-only, with or without a running daemon; a ledger that does not exist yet has no goals.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from clew_daemon.cli.errors import CliError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from clew_daemon.cli.instance import Instance
+    from clew_shared.ledger import Reader
+    from clew_shared.record.state import State
+
+CANDIDATES_SHOWN = 8
+WAITS_FOR_DAEMON = "waits for the daemon"
+NO_GOALS = "there are no goals yet; submit one with `clew submit FILE`"
+DELETED = (
+    "was deleted: it ended more than `[ledger] keep_days` ago; "
+    "its report in the outbox and its workspace are still there"
+)
+
+
+@contextmanager
+def ledger_if_any(instance: Instance) -> Iterator[Reader | None]:
+    """Open the ledger for reading; None where there is none yet."""
+    from clew_shared.ledger import LedgerEmpty, LedgerError, Reader
+
+    refuse_lost_ledger(instance)
+    if not instance.ledger.exists():
+        yield None
+        return
+    try:
+        with Reader.open(instance.ledger) as reader:
+            yield reader
+    except LedgerEmpty:  # the first start of a daemon is creating it
+        yield None
+    except LedgerError as error:
+        raise CliError(str(error)) from None
+    except ValueError as error:  # an event that cannot be read, or of a later clew
+        what = str(error).splitlines()[0]
+        raise CliError(f"the ledger cannot be read: {what}; `clew verify` says where") from None
+
+
+@contextmanager
+def open_ledger(instance: Instance) -> Iterator[Reader]:
+    """Open the ledger for reading; CliError where there is none yet."""
+    with ledger_if_any(instance) as reader:
+        if reader is None:
+            raise CliError(NO_GOALS)
+        yield reader
+
+
+def refuse_lost_ledger(instance: Instance) -> None:
+    """Raise CliError where the ledger existed once and is gone: that differs from having no goals."""
+    from clew_daemon.record.lost_record import lost
+
+    if gone := lost(instance.ledger, instance.places.state):
+        raise CliError(str(gone))
+
+
+def goal_ids(instance: Instance) -> list[str]:
+    """Return the ids of all goals on record, sorted."""
+    with ledger_if_any(instance) as reader:
+        return [] if reader is None else [goal for goal in reader.goals() if goal]
+
+
+def goal_names(instance: Instance) -> list[str]:
+    """Return the ids and names of all goals on record, sorted."""
+    with ledger_if_any(instance) as reader:
+        return [] if reader is None else _ids_and_names(reader.names())
+
+
+def goal_id(instance: Instance, name: str) -> str:
+    """Return the id of the goal with this name, id, or unique beginning of either; otherwise CliError."""
+    with open_ledger(instance) as reader:
+        if name in reader.goals():  # the usual case: no other names have to be read
+            return name
+        if name in reader.purged():
+            raise CliError(f"{name} {DELETED}")
+        return _matching(name, reader.names(), lambda goal: _has_ended(reader, goal))
+
+
+def _matching(name: str, names: Mapping[str, str], ended: Callable[[str], bool]) -> str:
+    """Return the id of the one goal that `name` matches; CliError with similar names. See `naming.meant`."""
+    from clew_daemon.record.naming import meant
+
+    goals = meant(name, names, ended) if name else []
+    if len(goals) == 1:
+        return goals[0]
+    if goals:
+        raise CliError(f"{name!r} matches {len(goals)} goals: {_listed(goals)}")
+    if not names:
+        raise CliError(NO_GOALS)
+    raise CliError(f"no goal {name!r}; {_suggestion(name, _ids_and_names(names))}")
+
+
+def _ids_and_names(names: Mapping[str, str]) -> list[str]:
+    return sorted({word for goal, name in names.items() for word in (goal, name) if word})
+
+
+def _has_ended(reader: Reader, goal: str) -> bool:
+    """Return whether a goal on record has ended; only needed where several goals share a name."""
+    from clew_daemon.record.store import load_state
+
+    return load_state(reader, goal).ended
+
+
+def listed_states(
+    instance: Instance, limit: int | None = None, before: str | None = None
+) -> tuple[list[State], bool]:
+    """Return the goals' states as they are when no worker runs, and whether earlier ones are left out.
+
+    These are all goals that have not ended and the last `limit` of the others; `before` restricts both to goals
+    that were accepted before that one.
+    """
+    with ledger_if_any(instance) as reader:
+        if reader is None:
+            return [], False
+        from clew_daemon.record.store import listed, load_listed, load_state
+
+        last = None if before is None else load_state(reader, before).accepted_seq
+        found = load_listed(reader, limit, last)
+        shown, more = listed(found.values(), limit, last)
+        return [_without_worker(state) for state in shown], more
+
+
+def goal_state(instance: Instance, goal: str) -> State:
+    """Return the state of one goal on record, as it is when no worker runs."""
+    from clew_daemon.record.store import load_state
+
+    with open_ledger(instance) as reader:
+        return _without_worker(load_state(reader, goal))
+
+
+def waits(instance: Instance, states: Iterable[State], now: float) -> dict[str, str]:
+    """Return what each queued goal waits for while no daemon runs; see `waits_in`."""
+    with ledger_if_any(instance) as reader:
+        return {} if reader is None else waits_in(reader, states, now)
+
+
+def waits_in(reader: Reader, states: Iterable[State], now: float) -> dict[str, str]:
+    """Return what each queued goal waits for while no worker runs, by the rule of the daemon.
+
+    `now` is in seconds since 1970; the result maps the ids of the queued goals to texts.
+    """
+    from clew_daemon.record.dependencies import KnownGoals
+    from clew_daemon.record.store import load_listed
+    from clew_daemon.supervision.schedule import FOR_A_WORKER, waits_for
+    from clew_shared.record.model import GoalStatus
+
+    queued = [state for state in states if state.goal.status == GoalStatus.QUEUED]
+    if not queued:
+        return {}
+    known = {state.goal_id: state for state in queued}
+    if any(state.spec.depends_on for state in queued):
+        known = {**load_listed(reader, None, None), **known}
+    others = KnownGoals(known, dict.fromkeys(reader.purged(), ""))
+    found = {state.goal_id: waits_for(state, others, (), now) for state in queued}
+    return {goal: WAITS_FOR_DAEMON if why == FOR_A_WORKER else why for goal, why in found.items()}
+
+
+def file_name(instance: Instance, goal: str) -> str:
+    """Return the name that the goal's file had in the inbox, "" if unknown."""
+    from clew_shared.record import events as ev
+    from clew_shared.record.codec import decode
+
+    with ledger_if_any(instance) as reader:
+        rows = [] if reader is None else list(reader.read(goal, limit=1))
+    first = decode(rows[0].body) if rows else None
+    return first.spec.file_name if isinstance(first, ev.GoalAccepted) else ""
+
+
+def _without_worker(state: State) -> State:
+    """Drop the worker from the state: it ended with the daemon."""
+    state.pid, state.working = None, False
+    return state
+
+
+def _suggestion(name: str, ids: list[str]) -> str:
+    from clew_shared.text.spelling import closest
+
+    similar = [goal for goal in ids if name.lower() in goal]
+    nearest = closest(name, ids)
+    if nearest and nearest not in similar:
+        similar.insert(0, nearest)
+    if len(similar) == 1:
+        return f"did you mean {similar[0]}?"
+    if similar:
+        return f"did you mean one of {_listed(similar)}?"
+    return f"goals: {_listed(ids)}"
+
+
+def _listed(ids: list[str]) -> str:
+    more = len(ids) - CANDIDATES_SHOWN
+    shown = ", ".join(ids[:CANDIDATES_SHOWN])
+    return shown if more <= 0 else f"{shown}, and {more} more"

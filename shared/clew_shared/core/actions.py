@@ -1,0 +1,210 @@
+"""Commands for actions: judge a proposal, record its verdict and its outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from clew_shared.core.answers import Advice, Feedback, LookFirst, Verdict, WrongState
+from clew_shared.core.budgets import budget_question, spent_budget
+from clew_shared.core.outcomes import finished_event, known_outcome
+from clew_shared.core.thinking import ThinkingCommands
+from clew_shared.core.tree import MESSAGE_CHARS
+from clew_shared.gate import Nudge, Proposal, Refusal, judge
+from clew_shared.record import events as ev
+from clew_shared.record.model import GoalStatus
+from clew_shared.record.signature import signature
+
+if TYPE_CHECKING:
+    from clew_shared.core.answers import ActionReport
+    from clew_shared.record.model import Level
+
+IN_FLIGHT_MAX = 64
+
+
+@dataclass(slots=True)
+class ActionCommands(ThinkingCommands):
+    """The part of the core that judges actions and records what comes of them."""
+
+    @overload
+    def propose(
+        self,
+        tool: str,
+        args: dict[str, Any],
+        at: float,
+        rationale: str = "",
+        *,
+        fresh: Literal[True] = True,
+    ) -> Verdict: ...
+    @overload
+    def propose(
+        self, tool: str, args: dict[str, Any], at: float, rationale: str = "", *, fresh: bool
+    ) -> Verdict | LookFirst: ...
+    def propose(
+        self, tool: str, args: dict[str, Any], at: float, rationale: str = "", *, fresh: bool = True
+    ) -> Verdict | LookFirst:
+        """Judge a proposal; an allowed one is in flight until its outcome is reported.
+
+        `fresh`: the workspace has just been measured. Without it, a refusal by a rule is neither decided nor
+        recorded: the answer is LookFirst. So it is for an action that is blocked in another world, which may have
+        returned unseen.
+        """
+        proposal = self._proposal(tool, args)
+        if refused := self._out_of_order(proposal, at):
+            return refused
+        if not fresh and proposal.signature in self.state.scope.blocks:
+            return LookFirst()
+        self.start(at)
+        answer = judge(self.state, proposal, self.loops)
+        if isinstance(answer, Refusal):
+            return self._refuse(proposal, answer, at) if fresh else LookFirst()
+        return self._allow(proposal, answer, at, rationale)
+
+    def outcome(self, seq: int, report: ActionReport, at: float) -> Feedback:
+        """Record the outcome of an allowed action; a second report of it changes nothing."""
+        flight = self.state.in_flight.get(seq)
+        if flight is None:
+            return Feedback(known=False)
+        action = flight.action
+        self._finish(seq, action.name, action.args, report, at)
+        feedback = self._review(at, tool=action.name, signature=flight.signature)
+        return replace(feedback, changed=action.changed)
+
+    def record(self, tool: str, args: dict[str, Any], report: ActionReport, at: float) -> Verdict:
+        """Judge and record what an agent has already done; refused means that it must not be done again."""
+        proposal = self._proposal(tool, args)
+        known = known_outcome(self.state, tool, args, proposal.signature, report)
+        proposal = replace(proposal, known=known)
+        if refused := self._out_of_order(proposal, at, done=report):
+            return refused
+        self.start(at)
+        answer = judge(self.state, proposal, self.loops)
+        if isinstance(answer, Refusal):
+            return self._refuse(proposal, answer, at, done=report)
+        verdict = self._allow(proposal, answer, at, "")
+        self._finish(verdict.seq, tool, args, report, at)
+        feedback = self._review(at, tool=tool, signature=proposal.signature)
+        return replace(
+            verdict,
+            intervention=feedback.intervention or verdict.intervention,
+            escalated_to=feedback.escalated_to,
+        )
+
+    def interrupt(
+        self, reason: str, at: float, *, counts: bool, only: int | None = None
+    ) -> list[int]:
+        """Record that the effect of everything in flight (or `only` of one action) is unknown."""
+        seqs = [s for s in self.state.in_flight if only in (None, s)]
+        for seq in seqs:
+            self.emit(ev.ActionInterrupted(at=at, of=seq, reason=reason, counts=counts))
+        return seqs
+
+    def turn_away(self, tool: str, args: dict[str, Any], at: float, message: str) -> Verdict:
+        """Refuse a proposal without asking a rule, since no action is carried out any more; `message` states why."""
+        return self._refuse(self._proposal(tool, args), Refusal("stopped", message, loop=False), at)
+
+    def budget_spent(self, at: float) -> str:
+        """Return which budget is used up, "" for none."""
+        state = self.state
+        active_s = state.cost.active_s
+        if state.working:
+            active_s += self.lived_s() if self.lived_s else max(0.0, at - state.worker_since)
+        return spent_budget(
+            state, active_s, max_actions=self.max_actions, max_iterations=self.max_iterations
+        )
+
+    def out_of_budget(self, spent: str, at: float) -> None:
+        """Escalate the goal to a person, who may grant the budget again."""
+        self.block_goal(f"budget: {spent}", at, question=budget_question(self.state, spent))
+
+    def _proposal(self, tool: str, args: dict[str, Any]) -> Proposal:
+        name = signature(tool, args, self.state.spec.workspace)
+        return Proposal(tool, args, name, calls=self.calls)
+
+    def _out_of_order(
+        self, proposal: Proposal, at: float, done: ActionReport | None = None
+    ) -> Verdict | None:
+        """Refuse a proposal that no rule needs to judge; None where it is in order."""
+        state = self.state
+        if level := state.replan_required:
+            message = (
+                f"The goal waits for a person: {state.question or state.reason}"
+                if level == "person"
+                else f"The subtask is blocked: replan the {level} first (`plan` with replan: {level!r})."
+            )
+            refusal = Refusal("replan_required", message, loop=False)
+            return self._refuse(proposal, refusal, at, done=done)
+        if state.goal.status != GoalStatus.IN_PROGRESS:
+            message = f"The goal is {state.goal.status}; nothing more is carried out."
+            return self._refuse(proposal, Refusal("stopped", message, loop=False), at, done=done)
+        if len(state.in_flight) >= IN_FLIGHT_MAX:
+            raise WrongState(f"{IN_FLIGHT_MAX} actions are in flight; report their outcomes first")
+        if spent := self.budget_spent(at):
+            refusal = Refusal("budget", f"Refused: {spent}. A person has to decide.", loop=False)
+            verdict = self._refuse(proposal, refusal, at, done=done)
+            self.out_of_budget(spent, at)
+            return replace(verdict, escalated_to="person")
+        return None
+
+    def _allow(self, proposal: Proposal, nudge: Nudge | None, at: float, rationale: str) -> Verdict:
+        seq = self.emit(
+            ev.ActionAllowed(
+                at=at,
+                epoch=self.state.epoch,
+                tool=proposal.tool,
+                args=proposal.args,
+                signature=proposal.signature,
+                rationale=rationale[:MESSAGE_CHARS],
+            )
+        )
+        if nudge is None:
+            return Verdict(True, seq)
+        advice = Advice("repetition", nudge.message)
+        self.emit(ev.Intervened(at=at, intervention=advice.kind, message=advice.message))
+        self._emit_loop(
+            advice.kind, nudge.evidence, at, signature=proposal.signature, attempts=nudge.attempt
+        )
+        return Verdict(True, seq, intervention=advice)
+
+    def _refuse(
+        self, proposal: Proposal, refusal: Refusal, at: float, done: ActionReport | None = None
+    ) -> Verdict:
+        event = ev.ActionBlocked(
+            at=at,
+            epoch=self.state.epoch,
+            tool=proposal.tool,
+            args=proposal.args,
+            signature=proposal.signature,
+            reason=refusal.reason,
+            message=refusal.message,
+            makes_block=refusal.reason if refusal.loop else "",
+            everywhere=refusal.everywhere,
+            counts=refusal.reason == "blocked_action",
+            done=done is not None,
+        )
+        seq = self.emit(event)
+        if done is not None:
+            self._finish(seq, proposal.tool, proposal.args, done, at)
+        level = self._escalate_proposals(at)
+        if refusal.loop:
+            self._emit_loop(
+                refusal.reason,
+                refusal.evidence,
+                at,
+                signature=proposal.signature,
+                attempts=refusal.attempt,
+            )
+        return Verdict(False, seq, refusal.reason, refusal.message, escalated_to=level)
+
+    def _escalate_proposals(self, at: float) -> Level | None:
+        """Escalate the subtask once blocked actions were proposed too often."""
+        count = self.state.blocked_proposals
+        if self.state.replan_required or count < self.loops.blocked_limit:
+            return None
+        return self._escalate(f"blocked actions were proposed {count} times", count, at)
+
+    def _finish(
+        self, seq: int, tool: str, args: dict[str, Any], report: ActionReport, at: float
+    ) -> None:
+        output = report.output.encode("utf-8", "replace") if report.output else None
+        self.emit(finished_event(self.state, seq, tool, args, report, at), output)

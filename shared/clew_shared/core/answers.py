@@ -1,0 +1,66 @@
+"""What the core is told about an action, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from clew_shared.record.model import Level
+
+
+class WrongState(Exception):
+    """A command that makes no sense now; the message states why, and what would."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionReport:
+    """What came of an action.
+
+    `world` is the digest after it, UNKNOWN if it could not be measured whole, "" if nothing was measured.
+    """
+
+    result: str
+    output: str | None = None
+    changed: bool | None = None
+    world: str = ""
+    duration_s: float = 0.0
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Advice to an agent that goes in circles: its kind (docs/loops.md, Interventions) and its message."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to a proposal."""
+
+    allowed: bool
+    seq: int
+    reason: str = ""
+    message: str = ""
+    intervention: Advice | None = None
+    escalated_to: Level | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LookFirst:
+    """No answer yet: a rule would refuse the proposal, unless the workspace has changed unseen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """The answer to what the agent reported; `known` is false where it had been reported before.
+
+    `changed`: the reported action changed the workspace, None if that is unknown.
+    """
+
+    intervention: Advice | None = None
+    escalated_to: Level | None = None
+    known: bool = True
+    changed: bool | None = None

@@ -1,0 +1,102 @@
+"""The lowest layer of the core: a goal's state, and the events that lead on from it, queued for the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from clew_shared.core.answers import WrongState
+from clew_shared.gate import PROTOCOL, AgentCalls, Thresholds
+from clew_shared.record import events as ev
+from clew_shared.record.fold import apply
+from clew_shared.record.transitions import refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from clew_shared.record.model import Level
+    from clew_shared.record.state import State
+
+IGNORED_LIMIT = 2
+"""This many ignored interventions in a subtask are a failure of it (docs/loops.md, Interventions)."""
+
+
+class LoopThresholds(Thresholds, Protocol):
+    """The `[loops]` table as the core needs it, beyond the gate's part."""
+
+    @property
+    def scope(self) -> str: ...
+    @property
+    def failure_limit(self) -> int: ...
+    @property
+    def blocked_limit(self) -> int: ...
+    @property
+    def replan_limit(self) -> int: ...
+    @property
+    def themes(self) -> Mapping[str, Sequence[str]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvent:
+    """An event with its number, and the big output that belongs to it."""
+
+    seq: int
+    event: ev.Event
+    output: bytes | None = None
+
+
+@dataclass(slots=True)
+class GoalJournal:
+    """A goal's state, what it is judged by, and its events that are not in the ledger yet.
+
+    `number` returns the next sequence number of the ledger; the driver must record what `take` returns before any
+    other goal draws one. `calls` are what the agent is told that it can do instead of a refused action. `lived_s`
+    returns how long the present worker has lived, by a monotonic clock (None: by the times of its events).
+    """
+
+    state: State
+    loops: LoopThresholds
+    number: Callable[[], int]
+    max_actions: int = 1000
+    max_iterations: int | None = None
+    ignored_limit: int = IGNORED_LIMIT
+    calls: AgentCalls = PROTOCOL
+    lived_s: Callable[[], float] | None = None
+    _queue: list[RecordedEvent] = field(default_factory=list)
+
+    def take(self) -> list[RecordedEvent]:
+        """Return, and remove from the queue, the events that must be recorded."""
+        queue, self._queue = self._queue, []
+        return queue
+
+    def emit(self, event: ev.Event, output: bytes | None = None) -> int:
+        """Take an event into the state, queue it for the ledger, and return its number.
+
+        Raises WrongState, and changes nothing, where the goal's status does not allow it.
+        """
+        if why := refusal(self.state, event):
+            raise WrongState(why)
+        seq = self.number()
+        apply(self.state, event, seq)
+        self._queue.append(RecordedEvent(seq, event, output))
+        return seq
+
+    def _emit_loop(
+        self,
+        loop: str,
+        evidence: str,
+        at: float,
+        *,
+        signature: str = "",
+        attempts: int = 0,
+        escalated_to: Level | None = None,
+    ) -> None:
+        event = ev.LoopDetected(
+            at=at,
+            loop=loop,
+            signature=signature,
+            attempt_count=attempts,
+            evidence=evidence,
+            escalated_to=escalated_to,
+        )
+        self.emit(event)

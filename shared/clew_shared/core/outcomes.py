@@ -1,0 +1,59 @@
+"""What a report of an action means in the present state, before it is recorded. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clew_shared.gate import KnownOutcome
+from clew_shared.record import events as ev
+from clew_shared.record.consequences import (
+    comparison_world,
+    information_key,
+    makes_progress,
+    world_after,
+    world_moved,
+)
+from clew_shared.record.progress import (
+    WRITE_ONLY_TOOLS,
+    both_ends,
+    error_class,
+    outcome,
+    soft,
+)
+
+if TYPE_CHECKING:
+    from clew_shared.core.answers import ActionReport
+    from clew_shared.record.state import State
+
+
+def finished_event(
+    state: State, seq: int, tool: str, args: dict[str, Any], report: ActionReport, at: float
+) -> ev.ActionFinished:
+    """Return the event that records the outcome of action number `seq`."""
+    moved = world_moved(state, report.world)
+    return ev.ActionFinished(
+        at=at,
+        of=seq,
+        result=report.result,
+        head=both_ends(report.output),
+        outcome=outcome(tool, report.result, report.output),
+        error_class=error_class(report.result, report.output, args),
+        duration_s=round(report.duration_s, 6),
+        exit_code=report.exit_code,
+        changed=moved if report.changed is None else report.changed,
+        world=report.world,
+        plain=report.output is None and report.changed is None and not moved,
+        soft=soft(tool, args, report.result, report.output, waited=state.scope.waited),
+    )
+
+
+def known_outcome(
+    state: State, tool: str, args: dict[str, Any], signature: str, report: ActionReport
+) -> KnownOutcome:
+    """Return what the gate needs of an action that is judged after the fact (`record`)."""
+    event = finished_event(state, 0, tool, args, report, 0.0)
+    world, before = world_after(state, signature, event), comparison_world(state, report.world)
+    information = information_key(tool, signature, world, event)
+    progress = makes_progress(state.scope, before, world, information)
+    writes = tool in WRITE_ONLY_TOOLS or signature in state.scope.writers or world != before
+    return KnownOutcome(event.outcome, world, progress, event.soft, idle=writes and not progress)

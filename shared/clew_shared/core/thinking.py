@@ -1,0 +1,55 @@
+"""Commands for what the agent thinks: its thoughts, its turns, and the interventions that they call for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clew_shared.core.answers import Advice, Feedback
+from clew_shared.core.tree import TreeCommands
+from clew_shared.gate import review
+from clew_shared.record import events as ev
+from clew_shared.record.progress import head
+from clew_shared.text.thoughts import echoes, theme
+
+THOUGHT_CHARS = 2_000
+
+
+@dataclass(slots=True)
+class ThinkingCommands(TreeCommands):
+    """The part of the core that takes in thoughts and turns, and intervenes."""
+
+    def think(self, text: str, at: float, *, has_tool_calls: bool) -> Feedback:
+        """Record a thought."""
+        short = head(text, THOUGHT_CHARS)
+        last = self.state.attention.said[-self.loops.theme_window :]
+        self.emit(
+            ev.Thought(
+                at=at,
+                text=short,
+                theme=theme(text, self.loops.themes),
+                has_tool_calls=has_tool_calls,
+                echoes=echoes(short, last),
+            )
+        )
+        return self._review(at)
+
+    def reflect(self, event: ev.Reflected) -> Feedback:
+        """Record an iteration record: one turn is over."""
+        self.emit(event)
+        return self._review(event.at)
+
+    def _review(self, at: float, *, tool: str = "", signature: str = "") -> Feedback:
+        """Intervene if a streak calls for it; ignored interventions are a failure of the subtask."""
+        found = review(self.state, self.loops, self.calls, tool=tool, signature=signature)
+        if found is None:
+            return Feedback()
+        self.emit(found.model_copy(update={"at": at}))
+        what = found.message.partition("\n")[0]
+        named = signature if found.intervention == "same_error" else ""
+        self._emit_loop(found.intervention, what, at, signature=named)
+        intervention = Advice(found.intervention, found.message)
+        if self.state.ignored_interventions < self.ignored_limit or self.state.replan_required:
+            return Feedback(intervention)
+        cause = what.partition(". ")[0]  # the rest is advice for the agent
+        failure = f"{self.ignored_limit} interventions were ignored; the last: {cause}"
+        return Feedback(intervention, self._fail(failure, at, "ignored_interventions"))

@@ -1,0 +1,164 @@
+"""Commands on the tree of work: start, plan, complete and fail subtasks, and escalate what is blocked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from clew_shared.core.answers import WrongState
+from clew_shared.core.escalation import escalation, person_question
+from clew_shared.core.journal import GoalJournal
+from clew_shared.core.suggestions import taken
+from clew_shared.record import events as ev
+from clew_shared.record.model import GoalStatus, StepStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clew_shared.record.identity import Identity
+    from clew_shared.record.model import Level
+    from clew_shared.record.spec import PlannedTask
+
+MESSAGE_CHARS = 2_000
+
+Replan = Literal["task", "goal"] | None
+FailureCause = Literal["agent", "ignored_interventions"]
+
+
+@dataclass(slots=True)
+class TreeCommands(GoalJournal):
+    """The part of the core that changes the tree."""
+
+    def start(self, at: float) -> None:
+        """Start the first pending subtask if none is in progress; done before the agent says hello."""
+        if not self._is_in_progress() and not self.state.replan_required:
+            self._start_next(at)
+
+    def advance(self, at: float) -> bool:
+        """Start the next pending subtask unless the current one is in progress; False: none is left."""
+        self.need_no_replan()
+        return self._is_in_progress() or self._start_next(at)
+
+    def begin(self, task_idx: int, subtask_idx: int, at: float) -> None:
+        """Make this the current subtask, in progress."""
+        scope = self._scope(task_idx, subtask_idx)
+        self.emit(ev.SubtaskStarted(at=at, task_idx=task_idx, subtask_idx=subtask_idx, scope=scope))
+
+    def plan(
+        self,
+        tasks: tuple[PlannedTask, ...],
+        replan: Replan,
+        at: float,
+        checks: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        """Accept a plan: the first one, or the replan that was asked for. Raises WrongState.
+
+        `checks` are those (name, command) that the agent suggests with it.
+        """
+        if fault := self._plan_fault(tasks, replan):
+            raise WrongState(fault)
+        self.emit(ev.Planned(at=at, tasks=tasks, replan=replan))
+        for name, cmd in taken(self.state, checks):
+            self.emit(ev.CheckProposed(at=at, name=name, cmd=cmd))
+        self._start_next(at)
+
+    def complete_subtask(
+        self, at: float, *, success: bool, failure: str, summary: str = ""
+    ) -> Level | None:
+        """End the current subtask, or count a failed attempt at it; returns the level escalated to."""
+        self.need_no_replan()
+        if not self._is_in_progress():
+            return None
+        if not success:
+            return self._fail(failure[:MESSAGE_CHARS] or "the agent gave no reason", at, "agent")
+        self.emit(ev.SubtaskEnded(at=at, status="completed", summary=summary[:MESSAGE_CHARS]))
+        if self.state.task and self.state.task.status == StepStatus.COMPLETED:
+            self.emit(ev.TaskCompleted(at=at, task_idx=self.state.current_task_idx))
+        return None
+
+    def fail(self, failure: str, at: float) -> Level | None:
+        """Count a failed attempt at the current subtask, seen from outside; returns the level escalated to."""
+        return None if self.state.replan_required else self._fail(failure, at, "agent")
+
+    def need_no_replan(self) -> None:
+        """Raise WrongState while a replan, or a person's answer, is required."""
+        if required := self.state.replan_required:
+            raise WrongState(
+                self._waits_for_person()
+                if required == "person"
+                else f"the subtask is blocked: `plan` with `replan: {required!r}` first"
+            )
+
+    def block_goal(
+        self,
+        reason: str,
+        at: float,
+        *,
+        question: str,
+        stranger: Identity | None = None,
+        gone: bool = False,
+    ) -> None:
+        """Escalate the goal to a person, unless it waits for one already or has ended; see GoalBlocked."""
+        if self.state.goal.status != GoalStatus.BLOCKED and not self.state.ended:
+            self.emit(
+                ev.GoalBlocked(
+                    at=at, reason=reason, question=question, stranger=stranger, gone=gone
+                )
+            )
+
+    def _is_in_progress(self) -> bool:
+        current = self.state.subtask
+        return current is not None and current.status == StepStatus.IN_PROGRESS
+
+    def _start_next(self, at: float) -> bool:
+        found = self.state.next_pending()
+        if found is not None:
+            self.begin(*found, at)
+        return found is not None
+
+    def _scope(self, task_idx: int, subtask_idx: int) -> Literal["new", "keep", "inherit"]:
+        state, width = self.state, self.loops.scope
+        if not self.loops.progress_aware or width == "goal":
+            return "keep"
+        if width == "task" and task_idx == state.current_task_idx:
+            return "keep"
+        inherits = state.goal.tasks[task_idx].subtasks[subtask_idx].inherits
+        return "inherit" if inherits and state.inherited else "new"
+
+    def _plan_fault(self, tasks: tuple[PlannedTask, ...], replan: Replan) -> str:
+        """Return why this plan is not possible now, "" if it is."""
+        state = self.state
+        required = state.replan_required
+        if required == "person":
+            return self._waits_for_person()
+        if replan != (required or None):
+            asked = f"`replan: {required!r}` is required" if required else "no replan is required"
+            return f"`replan` is {replan!r}, but {asked}"
+        if replan is None and (state.planned or state.proposed):
+            what = "has a plan" if state.planned else "has begun without a plan"
+            return (
+                f"the goal {what}; `plan` with `replan: null` is only possible before anything else"
+            )
+        if replan == "task" and len(tasks) != 1:
+            return f"a replan of the task takes exactly one task, not {len(tasks)}"
+        return ""
+
+    def _waits_for_person(self) -> str:
+        return f"the goal waits for a person: {self.state.question or self.state.reason}"
+
+    def _fail(self, failure: str, at: float, cause: FailureCause) -> Level | None:
+        self.emit(ev.SubtaskFailed(at=at, failure=failure, cause=cause))
+        subtask = self.state.subtask
+        if subtask is None or subtask.attempts < self.loops.failure_limit:
+            return None
+        times = subtask.attempts
+        reason = f"failed: {failure}" if times == 1 else f"failed {times} times, last: {failure}"
+        return self._escalate(reason, times, at)
+
+    def _escalate(self, reason: str, times: int, at: float) -> Level:
+        event = escalation(self.state, reason, self.loops.replan_limit)
+        self.emit(event.model_copy(update={"at": at}))
+        self._emit_loop("failures", reason, at, attempts=times, escalated_to=event.to)
+        if event.to == "person":
+            self.block_goal(reason, at, question=person_question(self.state, reason))
+        return event.to

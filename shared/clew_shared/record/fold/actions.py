@@ -1,0 +1,205 @@
+"""The fold of actions: what is in flight, what came of it, and what the scope learns from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clew_shared.record.consequences import (
+    comparison_world,
+    counts_as_work,
+    information_key,
+    makes_progress,
+    may_have_changed,
+    world_after,
+    world_moved,
+)
+from clew_shared.record.fold.eviction import count, evict
+from clew_shared.record.fold.thoughts import (
+    drop_broken_streaks,
+    reset_repeats,
+    reset_thoughts,
+    reset_warning,
+)
+from clew_shared.record.model import ACTIONS_KEPT, Action, Result
+from clew_shared.record.moment import iso
+from clew_shared.record.progress import WRITE_ONLY_TOOLS, is_wait
+from clew_shared.record.signature import digest
+from clew_shared.record.state import (
+    EVERYWHERE,
+    STEPS_KEPT,
+    ClaimedChange,
+    CycleStep,
+    InFlight,
+    Scope,
+    State,
+    Streak,
+    Tally,
+)
+from clew_shared.record.worlds import UNKNOWN, is_measured
+
+if TYPE_CHECKING:
+    from clew_shared.record import events as ev
+
+
+def allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:
+    state.in_flight[seq] = InFlight(seq, e.signature, _action(state, e, seq, ""))
+    state.proposed = True
+    state.actions_total += 1
+    state.attention.thoughts_without_tools = 0
+    if e.signature not in state.scope.loop_counts:
+        state.attention.theme = Streak()  # what leads to something not tried before is work
+    count(state.scope.loop_counts, e.signature)
+    evict(state)
+
+
+def blocked(state: State, e: ev.ActionBlocked, seq: int) -> None:
+    state.proposed = True
+    state.blocked_total += 1
+    state.attention.thoughts_without_tools = 0
+    if e.makes_block:
+        count(state.scope.loop_counts, e.signature)
+        where = EVERYWHERE if e.everywhere else state.world
+        state.scope.blocks.setdefault(e.signature, {})[where] = e.makes_block
+    if e.counts:
+        state.blocked_proposals += 1
+    evict(state)
+    if e.done:
+        state.in_flight[seq] = InFlight(seq, e.signature, _action(state, e, seq, ""))
+        return
+    _store(state, _action(state, e, seq, Result.BLOCKED))
+    state.attention.steps += 1
+    state.attention.stale += 1
+
+
+def interrupted(state: State, e: ev.ActionInterrupted, _seq: int) -> None:
+    flight = state.in_flight.pop(e.of, None)
+    if flight is None:
+        return
+    flight.action.result = Result.INTERRUPTED
+    _store(state, flight.action)
+    if e.counts:
+        count(state.scope.crashes, flight.signature)
+
+
+def finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
+    flight = state.in_flight.pop(e.of, None)
+    if flight is None:
+        return
+    action = flight.action
+    action.result, action.duration_s, action.exit_code = e.result, e.duration_s, e.exit_code
+    before = comparison_world(state, e.world)
+    action.changed = world_moved(state, e.world) if e.changed is None else e.changed
+    state.world = world_after(state, flight.signature, e)
+    _store(state, action)
+    if is_measured(e.world):
+        state.measured = e.world
+    elif may_have_changed(e):
+        state.measured = ""
+        _remember_change(state, flight.signature, e)
+    state.scope.waited = is_wait(action.name, action.args)
+    if not state.scope.waited:
+        _learn(state, flight, e, before)
+    if e.soft or state.scope.waited:
+        reset_repeats(state)  # an agent that waits for something may well think the same again
+
+
+def world_seen(state: State, e: ev.WorldSeen, seq: int) -> None:
+    world, measured = e.world, e.world
+    if world == UNKNOWN:
+        world, measured = UNKNOWN + digest(f"{state.world}\n{seq}"), ""
+        state.novelty += 1
+    replaces = e.instead or state.world.startswith(UNKNOWN)
+    if replaces or comparison_world(state, world) != world:
+        state.scope.worlds.setdefault(world, 1)
+        state.world = world
+    state.measured = measured
+
+
+def _action(state: State, e: ev.ActionAllowed | ev.ActionBlocked, seq: int, result: str) -> Action:
+    return Action(
+        name=e.tool,
+        args=e.args,
+        result=result,
+        seq=seq,
+        timestamp=iso(e.at),
+        task_idx=state.current_task_idx,
+        subtask_idx=state.current_subtask_idx,
+        epoch=e.epoch,
+    )
+
+
+def _store(state: State, action: Action) -> None:
+    """Add an ended action to its subtask, if that is still there."""
+    if subtask := state.subtask_at(action.task_idx, action.subtask_idx):
+        subtask.actions.append(action)
+        subtask.actions_total += 1
+        del subtask.actions[:-ACTIONS_KEPT]
+
+
+def _remember_change(state: State, signature: str, e: ev.ActionFinished) -> None:
+    """Remember the world that an unmeasured change led to; `novelty` counts signatures that changed something."""
+    if signature not in state.changes or counts_as_work(e):
+        state.novelty += 1
+    outcomes = state.changes[signature] = state.changes.pop(signature, {})
+    outcomes.pop(e.outcome, None)
+    outcomes[e.outcome] = ClaimedChange(state.world, state.novelty)
+
+
+def _learn(state: State, flight: InFlight, e: ev.ActionFinished, before: str) -> None:
+    """Take an outcome into what the gate remembers: worlds, outcomes, tallies, errors and streaks."""
+    scope, after = state.scope, state.world
+    action, signature = flight.action, flight.signature
+    claimed = bool(e.changed) and not is_measured(e.world)
+    moved = after != before or claimed
+    changed = claimed if e.world == UNKNOWN else moved
+    information = information_key(action.name, signature, after, e)
+    progress = makes_progress(scope, before, after, information)
+    writer = action.name in WRITE_ONLY_TOOLS or signature in scope.writers
+    if changed:
+        count(scope.writers, signature)
+    count(scope.worlds, after)
+    if information:
+        count(scope.outcomes, information)
+    idle = (writer or changed) and not progress
+    scope.steps.append(CycleStep(signature, progress, idle, e.plain))
+    del scope.steps[:-STEPS_KEPT]
+    _tally(state, flight, e, reading=not changed)
+    _count_errors(scope, action.name, signature, e)
+    attention = state.attention
+    attention.steps += 1
+    attention.stale = 0 if progress else attention.stale + 1
+    if progress:
+        attention.fresh = True
+        reset_thoughts(state)
+    drop_broken_streaks(state)
+    if progress and moved and e.result == Result.SUCCESS:
+        reset_warning(state, "same_error")
+
+
+def _tally(state: State, flight: InFlight, e: ev.ActionFinished, *, reading: bool) -> None:
+    """Count an outcome of this signature in the world that it led to."""
+    worlds = state.scope.tallies.setdefault(flight.signature, {})
+    tally = worlds.setdefault(state.world, Tally())
+    count(tally.counts, e.outcome)
+    tally.steady = tally.outcome in ("", e.outcome)
+    tally.outcome, tally.result, tally.head = e.outcome, e.result, e.head
+    tally.seq, tally.soft = flight.action.seq, e.soft
+    tally.reading = tally.reading and reading and e.result == Result.SUCCESS
+    tally.plain = tally.plain and e.plain
+
+
+def _count_errors(scope: Scope, tool: str, signature: str, e: ev.ActionFinished) -> None:
+    error = "" if e.soft else e.error_class
+    _continue_streak(scope.tool_errors, tool, error)
+    _continue_streak(scope.action_errors, signature, error)
+    if error and e.result == Result.ERROR:
+        count(scope.misuses, f"{tool}:{error}")
+
+
+def _continue_streak(streaks: dict[str, Streak], key: str, error: str) -> None:
+    if not error:
+        streaks.pop(key, None)
+        return
+    streak = streaks[key] = streaks.pop(key, Streak())
+    streak.count = streak.count + 1 if streak.what == error else 1
+    streak.what = error

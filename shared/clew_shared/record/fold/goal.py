@@ -1,0 +1,238 @@
+"""The fold of a goal's life: its status, its worker, its checks, and what people ask of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clew_shared.record.fold.tree import new_task, settle_task
+from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
+from clew_shared.record.progress import both_ends
+from clew_shared.record.spec import PlannedSubtask, PlannedTask
+from clew_shared.record.state import (
+    CHECK_CHARS,
+    EVERYWHERE,
+    Attention,
+    CheckResult,
+    Scope,
+    State,
+    SuggestedCheck,
+)
+
+if TYPE_CHECKING:
+    from clew_shared.record import events as ev
+
+FEEDBACK_KEPT = 50
+FOLLOW_UP = "Feedback"
+"""The task for the subtasks that people's feedback after an end has added."""
+
+
+# -- status ----------------------------------------------------------------------------------------
+
+
+def accepted(state: State, e: ev.GoalAccepted, seq: int) -> None:
+    state.goal_id, state.spec, state.identity = e.goal_id, e.spec, e.identity
+    state.accepted_seq, state.accepted_at = seq, e.at
+    state.planned = bool(e.tasks)
+    implicit = PlannedTask(
+        description=e.spec.description,
+        subtasks=(PlannedSubtask(description=e.spec.description),),
+    )
+    state.goal = Goal(e.spec.description, [new_task(t) for t in e.tasks or (implicit,)])
+    for task in state.goal.tasks:
+        settle_task(task)
+
+
+def started(state: State, e: ev.GoalStarted, _seq: int) -> None:
+    state.goal.status = GoalStatus.IN_PROGRESS
+    state.started_at = state.started_at or e.at
+    state.reason, state.question, state.wait_until = "", "", None
+
+
+def waiting(state: State, e: ev.GoalWaiting, _seq: int) -> None:
+    if state.goal.status != GoalStatus.WAITING or e.paused != state.paused:
+        state.waiting_since = e.at
+    state.goal.status = GoalStatus.WAITING
+    state.reason, state.wait_until, state.paused = e.reason, e.until, e.paused
+
+
+def blocked(state: State, e: ev.GoalBlocked, seq: int) -> None:
+    state.rested_seq = seq
+    state.goal.status = GoalStatus.BLOCKED
+    state.reason, state.question, state.wait_until = e.reason, e.question, None
+    state.paused = False
+    state.stranger, state.gone = e.stranger, e.gone
+
+
+def requeued(state: State, e: ev.GoalRequeued, _seq: int) -> None:
+    if e.reopen:
+        _reopen(state)
+        _reset_suggestions(state)
+    if e.subtask:
+        _add_subtask(state, e.subtask)
+    state.goal.status = GoalStatus.QUEUED
+    state.waiting_since, state.verified = e.at, None
+    state.reason, state.question, state.wait_until, state.paused = "", "", None, False
+    state.may_make = state.may_make or e.make
+    state.stranger, state.gone = None, False
+
+
+def _reopen(state: State) -> None:
+    """Reset what was used up: attempts, failed replans, streaks, and the budgets."""
+    state.replan_required = ""
+    state.goal.failed_replans, state.goal.replanned = 0, False
+    _reset_counts(state)
+    state.iterations_granted, state.actions_granted = state.iteration, state.actions_total
+    state.tokens_granted, state.active_granted_s = state.cost.tokens, state.cost.active_s
+    for task in state.goal.tasks:
+        task.failed_replans, task.replanned = 0, False
+        for subtask in task.subtasks:
+            if subtask.status in (StepStatus.BLOCKED, StepStatus.FAILED):
+                subtask.status, subtask.attempts = StepStatus.PENDING, 0
+        settle_task(task)
+    if state.subtask and state.subtask.status == StepStatus.PENDING and state.task:
+        state.subtask.status = state.task.status = StepStatus.IN_PROGRESS
+
+
+def _add_subtask(state: State, description: str) -> None:
+    """Add what a person asked for after the end to the task for all such subtasks."""
+    tasks = state.goal.tasks
+    if not tasks or tasks[-1].description != FOLLOW_UP:
+        tasks.append(Task(FOLLOW_UP))
+    tasks[-1].subtasks.append(Subtask(description))
+    state.planned = True  # a first plan would replace it
+    settle_task(tasks[-1])
+
+
+def ended(state: State, e: ev.GoalEnded, seq: int) -> None:
+    state.rested_seq = seq
+    status = state.goal.status = GoalStatus(e.status)
+    state.ended_at = e.at
+    state.reason, state.summary, state.question, state.wait_until = e.reason, e.summary, "", None
+    state.paused, state.stranger, state.gone = False, None, False
+    current = state.subtask
+    state.verified = status is GoalStatus.COMPLETED and state.checked
+    if status is GoalStatus.COMPLETED:
+        for task in state.goal.tasks:
+            for subtask in task.subtasks:
+                if not StepStatus(subtask.status).done:
+                    done = subtask is current
+                    subtask.status = StepStatus.COMPLETED if done else StepStatus.SKIPPED
+            settle_task(task)
+    elif status is GoalStatus.FAILED and state.task and current:
+        if StepStatus(current.status).open:
+            current.status = StepStatus.FAILED
+        settle_task(state.task)
+
+
+def workspace_known(state: State, e: ev.WorkspaceKnown, _seq: int) -> None:
+    state.workspace, state.may_make = e.identity, False
+
+
+def reported(state: State, _e: ev.Reported, seq: int) -> None:
+    state.reported_seq = seq
+
+
+def reviewed(state: State, e: ev.Reviewed, _seq: int) -> None:
+    state.reviewed_seq = e.of
+
+
+# -- the worker ------------------------------------------------------------------------------------
+
+
+def worker_started(state: State, e: ev.WorkerStarted, _seq: int) -> None:
+    state.epoch, state.pid, state.pid_created = e.epoch, e.pid, e.created
+    state.working, state.worker_since, state.may_make = True, e.at, False
+    state.turn_at = (state.current_task_idx, state.current_subtask_idx)
+
+
+def worker_exited(state: State, e: ev.WorkerExited, _seq: int) -> None:
+    state.working, state.pid = False, None
+    state.restarts += e.crash
+    state.cost.active_s += e.active_s
+
+
+def strategies_shown(state: State, e: ev.StrategiesShown, _seq: int) -> None:
+    state.strategies = e.ids
+
+
+# -- checks ----------------------------------------------------------------------------------------
+
+
+def probes_seen(state: State, e: ev.ProbesSeen, _seq: int) -> None:
+    state.last_probe_state.update(e.probes)
+
+
+def check_proposed(state: State, e: ev.CheckProposed, _seq: int) -> None:
+    state.suggested[e.name] = SuggestedCheck(e.cmd)
+
+
+def check_started(state: State, e: ev.CheckStarted, _seq: int) -> None:
+    if found := state.suggested.get(e.name):
+        found.started = True
+
+
+def check_finished(state: State, e: ev.CheckFinished, _seq: int) -> None:
+    if e.suggested:
+        if found := state.suggested.get(e.name):
+            found.result = CheckResult(e.passed, both_ends(e.output, CHECK_CHARS))
+        return
+    before = state.checks.get(e.name)
+    if before is None or before.passed != e.passed:
+        state.attention.fresh = True
+    state.checks[e.name] = CheckResult(e.passed, both_ends(e.output, CHECK_CHARS))
+    state.last_probe_state[e.name] = e.passed
+
+
+def finish_questioned(state: State, e: ev.FinishQuestioned, _seq: int) -> None:
+    state.questioned = e.of
+
+
+def _reset_suggestions(state: State) -> None:
+    """Let suggested checks run again: the agent continues the work."""
+    for one in state.suggested.values():
+        one.started, one.result = False, None
+
+
+# -- people ----------------------------------------------------------------------------------------
+
+
+def feedback_given(state: State, e: ev.FeedbackGiven, seq: int) -> None:
+    """Reset the streaks and lift the blocks of the subtask except `crash` (docs/loops.md, Blocks)."""
+    state.feedback_seq = seq
+    for texts in (state.feedback, state.feedback_untold):
+        texts.append(e.text)
+        del texts[:-FEEDBACK_KEPT]
+    _reset_counts(state)
+    if not state.ended:
+        _reset_suggestions(state)
+
+
+def _reset_counts(state: State) -> None:
+    """Drop counts, streaks and blocks; what is known of worlds stays, and so do deaths of the worker."""
+    state.scope = _without_counts(state.scope)
+    state.inherited = _without_counts(state.inherited) if state.inherited else None
+    state.attention = Attention(steps=state.attention.steps)
+    state.blocked_proposals = state.ignored_interventions = 0
+
+
+def _without_counts(old: Scope) -> Scope:
+    blocks = {
+        s: {EVERYWHERE: "crash"} for s, b in old.blocks.items() if b.get(EVERYWHERE) == "crash"
+    }
+    return Scope(
+        worlds=old.worlds,
+        outcomes=old.outcomes,
+        writers=old.writers,
+        crashes=old.crashes,
+        blocks=blocks,
+    )
+
+
+def unblocked(state: State, e: ev.Unblocked, _seq: int) -> None:
+    scopes = [state.scope, *([state.inherited] if state.inherited else [])]
+    for scope in scopes:
+        for counts in (scope.blocks, scope.tallies, scope.crashes, scope.loop_counts):
+            counts.pop(e.signature, None)
+        scope.steps = [s for s in scope.steps if s.signature != e.signature]
+    if not state.scope.blocks:
+        state.blocked_proposals = 0  # they were made at what is no longer blocked

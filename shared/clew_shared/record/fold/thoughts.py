@@ -1,0 +1,166 @@
+"""The fold of thoughts and turns: the streaks that interventions are raised from, and what turns cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clew_shared.record.state import (
+    CALLS_KEPT,
+    INSIGHTS_KEPT,
+    THOUGHTS_KEPT,
+    LlmCall,
+    Raised,
+    Scope,
+    State,
+    Streak,
+)
+
+if TYPE_CHECKING:
+    from clew_shared.record import events as ev
+
+ALIKE = "alike"
+"""The key of the intervention about thoughts that say the same, whatever their theme."""
+
+
+def loop_detected(state: State, _e: ev.LoopDetected, _seq: int) -> None:
+    state.loops_total += 1
+
+
+def intervened(state: State, e: ev.Intervened, _seq: int) -> None:
+    attention = state.attention
+    if e.again:
+        state.ignored_interventions += 1
+    if e.key:
+        streak = streak_of(state, e.intervention, e.key)
+        attention.raised[e.intervention] = Raised(e.key, attention.steps, streak)
+
+
+def drop_broken_streaks(state: State) -> None:
+    """Drop the interventions whose streak was broken: they were heeded."""
+    raised = state.attention.raised
+    for kind in [k for k, r in raised.items() if streak_of(state, k, r.key) < r.streak]:
+        del raised[kind]
+
+
+def reset_warning(state: State, intervention: str) -> None:
+    """Count from here whether an intervention is ignored: the agent has reached a new world."""
+    if raised := state.attention.raised.get(intervention):
+        streak = streak_of(state, intervention, raised.key)
+        state.attention.raised[intervention] = Raised(
+            raised.key, state.attention.steps, streak, heeded=True
+        )
+
+
+def streak_of(state: State, intervention: str, key: str) -> int:
+    """Return the present length of the streak that an intervention was raised from."""
+    attention = state.attention
+    match intervention:
+        case "no_progress":
+            return max(attention.stale, attention.iterations_without_facts)
+        case "repeated_planning":
+            return attention.thoughts_without_tools
+        case "theme":
+            return attention.alike if key == ALIKE else attention.theme.count
+        case "stuck":
+            return attention.stuck
+        case "same_error":
+            return _error_streak(state.scope, *key.split(":", 1))
+        case _:
+            return 0
+
+
+def _error_streak(scope: Scope, side: str, name: str) -> int:
+    if side == "misuse":
+        return scope.misuses.get(name, 0)
+    streaks = scope.tool_errors if side == "tool" else scope.action_errors
+    return streaks[name].count if name in streaks else 0
+
+
+def thought(state: State, e: ev.Thought, _seq: int) -> None:
+    attention = state.attention
+    attention.steps += 1
+    same_theme = e.theme == attention.theme.what
+    attention.theme = Streak(e.theme, attention.theme.count + 1 if same_theme else 1)
+    attention.alike = attention.alike + 1 if e.echoes else 1
+    attention.said.append(e.text)
+    del attention.said[:-THOUGHTS_KEPT]
+    attention.thoughts_without_tools = (
+        0 if e.has_tool_calls else attention.thoughts_without_tools + 1
+    )
+    drop_broken_streaks(state)
+
+
+def reset_thoughts(state: State) -> None:
+    """Reset the streaks of thoughts: they led to progress."""
+    state.attention.theme = Streak()
+    reset_repeats(state)
+
+
+def reset_repeats(state: State) -> None:
+    """Reset the streak of thoughts that say the same."""
+    state.attention.alike = 0
+    state.attention.said.clear()
+
+
+def reflected(state: State, e: ev.Reflected, _seq: int) -> None:
+    attention = state.attention
+    state.iteration = max(state.iteration + 1, e.iteration)
+    attention.stuck = attention.stuck + 1 if e.assessment in ("stuck", "regressing") else 0
+    if attention.fresh or e.assessment in ("stuck", "regressing"):
+        attention.claims = 0
+    elif e.assessment == "advancing":
+        attention.claims += 1
+    attention.iterations_without_facts = (
+        0 if attention.fresh else attention.iterations_without_facts + 1
+    )
+    attention.fresh = False
+    drop_broken_streaks(state)
+    _collect_insights(state, e)
+    _charge(state, e)
+    state.turn_before = state.turn_at
+    state.turn_at = (state.current_task_idx, state.current_subtask_idx)
+    state.feedback_untold.clear()
+
+
+def _collect_insights(state: State, e: ev.Reflected) -> None:
+    """Add the most relevant findings in the last turn's results to the subtask that the results belong to."""
+    subtask = state.subtask_at(*state.turn_at)
+    if subtask is None or state.turn_before != state.turn_at:
+        return
+    found = [h["insights"] for h in e.hindsight if h.get("relevance") == "high"]
+    subtask.insights += [insight for insight in found if insight]
+    del subtask.insights[:-INSIGHTS_KEPT]
+
+
+def _charge(state: State, e: ev.Reflected) -> None:
+    """Add the cost of the turn's LLM call to the goal's, and to that of the subtask that it was made for.
+
+    A turn without tokens, seconds and prompt (a runbook's) made no call.
+    """
+    subtask = state.subtask_at(*state.turn_at)
+    called = bool(e.tokens or e.llm_s or e.prompt)
+    for cost in (state.cost, *([subtask.cost] if subtask else [])):
+        cost.calls += called
+        cost.tokens += e.tokens
+        cost.tokens_in += e.tokens_in
+        cost.tokens_out += e.tokens_out
+        cost.tokens_cached += e.tokens_cached
+        cost.llm_s += e.llm_s
+    if e.prompt is None:
+        return
+    prompt = state.prompt = e.prompt
+    state.calls.append(
+        LlmCall(
+            iteration=state.iteration,
+            tokens_in=e.tokens_in,
+            tokens_out=e.tokens_out,
+            tokens_cached=e.tokens_cached,
+            llm_s=e.llm_s,
+            chars=prompt.chars,
+            kept=prompt.kept,
+            sha=prompt.sha,
+            cuts=prompt.cuts,
+            window=prompt.window,
+        )
+    )
+    del state.calls[:-CALLS_KEPT]

@@ -1,0 +1,98 @@
+"""A state as JSON: whole, compressed as a snapshot, or as the outline of a settled goal."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+
+from clew_shared.record.model import Subtask
+from clew_shared.record.state import Scope, State
+
+if TYPE_CHECKING:
+    from clew_shared.record.spec import Spec
+
+STATE_VERSION = 7
+"""The version of the snapshots' form: one of another version is not read, and the ledger is folded instead."""
+
+
+@cache
+def _states() -> TypeAdapter[State]:
+    return TypeAdapter(State)  # built at its first use: the command line would feel the time
+
+
+def dump(state: State) -> bytes:
+    """Return a state as JSON."""
+    return _states().dump_json(state)
+
+
+def load(body: bytes) -> State:
+    """Return the state that `dump` wrote; raises `pydantic.ValidationError` if it is none."""
+    return _states().validate_json(body)
+
+
+def compressed(dumped: bytes) -> bytes:
+    """Return a dumped state as a snapshot stores it, at about a tenth of the size; made for a thread."""
+    return zlib.compress(dumped, 1)
+
+
+def decompress(body: bytes) -> State:
+    """Return the state of a snapshot; raises ValueError if it is none."""
+    try:
+        return load(zlib.decompress(body))
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+
+
+def as_dict(state: State) -> dict[str, Any]:
+    """Return a state as plain JSON values."""
+    return _states().dump_python(state, mode="json")  # type: ignore[no-any-return]
+
+
+_EMPTY, _EMPTY_SUBTASK = State(), Subtask("")
+
+
+def outline(state: State) -> State:
+    """Return what is needed of a settled goal from day to day: its place in lists and queues, and its tree's statuses.
+
+    It is no fold of the goal's events: to continue the goal, or to show all of it, load the whole state. Empty parts
+    are shared by all outlines, of which thousands may be in memory.
+    """
+    tasks = [
+        replace(task, subtasks=[_outlined(subtask) for subtask in task.subtasks])
+        for task in state.goal.tasks
+    ]
+    return replace(
+        state,
+        goal=replace(state.goal, tasks=tasks),
+        spec=_without_texts(state.spec),
+        scope=Scope(blocks=state.scope.blocks) if state.scope.blocks else _EMPTY.scope,
+        inherited=None,
+        attention=_EMPTY.attention,
+        changes=_EMPTY.changes,
+        prompt=None,
+        calls=_EMPTY.calls,
+        checks=_EMPTY.checks,
+        suggested=_EMPTY.suggested,
+        feedback=_EMPTY.feedback,
+        feedback_untold=_EMPTY.feedback,
+        set_aside=_EMPTY.set_aside,
+    )
+
+
+def _outlined(subtask: Subtask) -> Subtask:
+    return Subtask(
+        subtask.description,
+        subtask.status,
+        actions=_EMPTY_SUBTASK.actions,
+        steps=_EMPTY_SUBTASK.steps,
+        insights=_EMPTY_SUBTASK.insights,
+        cost=_EMPTY_SUBTASK.cost,
+    )
+
+
+def _without_texts(spec: Spec) -> Spec:
+    return spec.model_copy(update={"notes": "", "done_when": "", "checks": {}})

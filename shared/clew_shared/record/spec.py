@@ -1,0 +1,54 @@
+"""What a goal is asked to be: its goal file's settings and texts, and the tasks, subtasks and steps of a plan."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class PlannedStep(BaseModel):
+    """An action of a runbook, as the goal file gives it."""
+
+    model_config = ConfigDict(frozen=True)
+    tool: str
+    args: dict[str, Any]
+
+
+class PlannedSubtask(BaseModel):
+    """A subtask of a plan."""
+
+    model_config = ConfigDict(frozen=True)
+    description: str
+    done: bool = False
+    steps: tuple[PlannedStep, ...] = ()
+
+
+class PlannedTask(BaseModel):
+    """A task of a plan."""
+
+    model_config = ConfigDict(frozen=True)
+    description: str
+    subtasks: tuple[PlannedSubtask, ...] = ()
+
+
+class Spec(BaseModel):
+    """What a goal file asks for besides its tree; durations in seconds, `not_before` in seconds since 1970."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+    description: str
+    name: str = ""
+    notes: str = ""
+    done_when: str = ""
+    workspace: str = ""
+    agent: str = ""
+    checks: dict[str, str] = Field(default_factory=dict)
+    priority: int = 0
+    max_iterations: int | None = None
+    budget_tokens: int | None = None
+    budget_wall_s: float | None = None
+    not_before: float | None = None
+    depends_on: tuple[str, ...] = ()
+    on_interrupt: Literal["retry", "ask"] = "retry"
+    unknown_keys: tuple[str, ...] = ()
+    file_name: str = ""

@@ -1,0 +1,38 @@
+"""Shortens texts that are too long for where they are shown. Pure; what fits is returned as it is."""
+
+from __future__ import annotations
+
+
+def one_line(text: str) -> str:
+    """Return a text on one line, each run of white space as one space."""
+    return " ".join(text.split())
+
+
+def beginning(text: str, max_chars: int) -> str:
+    """Return the beginning of a text, with an ellipsis where more follows."""
+    return text if len(text) <= max_chars else text[: max(max_chars - 1, 0)] + "…"
+
+
+def in_one_line(text: str, max_chars: int) -> str:
+    """Return the beginning of a text on one line, with an ellipsis where more follows."""
+    return beginning(one_line(text), max_chars)
+
+
+def both_ends(text: str | None, max_chars: int) -> str:
+    """Return the first third and the last two thirds, stripped: an error is named at the end of an output."""
+    text = (text or "").strip()
+    if len(text) <= max_chars:
+        return text
+    first = max_chars // 3
+    return f"{text[:first]} … {text[first + 3 - max_chars :]}"
+
+
+def without_middle(text: str, max_chars: int) -> str:
+    """Return the first two thirds and the last third, with the number of characters left out between them."""
+    if len(text) <= max_chars:
+        return text
+    mark = f"\n[… {len(text) - max_chars} characters left out …]\n"
+    room = max(max_chars - len(mark), 0)
+    head = room * 2 // 3
+    tail = room - head
+    return (text[:head] + mark + (text[-tail:] if tail else ""))[: max(max_chars, 0)]

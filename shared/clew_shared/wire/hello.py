@@ -1,0 +1,345 @@
+"""The answer to `hello`: a goal's state and all that an agent needs to continue (docs/protocol.md).
+
+The daemon builds it, agents validate it once. An agent ignores fields that it does not know, and fills in those
+that are missing, so that daemon and agent may differ in version.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainSerializer,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+
+from clew_shared.record.events import Prompt
+from clew_shared.record.model import StepStatus
+from clew_shared.wire.answers import AnswerModel
+from clew_shared.wire.tools import Tool
+
+Mode = Literal["tools", "json"]
+"""How a model makes calls: as native tool calls, or as JSON in its text."""
+
+
+# ---- the transcript of the current subtask; foreign agents write entries too, so that any JSON can be read
+
+
+def _or_none(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return validate(value)
+    except ValidationError:
+        return None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _role(value: Any) -> str:
+    return "assistant" if value == "assistant" else "user"
+
+
+_Text = Annotated[str, BeforeValidator(lambda value: str(value or ""))]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An action in the transcript; `message` is the text of a refusal.
+
+    `seq` is its number in the ledger, below 0 where the agent answered the call itself. `insight` and `relevance`
+    are what the model found in the result one turn later.
+    """
+
+    seq: Annotated[int, BeforeValidator(_number)] = 0
+    name: _Text = ""
+    args: Annotated[Mapping[str, Any], BeforeValidator(_mapping)] = field(default_factory=dict)
+    result: _Text = ""
+    output: _Text = ""
+    message: _Text = ""
+    changed: Annotated[bool | None, WrapValidator(_or_none)] = None
+    exit_code: Annotated[int | None, WrapValidator(_or_none)] = None
+    insight: _Text = ""
+    relevance: _Text = ""
+    signature: _Text = ""
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the call is in the ledger."""
+        return self.seq > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Text between the calls: the model's own (`assistant`), or a note to it (`user`).
+
+    `warns` marks an intervention, which stays visible when the entry is folded.
+    """
+
+    role: Annotated[Literal["assistant", "user"], BeforeValidator(_role)] = "user"
+    text: _Text = ""
+    warns: Annotated[bool, BeforeValidator(bool)] = False
+
+
+Entry = Call | Said
+
+
+def entry_json(entry: Entry) -> dict[str, Any]:
+    """Return an entry as it is sent: without its empty fields."""
+    return {key: value for key, value in asdict(entry).items() if value not in ("", None)}
+
+
+def _kind(value: Any) -> str:
+    return (
+        "said"
+        if isinstance(value, Said) or (isinstance(value, Mapping) and "role" in value)
+        else "call"
+    )
+
+
+SentEntry = Annotated[
+    Annotated[Call, Tag("call")] | Annotated[Said, Tag("said")],
+    Discriminator(_kind),
+    PlainSerializer(entry_json),
+]
+_entries: TypeAdapter[Entry] = TypeAdapter(SentEntry)
+
+
+def entry_from(raw: Mapping[str, Any]) -> Entry:
+    """Return an entry of any JSON object: text if it has a `role`, else a call."""
+    return _entries.validate_python(raw)
+
+
+# ---- the state
+
+
+class SentAction(AnswerModel):
+    """An action of the tree: a line of history.jsonl without its output."""
+
+    seq: int = 0
+    timestamp: str = ""
+    name: str = ""
+    args: dict[str, Any] = Field(default_factory=dict)
+    result: str = ""
+    duration_s: float = 0.0
+    changed: bool | None = None
+    task_idx: int = 0
+    subtask_idx: int = 0
+    epoch: int = 0
+
+
+class SentStep(AnswerModel):
+    """An action that a goal file asks for."""
+
+    tool: str
+    args: dict[str, Any] = Field(default_factory=dict)
+
+
+class SentSubtask(AnswerModel):
+    """A subtask; the current one has its runbook's `steps`."""
+
+    description: str = ""
+    status: str = StepStatus.PENDING
+    attempts: int = 0
+    last_failure: str | None = None
+    actions_total: int = 0
+    actions: tuple[SentAction, ...] = ()
+    steps: tuple[SentStep, ...] = ()
+
+    @property
+    def open(self) -> bool:
+        """Whether there is still something to do in it."""
+        return self.status in (StepStatus.PENDING, StepStatus.IN_PROGRESS)
+
+
+class SentTask(AnswerModel):
+    """A task, with its subtasks in order."""
+
+    description: str = ""
+    status: str = StepStatus.PENDING
+    subtasks: tuple[SentSubtask, ...] = ()
+
+
+class SentGoal(AnswerModel):
+    """The tree of work."""
+
+    description: str = ""
+    status: str = ""
+    tasks: tuple[SentTask, ...] = ()
+
+
+class SentState(AnswerModel):
+    """A goal's state, as in state.json and in the answers to `plan` and `complete_subtask`."""
+
+    version: int = 1
+    goal_id: str = ""
+    goal: SentGoal = SentGoal()
+    current_task_idx: int = 0
+    current_subtask_idx: int = 0
+    loop_counts: dict[str, int] = Field(default_factory=dict)
+    blocked_actions: tuple[str, ...] = ()
+    last_probe_state: dict[str, bool] = Field(default_factory=dict)
+    iteration: int = 0
+    epoch: int = 0
+    restarts: int = 0
+    seq: int = 0
+
+    @property
+    def task(self) -> SentTask:
+        """The current task; an empty one where there is none."""
+        tasks, at = self.goal.tasks, self.current_task_idx
+        return tasks[at] if 0 <= at < len(tasks) else SentTask()
+
+    @property
+    def subtask(self) -> SentSubtask:
+        """The current subtask; an empty one that is over where there is none."""
+        subtasks, at = self.task.subtasks, self.current_subtask_idx
+        return subtasks[at] if 0 <= at < len(subtasks) else SentSubtask(status="")
+
+    @property
+    def subtasks(self) -> list[SentSubtask]:
+        """All subtasks, in order."""
+        return [subtask for task in self.goal.tasks for subtask in task.subtasks]
+
+    @property
+    def open_subtasks(self) -> list[str]:
+        """The descriptions of the subtasks that are not over, blocked ones included."""
+        return [s.description for s in self.subtasks if s.open or s.status == StepStatus.BLOCKED]
+
+    @property
+    def next_pending(self) -> str:
+        """The description of the first pending subtask, "" for none."""
+        pending = (s.description for s in self.subtasks if s.status == StepStatus.PENDING)
+        return next(pending, "")
+
+    @property
+    def actions_total(self) -> int:
+        """How many actions were recorded in all subtasks."""
+        return sum(s.actions_total for s in self.subtasks)
+
+    @property
+    def planned(self) -> bool:
+        """Whether the tree is more than the implicit subtask, which bears the goal's description."""
+        return [s.description for s in self.subtasks] != [self.goal.description]
+
+
+class StateAnswer(AnswerModel):
+    """The answer to `plan` and `complete_subtask`."""
+
+    state: SentState = SentState()
+    escalated_to: str | None = None
+
+
+class FinishedSubtask(AnswerModel):
+    """A subtask that is over, with what came of it."""
+
+    description: str
+    summary: str = ""
+    status: str = StepStatus.COMPLETED
+    insights: tuple[str, ...] = ()
+
+    def __hash__(self) -> int:
+        return hash((self.description, self.summary, self.status, self.insights))
+
+
+class HelloState(SentState):
+    """A goal's state with what only an agent needs.
+
+    The first `folded` entries of the transcript are shown as lines; `idea` is what the agent wanted to do next.
+    `given_up` are subtasks that a replan set aside, `iterations_granted` the iterations before the last reopening.
+    """
+
+    replan_required: Literal["task", "goal", "person"] | None = None
+    finished: tuple[FinishedSubtask, ...] = ()
+    given_up: tuple[str, ...] = ()
+    iterations_granted: int = 0
+    prompt: Prompt | None = None
+    transcript: tuple[SentEntry, ...] = ()
+    folded: int = 0
+    idea: str = ""
+
+
+# ---- the configuration
+
+
+class _ConfigTable(AnswerModel):
+    """A table of the configuration: keys that agents do not read are passed on as they are."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class ContextOptions(_ConfigTable):
+    """`[context]`, as far as the built-in agents read it."""
+
+    max_tokens: int = 8000
+    max_iterations: int = 30
+    full_until: int = 10
+    moderate_until: int = 15
+    aggressive_until: int = 20
+    progress_from: int = 5
+
+
+class AgentOptions(_ConfigTable):
+    """The agent's own table, as far as the llm agent reads it."""
+
+    base_url: str = ""
+    model: str = ""
+    mode: Literal["auto", "tools", "json"] = "auto"
+    temperature: float | None = None
+    timeout_s: float = 300.0
+    reflection: Literal["inline", "separate", "off"] = "off"
+
+
+class PlaybookOptions(_ConfigTable):
+    """`[playbook]`, as far as the llm agent reads it."""
+
+    llm_reflection: bool = False
+
+
+class HelloOptions(AnswerModel):
+    """What an agent is configured with."""
+
+    agent: AgentOptions = AgentOptions()
+    context: ContextOptions = ContextOptions()
+    playbook: PlaybookOptions = PlaybookOptions()
+
+
+class GoalTerms(AnswerModel):
+    """What the goal file asks for besides its tree; `max_iterations` is None where the configuration decides."""
+
+    workspace: str = ""
+    done_when: str = ""
+    max_iterations: int | None = None
+    budget_tokens: int | None = None
+    on_interrupt: Literal["retry", "ask"] = "retry"
+
+
+class HelloAnswer(AnswerModel):
+    """The answer to `hello`; `credential` is the key for the agent's LLM."""
+
+    protocol: int = 1
+    goal_id: str = ""
+    epoch: int = 0
+    state: HelloState = HelloState()
+    thresholds: dict[str, Any] = Field(default_factory=dict)
+    playbook: tuple[dict[str, Any], ...] = ()
+    heartbeat_s: float = 1.0
+    tools: tuple[Tool, ...] = ()
+    notes: str = ""
+    feedback: tuple[str, ...] = ()
+    checks: dict[str, str] = Field(default_factory=dict)
+    spec: GoalTerms = GoalTerms()
+    options: HelloOptions = HelloOptions()
+    credential: str | None = None

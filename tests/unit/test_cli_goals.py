@@ -1,0 +1,234 @@
+"""Goals as `clew status` and `clew status GOAL` draw them."""
+
+import pytest
+
+from clew_daemon.cli.display.daemon import daemon_lines, inbox_lines
+from clew_daemon.cli.display.goal import activity, goal_lines
+from clew_daemon.cli.display.goal_list import overview
+from clew_daemon.cli.display.output import print_lines
+from clew_daemon.cli.display.units import thousands
+from clew_shared.record import events as ev
+from clew_shared.record.moment import iso, local
+from clew_shared.views.publish import goal_detail, status_view
+
+AT = 1_790_000_000.0
+
+
+def text(lines):
+    return ["".join(text for text, _ in line).rstrip() for line in lines]
+
+
+def drawn(agent, **known):
+    detail = goal_detail(agent.state, AT) | known
+    return text(goal_lines(detail, at=AT))
+
+
+def listed(agent, **known):
+    return text(overview([status_view(agent.state, AT) | known], at=AT))
+
+
+def turn(agent, tokens_in, cached):
+    used = {"tokens_in": tokens_in, "tokens_out": 40, "tokens_cached": cached, "llm_s": 0.5}
+    event = ev.Reflected(iteration=0, tokens=tokens_in + 40, prompt=ev.Prompt(), **used)
+    agent.core.emit(event)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0"), (999, "999"), (1_000, "1.0k"), (9_949, "9.9k"), (9_950, "10k"), (33_800, "34k")],
+)
+def test_tokens_are_written_in_three_digits_or_so(count, text):
+    assert thousands(count) == text
+
+
+def test_what_the_llm_has_cost_is_told_for_the_goal_and_for_each_subtask_that_asked_it(played):
+    agent = played(["one", "two"])
+    turn(agent, 4_000, 3_000)
+    turn(agent, 6_000, 5_000)
+    lines = drawn(agent)
+    assert (
+        "LLM: 2 calls, 10k tokens in (80 % cached), 80 out, 1.0 s"
+        "; the last 6.0k tokens in (83 % cached), 40 out, 0.5 s"
+    ) in lines
+    assert "    [>] one  2 calls, 10k tokens (80 % cached)" in lines
+    assert "    [ ] two" in lines
+
+
+def test_a_server_that_counts_no_tokens_is_said_to_cache_nothing(agent):
+    agent.core.emit(ev.Reflected(iteration=0, prompt=ev.Prompt()))
+    assert any("LLM: 1 call, 0 tokens in, 0 out, 0.0 s" in line for line in drawn(agent))
+
+
+def test_without_llm_calls_nothing_is_said_of_their_cost(agent):
+    assert not [line for line in drawn(agent) if "call" in line]
+
+
+def test_what_a_replan_put_aside_stays_readable(played):
+    agent = played(["one"], failure_limit=1)
+    agent.complete(success=False, failure="no disk")
+    agent.replan("task", ["another"])
+    lines = drawn(agent)
+    at = lines.index("dropped when the agent planned again:")
+    assert lines[at + 1].startswith("    one (blocked")
+    assert "no disk" in lines[at + 1]
+
+
+# ---- what a goal waits for, does, and has come to
+
+
+def test_what_a_goal_waits_for_is_told_in_local_time_with_how_to_go_on_now(agent):
+    agent.core.emit(ev.GoalWaiting(at=AT, reason="the endpoint http://x/v1", until=AT + 60))
+    lines = drawn(agent)
+    assert f"waits for: the endpoint http://x/v1, since {local(AT)}" in lines
+    assert f"    until {local(AT + 60)}; now: clew resume {agent.state.goal_id}" in lines
+    assert f"waits for the endpoint http://x/v1 (until {local(AT + 60)})" in listed(agent)[1]
+
+
+def test_a_paused_goal_is_called_paused_everywhere(agent):
+    agent.core.emit(ev.GoalWaiting(at=AT, reason="paused", paused=True))
+    lines = drawn(agent)
+    assert f"paused since {local(AT)}; continue: clew resume {agent.state.goal_id}" in lines
+    assert " paused " in listed(agent)[1]
+    assert not [line for line in (*lines, *listed(agent)) if "waiting" in line]
+
+
+def test_a_goal_whose_agent_exited_with_the_word_paused_is_not_called_paused(agent):
+    agent.core.emit(ev.GoalWaiting(at=AT, reason="paused", until=AT + 60))
+    assert " waiting " in listed(agent)[1]
+    assert not [line for line in (*drawn(agent), *listed(agent)) if "paused since" in line]
+
+
+NOW = {"doing": "thinking", "since": iso(AT - 12.4), "what": ""}
+
+
+def test_what_an_agent_does_now_and_for_how_long_stands_in_the_tree_and_in_the_list(agent):
+    assert "now: thinking for 12 s" in drawn(agent, now=NOW)
+    assert listed(agent, now=NOW)[1].endswith("thinking for 12 s")
+    tool = {"doing": "tool", "since": iso(AT - 3), "what": "pytest -q"}
+    assert activity(tool, AT) == "pytest -q for 3 s"
+    assert activity(tool | {"what": ""}, AT - 60) == "running a tool for 0 s"
+
+
+def test_a_goal_without_checks_is_completed_unverified_and_says_how_to_add_some(played):
+    agent = played(["one"])
+    agent.complete()
+    agent.core.emit(ev.GoalEnded(at=AT, status="completed", summary="done"))
+    assert any(line.startswith("unverified: ") and "`checks:`" in line for line in drawn(agent))
+    assert "completed, unverified" in listed(agent)[1]
+    assert any("completed, unverified" in line for line in drawn(agent))
+
+
+def test_a_failed_goal_is_not_called_unverified(agent):
+    agent.core.emit(ev.GoalEnded(at=AT, status="failed", reason="no disk"))
+    assert not [line for line in drawn(agent) if "verified" in line]
+
+
+def test_suggested_checks_are_front_matter_to_copy(agent):
+    found = [
+        {"name": "tests", "cmd": "pytest -q  # all: of them", "passed": True},
+        {"name": "lint", "cmd": "ruff check", "passed": False},
+        {"name": "types", "cmd": "mypy", "passed": None},
+    ]
+    lines = drawn(agent, suggested_checks=found)
+    at = lines.index("    checks:")
+    assert lines[at + 1 : at + 4] == [
+        '      tests: "pytest -q  # all: of them"  # passed',
+        '      lint: "ruff check"  # failed',
+        '      types: "mypy"  # not run yet',
+    ]
+
+
+def test_the_output_of_a_failed_check_is_shown_whole_on_lines_of_its_own(agent):
+    output = "expected  [1]\n" + "but got\n" * 40 + "the end"
+    agent.core.emit(ev.CheckFinished(name="slug", passed=False, output=output))
+    agent.core.emit(ev.CheckFinished(name="silent", passed=False, output=""))
+    lines = drawn(agent)
+    at = lines.index("check slug: failed")
+    assert lines[at + 1 : at + 43] == [f"    {line}" for line in output.splitlines()]
+    assert lines[lines.index("check silent: failed") :][:1] == ["check silent: failed"]
+    assert not [line for line in lines if line.endswith(":") and "silent" in line]
+
+
+# ---- a text is said once, and whole
+
+
+LONG = "the disk [sda] is full because " + "of many [x] reasons, " * 60
+
+
+def test_a_reason_a_question_and_a_failure_that_say_the_same_are_shown_once(agent):
+    agent.complete(success=False, failure=LONG)
+    question = f"It is blocked. Last failure: {LONG}. What should be done?"
+    agent.core.block_goal(f"It is blocked: {LONG}", AT, question=question)
+    shown = "\n".join(drawn(agent))
+    assert shown.count(LONG.strip()) == 1
+    assert shown.count("It is blocked") == 1
+    assert "failed 1 time" in shown
+
+
+def test_a_reason_that_the_question_does_not_say_is_shown_whole(agent):
+    agent.core.block_goal(LONG, AT, question="Which disk?")
+    lines = drawn(agent)
+    assert f"reason: {LONG.strip()}" in lines
+    assert lines[-2:] == [
+        "question: Which disk?",
+        f'answer with: clew feedback {agent.state.goal_id} "your answer"',
+    ]
+
+
+def test_a_question_that_says_itself_what_to_do_gets_no_other_advice(agent):
+    agent.core.block_goal("gone", AT, question="Put it back, then `clew resume goal-1`.", gone=True)
+    assert not [line for line in drawn(agent) if "feedback" in line]
+
+
+def test_every_line_of_a_question_is_shown(agent):
+    agent.core.block_goal("", AT, question="First?\n\n  Second " + "word " * 1_000 + "end?")
+    lines = drawn(agent)
+    at = lines.index("question: First?")
+    assert lines[at + 2].startswith("      Second word word")
+    assert lines[at + 2].endswith(" end?")
+
+
+# ---- the list, and what stands above it
+
+
+def test_a_list_counts_what_there_is_and_takes_no_columns_for_it(agent):
+    head, row = listed(agent, age_s=7_300.0)
+    assert head.split() == ["GOAL", "STATUS", "DONE", "AGE", "AGENT", "NOW"]
+    assert "  2 h  " in row
+    assert not row.endswith(")")
+    more = {"tokens": 12_345, "restarts": 2, "blocked_actions": ["a::{}"]}
+    row = listed(agent, **more)[1]
+    assert row.endswith(" (12k tokens, 2 restarts, 1 blocked action)")
+
+
+def test_files_of_the_inbox_that_are_no_goals_are_named_with_the_whole_reason():
+    inbox = [
+        {"name": "x.md", "rejected": True, "reason": f"line 3: {LONG}"},
+        {"name": "y.markdown", "rejected": False, "reason": "goal files end in .md or .txt"},
+    ]
+    assert text(inbox_lines(inbox)) == [
+        f"rejected: x.md: line 3: {LONG}".strip(),
+        "left in the inbox: y.markdown: goal files end in .md or .txt",
+    ]
+
+
+def test_a_config_file_that_would_be_rejected_is_told_with_what_the_daemon_does():
+    daemon = {"version": "0", "pid": 1, "uptime_s": 61.2, "config_error": "line 1: no [x]\nline 2"}
+    lines = text(daemon_lines(daemon))
+    assert lines[0] == "daemon 0, pid 1, running for 1 min 1 s"
+    assert lines[1:3] == ["the config file has an error: line 1: no [x]", "    line 2"]
+    assert "`clew config` names every error" in lines[3]
+    assert len(text(daemon_lines(daemon | {"config_error": None}))) == 1
+
+
+def test_in_a_pipe_no_line_is_wrapped(agent, capsys):
+    agent.core.block_goal(LONG, AT, question="Which disk?")
+    print_lines(goal_lines(goal_detail(agent.state)))
+    assert f"reason: {LONG.strip()}\n" in capsys.readouterr().out
+
+
+def test_the_end_is_told_with_its_own_time_and_not_that_of_later_feedback(agent):
+    agent.core.emit(ev.GoalEnded(at=AT, status="failed", reason="no disk"))
+    agent.core.emit(ev.FeedbackGiven(at=AT + 600, text="later"))
+    assert f"ended: {local(iso(AT))}" in drawn(agent)
+    assert goal_detail(agent.state, AT)["ended_at"] == iso(AT)

@@ -1,0 +1,21 @@
+"""The demo's files are right wherever the Python that runs clew lies."""
+
+import shlex
+import tomllib
+
+import pytest
+
+from clew_daemon.cli.commands.demo.sample import furnish, goal_files
+from clew_daemon.inbox.goalfile.parse import parse
+
+PLACES = ["/usr/bin", "/a folder/of mine", '/it\'s "mine"', "/a: b #c", "/Zoë 測試 🧵", "/100%{}"]
+
+
+@pytest.mark.parametrize("folder", PLACES)
+def test_the_demos_goal_and_config_name_a_python_at_any_path(folder, tmp_path):
+    python = f"{folder}/python"
+    goal = parse(goal_files(python)["mathx.md"], "mathx.md", ["default", "stubborn"])
+    assert shlex.split(dict(goal.checks)["tests_pass"]) == [python, "-m", "unittest", "-q"]
+    furnish(tmp_path, python)
+    config = tomllib.loads((tmp_path / "config.toml").read_text(encoding="utf-8"))
+    assert config["agents"]["stubborn"]["command"][0] == python

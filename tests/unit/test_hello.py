@@ -1,0 +1,202 @@
+"""The answers that hold a state are as before there were models: no key more or less, and no null moved."""
+
+import hashlib
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from clew_daemon.record.hello import hello_answer
+from clew_daemon.record.shrink import fitted_state, published_state
+from clew_shared.config.settings import LlmAgentSettings, Settings
+from clew_shared.config.tables import RunbookAgentSettings
+from clew_shared.prompt.layout import lay_out
+from clew_shared.prompt.view import view_on_record
+from clew_shared.record import events as ev
+from clew_shared.record.fold import apply
+from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
+from clew_shared.record.state import State
+from clew_shared.views.publish import state_view
+from clew_shared.wire.hello import HelloAnswer
+
+RECORDED = json.loads((Path(__file__).parent / "recorded" / "hello.json").read_text())
+LARGE_CHARS = 40_000
+BULLET = {"id": "tes-00002", "section": "Testing", "content": "Run one test", "helpful": 2}
+
+
+class Record:
+    """Events with numbers and outputs, and the state that they make."""
+
+    def __init__(self, **spec):
+        self.rows, self.outputs, self.state = [], {}, State()
+        spec = Spec(**{"description": "Make hello.txt", "workspace": "/home/me/hello", **spec})
+        self.add(ev.GoalAccepted(goal_id="hello-1", spec=spec))
+        self.add(ev.GoalStarted())
+
+    def add(self, event, output=""):
+        seq = len(self.rows) + 1
+        event = event.model_copy(update={"at": 1_700_000_000.0 + seq})
+        self.rows.append(SimpleNamespace(seq=seq, kind=event.kind, body=ev.encode(event)))
+        self.outputs[seq] = output.encode()
+        apply(self.state, event, seq)
+        return seq
+
+    def read(self, _goal, after=0, limit=None):
+        rows = [row for row in self.rows if row.seq > after]
+        return iter(rows[:limit] if limit else rows)
+
+    def output(self, seq):
+        return self.outputs[seq]
+
+    def plan(self, *tasks, **fields):
+        planned = tuple(
+            PlannedTask(
+                description=name, subtasks=tuple(PlannedSubtask(description=s) for s in subtasks)
+            )
+            for name, *subtasks in tasks
+        )
+        self.add(ev.Planned(tasks=planned, **fields))
+
+    def act(self, tool, result="success", output="out", **args):
+        seq = self.add(
+            ev.ActionAllowed(epoch=1, tool=tool, args=args, signature=f"{tool}::{args}"[:80])
+        )
+        done = ev.ActionFinished(
+            of=seq, result=result, outcome=f"{result}:", head=output[:400], duration_s=0.25,
+            changed=tool == "write_file", exit_code=1 if result == "failure" else None, world="w",
+        )  # fmt: skip
+        self.add(done, output)
+        return seq
+
+
+def fresh():
+    return Record(notes="be kind", checks={"there": "test -f hello.txt"}, max_iterations=12)
+
+
+def at_work():
+    """Return a goal amid its plan, with one of everything that an agent is shown."""
+    record = Record(done_when="it says hello", budget_tokens=9000, on_interrupt="ask")
+    record.add(ev.WorkerStarted(epoch=1, agent="llm"))
+    record.plan(["Write", "Make the file", "Fill it"], ["Check", "Read it"])
+    record.add(ev.SubtaskStarted(task_idx=0, subtask_idx=0))
+    record.act("write_file", path="hello.txt", content="hel")
+    record.add(ev.SubtaskEnded(status="completed", summary="the file is there"))
+    record.add(ev.SubtaskStarted(task_idx=0, subtask_idx=1))
+    record.add(ev.Thought(text="I must fill it", theme="general", has_tool_calls=True))
+    failed = record.act("run_cmd", "failure", "no such file\n" * 9, cmd="cat helo.txt")
+    record.add(ev.Intervened(intervention="same_error", message="look at the name"))
+    hindsight = ({"insights": "a typo", "relevance": "high", "next": "read hello.txt"},)
+    turn = (
+        {"seq": failed},
+        {"seq": -1, "name": "plan", "args": {}, "result": "error", "output": "no"},
+    )
+    record.add(
+        ev.Reflected(iteration=1, turn=turn, prompt=ev.Prompt(sha="ab", mode="json", tightness=1))
+    )
+    record.act("read_file", output="hel", path="hello.txt")
+    record.add(
+        ev.ActionBlocked(
+            epoch=1, tool="run_cmd", args={"cmd": "cat helo.txt"}, signature="run_cmd::cat",
+            reason="repetition", message="You did that already.", makes_block="run_cmd::cat",
+            everywhere=True, counts=True,
+        )
+    )  # fmt: skip
+    record.add(ev.Reflected(iteration=2, hindsight=hindsight, prompt=ev.Prompt(folded=1)))
+    record.add(ev.ProbesSeen(probes={"tests_pass": False, "exists": True}))
+    record.add(ev.FeedbackGiven(text="use tabs"))
+    record.add(ev.SubtaskFailed(failure="the name was wrong"))
+    cut = record.add(
+        ev.ActionAllowed(epoch=1, tool="run_cmd", args={"cmd": "make"}, signature="run_cmd::make")
+    )
+    record.add(ev.ActionInterrupted(of=cut, reason="the agent died", counts=True))
+    record.add(ev.WorkerStarted(epoch=2, agent="llm"))
+    return record
+
+
+def blocked():
+    """Return a goal that must be planned again."""
+    record = at_work()
+    record.add(ev.Escalated(to="task", reason="three attempts failed"))
+    return record
+
+
+def runbook():
+    """Return a goal whose subtasks bear steps."""
+    step = ev.Step(tool="run_cmd", args={"cmd": "touch a"})
+    subtasks = tuple(PlannedSubtask(description=n, steps=(step, step)) for n in "ab")
+    record = Record(notes="x")
+    record.add(ev.Planned(tasks=(PlannedTask(description="all", subtasks=subtasks),)))
+    record.add(ev.WorkerStarted(epoch=1, agent="runbook"))
+    record.add(ev.SubtaskStarted(task_idx=0, subtask_idx=0))
+    record.act("run_cmd", cmd="touch a")
+    return record
+
+
+def large():
+    """Return a goal of which no line of the protocol holds all."""
+    record = Record(notes="n" * 900_000, done_when="w" * 30_000)
+    record.add(ev.FeedbackGiven(text="f" * 5_000))
+    record.plan(
+        *([f"task {t}", *(f"step {t}.{s} " + "d" * 900 for s in range(30))] for t in range(30))
+    )
+    for s in range(3):
+        record.add(ev.SubtaskStarted(task_idx=0, subtask_idx=s))
+        for n in range(8):
+            record.act("write_file", path=f"f{n}", content="x" * 60_000, output="o" * 9_000)
+        record.add(ev.SubtaskFailed(failure="l" * 1_500))
+        if s < 2:
+            record.add(ev.SubtaskEnded(status="completed", summary="s" * 1_900))
+    return record
+
+
+GOALS = {"fresh": fresh, "at_work": at_work, "blocked": blocked, "runbook": runbook, "large": large}
+
+
+def recorded(value):
+    """Return an answer as it is on record: a large one by its size and its hash."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    if len(text) < LARGE_CHARS:
+        return json.loads(text)
+    return {"chars": len(text), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
+@pytest.fixture(params=GOALS)
+def goal(request):
+    record = GOALS[request.param]()
+    return record, RECORDED[request.param]
+
+
+def test_an_llm_agent_is_sent_what_is_on_record(goal):
+    record, expected = goal
+    answer = hello_answer(record.state, Settings(), LlmAgentSettings(model="m"), record, [BULLET])
+    assert recorded(answer.as_json()) == expected["llm"]
+
+
+def test_another_agent_is_sent_what_is_on_record(goal):
+    record, expected = goal
+    answer = hello_answer(record.state, Settings(), RunbookAgentSettings(), record, [])
+    assert recorded(answer.as_json()) == expected["runbook"]
+
+
+def test_the_prompt_of_what_was_sent_is_the_one_on_record(goal):
+    record, expected = goal
+    answer = hello_answer(record.state, Settings(), LlmAgentSettings(model="m"), record, [BULLET])
+    received = HelloAnswer.model_validate_json(json.dumps(answer.as_json()))
+    for hello in (answer, received):
+        assert recorded(lay_out(view_on_record(hello)).messages) == expected["prompt"]
+
+
+def test_a_published_state_and_one_in_an_answer_are_those_on_record(goal):
+    record, expected = goal
+    view = state_view(record.state)
+    planned = fitted_state({"state": view, "escalated_to": None})
+    assert recorded(planned) == expected["planned"]
+    assert recorded(published_state(view)) == expected["published"]
+
+
+def test_an_answer_of_another_version_is_read_without_what_is_unknown():
+    answer = RECORDED["at_work"]["llm"]
+    newer = answer | {"new": 1, "state": answer["state"] | {"new": {"x": 1}}}
+    assert HelloAnswer.model_validate(newer) == HelloAnswer.model_validate(answer)
+    assert HelloAnswer.model_validate({"state": {"goal": {"description": "x"}}}).heartbeat_s == 1.0

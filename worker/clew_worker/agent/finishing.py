@@ -1,0 +1,192 @@
+"""Ends subtasks and the goal as the model asks for it.
+
+A subtask is completed when the model says so, a goal when its checks agree. Where a claim of success contradicts
+the last result, the model is asked once more.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from clew_shared.core.claims import FAILED
+from clew_shared.record.progress import normalise
+from clew_shared.text.shorten import without_middle
+from clew_shared.wire.answers import Advanced, Finished
+from clew_worker.agent.client import RpcError
+from clew_worker.agent.plans import plain_text
+from clew_worker.agent.turn import AgentContext, WorkFinished
+
+CHECK_OUTPUT_CHARS = 1_500
+
+
+class GoalEnding:
+    """Ends subtasks and the goal; raises `WorkFinished` where the goal is over for this agent."""
+
+    def __init__(self, context: AgentContext) -> None:
+        self._context = context
+        self._daemon = context.daemon
+        self._memory = context.memory
+        self._doubted: set[tuple[int, str]] = set()
+        self._checked_at = -1
+        self._failing = ""
+        self.in_vain = 0
+        """How often finishing was asked for with nothing changed since the checks failed."""
+        self.on_completed: Callable[[], Awaitable[None]] | None = None
+        """Called when a subtask is completed, while its transcript is still there."""
+
+    @property
+    def possible(self) -> bool:
+        """Whether finishing makes sense: not while nothing was changed since the checks failed."""
+        return self._checked_at != self._memory.changes
+
+    # ---- the subtask
+
+    async def complete_subtask(self, args: Mapping[str, Any]) -> None:
+        """End the current subtask, or this attempt at it, as the model asks."""
+        success = _truth(args.get("success", True))
+        summary = plain_text(args.get("summary") or args.get("failure") or args.get("reason"))
+        if success and (doubt := self._doubt("complete_subtask")):
+            self._memory.answer("complete_subtask", args, doubt)
+        elif not (success and self._memory.claims_all and await self._questioned(summary)):
+            await self.end_subtask(success=success, summary=summary)
+
+    async def end_subtask(self, *, success: bool, summary: str) -> None:
+        """End the current subtask, or this attempt at it, and advance to the next one."""
+        self._context.turn.reached_daemon = True
+        failure = "" if success else summary or "the agent gave up on this attempt"
+        try:
+            answer = await self._daemon.call(
+                "complete_subtask", success=success, failure=failure, summary=summary
+            )
+            self._context.turn.moved = success
+            if success and self.on_completed is not None:
+                await self.on_completed()
+            if success and not answer.get("escalated_to") and not await self._advance():
+                await self.try_finish(summary)
+                return
+        except RpcError as error:
+            if error.stopping:
+                raise
+            self._memory.note(f"Note: {error.message}")
+        if not success:
+            self._memory.note(f"This attempt is recorded as failed: {failure}")
+        await self._context.refresh()
+
+    async def _advance(self) -> bool:
+        answer = Advanced.model_validate(await self._daemon.call("advance"))
+        return answer.subtask is not None
+
+    # ---- the goal
+
+    async def finish(self, args: Mapping[str, Any]) -> None:
+        """End the goal as the model asks, if nothing speaks against it."""
+        summary = plain_text(args.get("summary"))
+        if "success" in args and not _truth(args["success"]):
+            await self._daemon.call("finish", success=False, summary=summary)
+            raise WorkFinished
+        if doubt := self._doubt("finish"):
+            self._memory.answer("finish", args, doubt)
+            return
+        others = self._memory.others_open()
+        if not self._memory.hello.checks and others:
+            text = f"Not yet: this is still open:\n{_listed(others)}\nComplete the subtask at hand first."
+            self._memory.answer("finish", args, text)
+        elif not self._memory.claims_all:
+            await self.try_finish(summary)
+        elif not await self._questioned(summary):
+            await self.end_subtask(success=True, summary=summary)
+
+    async def try_finish(self, summary: str) -> None:
+        """Ask the daemon to finish the goal, which its checks decide."""
+        self._context.turn.reached_daemon = True
+        if not self.possible:
+            self.in_vain += 1
+            text = "Nothing was done since the checks failed. Change something first."
+            self._memory.answer("finish", {"summary": summary}, text)
+            return
+        try:
+            answer = await self._finish(summary)
+        except RpcError as error:
+            if error.stopping:
+                raise
+            self._memory.answer("finish", {"summary": summary}, error.message)
+            return
+        await self._context.refresh()
+        if answer.failing_checks or not answer.message:
+            self._checked_at, self.in_vain = self._memory.changes, 0
+        self._memory.answer("finish", {"summary": summary}, self._not_accepted(answer))
+
+    async def _questioned(self, summary: str) -> bool:
+        """Let the daemon question a claim of success after a failed action, while the last subtask is still open.
+
+        It asks once for each failed action, whatever the epoch; any other refusal does not count as a question.
+        """
+        last = self._memory.last_call
+        if last is None or last.result not in FAILED:
+            return False
+        self._context.turn.reached_daemon = True
+        try:
+            message = (await self._finish(summary)).message
+        except RpcError as error:
+            if error.stopping:
+                raise
+            return False  # ending the subtask is refused as well, and names the reason
+        if message:
+            self._memory.answer("finish", {"summary": summary}, f"Not finished: {message}")
+        return bool(message)
+
+    async def _finish(self, summary: str) -> Finished:
+        """Return why the goal is not finished."""
+        answer = await self._daemon.call("finish", success=True, summary=summary)
+        finished = Finished.model_validate(answer)
+        if finished.accepted:
+            raise WorkFinished
+        return finished
+
+    def _not_accepted(self, answer: Finished) -> str:
+        message = f"Not finished: {answer.message}" if answer.message else ""
+        if answer.failing_checks:
+            failing = self._failing_checks(answer)
+            return f"{failing}\n{answer.message}" if message else failing
+        left = f"Not finished: this is still open:\n{_listed(answer.open_subtasks)}"
+        return message or left
+
+    def _failing_checks(self, answer: Finished) -> str:
+        """Show the failing checks; the same failure again is only named."""
+        checks = answer.failing_checks
+        outputs = (without_middle(check.output, CHECK_OUTPUT_CHARS) for check in checks)
+        shown = "\n".join(f"- {c.name}:\n{o}" for c, o in zip(checks, outputs, strict=True))
+        before, self._failing = self._failing, normalise(shown)
+        if self._failing == before:
+            names = ", ".join(check.name for check in checks)
+            return f"Not finished: these checks fail just as before: {names}. Try another change."
+        return f"Not finished: these checks fail. Fix the files.\n{shown}"
+
+    # ---- doubts
+
+    def _doubt(self, claim: str) -> str:
+        """Return a question, once, where a claim of success contradicts the results of this subtask; else "".
+
+        The daemon itself asks about a failed action at the end of the last subtask: see `_questioned`.
+        """
+        last = self._memory.last_call
+        key = (len(self._memory.calls), claim)
+        if key in self._doubted or self._memory.hello.checks or not self._memory.state.subtask.open:
+            return ""
+        if last is None:
+            doubt = "Nothing was done for it yet. Do it first."
+        elif last.result == "success" or (last.result in FAILED and self._memory.claims_all):
+            return ""
+        else:
+            doubt = f"But the last call, {last.name}, ended in {last.result}. Fix that first."
+        self._doubted = {(key[0], "finish"), (key[0], "complete_subtask")}
+        return f"{doubt} If it really is done, call {claim} again."
+
+
+def _listed(names: list[str] | tuple[str, ...]) -> str:
+    return "\n".join(f"- {name}" for name in names[:10])
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.strip().lower() not in ("false", "no", "0", "")
+    return bool(value)
