@@ -126,7 +126,7 @@ class Publisher:
         await kept.idle.wait()
 
     async def stop(self) -> None:
-        """Write what is left, and end the threads."""
+        """Write the remaining events, and end the threads."""
         self._closing.set()
         for goal in list(self._goals):
             await self.settle(goal)
