@@ -3,9 +3,10 @@
 import pytest
 
 from clew_shared.wire.answers import Judged, Outcome
+from clew_shared.wire.hello import SentStep
 from clew_worker.agent.runbook import _failure
 
-STEP = {"tool": "run_cmd", "args": {"cmd": "false"}}
+STEP = SentStep(tool="run_cmd", args={"cmd": "false"})
 
 
 @pytest.mark.parametrize(
