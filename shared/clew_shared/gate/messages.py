@@ -42,6 +42,8 @@ def last_time(state: State, proposal: Proposal) -> str:
         return ""
     if tally.result == "success":
         output = f' and said: "{tally.head}"' if tally.head else ""
+        if state.world not in state.scope.tallies[proposal.signature]:
+            return f"It already succeeded{output}, and the workspace has changed since: this goes back and forth."
         return f"It already succeeded{output}. Its effect is already there; doing it again changes nothing."
     output = f' with: "{tally.head}"' if tally.head else ""
     return f"The last time it ended in {tally.result}{output}."
