@@ -58,7 +58,7 @@ DAEMON = {
     "inbox.reject": "clew_daemon.inbox.files:reject",
     "inbox.reason": "clew_daemon.inbox.files:_write_error",
     "inbox.rename_new": "clew_daemon.inbox.files:rename_new",
-    "goal.copy": "clew_daemon.inbox.acceptance:_keep_copy",
+    "goal.copy": "clew_daemon.inbox.acceptance:_write_copy",
     "goal.folders": "clew_daemon.supervision.goal_run:GoalRun._unfit",
     # the worker, as the daemon sees it
     "nursery.ensure": "clew_daemon.processes.nursery:Nursery._ready",
