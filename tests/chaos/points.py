@@ -110,8 +110,8 @@ RETENTION = {
 """The same, of what is done to goals that ended long ago."""
 
 WORKER = {
-    "nursery.serve_one": "clew_worker.cell.nursery:Nursery.serve_one",
-    "nursery.spawn": "clew_worker.cell.nursery:Nursery._begin",
+    "nursery.serve_one": "clew_worker.cell.nursery:NurseryServer.serve_one",
+    "nursery.spawn": "clew_worker.cell.nursery:NurseryServer._begin",
     "cell.fork": "clew_worker.cell.cell:fork",
     "cell.guard": "clew_worker.cell.cell:_guard",
     "cell.payload": "clew_worker.cell.cell:_payload",
