@@ -35,7 +35,7 @@ STEP = {  # the marks at the beginning and at the end of each function on the wa
     "clew_daemon.session.channel:Channel.send": ("answer", "sent"),
 }
 DAEMON = {
-    "noticed": "clew_daemon.session.session:Session._exit",
+    "noticed": "clew_daemon.processes.endings:by_exit",
     "torn down": "clew_daemon.session.session:Session._tear_down",
     "end recorded": "clew_daemon.session.session:Session._close",
     "asked for a cell": "clew_daemon.processes.zygote:_send",

@@ -18,7 +18,7 @@ from clew_shared.prompt import transcript
 from clew_shared.record.fold import actions as fold_actions
 from clew_shared.record.identity import Identity
 
-SEEDS = 200
+SEEDS = 400
 
 
 async def _heard_at_once(_book, _core):

@@ -14,8 +14,9 @@ from clew_shared.config.tables import RunbookAgentSettings
 from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.view import view_on_record
 from clew_shared.record import events as ev
+from clew_shared.record.codec import encode
 from clew_shared.record.fold import apply
-from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
+from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 from clew_shared.views.publish import state_view
 from clew_shared.wire.hello import HelloAnswer
@@ -37,7 +38,7 @@ class Record:
     def add(self, event, output=""):
         seq = len(self.rows) + 1
         event = event.model_copy(update={"at": 1_700_000_000.0 + seq})
-        self.rows.append(SimpleNamespace(seq=seq, kind=event.kind, body=ev.encode(event)))
+        self.rows.append(SimpleNamespace(seq=seq, kind=event.kind, body=encode(event)))
         self.outputs[seq] = output.encode()
         apply(self.state, event, seq)
         return seq
@@ -123,7 +124,7 @@ def blocked():
 
 def runbook():
     """Return a goal whose subtasks bear steps."""
-    step = ev.Step(tool="run_cmd", args={"cmd": "touch a"})
+    step = PlannedStep(tool="run_cmd", args={"cmd": "touch a"})
     subtasks = tuple(PlannedSubtask(description=n, steps=(step, step)) for n in "ab")
     record = Record(notes="x")
     record.add(ev.Planned(tasks=(PlannedTask(description="all", subtasks=subtasks),)))

@@ -1,7 +1,7 @@
-"""Publishes `.agent_context/` after the ledger: coalesced writes in a thread of their own (docs/context.md).
+"""Publishes `.agent_context/` behind the ledger: coalesced, in a thread of its own, never in anyone's way.
 
-At most one write per 250 ms and goal, fewer if a write takes long, but always one at a subtask's end, a block, and a
-worker's end. Only durable events reach it.
+At most one write per 250 ms and goal, and always at a subtask's end, a block, and a worker's end; fewer where a
+write takes long. It hears of events only once they are durable.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ log = structlog.get_logger()
 
 EVERY_S = 0.25
 RESTS = 10
-"""After a write a goal waits this many times as long as a write of every goal takes, except for urgent events.
-
-All writes together then take a tenth of a core, and of the time of the thread that judges."""
+"""After a write a goal waits for so many times as long as one of each goal's takes, but for what is always written:
+all of them together then take a tenth of a core, and of the time of the thread that judges."""
 
 LATEST_S = 5.0
 
@@ -51,7 +50,7 @@ _AT_ONCE = (ev.SubtaskEnded, ev.Escalated, ev.WorkerExited, ev.GoalEnded, ev.Goa
 
 
 @dataclass(slots=True)
-class _PublishedGoal:
+class _Goal:
     folder: ContextDir
     fold: HistoryFold | None = None  # None: the files must be built again, from the ledger
     backlog: list[RecordedEvent] = field(default_factory=list)
@@ -60,17 +59,17 @@ class _PublishedGoal:
     timer: asyncio.Handle | None = None
     due: float = 0.0
     idle: asyncio.Event = field(default_factory=asyncio.Event)
-    last: bool = False  # no more events: closed after the next write
+    last: bool = False  # nothing more is to come: let go once it is written
     writing: bool = False
     again: bool = False
     hurry: bool = False
-    missed: bool = False  # the backlog overflowed during a rebuild
+    missed: bool = False  # during a rebuild more was recorded than is held
     took_s: float = 0.0
-    error: str = ""
+    said: str = ""
 
 
 def pause_s(took_s: float, goals: int) -> float:
-    """Return the pause after a write, in seconds, from its duration and the number of published goals."""
+    """Return how long a goal waits after a write, given how long it took and how many goals are published."""
     return max(EVERY_S, min(LATEST_S, RESTS * took_s * goals))
 
 
@@ -79,9 +78,9 @@ class Publisher:
 
     def __init__(self, book: GoalStore) -> None:
         self._book = book
-        self._goals: dict[str, _PublishedGoal] = {}
+        self._goals: dict[str, _Goal] = {}
         self._pool = threads.pool(1, "clew-publish")
-        self._builders = threads.pool(1, "clew-rebuild")  # long records delay no other goal
+        self._builders = threads.pool(1, "clew-rebuild")  # long records hold up no other goal
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = threading.Event()
         book.listeners.append(self.take)
@@ -89,15 +88,15 @@ class Publisher:
     def open(self, goal: str) -> None:
         """Build a goal's files from the ledger, and keep them from now on."""
         before = self._goals.get(goal)
-        if before and before.timer:  # otherwise two tasks would write the same lines
+        if before and before.timer:  # else two would write, and a line stand there twice
             before.timer.cancel()
             before.idle.set()
         state = self._book.cores[goal].state
-        self._goals[goal] = _PublishedGoal(ContextDir(state.spec.workspace, state.workspace))
+        self._goals[goal] = _Goal(ContextDir(state.spec.workspace, state.workspace))
         self._soon(goal, 0.0)
 
     def take(self, goal: str, records: list[RecordedEvent]) -> None:
-        """Take durable events, and schedule a write."""
+        """Hear of durable events."""
         kept = self._goals.get(goal)
         if kept is None:
             return
@@ -115,11 +114,11 @@ class Publisher:
         self._soon(goal, 0.0 if urgent else pause_s(kept.took_s, len(self._goals)))
 
     def keeps(self, goal: str) -> bool:
-        """Return whether a goal's files are published."""
+        """Return whether a goal's files are being kept."""
         return goal in self._goals
 
     async def settle(self, goal: str) -> None:
-        """Wait until all events so far are written, or the write has failed."""
+        """Wait until what is known has been written, as far as it can be."""
         kept = self._goals.get(goal)
         if kept is None:
             return
@@ -158,20 +157,20 @@ class Publisher:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _write(self, goal: str, kept: _PublishedGoal) -> None:
+    async def _write(self, goal: str, kept: _Goal) -> None:
         passing = False
         try:
             await self._write_once(goal, kept)
-            kept.error = ""
+            kept.said = ""
         except (OSError, LedgerError) as error:
             kept.fold = None
-            if (why := plain(error)) != kept.error:
-                kept.error = why
-                log.warning("context.unwritable", goal=goal, error=why)
+            if (said := plain(error)) != kept.said:
+                kept.said = said
+                log.warning("context.unwritable", goal=goal, error=said)
             passing = _may_pass(error)
         finally:
             kept.writing = False
-            if kept.again and not kept.error:
+            if kept.again and not kept.said:
                 self._soon(goal, EVERY_S if kept.hurry else pause_s(kept.took_s, len(self._goals)))
                 kept.again = kept.hurry = False
             else:
@@ -183,7 +182,7 @@ class Publisher:
                 elif kept.last and kept.timer is None:
                     del self._goals[goal]
 
-    async def _write_once(self, goal: str, kept: _PublishedGoal) -> None:
+    async def _write_once(self, goal: str, kept: _Goal) -> None:
         loop = asyncio.get_running_loop()
         state = state_view(self._book.cores[goal].state)
         if kept.fold is None:
@@ -198,8 +197,8 @@ class Publisher:
         if not written or len(kept.lines) > BACKLOG_MAX:
             kept.fold, kept.again = None, True
 
-    async def _rebuild(self, goal: str, kept: _PublishedGoal, state: dict[str, Any]) -> None:
-        """Write the files again from the ledger, then what was recorded meanwhile."""
+    async def _rebuild(self, goal: str, kept: _Goal, state: dict[str, Any]) -> None:
+        """Write all of it again from the ledger, then what was recorded meanwhile."""
         loop = asyncio.get_running_loop()
         kept.lines.clear()
         fold, kept.missed = HistoryFold(), False
@@ -210,7 +209,7 @@ class Publisher:
             await loop.run_in_executor(self._pool, _update, kept.folder, state, [], None)
             building = loop.run_in_executor(pool, _build, kept.folder, None, lines, fold)
             await self._show_meanwhile(kept, core, building)
-            kept.again = kept.hurry = True  # the state is written again, after its history
+            kept.again = kept.hurry = True  # the state is written afresh, after its history
         else:
             await loop.run_in_executor(pool, _build, kept.folder, state, lines, fold)
         while kept.missed:
@@ -223,9 +222,9 @@ class Publisher:
         _digest(kept)
 
     async def _show_meanwhile(
-        self, kept: _PublishedGoal, core: Core, building: asyncio.Future[None]
+        self, kept: _Goal, core: Core, building: asyncio.Future[None]
     ) -> None:
-        """Wait until a long history is built; write the state meanwhile at urgent events."""
+        """Wait until a long history is built, and write the state meanwhile at what is always written."""
         loop = asyncio.get_running_loop()
         try:
             while not building.done():
@@ -234,10 +233,10 @@ class Publisher:
                     kept.hurry, state = False, state_view(core.state)
                     await loop.run_in_executor(self._pool, _update, kept.folder, state, [], None)
         finally:
-            await building  # otherwise the next try would run beside it
+            await building  # else the next try would begin beside it
 
     def _read(self, goal: str, fold: HistoryFold) -> Iterator[dict[str, Any]]:
-        """Read lines, with pauses as long as the work: this thread competes with the one that judges."""
+        """Read lines with rests between as long as the work: this thread keeps the one that judges from running."""
         began = time.monotonic()
         for number, line in enumerate(history_lines(self._book.ledger, goal, fold), 1):
             yield line
@@ -256,7 +255,7 @@ def _build(
 
 
 def _go_on(folder: ContextDir, lines: Iterator[dict[str, Any]], fold: HistoryFold) -> bool:
-    """Append the following lines; return False if the files must be built again."""
+    """Append what follows; False if the files must be built again."""
     while some := list(islice(lines, LINES_AT_ONCE)):
         if not folder.update(None, some, fold.loops):
             return False
@@ -278,7 +277,7 @@ def _timed_update(
     lines: list[dict[str, Any]],
     loops: list[dict[str, Any]] | None,
 ) -> tuple[bool, float]:
-    """Update; return the result and its duration in seconds, without the time in the queue."""
+    """Update, and give the seconds that it took, without those in the queue."""
     began = time.monotonic()
     return _update(folder, state, lines, loops), time.monotonic() - began
 
@@ -289,8 +288,8 @@ def _may_pass(error: OSError | LedgerError) -> bool:
     return error.errno in PASSING
 
 
-def _digest(kept: _PublishedGoal) -> None:
-    """Turn the backlog into lines to write, without the events that a rebuild has read already."""
+def _digest(kept: _Goal) -> None:
+    """Turn recorded events into lines that wait to be written; a rebuild may have read some before they were told."""
     assert kept.fold is not None  # noqa: S101 - callers have looked
     for record in kept.backlog:
         if record.seq <= kept.fold.seq:

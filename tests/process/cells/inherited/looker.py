@@ -25,7 +25,7 @@ def _descriptors():
     return found
 
 
-def look(_name, _fd, _spec):
+def look(_name, _fd):
     """Say it as JSON on stdout, which is the log."""
     gc.unfreeze()
     handled = [s for s in signal.valid_signals() if callable(signal.getsignal(s))]
