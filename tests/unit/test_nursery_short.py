@@ -32,7 +32,7 @@ def short(monkeypatch):
         tried.append(time.monotonic())
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    monkeypatch.setattr(Nursery, "_fork", fork)
+    monkeypatch.setattr(NurseryServer, "_fork", fork)
     report = SandboxReport(
         landlock_abi=0,
         scopes=False,
