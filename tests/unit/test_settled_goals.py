@@ -82,7 +82,7 @@ async def test_a_goal_that_was_set_down_is_read_again_whole(book):
 async def test_nothing_is_recorded_of_an_outline(book):
     core = await ended(book)
     book.evict("a")
-    with pytest.raises(AssertionError, match="was released"):
+    with pytest.raises(AssertionError, match="was evicted"):
         await book.emit(
             core, ev.GoalRequeued(at=AT, by="retry", reopen=True, after=core.state.rested_seq)
         )

@@ -199,7 +199,7 @@ def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> Spec:
         budget_wall_s=found.budget.wall_s,
         not_before=found.not_before.timestamp() if found.not_before else None,
         depends_on=found.depends_on,
-        on_interrupt=found.on_interrupt,
+        on_interrupt="ask" if found.on_interrupt == "ask" else "retry",
         unknown_keys=tuple(
             f"{key} (did you mean {hints[key]}?)" if key in hints else key
             for key in found.unknown_keys
