@@ -1,4 +1,4 @@
-"""Opening files of the workspace, and only those, whatever links and `..` say.
+"""Opens files of the workspace, and only those, wherever links and `..` lead.
 
 Every open is one system call that the kernel keeps beneath the workspace (openat2), or a walk
 that follows no link where the kernel cannot; a path that is swapped meanwhile leads nowhere else.
@@ -17,11 +17,11 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class PathError(Exception):
-    """A path cannot be used; the text says why, for the agent to read."""
+    """A path cannot be used; the text tells the agent why."""
 
 
 class MissingError(PathError):
-    """There is nothing of that name."""
+    """No file has this name."""
 
 
 class TooLargeError(PathError):
@@ -33,7 +33,7 @@ def _reason(error: OSError) -> str:
 
 
 class Workspace:
-    """A folder and what lies beneath it. Paths are relative to it, or absolute within it.
+    """A folder and everything beneath it. Paths are relative to it, or absolute within it.
 
     `at` is where it is opened, if that is not `root`: a process that stands in it opens ".".
     """

@@ -103,7 +103,7 @@ def private_to_root(folder: str) -> list[str]:
 
 
 def grants(spec: CellSpec, *, private_shm: bool) -> list[Grant]:
-    """Say what the cell may do, as contract section 7 (Sandboxes) promises."""
+    """Return what the cell may do, as docs/security.md ("Mechanisms") promises."""
     box = spec.sandbox
     acts = may_write(spec)
     hidden = sorted({os.path.realpath(path) for path in box.hide})

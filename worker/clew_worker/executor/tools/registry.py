@@ -1,4 +1,4 @@
-"""What the tools do. One file a family; schemas and argument checks are `clew_shared.wire.tools`'."""
+"""Finds the function of a tool; schemas and argument checks are in `clew_shared.wire.tools`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ _TOOLS: dict[str, Callable[[dict[str, Any], ToolContext], ToolOutcome]] = {
 
 
 def carry_out(name: str, args: dict[str, Any], context: ToolContext) -> ToolOutcome:
-    """Carry out one action; whatever is wrong with it is an outcome, in words for the agent."""
+    """Carry out one action; whatever is wrong with it becomes an outcome with a message for the agent."""
     try:
         checked = catalogue.check_arguments(name, args)
         if name not in _TOOLS:
