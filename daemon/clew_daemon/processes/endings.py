@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 OWES_REPLAN = "left_instead_of_replanning"
 
-Kind = Literal["finished", "crash", "temporary", "configuration", "stopped", "unable"]
+EndingKind = Literal["finished", "crash", "temporary", "configuration", "stopped", "unable"]
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a worker ended: `reason` is one word or `exit N`, `detail` what a person should know."""
 
-    kind: Kind
+    kind: EndingKind
     reason: str
     detail: str = ""
     code: int | None = None

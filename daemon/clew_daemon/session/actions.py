@@ -20,7 +20,7 @@ from clew_shared.core.answers import ActionReport, Feedback, LookFirst, Verdict,
 from clew_shared.ledger.records import SEQ_MAX
 from clew_shared.record.worlds import UNKNOWN
 from clew_shared.text.redact import redact, redacted
-from clew_shared.wire.answers import Intervention, Judged, Noted, Outcome, Recorded
+from clew_shared.wire.answers import ActionOutcome, Intervention, Judged, Noted, Recorded
 
 if TYPE_CHECKING:
     from clew_daemon.session.desk import GoalDesk
@@ -188,13 +188,13 @@ def _report(done: ActionDone, took_s: float) -> ActionReport:
     )
 
 
-def _outcome(report: ActionReport | None, heard: Feedback) -> Outcome:
+def _outcome(report: ActionReport | None, heard: Feedback) -> ActionOutcome:
     if report is None:
-        return Outcome(
+        return ActionOutcome(
             result="interrupted", output="", duration_s=0.0, changed=None, reason="executor_died"
         )
     code = {} if report.exit_code is None else {"exit_code": report.exit_code}
-    return Outcome.model_validate(
+    return ActionOutcome.model_validate(
         {
             "result": report.result,
             "output": report.output or "",
@@ -205,7 +205,7 @@ def _outcome(report: ActionReport | None, heard: Feedback) -> Outcome:
     )
 
 
-def _allowed(verdict: Verdict, heard: Feedback, outcome: Outcome | None = None) -> Judged:
+def _allowed(verdict: Verdict, heard: Feedback, outcome: ActionOutcome | None = None) -> Judged:
     judged = Judged(
         verdict="allowed",
         seq=verdict.seq,

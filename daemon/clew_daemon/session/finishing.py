@@ -10,7 +10,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.worlds import UNKNOWN
 from clew_shared.text.redact import redact
 from clew_shared.wire import protocol
-from clew_shared.wire.answers import FailingCheck, Finished, Judged, Outcome
+from clew_shared.wire.answers import ActionOutcome, FailingCheck, Finished, Judged
 
 if TYPE_CHECKING:
     from clew_daemon.session.checks import Checks
@@ -109,7 +109,7 @@ class Finishing:
             seq=self._desk.core.state.seq,
             intervention=None,
             escalated_to=answer.escalated_to,
-            outcome=Outcome(
+            outcome=ActionOutcome(
                 result="success" if answer.accepted else "failure",
                 output="accepted" if answer.accepted else "not accepted\n" + "\n".join(lines),
                 duration_s=0.0,

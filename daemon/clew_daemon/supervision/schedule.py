@@ -92,7 +92,7 @@ def ready(
     now: float,
     waited: Collection[str] = (),
 ) -> bool:
-    """Tell whether a goal could work now if there were room."""
+    """Return whether a goal could work now if there were room."""
     match state.goal.status:
         case GoalStatus.IN_PROGRESS:
             return True

@@ -39,7 +39,7 @@ class Noted(AnswerModel):
     escalated_to: Level | None = None
 
 
-class Outcome(AnswerModel):
+class ActionOutcome(AnswerModel):
     """What came of an action: the one shape of it from the executor's answer to the prompt.
 
     `changed` is None where nobody knows whether the workspace changed; `reason` says why an action was interrupted.
@@ -65,7 +65,7 @@ class _Verdict(AnswerModel):
 class Judged(_Verdict):
     """The answer to `act` and `propose`; `outcome` is there where clew has carried out the action."""
 
-    outcome: Outcome | None = None
+    outcome: ActionOutcome | None = None
 
 
 class Recorded(_Verdict):

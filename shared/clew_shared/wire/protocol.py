@@ -1,4 +1,4 @@
-"""The worker protocol: JSON-RPC 2.0, one message a line, UTF-8, at most 1 MiB (contract, section 7).
+"""The worker protocol: JSON-RPC 2.0, one message a line, UTF-8, at most 1 MiB (docs/protocol.md).
 
 Shapes and framing only: what a method does is the daemon's session, what an agent makes of it its own.
 """
@@ -47,7 +47,7 @@ class _Params(BaseModel):
 
 
 class Hello(_Params):
-    """The first word of an agent, and any time that it wants the state anew."""
+    """The first request of an agent, and a request for the current state at any later time."""
 
     protocol: int = PROTOCOL_VERSION
     agent: str = Field(default="", max_length=200)
@@ -139,11 +139,11 @@ class Usage(_Params):
 
 
 Found = Annotated[dict[str, Annotated[str, Field(max_length=2_000)]], Field(max_length=12)]
-"""What was found in a call's result; it stands in the state, so it is kept short."""
+"""What was found in a call's result; it becomes part of the state, so it is bounded."""
 
 
 class Reflect(_Params):
-    """One turn is over: an iteration record (contract, section 9); unknown fields are kept.
+    """One turn is over: an iteration record (docs/protocol.md); unknown fields are stored.
 
     The built-in agents tell more: `hindsight`, what they found in the results of the turn before (one part for
     its last call, or one for each), `turn`, what this one added to the transcript (actions by their numbers), and
@@ -271,7 +271,7 @@ def _sendable(value: Any) -> Any:
 
 
 def request(message: dict[str, Any]) -> tuple[Any, str, Any]:
-    """Give id, method and params of an agent's message; raises `ProtocolError` on what is no request."""
+    """Return id, method and params of an agent's message; raises `ProtocolError` where it is not a request."""
     request_id, method = message.get("id"), message.get("method")
     if not isinstance(method, str) or not isinstance(request_id, int | str | None):
         raise ProtocolError("a request needs a `method` and an `id`", INVALID_REQUEST, request_id)
