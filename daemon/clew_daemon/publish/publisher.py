@@ -76,14 +76,14 @@ def pause_s(took_s: float, goals: int) -> float:
 class Publisher:
     """Keeps the published files of working goals up to date; `open` begins, `close` ends."""
 
-    def __init__(self, book: GoalStore) -> None:
-        self._book = book
+    def __init__(self, goals: GoalStore) -> None:
+        self._store = goals
         self._goals: dict[str, _Goal] = {}
         self._pool = threads.pool(1, "clew-publish")
         self._builders = threads.pool(1, "clew-rebuild")  # long records hold up no other goal
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = threading.Event()
-        book.listeners.append(self.take)
+        goals.listeners.append(self.take)
 
     def open(self, goal: str) -> None:
         """Build a goal's files from the ledger, and keep them from now on."""
@@ -91,7 +91,7 @@ class Publisher:
         if before and before.timer:  # else two would write, and a line stand there twice
             before.timer.cancel()
             before.idle.set()
-        state = self._book.cores[goal].state
+        state = self._store.cores[goal].state
         self._goals[goal] = _Goal(ContextDir(state.spec.workspace, state.workspace))
         self._soon(goal, 0.0)
 
@@ -101,7 +101,7 @@ class Publisher:
         if kept is None:
             return
         kept.backlog += records
-        state = self._book.cores[goal].state
+        state = self._store.cores[goal].state
         kept.last = state.settled and records[-1].seq == state.seq
         if kept.fold:
             _digest(kept)
@@ -184,7 +184,7 @@ class Publisher:
 
     async def _write_once(self, goal: str, kept: _Goal) -> None:
         loop = asyncio.get_running_loop()
-        state = state_view(self._book.cores[goal].state)
+        state = state_view(self._store.cores[goal].state)
         if kept.fold is None:
             await self._rebuild(goal, kept, state)
             return
@@ -202,7 +202,7 @@ class Publisher:
         loop = asyncio.get_running_loop()
         kept.lines.clear()
         fold, kept.missed = HistoryFold(), False
-        core, lines = self._book.cores[goal], self._read(goal, fold)
+        core, lines = self._store.cores[goal], self._read(goal, fold)
         long = core.state.actions_total + core.state.blocked_total > LINES_AT_ONCE
         pool = self._builders if long else self._pool
         if long:
@@ -238,7 +238,7 @@ class Publisher:
     def _read(self, goal: str, fold: HistoryFold) -> Iterator[dict[str, Any]]:
         """Read lines with rests between as long as the work: this thread keeps the one that judges from running."""
         began = time.monotonic()
-        for number, line in enumerate(history_lines(self._book.ledger, goal, fold), 1):
+        for number, line in enumerate(history_lines(self._store.ledger, goal, fold), 1):
             yield line
             if number % LINES_AT_ONCE == 0:
                 self._closing.wait(min(REST_MAX_S, time.monotonic() - began))

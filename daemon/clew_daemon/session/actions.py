@@ -152,7 +152,7 @@ class Actions:
             return ActionReport(
                 "error", "recall needs `seq`, the number of an earlier action", False
             )
-        found = output_of(self._desk.parts.book.ledger, self._desk.goal_id, seq)
+        found = output_of(self._desk.parts.goals.ledger, self._desk.goal_id, seq)
         if found is None:
             return ActionReport("error", f"no earlier action {seq} with an output", False)
         return ActionReport("success", found, False)

@@ -96,16 +96,16 @@ class GoalDesk:
     @contextmanager
     def recording(self) -> Iterator[Core]:
         """Bracket commands that are recorded whether or not the worker is being stopped."""
-        with self.parts.book.entering(self.core):
+        with self.parts.goals.entering(self.core):
             yield self.core
 
     async def commit(self) -> None:
         """Wait until all that was emitted so far is durable."""
-        await self.parts.book.commit(self.core)
+        await self.parts.goals.commit(self.core)
 
     def knows_action(self, seq: int) -> bool:
         """Return whether an action of that number was ever allowed; for outcomes that are reported twice."""
-        row = next(iter(self.parts.book.ledger.read(self.goal_id, seq - 1, 1)), None)
+        row = next(iter(self.parts.goals.ledger.read(self.goal_id, seq - 1, 1)), None)
         return row is not None and row.seq == seq and row.kind == "action_allowed"
 
     def hand_over(self, why: str) -> None:

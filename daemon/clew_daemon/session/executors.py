@@ -57,7 +57,7 @@ class ExecutorPool:
         Raises WorkspaceMissingError, OSError, and LedgerFailed where the ledger is gone, and these folders with it.
         The cell looks again at the folder, when it cannot be moved from there any more.
         """
-        self._parts.book.ledger.look()
+        self._parts.goals.ledger.look()
         if missing := await asyncio.to_thread(self._specs.guard.missing):
             raise WorkspaceMissingError(missing.detail)
         self._private = await asyncio.to_thread(self._specs.private)

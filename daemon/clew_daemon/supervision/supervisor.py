@@ -51,7 +51,7 @@ class Supervisor:
         self._reports = ReportWriter(daemon, self._task_of)
         self._awaited: dict[str, str] = {}
         self.last_restart = ""
-        daemon.book.listeners.append(self._on_records)
+        daemon.goals.listeners.append(self._on_records)
 
     async def start(self) -> None:
         """Take up what was left, write reports that are missing, and begin to schedule."""
@@ -61,13 +61,13 @@ class Supervisor:
 
     async def recover(self) -> None:
         """Record the ends of an earlier daemon's workers, and that the effects of their actions are unknown."""
-        for goal, core in self._d.book.cores.items():
+        for goal, core in self._d.goals.cores.items():
             at = time.time()
-            with self._d.book.entering(core):
+            with self._d.goals.entering(core):
                 core.interrupt("daemon_died", at, counts=False)
                 if core.state.working:
                     core.emit(ev.WorkerExited(at=at, epoch=core.state.epoch, reason="daemon_died"))
-            await self._d.book.commit(core)
+            await self._d.goals.commit(core)
             self._resume_wait(core, at)
             unreported = core.state.rested_seq > core.state.reported_seq
             if unreported:
@@ -128,7 +128,7 @@ class Supervisor:
     # -- scheduling ----------------------------------------------------------------------------------
 
     async def _schedule(self) -> None:
-        while self._d.book.ledger.failure is None:  # else the daemon is about to stop
+        while self._d.goals.ledger.failure is None:  # else the daemon is about to stop
             self._wake.clear()
             known, now = self._known(), time.time()
             most, expired = self._d.settings.daemon.max_workers, self._waits.expired()
@@ -147,7 +147,7 @@ class Supervisor:
         return max(0.0, min([IDLE_S, *(s for s in pauses if s)]))
 
     def _known(self) -> KnownGoals:
-        return KnownGoals(self._d.book.states(), self._d.book.gone)
+        return KnownGoals(self._d.goals.states(), self._d.goals.gone)
 
     def _log_awaited(self, known: KnownGoals) -> None:
         """Log what queued goals wait for among other goals, whenever that changes."""
@@ -159,7 +159,7 @@ class Supervisor:
     async def _block_dependents(self, known: KnownGoals) -> None:
         """Block goals whose dependency ended without being completed: a person decides about them."""
         for goal, state in known.states.items():
-            if goal not in self._d.book.cores:
+            if goal not in self._d.goals.cores:
                 continue  # purged while another one was being blocked
             if lost := schedule.lost_dependency(state, known):
                 question = (
@@ -168,7 +168,7 @@ class Supervisor:
                     else f"That goal was removed long ago: submit this goal again without it, and `clew cancel {goal}`?"
                 )
                 reason = f"it depends on {lost.goal}, which is {lost.status}"
-                await block_goal(self._d.book, self._d.book.cores[goal], reason, question)
+                await block_goal(self._d.goals, self._d.goals.cores[goal], reason, question)
                 known = self._known()  # goals may have come and gone meanwhile
 
     # -- runs and records ----------------------------------------------------------------------------
