@@ -30,7 +30,7 @@ def refuse_incomplete(ledger: Path, state: Path) -> None:
     missing = lacking(ledger, state)
     if missing and not missing.is_copied:
         raise missing.error(ledger)
-    if missing:  # the original has the rest, and no goal goes on here before a person resumes it
+    if missing:  # the original has the rest, and no goal continues here before a person resumes it
         aside = accept_lacking(ledger, state, missing)
         log.warning(
             "ledger.behind", lacks=list(missing.faults), aside=[str(p) for p in aside.values()]
@@ -38,7 +38,7 @@ def refuse_incomplete(ledger: Path, state: Path) -> None:
 
 
 async def block_in_other_home(goals: GoalStore, before: HomeKnown | None, now: HomeKnown) -> None:
-    """Block every unfinished goal where the home was copied or moved: a person decides whether it goes on."""
+    """Block every unfinished goal where the home was copied or moved: a person decides whether it continues."""
     if before is None or not home.is_other(before, now):
         return
     log.warning("home.other", before=before.path, host=before.host, now=now.path)

@@ -40,7 +40,7 @@ class StatusLine:
         daemon.goals.listeners.append(lambda *_: self._news.set())
 
     def ready(self) -> None:
-        """Report that the daemon serves, or goes on after a reload."""
+        """Report that the daemon serves, or continues after a reload."""
         self.is_ready = True
         self._notifier.ready(self.text())
 

@@ -72,7 +72,7 @@ class GoalRequests:
             return self.find({"goal": goal})
 
     async def feedback(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Record feedback: the agent is shown it, a blocked goal goes on, an ended goal can be retried with it."""
+        """Record feedback: the agent is shown it, a blocked goal continues, an ended goal can be retried with it."""
         core, text = await self.whole(params), params.get("text")
         if not isinstance(text, str) or not text.strip():
             raise ControlError("the feedback is empty")
@@ -243,7 +243,7 @@ class GoalRequests:
         await self._d.goals.commit(core)
 
     def _refuse_namesake(self, state: State) -> None:
-        """Raise ControlError if an ended goal would go on beside another goal of its name."""
+        """Raise ControlError if an ended goal would be resumed beside another goal of its name."""
         other = holder(state.spec.name, self._d.goals.states(), state.goal_id)
         if state.ended and other:
             raise ControlError(

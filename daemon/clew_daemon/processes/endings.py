@@ -70,7 +70,7 @@ def _surprise(error: BaseException) -> str:
 
 
 def by_fault(error: SpawnError | ExecutorDied | LedgerError | OSError) -> Ended:
-    """Return how a worker ends by an error that kept it from starting, or from being served."""
+    """Return the end of a worker that could not be started or served because of an error."""
     if is_short(error):
         return _short_of_resources(error)
     match error:

@@ -119,7 +119,7 @@ class ExecutorProcess:
             )
 
     async def digest(self, *, anew: bool) -> str:
-        """Return the world's name, measured `anew` from every file's stat; UNKNOWN where that was cut short."""
+        """Return the world's digest, with `anew` from every file's stat; UNKNOWN where that was cut short."""
 
         def request(number: int) -> DigestRequest:
             return DigestRequest(id=number, full=anew)

@@ -52,7 +52,7 @@ class AgentTraits:
 
     @property
     def own_tools(self) -> bool:
-        """It may change the workspace by itself without reporting it."""
+        """It may change the workspace without reporting it."""
         return isinstance(self.agent, CommandAgentSettings) and self.agent.own_tools
 
 
@@ -131,7 +131,7 @@ class GoalDesk:
     # -- the workspace -----------------------------------------------------------------------------
 
     async def look(self) -> None:
-        """Take in the world as it is now: others may have changed it."""
+        """Record the world as it is now: others may have changed it."""
         world = await self.executors.digest(anew=True)
         with self.entering() as core:
             core.see_world(world, time.time())
@@ -152,7 +152,7 @@ class GoalDesk:
         return await asyncio.to_thread(self._guard.missing)
 
     async def hand_over_if_missing(self) -> Missing | None:
-        """Hand the goal to a person where its workspace is missing; returns what is wrong with it."""
+        """Block the goal for a person where its workspace is missing; return what is wrong with it."""
         if missing := await self.missing():
             await self.hand_over_missing(missing)
         return missing

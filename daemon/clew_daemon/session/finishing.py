@@ -68,7 +68,7 @@ class Finishing:
         self._refused = RefusedFinishes()
 
     async def finish(self, p: protocol.Finish) -> Finished:
-        """End the goal, or return what speaks against it; one that has ended stays as it is."""
+        """End the goal, or return why it cannot end; one that has ended stays unchanged."""
         state = self._desk.core.state
         summary = redact(p.summary)
         if state.ended:
@@ -159,7 +159,7 @@ class Finishing:
         return answer.model_copy(update={"message": objections.message})
 
     async def _count_refusal(self) -> Level | None:
-        """Count refused finishes between which nothing was changed: asking again is no way forward."""
+        """Count refused finishes without a change in between: repeating the claim is no progress."""
         state, own_tools = self._desk.core.state, self._desk.traits.own_tools
         count = self._refused.add(state.world, state.actions_total, own_tools=own_tools)
         if count < FINISHES_MAX:

@@ -116,15 +116,15 @@ class Methods:
 
     async def _think(self, p: protocol.Think) -> Noted:
         with self._desk.entering() as core:
-            heard = core.think(redact(p.text), time.time(), has_tool_calls=p.has_tool_calls)
+            feedback = core.think(redact(p.text), time.time(), has_tool_calls=p.has_tool_calls)
         await self._desk.commit()
-        return noted(heard)
+        return noted(feedback)
 
     async def _reflect(self, p: protocol.Reflect) -> Noted:
         with self._desk.entering() as core:
-            heard = core.reflect(_reflected(p, core.state.feedback_untold))
+            feedback = core.reflect(_reflected(p, core.state.feedback_untold))
         await self._desk.commit()
-        return noted(heard)
+        return noted(feedback)
 
     async def _act(self, p: protocol.Act) -> Judged:
         return await (self._finishing if p.tool == "finish" else self._actions).act(p)

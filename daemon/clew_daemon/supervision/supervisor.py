@@ -1,6 +1,6 @@
-"""Decides which goals run, and lets each of them run by itself (`goal_run`).
+"""Decides which goals run; `goal_run` runs each of them.
 
-It decides by pure rules (`schedule`) and is told of every durable event.
+It decides by pure rules (`schedule`) and is called with every durable event.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 IDLE_S = 60.0
-"""A goal whose time has come starts this late at the most after the wall clock was set, or the machine slept."""
+"""The longest delay of a goal that became due while the machine slept, or when the wall clock was set."""
 RESTS = (ev.GoalEnded, ev.GoalBlocked)
 
 
@@ -54,7 +54,7 @@ class Supervisor:
         daemon.goals.listeners.append(self._on_records)
 
     async def start(self) -> None:
-        """Take up what was left, write reports that are missing, and begin to schedule."""
+        """Continue the goals on record, write missing reports, and begin to schedule."""
         await self.recover()
         await self._reports.start()
         self._loop_task = background.start(self._schedule())
@@ -95,7 +95,7 @@ class Supervisor:
         await self._reports.stop()
 
     def wake(self) -> None:
-        """Look again whether a goal is due."""
+        """Check again whether a goal is due."""
         self._wake.set()
 
     @property
@@ -113,7 +113,7 @@ class Supervisor:
         return run.session if run else None
 
     def reloaded(self) -> None:
-        """Send running agents the new thresholds, and look again whether a goal is due."""
+        """Send running agents the new thresholds, and check again whether a goal is due."""
         for run in self._runs.values():
             if run.session:
                 run.session.thresholds_changed()
@@ -194,7 +194,7 @@ class Supervisor:
         self.wake()
 
     def _on_records(self, goal: str, records: list[RecordedEvent]) -> None:
-        """Take in durable events: reports become due, other goals may become ready."""
+        """React to durable events: reports become due, other goals may become ready."""
         if any(isinstance(r.event, RESTS) for r in records):
             self._reports.due(goal)
         for event in (r.event for r in records if goal and r.event.kind.startswith("goal_")):

@@ -1,6 +1,6 @@
 """What the daemon answers to an agent's requests: one model for each shape of an answer (docs/protocol.md).
 
-The daemon dumps them with `exclude_unset`, so that a field that says nothing is left out; agents validate what they
+The daemon dumps them with `exclude_unset`, so that fields that were not set are left out; agents validate what they
 receive. Unknown fields are ignored, so that an older agent understands a newer daemon.
 """
 
@@ -16,12 +16,12 @@ ActionResult = Literal["success", "failure", "error", "timeout", "interrupted"]
 
 
 class AnswerModel(BaseModel):
-    """A part of an answer: frozen, and read without regard to fields that it does not know."""
+    """A part of an answer: frozen; unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     def as_json(self) -> dict[str, Any]:
-        """Return what is sent: the fields that were given, as JSON values."""
+        """Return the fields that were set, as JSON values."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
@@ -40,9 +40,9 @@ class Noted(AnswerModel):
 
 
 class ActionOutcome(AnswerModel):
-    """What came of an action: the one shape of it from the executor's answer to the prompt.
+    """The outcome of an action, in the same shape from the executor's answer to the prompt.
 
-    `changed` is None where nobody knows whether the workspace changed; `reason` says why an action was interrupted.
+    `changed` is None where it is unknown whether the workspace changed; `reason` is why an action was interrupted.
     """
 
     result: ActionResult
