@@ -74,7 +74,7 @@ class Reloader:
             )
             return changes
         finally:
-            self._line.ready()
+            self._line.reloaded()
 
     async def _git_identity(self) -> dict[str, str]:
         """Ask git for the identity for commits; meanwhile no child of the daemon counts as an orphan."""

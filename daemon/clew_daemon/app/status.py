@@ -40,8 +40,12 @@ class StatusLine:
         daemon.goals.listeners.append(lambda *_: self._news.set())
 
     def ready(self) -> None:
-        """Report that the daemon serves, or continues after a reload."""
+        """Report that the daemon serves."""
         self.is_ready = True
+        self._notifier.ready(self.text())
+
+    def reloaded(self) -> None:
+        """Report the end of a reload; it may come while the daemon still starts, or already stops."""
         self._notifier.ready(self.text())
 
     def stopping(self) -> None:

@@ -69,6 +69,7 @@ class Actions:
         if p.result == "interrupted":
             with desk.entering() as core:
                 core.interrupt("the agent says so", time.time(), counts=False, only=p.seq)
+            await desk.look()  # else the next action would be taken for what this one did
             await desk.commit()
             return noted(Feedback())
         report = ActionReport(p.result)

@@ -134,7 +134,7 @@ class GoalDesk:
         """Record the world as it is now: others may have changed it."""
         world = await self.executors.digest(anew=True)
         with self.entering() as core:
-            core.see_world(world, time.time())
+            core.see_world(world, time.time(), unseen_work=self.traits.own_tools)
 
     async def look_past_claims(self) -> None:
         """Go by the disk where an agent that cannot write has claimed a change.

@@ -196,7 +196,7 @@ class LlmSlot(_Params):
 
 
 class Leave(_Params):
-    """Why the agent is about to exit with 75 (`temporary`: try again, after `retry_after_s`) or 78 (`configuration`)."""
+    """Why the agent is about to exit with 75 (`temporary`: retry after `retry_after_s`) or 78 (`configuration`)."""
 
     kind: Literal["temporary", "configuration"]
     reason: str = Field(max_length=4_000)

@@ -8,7 +8,7 @@ from clew_worker.executor.tools import editing, files, finding, shell
 from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
 from clew_worker.executor.workspace import PathError
 
-_TOOLS: dict[str, Callable[[dict[str, Any], ToolContext], ToolOutcome]] = {
+CARRIED_OUT: dict[str, Callable[[dict[str, Any], ToolContext], ToolOutcome]] = {
     "run_cmd": shell.run_cmd,
     "wait": shell.wait,
     "read_file": files.read_file,
@@ -23,9 +23,9 @@ def carry_out(name: str, args: dict[str, Any], context: ToolContext) -> ToolOutc
     """Carry out one action; whatever is wrong with it becomes an outcome with a message for the agent."""
     try:
         checked = catalogue.check_arguments(name, args)
-        if name not in _TOOLS:
+        if name not in CARRIED_OUT:
             return ToolOutcome("error", f"{name} is not a tool that acts in the workspace")
-        return _TOOLS[name](checked, context)
+        return CARRIED_OUT[name](checked, context)
     except (catalogue.BadArgumentsError, PathError) as error:
         return ToolOutcome("error", str(error))
     except OSError as error:
