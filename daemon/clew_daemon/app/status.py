@@ -37,7 +37,7 @@ class StatusLine:
     def describe(self, daemon: DaemonParts, supervisor: Supervisor) -> None:
         """Describe these from now on, whenever something is recorded."""
         self._described = daemon, supervisor
-        daemon.book.listeners.append(lambda *_: self._news.set())
+        daemon.goals.listeners.append(lambda *_: self._news.set())
 
     def ready(self) -> None:
         """Report that the daemon serves."""
@@ -88,7 +88,7 @@ class StatusLine:
         if self._trouble or self._described is None:
             return self._trouble
         daemon, supervisor = self._described
-        states = list(daemon.book.states().values())
+        states = list(daemon.goals.states().values())
         running = sum(s.goal.status == "in_progress" for s in states)
         blocked = sum(s.goal.status == "blocked" for s in states)
         waiting = sum(s.waits_for_time for s in states)

@@ -10,7 +10,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.worlds import UNKNOWN
 from clew_shared.text.redact import redact
 from clew_shared.wire import protocol
-from clew_shared.wire.answers import FailingCheck, Finished, Judged, Outcome
+from clew_shared.wire.answers import ActionOutcome, FailingCheck, Finished, Judged
 
 if TYPE_CHECKING:
     from clew_daemon.session.checks import Checks
@@ -75,7 +75,7 @@ class Finishing:
         self._refused = RefusedFinishes()
 
     async def finish(self, p: protocol.Finish) -> Finished:
-        """End the goal, or return what speaks against it; one that has ended stays as it is."""
+        """End the goal, or return why it cannot end; one that has ended stays unchanged."""
         state = self._desk.core.state
         summary = redact(p.summary)
         if state.ended:
@@ -116,7 +116,7 @@ class Finishing:
             seq=self._desk.core.state.seq,
             intervention=None,
             escalated_to=answer.escalated_to,
-            outcome=Outcome(
+            outcome=ActionOutcome(
                 result="success" if answer.accepted else "failure",
                 output="accepted" if answer.accepted else "not accepted\n" + "\n".join(lines),
                 duration_s=0.0,
@@ -166,7 +166,7 @@ class Finishing:
         return answer.model_copy(update={"message": objections.message})
 
     async def _count_refusal(self) -> Level | None:
-        """Count refused finishes between which nothing was changed: asking again is no way forward."""
+        """Count refused finishes without a change in between: repeating the claim is no progress."""
         state, own_tools = self._desk.core.state, self._desk.traits.own_tools
         if not self._refused.add(state.world, state.actions_total, own_tools=own_tools):
             return None

@@ -1,6 +1,6 @@
 """What the daemon answers to an agent's requests: one model for each shape of an answer (docs/protocol.md).
 
-The daemon dumps them with `exclude_unset`, so that a field that says nothing is left out; agents validate what they
+The daemon dumps them with `exclude_unset`, so that fields that were not set are left out; agents validate what they
 receive. Unknown fields are ignored, so that an older agent understands a newer daemon.
 """
 
@@ -33,7 +33,7 @@ class AnswerModel(BaseModel):
         return {k: v for k, v in data.items() if v is not None or k in nullable or k not in fields}
 
     def as_json(self) -> dict[str, Any]:
-        """Return what is sent: the fields that were given, as JSON values."""
+        """Return the fields that were set, as JSON values."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
@@ -51,10 +51,10 @@ class Noted(AnswerModel):
     escalated_to: Level | None = None
 
 
-class Outcome(AnswerModel):
-    """What came of an action: the one shape of it from the executor's answer to the prompt.
+class ActionOutcome(AnswerModel):
+    """The outcome of an action, in the same shape from the executor's answer to the prompt.
 
-    `changed` is None where nobody knows whether the workspace changed; `reason` says why an action was interrupted.
+    `changed` is None where it is unknown whether the workspace changed; `reason` is why an action was interrupted.
     """
 
     result: ActionResult
@@ -77,7 +77,7 @@ class _Verdict(AnswerModel):
 class Judged(_Verdict):
     """The answer to `act` and `propose`; `outcome` is there where clew has carried out the action."""
 
-    outcome: Outcome | None = None
+    outcome: ActionOutcome | None = None
 
 
 class Recorded(_Verdict):

@@ -95,6 +95,6 @@ def _confine(rules: int) -> None:
 
 if __name__ == "__main__":
     _confine(int(sys.argv[1]))
-    for name in sys.argv[2:]:  # what this Python put into the environment by itself
+    for name in sys.argv[2:]:  # what Python itself has added to the environment
         os.environ.pop(name, None)
     serve()

@@ -123,7 +123,7 @@ class Workspace:
         return real[len(self.root.rstrip("/")) + 1 :]
 
     def open_regular(self, path: str) -> tuple[int, os.stat_result]:
-        """Open a file for reading; PathError in words if there is none, or it is no file."""
+        """Open a file for reading; PathError if there is none, or it is not a regular file."""
         try:
             fd = self.open(path, os.O_RDONLY)
         except OSError as error:
@@ -136,7 +136,7 @@ class Workspace:
         return fd, info
 
     def open_folder(self, path: str) -> int:
-        """Open a folder for reading; PathError in words if there is none."""
+        """Open a folder for reading; PathError if there is none."""
         try:
             return self.open(path, _FOLDER)
         except NotADirectoryError as error:
@@ -167,7 +167,7 @@ class Workspace:
         """Write a whole file at once: it has the old content or the new, never a part.
 
         Makes missing folders, keeps the mode of what was there, writes through a link to where it
-        leads. PathError in words for whatever goes wrong.
+        leads. PathError for any failure.
         """
         relative = self._resolved(path)  # the folder is opened beneath the workspace all the same
         folder, name = os.path.split(relative)

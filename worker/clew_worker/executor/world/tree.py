@@ -277,7 +277,7 @@ class Tree:
 
 
 def _identity(place: str | int) -> Identity:
-    """Tell one folder from another that takes its place; (0, 0) if there is none."""
+    """Return what distinguishes a folder from one that replaces it; (0, 0) if there is none."""
     try:
         info = os.stat(place)  # noqa: PTH116 - descriptors, and paths by the ten thousand
     except OSError:
