@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -90,6 +90,8 @@ class Script:
     def processes(self) -> list[psutil.Process]:
         assert self._process
         return tree(self._process.pid)
+
+    agents = processes
 
     def database(self) -> list[Path]:
         return list(self.folder.glob("*.sqlite*"))
@@ -264,16 +266,18 @@ def ways(peers: list[str]) -> tuple[dict[str, Way], dict[str, str]]:
 
 
 @contextmanager
-def running(*wanted: tuple[Way, int]) -> Iterator[list[Running]]:
-    """Start programs with their workflows, in folders of their own; end them on every path."""
+def running(
+    wanted: Mapping[str, Way], many: Mapping[str, int] | None = None
+) -> Iterator[dict[str, Running]]:
+    """Start programs in folders of their own, with a workflow or `many`; end them on every path."""
     with ExitStack() as stack:
-        everyone = []
-        for way, workflows in wanted:
+        everyone = {}
+        for name, way in wanted.items():
+            workflows = many[name] if many else 1
             folder = stack.enter_context(disk_folder())
-            one = Running(way, way.make(folder, workflows))
+            everyone[name] = one = Running(way, way.make(folder, workflows))
             stack.callback(one.end)
             one.start()
-            everyone.append(one)
-        for one in everyone:
+        for one in everyone.values():
             one.connect()
         yield everyone
