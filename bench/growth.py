@@ -20,7 +20,7 @@ from bench.processes import pss_mb
 
 from clew_daemon.record.store import load_state
 from clew_shared.ledger import Reader
-from clew_shared.record.snapshot import STATE_VERSION, compressed, decompress, dump
+from clew_shared.record.snapshot import STATE_VERSION, compressed, dump
 from clew_shared.text.redact import redacted
 from clew_shared.views.contextdir import FOLDER, ContextDir
 from clew_shared.views.publish import state_view
@@ -122,8 +122,7 @@ def in_process(home: Home, name: str, found: Recorder) -> None:
         found.time(f"{name}: fold of all", lambda: load_state(bare, grown.GOAL))
     for _ in range(TIMES):
         dumped = found.time(f"{name}: dump", lambda: dump(state))
-        body = found.time(f"{name}: pack", lambda: compressed(dumped))  # noqa: B023 - at once
-        found.time(f"{name}: decompress", lambda: decompress(body))  # noqa: B023 - at once
+        found.time(f"{name}: pack", lambda: compressed(dumped))  # noqa: B023 - at once
         began = time.perf_counter()
         view = found.time(f"{name}: view", lambda: state_view(state))
         ContextDir(str(workspace)).rebuild(redacted(view), [], [])

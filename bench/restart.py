@@ -55,8 +55,11 @@ import signal, sys
 from clew_worker.cell import nursery
 nursery.preload(sys.argv[1:])
 if len(sys.argv) > 1:
+    from clew_shared.wire.hello import AgentOptions
     from clew_worker.agent.llm_client import LlmClient
-    llm = LlmClient({"base_url": "http://127.0.0.1:9/v1", "model": "m"}, None, slot=None)
+    options = {"mode": "tools", "temperature": 0.2, "timeout_s": 600.0, "reflection": "off"}
+    agent = AgentOptions(base_url="http://127.0.0.1:9/v1", model="m", **options)
+    llm = LlmClient(agent, None, slot=None)
 print(flush=True)
 signal.pause()
 """
@@ -243,7 +246,7 @@ def cold_memory() -> dict[str, float]:
         command = [sys.executable, "-c", COLD, *modules]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as one:
             assert one.stdout
-            one.stdout.readline()
+            assert one.stdout.readline(), "it ended at once"
             held.append(_sums_mb("agent", [psutil.Process(one.pid)]))
             one.kill()
     agent, executor = held

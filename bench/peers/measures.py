@@ -100,9 +100,7 @@ def weigh(bench: SupervisorBench) -> None:
             with bench.dropping(peer, f"started with {count} children"):
                 names = bench.start(peer, tiny=count)
                 time.sleep(SETTLE_S)
-                own = peer.own()
-                bench.add(f"own memory, {of}", peer, processes.pss_mb(own))
-                bench.facts[peer.key][f"own processes, {of}"] = len(own)
+                bench.add(f"own memory, {of}", peer, processes.pss_mb(peer.own()))
                 if count:
                     theirs = processes.pss_mb(psutil.Process(pid) for pid in peer.pids(names))
                     bench.add("memory of a child", peer, theirs / count)
@@ -115,9 +113,7 @@ def start_all(bench: SupervisorBench) -> None:
     """Start all, each with its fleet and the children that will be killed one at a time."""
     for peer in bench.left():
         with bench.dropping(peer, "started with all children"):
-            began = time.monotonic()
             bench.start(peer, tiny=SPARE + bench.sizes.fleet, loaded=SPARE)
-            bench.add("start of the fleet", peer, time.monotonic() - began)
     bench.progress("all are up")
 
 

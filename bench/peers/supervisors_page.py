@@ -17,9 +17,7 @@ IDLE = {
     "idle wake-ups": ("/s", "wake-ups"),
     "memory of a child": ("MB", "memory of a child"),
 }
-UNITS = {measure: unit for measure, (unit, _) in (BACK | IDLE).items()} | {
-    "start of the fleet": "s"
-}
+UNITS = {measure: unit for measure, (unit, _) in (BACK | IDLE).items()}
 FATES = (
     "a worker's child, the worker killed",
     "workers, the supervisor killed",
