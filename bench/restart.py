@@ -181,7 +181,7 @@ def single(kills: int, found: Recorder) -> dict[str, float]:
                 if kind != "cold" or n % 3 == 0:
                     time.sleep(PAUSE_S / 3)
                     print(file=loop.stdin, flush=True)
-                    found.add(FLOORS[kind], "ms", float(loop.stdout.readline()))  # type: ignore[union-attr]
+                    found.add(FLOORS[kind], "ms", float(loop.stdout.readline()))
         return killed.memory()
 
 

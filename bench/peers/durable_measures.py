@@ -194,7 +194,7 @@ class StepBench:
 def _clew_failing() -> dict[str, Any]:
     with running({"clew": _clew(mode="failing")}) as everyone:
         tries = [message for message in everyone["clew"].wires[0].rest() if "tried" in message]
-        (goal,) = everyone["clew"].program.asked("status")["goals"]  # type: ignore[union-attr]
+        (goal,) = everyone["clew"].program.asked("status")["goals"]
     answers = Counter(one_try["tried"] for one_try in tries)
     return {
         "tried": len(tries),
@@ -258,7 +258,7 @@ def _recover(one: Running, counts: Counter[str], chance: random.Random, *, worke
 def _carried_out(one: Running) -> dict[str, int]:
     """Count the steps that were carried out never, and more than once."""
     one.kill()
-    (path,) = one.program.effects()
+    (path,) = one.files(one.program.EFFECTS)
     times = Counter(int(step) for step in path.read_text().split())
     return {
         "steps": len(times),
