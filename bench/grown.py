@@ -1,7 +1,7 @@
 """Homes with a long record: one goal with many actions, or many goals that are over.
 
-Made through the real book and core, many events to a commit, so that minutes of work are recorded in seconds; invented,
-in the proportions of an agent that edits, reads and tests.
+Made through the real goal store and core, many events to a commit, so that minutes of work are recorded in seconds;
+invented, in the proportions of an agent that edits, reads and tests.
 """
 
 import asyncio
@@ -53,20 +53,20 @@ def actions_of(count: int, first: int = 0) -> Iterator[tuple[str, dict[str, Any]
 async def opened(state: Path) -> AsyncIterator[GoalStore]:
     os.makedirs(state, exist_ok=True)  # noqa: PTH103 - nothing else runs in this loop
     ledger = Ledger.open(state / "ledger.db")
-    book = GoalStore(ledger, load(CONFIG, {}, "config.toml").settings)
-    book.listeners.clear()
-    yield book
+    goals = GoalStore(ledger, load(CONFIG, {}, "config.toml").settings)
+    goals.listeners.clear()
+    yield goals
     if not await ledger.sync(600):
         raise TimeoutError("the ledger was not written within ten minutes")
     await ledger.close(60)
 
 
-async def accept(book: GoalStore, goal: str, workspace: Path, **more: Any) -> Core:
+async def accept(goals: GoalStore, goal: str, workspace: Path, **more: Any) -> Core:
     tasks = more.pop("tasks", ())
     spec = Spec(description=f"Do {goal}", workspace=str(workspace), **more)
     event = ev.GoalAccepted(at=time.time(), goal_id=goal, spec=spec, tasks=tasks, identity=(goal,))
-    await book.accept(event, b"# Do it\n")
-    return book.cores[goal]
+    await goals.accept(event, b"# Do it\n")
+    return goals.cores[goal]
 
 
 def start(core: Core) -> None:
@@ -86,43 +86,43 @@ def work(core: Core, count: int, first: int = 0) -> None:
 
 async def live_goal(state: Path, actions: int, workspace: Path) -> None:
     """Record a goal in progress with its actions in one subtask; its worker died with its daemon."""
-    async with opened(state) as book:
-        core = await accept(book, GOAL, workspace, agent="bench")
-        with book.entering(core):
+    async with opened(state) as goals:
+        core = await accept(goals, GOAL, workspace, agent="bench")
+        with goals.entering(core):
             start(core)
         for first in range(0, actions, BATCH):
-            with book.entering(core):
+            with goals.entering(core):
                 work(core, min(BATCH, actions - first), first)
-            await book.commit(core)
+            await goals.commit(core)
             if core.state.goal.status != "in_progress":
                 raise AssertionError(f"the goal is {core.state.goal.status}: {core.state.reason}")
 
 
 async def idle_goal(state: Path, workspace: Path) -> None:
     """Record one goal, `one`, that was only accepted."""
-    async with opened(state) as book:
-        await accept(book, "one", workspace)
+    async with opened(state) as goals:
+        await accept(goals, "one", workspace)
 
 
 async def ended_goals(state: Path, count: int, workspaces: Path, actions: int = 20) -> None:
     """Record goals that were completed, reported and reviewed, in ten subtasks each."""
-    async with opened(state) as book:
+    async with opened(state) as goals:
         for number in range(count):
-            await _ended_goal(book, f"over-{number:05}", workspaces, actions)
+            await _ended_goal(goals, f"over-{number:05}", workspaces, actions)
             if number % 100 == 99:
                 await asyncio.sleep(0)
-        for goal, core in book.cores.items():
-            await book.commit(core)
-            book.evict(goal)
-        while len(book.ledger.snapshots(STATE_VERSION)) < len(book.cores):  # noqa: ASYNC110 - no event
+        for goal, core in goals.cores.items():
+            await goals.commit(core)
+            goals.evict(goal)
+        while len(goals.ledger.snapshots(STATE_VERSION)) < len(goals.cores):  # noqa: ASYNC110 - no event
             await asyncio.sleep(0.01)
 
 
-async def _ended_goal(book: GoalStore, goal: str, workspaces: Path, actions: int) -> None:
+async def _ended_goal(goals: GoalStore, goal: str, workspaces: Path, actions: int) -> None:
     parts = tuple(PlannedSubtask(description=f"Part {n} of it") for n in range(10))
     tasks = (PlannedTask(description="All of it", subtasks=parts),)
-    core = await accept(book, goal, workspaces / goal, notes="as agreed\n" * 20, tasks=tasks)
-    with book.entering(core):
+    core = await accept(goals, goal, workspaces / goal, notes="as agreed\n" * 20, tasks=tasks)
+    with goals.entering(core):
         start(core)
         for _ in parts:
             work(core, actions // len(parts))

@@ -42,7 +42,7 @@ DAEMON = {
     "hello answered": "clew_daemon.session.methods:Methods._hello",
 }
 WORKER = {
-    "nursery spawn": "clew_worker.cell.nursery:Nursery._begin",
+    "nursery spawn": "clew_worker.cell.nursery:NurseryServer._begin",
     "closed off": "clew_worker.sandbox.namespaces:close_off",
     "confined": "clew_worker.sandbox:confine",
     "says hello": "clew_worker.agent.client:AgentClient.hello",

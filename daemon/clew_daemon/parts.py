@@ -29,7 +29,7 @@ class DaemonParts:
     places: Places
     settings: Settings
     keys: Keys
-    book: GoalStore
+    goals: GoalStore
     playbook: PlaybookStore
     children: Children
     cgroups: Cgroups

@@ -58,7 +58,7 @@ DAEMON = {
     "inbox.reject": "clew_daemon.inbox.files:reject",
     "inbox.reason": "clew_daemon.inbox.files:_write_error",
     "inbox.rename_new": "clew_daemon.inbox.files:rename_new",
-    "goal.copy": "clew_daemon.inbox.acceptance:_keep_copy",
+    "goal.copy": "clew_daemon.inbox.acceptance:_write_copy",
     "goal.folders": "clew_daemon.supervision.goal_run:GoalRun._unfit",
     # the worker, as the daemon sees it
     "nursery.ensure": "clew_daemon.processes.nursery:Nursery._ready",
@@ -110,8 +110,8 @@ RETENTION = {
 """The same, of what is done to goals that ended long ago."""
 
 WORKER = {
-    "nursery.serve_one": "clew_worker.cell.nursery:Nursery.serve_one",
-    "nursery.spawn": "clew_worker.cell.nursery:Nursery._begin",
+    "nursery.serve_one": "clew_worker.cell.nursery:NurseryServer.serve_one",
+    "nursery.spawn": "clew_worker.cell.nursery:NurseryServer._begin",
     "cell.fork": "clew_worker.cell.cell:fork",
     "cell.guard": "clew_worker.cell.cell:_guard",
     "cell.payload": "clew_worker.cell.cell:_payload",

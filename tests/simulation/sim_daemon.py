@@ -1,4 +1,4 @@
-"""The daemon in the simulated world: its own supervisor, sessions, methods, book, people and reviewer, as they are.
+"""The daemon in the simulated world: its own supervisor, sessions, goal store, requests and reviewer, as they are.
 
 Replaced are what touches the machine (clocks, chance, processes, the line, the ledger's disk, files) and, of the
 shell around, `app` and the publisher: `run` keeps the order in which `app` starts and stops its parts.
@@ -161,25 +161,25 @@ class SimDaemon:
         """Start, serve, stop, in the order of the app."""
         world = self.world
         self.ledger = SimLedger(world, self.loop, self._ledger_state)
-        book = GoalStore(self.ledger, world.settings)  # type: ignore[arg-type]
+        goals = GoalStore(self.ledger, world.settings)  # type: ignore[arg-type]
         self.daemon = DaemonParts(
             places=SimpleNamespace(outbox=None),  # type: ignore[arg-type]
             settings=world.settings,
             keys=Keys({}),
-            book=book,
-            playbook=PlaybookStore(book),
+            goals=goals,
+            playbook=PlaybookStore(goals),
             children=Children(),  # type: ignore[arg-type]
             nursery=None,  # type: ignore[arg-type]
             slots=LlmSlots(lambda: None),
             publisher=SimPublisher(),  # type: ignore[arg-type]
             cgroups=Cgroups(None),
         )
-        world.watch.begins(book)
-        book.listeners.append(world.watch.listened)
+        world.watch.begins(goals)
+        goals.listeners.append(world.watch.listened)
         self.daemon.playbook.load()
         self.supervisor = Supervisor(self.daemon, SimLauncher(world))  # type: ignore[arg-type]
         self.reviewer = Reviewer(
-            self.daemon.book, self.daemon.playbook, lambda: self.daemon.settings.playbook
+            self.daemon.goals, self.daemon.playbook, lambda: self.daemon.settings.playbook
         )
         self.people = GoalRequests(self.daemon, self.supervisor)
         tasks: list[asyncio.Task[Any]] = []
@@ -219,11 +219,11 @@ class SimDaemon:
         self.inbox = _owner(self.world)
         with self.inbox, contextlib.suppress(LedgerError):
             for goal in self.world.goals:
-                if goal.goal_id in self.daemon.book.cores:
+                if goal.goal_id in self.daemon.goals.cores:
                     continue
                 await asyncio.sleep(self.world.rng.expovariate(0.5))
                 self.world.watch.taken(goal.goal_id, "this home")
-                await self.daemon.book.accept(goal, b"text")
+                await self.daemon.goals.accept(goal, b"text")
                 self.supervisor.wake()
             await self.stop.wait()
 
@@ -261,7 +261,7 @@ class SimDaemon:
     def _requests(self) -> list[Coroutine[Any, Any, None]]:
         """Return what people ask for next: mostly one thing, or several at the same time."""
         rng, world = self.world.rng, self.world
-        cores = self.daemon.book.cores
+        cores = self.daemon.goals.cores
         count = min(world.requests, rng.choice([1, 1, 2, 4]))
         world.requests -= count
         if not cores:
@@ -270,7 +270,7 @@ class SimDaemon:
         return [self._request(rng.choice(REQUESTS), goal) for _ in range(count)]
 
     async def _request(self, name: str, goal: str) -> None:
-        blocked = self.daemon.book.cores[goal].state.blocked_actions
+        blocked = self.daemon.goals.cores[goal].state.blocked_actions
         text = f"advice {self.asked} at {self.world.clock.now}"
         params = {"goal": goal, "text": text, "signature": blocked[0] if blocked else "none"}
         self.asked += 1
@@ -301,7 +301,7 @@ class SimDaemon:
                 continue
             self.world.note(taken.settings)
             self.world.settings = self.daemon.settings = taken.settings
-            self.daemon.book.adopt(taken.settings, self.daemon.settings_of)
+            self.daemon.goals.adopt(taken.settings, self.daemon.settings_of)
             self.supervisor.reloaded()
             self.world.trace("daemon", "reloaded")
 
@@ -339,7 +339,7 @@ class SimDaemon:
                 continue
             since = world.clock.now if since is None else since
             world.calm = True
-            if len(self.daemon.book.cores) < len(world.goals):
+            if len(self.daemon.goals.cores) < len(world.goals):
                 continue
             rested = rested + 1 if self._resting() else 0
             if world.clock.now - since > CALM_S:
@@ -348,7 +348,7 @@ class SimDaemon:
         self.stop.set()
 
     def _resting(self) -> bool:
-        states, running = self.daemon.book.states(), self.supervisor.running
+        states, running = self.daemon.goals.states(), self.supervisor.running
         if running or not self.ledger.idle or any(s.working for s in states.values()):
             return False
         known, now = KnownGoals(states), self.world.clock.time()

@@ -121,7 +121,7 @@ def _keeps_every_step(monkeypatch):
 
 def _folds_more_than_there_is(monkeypatch):
     monkeypatch.setattr(
-        transcript.Transcript, "_fold", lambda self, count: setattr(self, "folded", count)
+        transcript.TranscriptFold, "_fold", lambda self, count: setattr(self, "folded", count)
     )
 
 
@@ -176,7 +176,7 @@ def _much_asked(monkeypatch, *requests):
 
 def _goes_on_whatever_was_asked_meanwhile(monkeypatch):
     monkeypatch.setattr(journal, "refusal", lambda *_: "")
-    monkeypatch.setattr(goal_requests, "_standing", lambda _: None)
+    monkeypatch.setattr(goal_requests, "_request_basis", lambda _: None)
     _much_asked(monkeypatch, "pause", "resume", "cancel")
 
 

@@ -28,12 +28,12 @@ async def daemon(tmp_path):
     ledger = Ledger.open(tmp_path / "ledger.db")
     settings = Settings()
     made = SimpleNamespace(
-        book=GoalStore(ledger, settings),
+        goals=GoalStore(ledger, settings),
         settings=settings,
         places=places({}, tmp_path / "home", settings),
         keys=Keys({}),
     )
-    made.book.listeners.clear()
+    made.goals.listeners.clear()
     yield made
     await ledger.close(10)
 
@@ -42,19 +42,19 @@ async def test_a_drop_whose_acceptance_is_given_up_is_not_called_a_goal_before_t
     daemon,
 ):
     """Its file was removed at the second look, while the disk was full and the goal in memory only."""
-    disk = apsw.Connection(str(daemon.book.ledger.path))
+    disk = apsw.Connection(str(daemon.goals.ledger.path))
     disk.execute("BEGIN IMMEDIATE")  # nothing can be written
     first = asyncio.ensure_future(accept(daemon, DROP))
-    while not daemon.book.identities:  # now it waits for the ledger
+    while not daemon.goals.identities:  # now it waits for the ledger
         assert not first.done()
-        await daemon.book.ledger.sync(0.05)
+        await daemon.goals.ledger.sync(0.05)
     first.cancel()
     second = asyncio.ensure_future(accept(daemon, DROP))
-    assert not await daemon.book.ledger.sync(0.2)
+    assert not await daemon.goals.ledger.sync(0.2)
     assert not second.done()
     disk.execute("ROLLBACK")
     assert isinstance(await second, Already)
-    assert len(daemon.book.ledger.goals()) == 1
+    assert len(daemon.goals.ledger.goals()) == 1
     assert isinstance(await accept(daemon, DROP), Already)
     disk.close()
 
@@ -91,22 +91,22 @@ async def test_a_file_whose_name_is_not_utf_8_is_taken_once_and_the_next_one_too
 async def test_a_goal_that_is_being_removed_cannot_be_asked_for_any_more(daemon):
     """Who retried it while its removal was being recorded was told yes, and the goal was gone."""
     goal = (await accept(daemon, DROP)).goal_id
-    disk = apsw.Connection(str(daemon.book.ledger.path))
+    disk = apsw.Connection(str(daemon.goals.ledger.path))
     disk.execute("BEGIN IMMEDIATE")
-    removal = asyncio.ensure_future(daemon.book.purge(goal))
+    removal = asyncio.ensure_future(daemon.goals.purge(goal))
     await asyncio.sleep(0)  # so that its record is queued first
-    assert not await daemon.book.ledger.sync(0.2)
+    assert not await daemon.goals.ledger.sync(0.2)
     assert not removal.done()
-    assert goal not in daemon.book.cores
+    assert goal not in daemon.goals.cores
     disk.execute("ROLLBACK")
     disk.close()
     await removal
-    assert goal not in daemon.book.cores
-    assert goal in daemon.book.gone
+    assert goal not in daemon.goals.cores
+    assert goal in daemon.goals.gone
 
 
 async def test_a_drop_that_the_ledger_could_not_take_is_no_goal(daemon):
-    await daemon.book.ledger.close(10)
+    await daemon.goals.ledger.close(10)
     for _ in range(2):
         with pytest.raises(LedgerFailed):
             await accept(daemon, DROP)
@@ -129,11 +129,11 @@ async def test_the_beginning_of_an_id_means_the_goal_that_it_meant_when_the_file
     daemon,
 ):
     await accept(daemon, DROP)
-    (first,) = daemon.book.cores
+    (first,) = daemon.goals.cores
     after = b"---\ndepends_on: [DO, later]\n---\n# After\n"
     await accept(daemon, Dropped("after.md", after, ("2", "2", "3")))
     await accept(daemon, Dropped("do.md", DROP.raw, ("3", "2", "3")))
-    (bound,) = [s for s in daemon.book.states().values() if s.spec.description == "After"]
+    (bound,) = [s for s in daemon.goals.states().values() if s.spec.description == "After"]
     assert bound.spec.depends_on == (first, "later")
 
 
@@ -150,8 +150,8 @@ async def taken(daemon, name, text):
 
 
 def end(daemon, goal):
-    core = daemon.book.cores[goal]
-    with daemon.book.entering(core):
+    core = daemon.goals.cores[goal]
+    with daemon.goals.entering(core):
         core.emit(ev.GoalEnded(status="cancelled"))
 
 
@@ -184,7 +184,7 @@ async def test_drops_are_entered_in_the_order_in_which_they_came_whatever_their_
     large = "---\nname: tea\n---\n# Tea\n" + "- [ ] Pour\n" * 900
     drops = [("tea.md", large), ("cup.md", "---\ndepends_on: te\n---\nDrink it\n")]
     verdicts = await asyncio.gather(*(taken(daemon, *drop) for drop in drops))
-    assert daemon.book.states()[verdicts[1]].spec.depends_on == ("tea",)
+    assert daemon.goals.states()[verdicts[1]].spec.depends_on == ("tea",)
 
 
 async def test_a_drop_that_takes_long_to_read_holds_up_no_other(daemon, monkeypatch):
@@ -198,7 +198,7 @@ async def test_a_drop_that_takes_long_to_read_holds_up_no_other(daemon, monkeypa
         return usual(raw, *args, **named)
 
     monkeypatch.setattr(acceptance, "parse", parse)
-    daemon.book.accepting = OrderedTurns(turn_s=0.01)
+    daemon.goals.accepting = OrderedTurns(turn_s=0.01)
     slow = asyncio.ensure_future(taken(daemon, "slow.md", "Do the slow one\n"))
     await asyncio.sleep(0)  # so that it has its place before the other
     await taken(daemon, "quick.md", "Do the quick one\n")

@@ -4,7 +4,14 @@ import pytest
 
 from clew_daemon.session.actions import _allowed, _outcome, _refused, noted
 from clew_shared.core.answers import ActionReport, Advice, Feedback, Verdict
-from clew_shared.wire.answers import FailingCheck, Finished, Intervention, Judged, Outcome, Recorded
+from clew_shared.wire.answers import (
+    ActionOutcome,
+    FailingCheck,
+    Finished,
+    Intervention,
+    Judged,
+    Recorded,
+)
 
 WORD = Advice("no_progress", "Stop.")
 SAID = {"kind": "no_progress", "message": "Stop."}
@@ -97,7 +104,7 @@ def test_what_is_not_given_is_not_sent(answer, json):
 
 
 def test_an_answer_to_act_holds_its_outcome():
-    outcome = Outcome(result="success", output="", duration_s=0.1, changed=False)
+    outcome = ActionOutcome(result="success", output="", duration_s=0.1, changed=False)
     answer = _allowed(Verdict(True, 1), Feedback(), outcome).as_json()
     assert answer["outcome"] == {
         "result": "success",

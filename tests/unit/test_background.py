@@ -51,7 +51,7 @@ async def is_well(work, task):
 
 def parts():
     book = SimpleNamespace(listeners=[], cores={"a": None}, states=dict, gone={})
-    return SimpleNamespace(book=book, settings=Settings(), started={}, nursery=None)
+    return SimpleNamespace(goals=book, settings=Settings(), started={}, nursery=None)
 
 
 async def test_housekeeping_goes_on_after_passing_faults():
@@ -66,7 +66,7 @@ async def test_reviews_go_on_after_a_fault_of_one(monkeypatch, fault):
     """Any fault of the ledger ended them until the next start, and no goal was ever settled any more."""
     monkeypatch.setattr(reviewer, "RETRY_S", 0.0)
     work = Faulty(fault)
-    made = reviewer.Reviewer(parts().book, None, lambda: None)
+    made = reviewer.Reviewer(parts().goals, None, lambda: None)
     monkeypatch.setattr(made, "_review", work)
     for goal in ("a", "b"):
         made._due.put_nowait(goal)
@@ -115,7 +115,7 @@ async def test_a_goal_that_is_retried_while_others_are_let_go_stays(monkeypatch)
     ledger = SimpleNamespace(shrink=shrink)
     book = SimpleNamespace(states=lambda: states, purge=forget, ledger=ledger, gone={})
     daemon = SimpleNamespace(
-        book=book,
+        goals=book,
         publisher=SimpleNamespace(keeps=lambda _: False),
         places=SimpleNamespace(state=Path("/nowhere")),
     )
@@ -173,8 +173,8 @@ async def test_a_daemon_that_is_told_to_stop_while_a_worker_crashes_waits_for_no
     daemon = parts()
     status = SimpleNamespace(status="in_progress")
     state = SimpleNamespace(goal_id="a", epoch=1, goal=status, ended=False, workable=True)
-    daemon.book.cores["a"] = SimpleNamespace(state=state)
-    daemon.book.judge_by = lambda *_: None
+    daemon.goals.cores["a"] = SimpleNamespace(state=state)
+    daemon.goals.judge_by = lambda *_: None
     daemon.publisher = SimpleNamespace(open=lambda _: None)
     made = goal_run.GoalRun(daemon, "a", SimpleNamespace(), RestartHistory(), Waits(), str)
 

@@ -28,6 +28,12 @@ def test_an_edit_done_and_undone_is_refused_when_the_second_round_would_close(ag
     assert play(agent, [writes("a", "x"), writes("a", "y")] * 3) == (4, "alternation")
 
 
+def test_a_refused_edit_and_its_undoing_is_not_said_to_have_had_its_effect(agent):
+    answers = [writes("a", text)(agent) for text in "xyxy"]
+    assert "goes back and forth" in answers[-1].message
+    assert "Its effect is already there" not in answers[-1].message
+
+
 def test_edit_test_and_the_same_edit_and_test_is_refused_at_the_second_test(agent):
     assert play(agent, [writes("a", "x"), fails("pytest")] * 3) == (4, "alternation")
 

@@ -1,4 +1,7 @@
-"""The answers that hold a state are as before there were models: no key more or less, and no null moved."""
+"""The answers that hold a state are as before there were models: no key more or less, and no null moved.
+
+After a change that is meant (a tool, a threshold), `python tests/unit/test_hello.py` records them again; read the diff.
+"""
 
 import hashlib
 import json
@@ -21,7 +24,8 @@ from clew_shared.record.state import State
 from clew_shared.views.publish import state_view
 from clew_shared.wire.hello import HelloAnswer
 
-RECORDED = json.loads((Path(__file__).parent / "recorded" / "hello.json").read_text())
+FILE = Path(__file__).parent / "recorded" / "hello.json"
+RECORDED = json.loads(FILE.read_text())
 LARGE_CHARS = 40_000
 BULLET = {"id": "tes-00002", "section": "Testing", "content": "Run one test", "helpful": 2}
 
@@ -162,38 +166,31 @@ def recorded(value):
     return {"chars": len(text), "sha256": hashlib.sha256(text.encode()).hexdigest()}
 
 
-@pytest.fixture(params=GOALS)
-def goal(request):
-    record = GOALS[request.param]()
-    return record, RECORDED[request.param]
-
-
-def test_an_llm_agent_is_sent_what_is_on_record(goal):
-    record, expected = goal
-    answer = hello_answer(record.state, Settings(), LlmAgentSettings(model="m"), record, [BULLET])
-    assert recorded(answer.as_json()) == expected["llm"]
-
-
-def test_another_agent_is_sent_what_is_on_record(goal):
-    record, expected = goal
-    answer = hello_answer(record.state, Settings(), RunbookAgentSettings(), record, [])
-    assert recorded(answer.as_json()) == expected["runbook"]
-
-
-def test_the_prompt_of_what_was_sent_is_the_one_on_record(goal):
-    record, expected = goal
-    answer = hello_answer(record.state, Settings(), LlmAgentSettings(model="m"), record, [BULLET])
-    received = HelloAnswer.model_validate_json(json.dumps(answer.as_json()))
-    for hello in (answer, received):
-        assert recorded(lay_out(view_on_record(hello)).messages) == expected["prompt"]
-
-
-def test_a_published_state_and_one_in_an_answer_are_those_on_record(goal):
-    record, expected = goal
+def answers(record):
+    """Return all answers about a goal that hold its state, and the prompt of the first."""
+    llm = hello_answer(record.state, Settings(), LlmAgentSettings(model="m"), record, [BULLET])
+    received = HelloAnswer.model_validate_json(json.dumps(llm.as_json()))
+    prompts = [lay_out(view_on_record(hello)).messages for hello in (llm, received)]
+    assert prompts[0] == prompts[1]
     view = state_view(record.state)
-    planned = fitted_state({"state": view, "escalated_to": None})
-    assert recorded(planned) == expected["planned"]
-    assert recorded(published_state(view)) == expected["published"]
+    found = {
+        "llm": llm.as_json(),
+        "runbook": hello_answer(
+            record.state, Settings(), RunbookAgentSettings(), record, []
+        ).as_json(),
+        "prompt": prompts[0],
+        "planned": fitted_state({"state": view, "escalated_to": None}),
+        "published": published_state(view),
+    }
+    return {name: recorded(value) for name, value in found.items()}
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_every_answer_that_holds_a_state_is_as_on_record(goal):
+    found = answers(GOALS[goal]())
+    assert found.keys() == RECORDED[goal].keys()
+    for name, value in found.items():
+        assert value == RECORDED[goal][name], name
 
 
 def test_an_answer_of_another_version_is_read_without_what_is_unknown():
@@ -201,3 +198,10 @@ def test_an_answer_of_another_version_is_read_without_what_is_unknown():
     newer = answer | {"new": 1, "state": answer["state"] | {"new": {"x": 1}}}
     assert HelloAnswer.model_validate(newer) == HelloAnswer.model_validate(answer)
     assert HelloAnswer.model_validate({"state": {"goal": {"description": "x"}}}).heartbeat_s == 1.0
+    nulls = {"state": {"goal": {"description": "x"}}, "heartbeat_s": None, "feedback": None}
+    assert HelloAnswer.model_validate(nulls).heartbeat_s == 1.0
+
+
+if __name__ == "__main__":
+    found = {name: answers(make()) for name, make in GOALS.items()}
+    FILE.write_text(json.dumps(found, ensure_ascii=False, indent=1, sort_keys=True) + "\n")

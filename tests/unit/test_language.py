@@ -1,4 +1,4 @@
-"""What people read is in plain English: docs, help and messages are free of the odd wording that clew once had."""
+"""What people read is in plain English: docs, help, messages and docstrings are free of clew's old odd wording."""
 
 import ast
 import re
@@ -38,6 +38,10 @@ ODD = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
+OLD_VERB = re.compile(r"(?:Give|Say|Tell)s?\b")
+CONTRACT = re.compile(r"\bcontract\b", re.IGNORECASE)
+"""Rules have their source in docs, not in a document that is not in the repository."""
+
 CODE = re.compile(r"^(`{3,}).*?^\1$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 
 
@@ -71,6 +75,19 @@ def test_pages_are_in_plain_english(path):
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(REPO)))
 def test_messages_are_in_plain_english(path):
     assert [found for text in constants(path) for found in odd(text)] == []
+
+
+def docstrings(path: Path) -> list[str]:
+    """The docstrings of a source file, those of constants and attributes too."""
+    statements = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Expr)]
+    values = [n.value.value for n in statements if isinstance(n.value, ast.Constant)]
+    return [value for value in values if isinstance(value, str)]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(REPO)))
+def test_docstrings_say_what_is_returned_and_cite_documents(path):
+    assert not [text for text in docstrings(path) if OLD_VERB.match(text)]
+    assert not [line for line in path.read_text().splitlines() if CONTRACT.search(line)]
 
 
 def helps(command: click.Command, *names: str) -> list[str]:

@@ -19,7 +19,7 @@ from clew_shared.wire.nursery import (
     read_from_nursery,
     to_packet,
 )
-from clew_worker.cell.nursery import Nursery
+from clew_worker.cell.nursery import NurseryServer
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def short(monkeypatch):
         tried.append(time.monotonic())
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    monkeypatch.setattr(Nursery, "_fork", fork)
+    monkeypatch.setattr(NurseryServer, "_fork", fork)
     report = SandboxReport(
         landlock_abi=0,
         scopes=False,
@@ -41,7 +41,7 @@ def short(monkeypatch):
         network_off="none",
         seccomp=False,
     )
-    thread = threading.Thread(target=Nursery(control, report).serve)
+    thread = threading.Thread(target=NurseryServer(control, report).serve)
     thread.start()
     yield daemon, tried
     daemon.close()

@@ -27,7 +27,7 @@ def line_of():
     line = StatusLine(heard)
     book = SimpleNamespace(listeners=[], states=dict)
     settings = SimpleNamespace(sandbox=SimpleNamespace(mode="enforce"))
-    daemon = SimpleNamespace(book=book, settings=settings, nursery=SimpleNamespace(report=None))
+    daemon = SimpleNamespace(goals=book, settings=settings, nursery=SimpleNamespace(report=None))
     line.describe(daemon, SimpleNamespace(last_restart=""))
     return line, heard
 

@@ -3,9 +3,10 @@
 import pytest
 
 from clew_shared.wire import tools
+from clew_worker.executor.tools import registry
 
 
-def test_every_tool_of_the_contract_is_there():
+def test_the_built_in_tools_are_all_there():
     names = "run_cmd read_file write_file edit_file list_files search wait recall finish"
     assert list(tools.BY_NAME) == names.split()
 
@@ -51,3 +52,8 @@ def test_a_wrong_call_is_refused_in_words(name, args, said):
 )
 def test_what_can_be_understood_is_taken(name, args, checked):
     assert tools.check_arguments(name, args) == checked
+
+
+def test_every_tool_is_carried_out_by_the_executor_or_by_the_daemon():
+    of_the_daemon = {"finish", "recall"}
+    assert set(registry.CARRIED_OUT) == {tool.name for tool in tools.TOOLS} - of_the_daemon

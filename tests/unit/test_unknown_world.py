@@ -2,6 +2,7 @@
 
 import pytest
 
+from clew_daemon.session.finishing import RefusedFinishes
 from clew_shared.core.answers import ActionReport
 from clew_shared.record.worlds import UNKNOWN, is_measured
 from clew_shared.wire.executor import WorldDigest
@@ -110,6 +111,23 @@ def test_a_retry_after_an_action_with_an_unknown_effect_is_no_loop(large):
     large.agent.die("run_cmd", {"cmd": "./fix.sh"})
     large.core.see_world(UNKNOWN, 0.0)
     assert large.fail("make")
+
+
+def test_a_retry_after_work_that_its_agent_need_not_report_is_no_loop(large):
+    large.fail("make")
+    large.fail("make")
+    large.core.see_world(UNKNOWN, 0.0, unseen_work=True)
+    assert large.fail("make")
+
+
+@pytest.mark.parametrize(
+    ("world", "own_tools", "most"),
+    [("ab", False, 3), ("ab", True, 3), (f"{UNKNOWN}1", False, 3), (f"{UNKNOWN}1", True, 10)],
+)
+def test_a_finish_asked_for_again_and_again_is_counted_in_any_world(world, own_tools, most):
+    refused = RefusedFinishes()
+    counted = [refused.add(world, 7, own_tools=own_tools) for _ in range(most)]
+    assert counted == [False] * (most - 1) + [True]
 
 
 def test_nobody_knows_whether_it_changed(large):

@@ -73,7 +73,7 @@ class Housekeeping:
 
     async def _feed_watchdog(self, notifier: Notifier, interval_s: float) -> None:
         """Feed the service manager's watchdog while the event loop and the ledger really answer."""
-        ledger = self._daemon.book.ledger
+        ledger = self._daemon.goals.ledger
         while True:
             if ledger.state is LedgerState.FULL or await ledger.sync(interval_s):
                 notifier.watchdog()

@@ -36,7 +36,7 @@ class LedgerHealth:
         self.ledger: Ledger | None = None
 
     def on_state(self, state: LedgerState) -> None:
-        """Take in a new state, on the event loop."""
+        """Handle a new state, on the event loop."""
         trouble = ""
         match state:
             case LedgerState.FULL:

@@ -154,17 +154,17 @@ class App:
     async def _serve(self, ledger: Ledger, watch: RecordWatch) -> None:
         """Put the parts together, start them, and stop them when the daemon is told to stop."""
         _start_threads(ledger)
-        book = GoalStore(ledger, self._settings)
-        book.listeners.append(watch.heard)
+        goals = GoalStore(ledger, self._settings)
+        goals.listeners.append(watch.heard)
         before, now = home.last(ledger), home.here(self._places.state)
-        if not await self._unless_stopped(block_in_other_home(book, before, now)):
+        if not await self._unless_stopped(block_in_other_home(goals, before, now)):
             return
-        daemon = self._parts(book)
+        daemon = self._parts(goals)
         daemon.playbook.load()
         self._daemon = daemon
         self._supervisor = Supervisor(daemon)
         self._status.describe(daemon, self._supervisor)
-        self._reviewer = Reviewer(book, daemon.playbook, lambda: daemon.settings.playbook)
+        self._reviewer = Reviewer(goals, daemon.playbook, lambda: daemon.settings.playbook)
         self._reloader = Reloader(daemon, self._supervisor, self._status, self._notifier)
         view = DaemonView(
             daemon, self._status, began=self._began, managed=self._notifier.is_managed
@@ -176,28 +176,28 @@ class App:
         retention = Retention(daemon, self._supervisor.uses)
         self._housekeeping = Housekeeping(daemon, watch, presence, retention)
         if home.has_changed(before, now):  # on a full disk, nothing else has to wait for this
-            self._housekeeping.run(book.emit_own([now]))
+            self._housekeeping.run(goals.emit_own([now]))
         if home.is_same_process_space(before, now):  # else pids mean other processes
-            end_leftovers(book)
+            end_leftovers(goals)
         try:
             await self._start()
             await self._stop.wait()
         finally:
             await self._shut_down(watch)
 
-    def _parts(self, book: GoalStore) -> DaemonParts:
+    def _parts(self, goals: GoalStore) -> DaemonParts:
         bootstrap, children = self._bootstrap, Children()
         daemon = DaemonParts(
             places=self._places,
             settings=self._settings,
             keys=bootstrap.keys,
-            book=book,
-            playbook=PlaybookStore(book),
+            goals=goals,
+            playbook=PlaybookStore(goals),
             children=children,
             cgroups=bootstrap.cgroups,
             nursery=Nursery(children, bootstrap.nursery_env, bootstrap.preload, bootstrap.zygote),
             slots=LlmSlots(lambda: daemon.settings.limits.llm_calls),
-            publisher=Publisher(book),
+            publisher=Publisher(goals),
             git=bootstrap.git_identity,
         )
         return daemon
@@ -224,10 +224,10 @@ class App:
         self._housekeeping.run(self._reloader.on_signals(self._hangup))
         self._housekeeping.run(self._status.follow())
         self._status.ready()
-        states = self._daemon.book.states().values()
+        states = self._daemon.goals.states().values()
         if working := [s.goal_id for s in states if s.goal.status == "in_progress"]:
             log.info("daemon.recovered", goals=working)
-        log.info("daemon.ready", goals=len(self._daemon.book.cores), inbox=str(self._places.inbox))
+        log.info("daemon.ready", goals=len(self._daemon.goals.cores), inbox=str(self._places.inbox))
 
     async def _start_nursery(self) -> None:
         """Start the nursery; the daemon serves without it, and the next spawn tries again."""
@@ -250,7 +250,7 @@ class App:
         await self._reviewer.stop()
         await self._housekeeping.stop()
         await self._daemon.publisher.stop()
-        await wait_for_rescue(self._daemon.book.ledger, watch, self._notifier)
+        await wait_for_rescue(self._daemon.goals.ledger, watch, self._notifier)
         await self._control.stop()
         await self._daemon.nursery.stop()
         self._daemon.children.sweep()

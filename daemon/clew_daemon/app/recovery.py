@@ -30,28 +30,28 @@ def refuse_incomplete(ledger: Path, state: Path) -> None:
     missing = lacking(ledger, state)
     if missing and not missing.is_copied:
         raise missing.error(ledger)
-    if missing:  # the original has the rest, and no goal goes on here before a person resumes it
+    if missing:  # the original has the rest, and no goal continues here before a person resumes it
         aside = accept_lacking(ledger, state, missing)
         log.warning(
             "ledger.behind", lacks=list(missing.faults), aside=[str(p) for p in aside.values()]
         )
 
 
-async def block_in_other_home(book: GoalStore, before: HomeKnown | None, now: HomeKnown) -> None:
-    """Block every unfinished goal where the home was copied or moved: a person decides whether it goes on."""
+async def block_in_other_home(goals: GoalStore, before: HomeKnown | None, now: HomeKnown) -> None:
+    """Block every unfinished goal where the home was copied or moved: a person decides whether it continues."""
     if before is None or not home.is_other(before, now):
         return
     log.warning("home.other", before=before.path, host=before.host, now=now.path)
-    for core in book.cores.values():
+    for core in goals.cores.values():
         if core.state.goal.status in home.UNFINISHED:
             reason, question = home.question(before, core.state)
             blocked = ev.GoalBlocked(at=time.time(), reason=reason, question=question)
-            await book.emit(core, blocked)
+            await goals.emit(core, blocked)
 
 
-def end_leftovers(book: GoalStore) -> None:
+def end_leftovers(goals: GoalStore) -> None:
     """Kill workers of this home's last daemon that still live, recognised by pid and creation time."""
-    for state in book.states().values():
+    for state in goals.states().values():
         if not (state.working and state.pid):
             continue
         with contextlib.suppress(psutil.Error):

@@ -63,7 +63,7 @@ class Reloader:
                 f"reloaded, {count} key{'s' if count != 1 else ''} changed" if count else ""
             )
             daemon.settings, daemon.git = reloaded.settings, identity
-            daemon.book.adopt(reloaded.settings, daemon.settings_of)
+            daemon.goals.adopt(reloaded.settings, daemon.settings_of)
             daemon.nursery.preload(preload(reloaded.settings))
             self._supervisor.reloaded()
             await asyncio.to_thread(record_places, daemon.places, reloaded.settings, daemon.keys)
@@ -74,7 +74,7 @@ class Reloader:
             )
             return changes
         finally:
-            self._line.ready()
+            self._line.reloaded()
 
     async def _git_identity(self) -> dict[str, str]:
         """Ask git for the identity for commits; meanwhile no child of the daemon counts as an orphan."""

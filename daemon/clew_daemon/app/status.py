@@ -37,11 +37,15 @@ class StatusLine:
     def describe(self, daemon: DaemonParts, supervisor: Supervisor) -> None:
         """Describe these from now on, whenever something is recorded."""
         self._described = daemon, supervisor
-        daemon.book.listeners.append(lambda *_: self._news.set())
+        daemon.goals.listeners.append(lambda *_: self._news.set())
 
     def ready(self) -> None:
-        """Report that the daemon serves, or goes on after a reload."""
+        """Report that the daemon serves."""
         self.is_ready = True
+        self._notifier.ready(self.text())
+
+    def reloaded(self) -> None:
+        """Report the end of a reload; it may come while the daemon still starts, or already stops."""
         self._notifier.ready(self.text())
 
     def stopping(self) -> None:
@@ -84,7 +88,7 @@ class StatusLine:
         if self._trouble or self._described is None:
             return self._trouble
         daemon, supervisor = self._described
-        states = list(daemon.book.states().values())
+        states = list(daemon.goals.states().values())
         running = sum(s.goal.status == "in_progress" for s in states)
         blocked = sum(s.goal.status == "blocked" for s in states)
         waiting = sum(s.waits_for_time for s in states)

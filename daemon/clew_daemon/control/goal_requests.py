@@ -44,12 +44,12 @@ class GoalRequests:
 
     def find(self, params: dict[str, Any]) -> Core:
         """Find a goal by its name, its id, or a unique beginning of either; raises ControlError."""
-        name, cores = params.get("goal"), self._d.book.cores
+        name, cores = params.get("goal"), self._d.goals.cores
         if not isinstance(name, str) or not name:
             raise ControlError("which goal? Give its name, its id, or a unique beginning of either")
         if name in cores:
             return cores[name]
-        states = self._d.book.states()
+        states = self._d.goals.states()
         found = KnownGoals(states).named(name)
         if len(found) == 1:
             return cores[found[0]]
@@ -58,7 +58,7 @@ class GoalRequests:
             raise ControlError(
                 f"{name!r} matches {len(found)} goals: {', '.join(found[:SHOWN_MAX])}{more}"
             )
-        if name in self._d.book.gone:
+        if name in self._d.goals.gone:
             raise ControlError(f"{name} was deleted: it ended more than `[ledger] keep_days` ago")
         near = closest(name, {one for g, s in states.items() for one in (g, s.spec.name) if one})
         raise ControlError(f"no goal {name!r}" + (f"; did you mean {near}?" if near else ""))
@@ -67,12 +67,12 @@ class GoalRequests:
         """Find a goal, with all of its state; raises ControlError."""
         goal = self.find(params).state.goal_id
         try:
-            return await self._d.book.whole(goal)
+            return await self._d.goals.whole(goal)
         except KeyError:  # it was removed while it was read
             return self.find({"goal": goal})
 
     async def feedback(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Record feedback: the agent is shown it, a blocked goal goes on, an ended goal can be retried with it."""
+        """Record feedback: the agent is shown it, a blocked goal continues, an ended goal can be retried with it."""
         core, text = await self.whole(params), params.get("text")
         if not isinstance(text, str) or not text.strip():
             raise ControlError("the feedback is empty")
@@ -83,17 +83,17 @@ class GoalRequests:
         text, before = redact(text), core.state.goal.status
         if before == GoalStatus.BLOCKED:
             await self._supervisor.halt(core.state.goal_id, "feedback")
-            core = await self._d.book.whole(core.state.goal_id)
+            core = await self._d.goals.whole(core.state.goal_id)
             if core.state.ended:  # it was cancelled while its worker stopped
                 raise ControlError(
                     f"{core.state.goal_id} is {core.state.goal.status} now; the feedback was not recorded"
                 )
         at = time.time()
-        with self._d.book.entering(core):
+        with self._d.goals.entering(core):
             seq = core.emit(ev.FeedbackGiven(at=at, text=text))
             if core.state.goal.status == GoalStatus.BLOCKED:
                 core.emit(ev.GoalRequeued(at=at, by="feedback", reopen=True))
-        await self._d.book.commit(core)
+        await self._d.goals.commit(core)
         if session := self._supervisor.session(core.state.goal_id):
             session.send_feedback(seq, text)
         return _answer(core, self._effect(core.state, before))
@@ -119,7 +119,7 @@ class GoalRequests:
         if signature not in blocked:
             there = "; ".join(blocked[:SHOWN_MAX]) or "none"
             raise ControlError(f"{signature!r} is not blocked; blocked actions: {there}")
-        await self._d.book.emit(core, ev.Unblocked(at=time.time(), signature=signature))
+        await self._d.goals.emit(core, ev.Unblocked(at=time.time(), signature=signature))
         return _answer(core, "unblocked")
 
     async def pause(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -160,7 +160,7 @@ class GoalRequests:
         return name
 
     def _applicable(self, verb: str) -> list[str]:
-        states = self._d.book.states().items()
+        states = self._d.goals.states().items()
         return [goal for goal, state in states if not self._objection(verb, state)]
 
     async def _result(
@@ -209,14 +209,14 @@ class GoalRequests:
 
     async def _rest(self, core: Core, event: ev.Event) -> None:
         """Record the event, after which every proposal is refused; then end the worker."""
-        await self._d.book.emit(core, event)
+        await self._d.goals.emit(core, event)
         await self._supervisor.halt(core.state.goal_id, event.kind)
 
     async def _requeue(self, core: Core, by: str, *, reopen: bool) -> None:
         """Queue a goal again once its last worker has ended; ControlError if another request came first."""
         before = _request_basis(core)
         await self._supervisor.halt(core.state.goal_id, by)
-        await self._d.book.whole(core.state.goal_id)
+        await self._d.goals.whole(core.state.goal_id)
         stranger, make = None, False
         if by == "resume":
             place = core.state.spec.workspace
@@ -227,7 +227,7 @@ class GoalRequests:
             )
         self._refuse_namesake(core.state)
         at, after = time.time(), core.state.rested_seq if core.state.ended else 0
-        with self._d.book.entering(core):
+        with self._d.goals.entering(core):
             if stranger:
                 core.emit(ev.WorkspaceKnown(at=at, identity=stranger, by="person"))
             core.emit(
@@ -240,11 +240,11 @@ class GoalRequests:
                     make=make,
                 )
             )
-        await self._d.book.commit(core)
+        await self._d.goals.commit(core)
 
     def _refuse_namesake(self, state: State) -> None:
-        """Raise ControlError if an ended goal would go on beside another goal of its name."""
-        other = holder(state.spec.name, self._d.book.states(), state.goal_id)
+        """Raise ControlError if an ended goal would be resumed beside another goal of its name."""
+        other = holder(state.spec.name, self._d.goals.states(), state.goal_id)
         if state.ended and other:
             raise ControlError(
                 f"{state.goal_id} cannot go on: its name {state.spec.name} is in use by {other}, which has not ended"

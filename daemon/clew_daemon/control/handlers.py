@@ -90,10 +90,10 @@ class ControlHandlers:
                 f"`limit` is {limit!r}; it must be a number of goals, or null for all"
             )
         last = None if before is None else self._goals.find({"goal": before}).state.accepted_seq
-        states, now = self._daemon.book.states(), time.time()
+        states, now = self._daemon.goals.states(), time.time()
         running = self._supervisor.running
         shown, more = listed(states.values(), limit, last)
-        known = KnownGoals(states, self._daemon.book.gone)
+        known = KnownGoals(states, self._daemon.goals.gone)
         goals = [
             {
                 **status_view(state, now, schedule.waits_for(state, known, running, now)),
@@ -107,7 +107,7 @@ class ControlHandlers:
     async def _status_of_goal(self, params: dict[str, Any]) -> dict[str, Any]:
         state = (await self._goals.whole(params)).state
         running, now = self._supervisor.running, time.time()
-        known = KnownGoals(self._daemon.book.states(), self._daemon.book.gone)
+        known = KnownGoals(self._daemon.goals.states(), self._daemon.goals.gone)
         waits = schedule.waits_for(state, known, running, now, hint=True)
         goal = {**goal_detail(state, now, waits), "now": self._current_work(state)}
         return {"daemon": await self._view(), "goal": goal}

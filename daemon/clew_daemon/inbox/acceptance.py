@@ -43,10 +43,10 @@ async def accept(daemon: DaemonParts, dropped: Dropped) -> Verdict:
     identity = tuple(recordable(str(part)) for part in dropped.identity)
     if await _accepted(daemon, identity):
         return Already()
-    if daemon.book.ledger.state is LedgerState.FULL:
+    if daemon.goals.ledger.state is LedgerState.FULL:
         return Later(FULL_RETRY_S)
     try:
-        with daemon.book.accepting.place() as turn:
+        with daemon.goals.accepting.place() as turn:
             agents = daemon.settings.agents
             found = await asyncio.to_thread(_understood, daemon, dropped, agents.names)
             await turn()  # in the order of the drops: a later one may name an earlier one
@@ -55,7 +55,7 @@ async def accept(daemon: DaemonParts, dropped: Dropped) -> Verdict:
         return Rejected(redact(str(error)))
     if core is None:  # the same drop was taken by another call meanwhile
         return Already() if await _accepted(daemon, identity) else Later()
-    await daemon.book.commit(core)
+    await daemon.goals.commit(core)
     goal = core.state.goal_id
     await asyncio.to_thread(_write_copy, daemon, goal, dropped.raw)
     return Accepted(goal)
@@ -68,7 +68,7 @@ def _entered(
 
     Raises GoalFileError.
     """
-    if daemon.book.is_entered(identity):
+    if daemon.goals.is_entered(identity):
         return None
     goal = _free_id(daemon, found)
     event = ev.GoalAccepted(
@@ -83,7 +83,7 @@ def _entered(
             update={
                 "depends_on": dependencies.bound(
                     found.depends_on,
-                    dependencies.KnownGoals(daemon.book.states(), daemon.book.gone),
+                    dependencies.KnownGoals(daemon.goals.states(), daemon.goals.gone),
                 )
             }
         ),
@@ -92,8 +92,8 @@ def _entered(
     )
     if faults := _misplaced(daemon, found, event):
         raise GoalFileError(dropped.name, faults)
-    daemon.book.ledger.look()  # what is accepted leaves the inbox: not for a ledger that is gone
-    return daemon.book.enter(event, dropped.raw)
+    daemon.goals.ledger.look()  # what is accepted leaves the inbox: not for a ledger that is gone
+    return daemon.goals.enter(event, dropped.raw)
 
 
 def _understood(daemon: DaemonParts, dropped: Dropped, agents: Collection[str]) -> GoalFile:
@@ -121,7 +121,7 @@ def _workspace(daemon: DaemonParts, dropped: Dropped, found: GoalFile, goal: str
 
 def _misplaced(daemon: DaemonParts, found: GoalFile, event: ev.GoalAccepted) -> list[GoalFileFault]:
     """Return why the goal cannot be taken beside the others: its name is in use, or it would wait for itself."""
-    known = dependencies.KnownGoals(daemon.book.states(), daemon.book.gone)
+    known = dependencies.KnownGoals(daemon.goals.states(), daemon.goals.gone)
     faults = []
     if other := dependencies.holder(found.name, known.states):
         faults.append(GoalFileFault(found.lines.get("name"), name_taken(found.name, other)))
@@ -147,8 +147,8 @@ def circular(way: Sequence[str]) -> str:
 
 async def _accepted(daemon: DaemonParts, identity: tuple[str, ...]) -> bool:
     """Return whether a drop is a goal already, as this clew or clew 0.1.0 records it."""
-    book = daemon.book
-    return await book.accepted(identity) or await book.accepted(identity[:OLD_IDENTITY_PARTS])
+    goals = daemon.goals
+    return await goals.accepted(identity) or await goals.accepted(identity[:OLD_IDENTITY_PARTS])
 
 
 def key_fault(raw: bytes) -> GoalFileFault | None:
@@ -237,8 +237,8 @@ def _notes(found: GoalFile) -> str:
 
 
 def _free_id(daemon: DaemonParts, found: GoalFile) -> str:
-    states = daemon.book.states()
-    taken = states.keys() | daemon.book.gone | {state.spec.name for state in states.values()}
+    states = daemon.goals.states()
+    taken = states.keys() | daemon.goals.gone | {state.spec.name for state in states.values()}
     while (goal := goal_id(found.description, secrets.token_hex(TOKEN_BYTES), found.name)) in taken:
         pass
     return goal

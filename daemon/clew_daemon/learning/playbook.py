@@ -42,13 +42,13 @@ def playbook_events(ledger: Readable, after: int = 0) -> Iterator[tuple[int, ev.
 class PlaybookStore:
     """The strategies of all goals and their record; call `load` first."""
 
-    def __init__(self, book: GoalStore) -> None:
-        self._book = book
+    def __init__(self, goals: GoalStore) -> None:
+        self._goals = goals
         self.current = LearnedPlaybook()
 
     def load(self) -> None:
         """Replay the playbook's events since its snapshot, and write a new snapshot if there were many."""
-        ledger, self.current = self._book.ledger, LearnedPlaybook()
+        ledger, self.current = self._goals.ledger, LearnedPlaybook()
         after, replayed = 0, 0
         if found := ledger.latest_snapshot("", VERSION):
             after, self.current = found[0], LearnedPlaybook.from_dict(json.loads(found[1]))
@@ -57,7 +57,7 @@ class PlaybookStore:
             after, replayed = seq, replayed + 1
         if replayed >= SNAPSHOT_EVERY:
             dumped = json.dumps(self.current.to_dict(), ensure_ascii=False).encode()
-            self._book.snapshots.store("", after, VERSION, dumped)
+            self._goals.snapshots.store("", after, VERSION, dumped)
 
     def chosen(
         self, state: State, settings: PlaybookSettings, chars_max: int = CHARS_MAX
@@ -99,7 +99,7 @@ class PlaybookStore:
             lessons = review.lessons(outcome, reflector)
             deltas.add_lessons(draft, lessons, goal, at, outcome.shown)
         self.current = draft.playbook
-        await self._book.emit(core, ev.Reviewed(at=at, of=outcomes[-1].seq), own=draft.events)
+        await self._goals.emit(core, ev.Reviewed(at=at, of=outcomes[-1].seq), own=draft.events)
 
     async def prune(self, below: float, verdicts_min: int = 1) -> list[str]:
         """Archive the strategies that score below; return their ids."""
@@ -131,7 +131,7 @@ class PlaybookStore:
         """Replace the playbook by a draft and record its events, without a pause in between."""
         self.current = draft.playbook
         if draft.events:
-            await self._book.emit_own(draft.events)
+            await self._goals.emit_own(draft.events)
 
 
 def goal_words(state: State) -> str:

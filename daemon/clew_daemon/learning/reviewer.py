@@ -41,18 +41,18 @@ class Reviewer:
     """Reviews one goal after the other; `start` and `stop` once each."""
 
     def __init__(
-        self, book: GoalStore, playbook: PlaybookStore, settings: Callable[[], PlaybookSettings]
+        self, goals: GoalStore, playbook: PlaybookStore, settings: Callable[[], PlaybookSettings]
     ) -> None:
-        self._book = book
+        self._goals = goals
         self._playbook = playbook
         self._settings = settings
         self._due: asyncio.Queue[str] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
-        book.listeners.append(self._on_records)
+        goals.listeners.append(self._on_records)
 
     async def start(self) -> None:
         """Start reviewing, first what an earlier daemon left."""
-        for goal, core in self._book.cores.items():
+        for goal, core in self._goals.cores.items():
             if core.state.rested_seq > core.state.reviewed_seq:
                 self._due.put_nowait(goal)
         self._task = background.start(self._work())
@@ -87,11 +87,11 @@ class Reviewer:
                 self._due.task_done()
 
     async def _review(self, goal: str) -> None:
-        core = self._book.cores.get(goal)
+        core = self._goals.cores.get(goal)
         if core is None:
             return
-        outcomes = await asyncio.to_thread(unreviewed_outcomes, self._book.ledger, core.state)
-        if outcomes and goal in self._book.cores:
+        outcomes = await asyncio.to_thread(unreviewed_outcomes, self._goals.ledger, core.state)
+        if outcomes and goal in self._goals.cores:
             await self._playbook.review(core, outcomes, self._settings())
 
 

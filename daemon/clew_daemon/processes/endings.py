@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 OWES_REPLAN = "left_instead_of_replanning"
 
-Kind = Literal["finished", "crash", "temporary", "configuration", "stopped", "unable"]
+EndingKind = Literal["finished", "crash", "temporary", "configuration", "stopped", "unable"]
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a worker ended: `reason` is one word or `exit N`, `detail` what a person should know."""
 
-    kind: Kind
+    kind: EndingKind
     reason: str
     detail: str = ""
     code: int | None = None
@@ -70,7 +70,7 @@ def _surprise(error: BaseException) -> str:
 
 
 def by_fault(error: SpawnError | ExecutorDied | LedgerError | OSError) -> Ended:
-    """Return how a worker ends by an error that kept it from starting, or from being served."""
+    """Return the end of a worker that could not be started or served because of an error."""
     if is_short(error):
         return _short_of_resources(error)
     match error:

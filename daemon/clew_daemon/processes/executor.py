@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from clew_daemon.processes.nursery import Cell, Nursery
     from clew_shared.wire.nursery import CellSpec
 
-Answer = TypeVar("Answer", ActionDone, DigestDone, CheckDone)
+AnswerT = TypeVar("AnswerT", ActionDone, DigestDone, CheckDone)
 
 READY_TIMEOUT_S = 60.0
 ANSWER_MARGIN_S = 30.0
@@ -119,7 +119,7 @@ class ExecutorProcess:
             )
 
     async def digest(self, *, anew: bool) -> str:
-        """Return the world's name, measured `anew` from every file's stat; UNKNOWN where that was cut short."""
+        """Return the world's digest, with `anew` from every file's stat; UNKNOWN where that was cut short."""
 
         def request(number: int) -> DigestRequest:
             return DigestRequest(id=number, full=anew)
@@ -149,8 +149,8 @@ class ExecutorProcess:
         await self.cell.kill()
 
     async def _ask(
-        self, kind: type[Answer], request: Callable[[int], Any], timeout_s: float
-    ) -> Answer:
+        self, kind: type[AnswerT], request: Callable[[int], Any], timeout_s: float
+    ) -> AnswerT:
         """Send one request and wait for its answer; one of another kind is a broken executor."""
         async with self._lock:
             self._next += 1

@@ -1,4 +1,4 @@
-"""Facts about a worker's processes: memory, descendants, creation times, and exit codes in words."""
+"""Facts about a worker's processes: memory, descendants, creation times, and exit codes as text."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def created(pid: int) -> float:
 
 
 def exit_words(code: int) -> str:
-    """Return an exit code in words: `exit 3`, or `killed by SIGSEGV`."""
+    """Return an exit code as text: `exit 3`, or `killed by SIGSEGV`."""
     if code > SIGNAL_BASE:
         with contextlib.suppress(ValueError):
             return f"killed by {signal.Signals(code - SIGNAL_BASE).name}"

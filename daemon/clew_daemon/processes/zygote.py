@@ -183,7 +183,7 @@ class Zygote:
             await asyncio.wait(
                 [self._reading]
             )  # off the loop before the descriptor's number is used again
-        self._line.close()  # it ends by itself
+        self._line.close()  # it exits when this closes
         if at_once:
             self.child.kill()
         done, _ = await asyncio.wait([self.child.ended], timeout=KILL_WAIT_S)

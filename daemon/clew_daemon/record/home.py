@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from clew_shared.record.state import State
 
 UNFINISHED = (GoalStatus.IN_PROGRESS, GoalStatus.QUEUED, GoalStatus.WAITING)
-"""What the original of a copied home may continue with by itself."""
+"""What the original of a copied home may continue with on its own."""
 
 
 def here(state: Path) -> HomeKnown:

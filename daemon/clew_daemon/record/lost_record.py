@@ -102,7 +102,7 @@ def lacking(ledger: Path, state: Path) -> Lacking | None:
         if not faults:
             return None
         before = home.last(reader)
-        # clew 0.1.0 kept no note, and left the folders of goals that a restore had taken from the record
+        # clew 0.1.0 wrote no note, and left the folders of goals that a restore had taken from the record
         copied = home.is_other(before, home.here(state)) or (before is None and noted is None)
         return Lacking(tuple(faults), unknown, ahead, copied)
 

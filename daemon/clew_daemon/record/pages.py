@@ -79,7 +79,7 @@ def whole_action(ledger: Readable, goal: str, seq: int) -> dict[str, Any] | None
     """Return all that is recorded of one action; None where no action of the goal has that number.
 
     `seq` is the action's number or that of the event that it ended with. The fields are those of `history.jsonl` but
-    with the whole output as kept, and `signature`, `rationale`, `verdict` (`allowed` or `blocked`), `reason`,
+    with the whole output as recorded, and `signature`, `rationale`, `verdict` (`allowed` or `blocked`), `reason`,
     `message`, `exit_code`, `ended_at`. Of an action that still runs, `result`, `ended_at` and `output` are null.
     """
     event = event_at(ledger, goal, seq)
@@ -116,7 +116,7 @@ def whole_action(ledger: Readable, goal: str, seq: int) -> dict[str, Any] | None
 
 
 def _outcome(ledger: Readable, goal: str, seq: int) -> dict[str, Any]:
-    """Return what came of an action; nothing where it still runs."""
+    """Return the outcome of an action; {} where it still runs."""
     row = end_of(ledger, goal, seq)
     end = decode(row.body) if row else None
     if row and isinstance(end, ev.ActionFinished):

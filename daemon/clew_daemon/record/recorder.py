@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clew_shared.record import events as ev
 
 ANNOUNCE_S = 0.002
-"""How long the events of steps are collected before listeners are told of them."""
+"""How long the events of steps are collected before listeners are called with them."""
 
 _STEPS = ("action_allowed", "action_finished")
 

@@ -20,7 +20,7 @@ from clew_shared.core.answers import ActionReport, Feedback, LookFirst, Verdict,
 from clew_shared.ledger.records import SEQ_MAX
 from clew_shared.record.worlds import UNKNOWN
 from clew_shared.text.redact import redact, redacted
-from clew_shared.wire.answers import Intervention, Judged, Noted, Outcome, Recorded
+from clew_shared.wire.answers import ActionOutcome, Intervention, Judged, Noted, Recorded
 
 if TYPE_CHECKING:
     from clew_daemon.session.desk import GoalDesk
@@ -36,7 +36,7 @@ class Actions:
         self._desk = desk
 
     async def act(self, p: protocol.Act) -> Judged:
-        """Judge an action, carry it out where it is allowed, and record what came of it."""
+        """Judge an action, carry it out where it is allowed, and record its outcome."""
         desk = self._desk
         await desk.ready.wait()
         await desk.look_past_claims()
@@ -47,15 +47,15 @@ class Actions:
         with desk.entering() as core:
             if report is None:
                 core.interrupt("executor_died", time.time(), counts=True, only=verdict.seq)
-                heard = Feedback()
+                feedback = Feedback()
             else:
-                heard = core.outcome(verdict.seq, report, time.time())
+                feedback = core.outcome(verdict.seq, report, time.time())
         if report is None:
             await desk.look()  # else the next action would be taken for what this one did
         await desk.commit()
         if report and report.result == "error":
             await desk.hand_over_if_missing()
-        return _allowed(verdict, heard, _outcome(report, heard))
+        return _allowed(verdict, feedback, _outcome(report, feedback))
 
     async def propose(self, p: protocol.Propose) -> Judged:
         """Judge an action that the agent carries out itself."""
@@ -64,22 +64,23 @@ class Actions:
         return _allowed(verdict, Feedback()) if verdict.allowed else _refused(verdict)
 
     async def outcome(self, p: protocol.Outcome) -> Noted:
-        """Record what came of an allowed action that the agent has carried out; a second report changes nothing."""
+        """Record the outcome of an allowed action that the agent has carried out; a second report changes nothing."""
         desk = self._desk
         if p.result == "interrupted":
             with desk.entering() as core:
                 core.interrupt("the agent says so", time.time(), counts=False, only=p.seq)
+            await desk.look()  # else the next action would be taken for what this one did
             await desk.commit()
             return noted(Feedback())
         report = ActionReport(p.result)
         if p.seq in desk.core.state.in_flight:
             report = await self._reported(p)
         with desk.entering() as core:
-            heard = core.outcome(p.seq, report, time.time())
-        if not heard.known and not desk.knows_action(p.seq):
+            feedback = core.outcome(p.seq, report, time.time())
+        if not feedback.known and not desk.knows_action(p.seq):
             raise WrongState(f"no action {p.seq} of this goal was allowed")
         await desk.commit()
-        return noted(heard)
+        return noted(feedback)
 
     async def record(self, p: protocol.Record) -> Recorded:
         """Judge and record an action that the agent has already carried out."""
@@ -152,7 +153,7 @@ class Actions:
             return ActionReport(
                 "error", "recall needs `seq`, the number of an earlier action", False
             )
-        found = output_of(self._desk.parts.book.ledger, self._desk.goal_id, seq)
+        found = output_of(self._desk.parts.goals.ledger, self._desk.goal_id, seq)
         if found is None:
             return ActionReport("error", f"no earlier action {seq} with an output", False)
         return ActionReport("success", found, False)
@@ -170,9 +171,11 @@ class Actions:
         )
 
 
-def noted(heard: Feedback) -> Noted:
+def noted(feedback: Feedback) -> Noted:
     """Return the answer to what the agent has reported."""
-    return Noted(intervention=_intervention(heard.intervention), escalated_to=heard.escalated_to)
+    return Noted(
+        intervention=_intervention(feedback.intervention), escalated_to=feedback.escalated_to
+    )
 
 
 def _report(done: ActionDone, took_s: float) -> ActionReport:
@@ -188,29 +191,29 @@ def _report(done: ActionDone, took_s: float) -> ActionReport:
     )
 
 
-def _outcome(report: ActionReport | None, heard: Feedback) -> Outcome:
+def _outcome(report: ActionReport | None, feedback: Feedback) -> ActionOutcome:
     if report is None:
-        return Outcome(
+        return ActionOutcome(
             result="interrupted", output="", duration_s=0.0, changed=None, reason="executor_died"
         )
     code = {} if report.exit_code is None else {"exit_code": report.exit_code}
-    return Outcome.model_validate(
+    return ActionOutcome.model_validate(
         {
             "result": report.result,
             "output": report.output or "",
             "duration_s": report.duration_s,
-            "changed": heard.changed,
+            "changed": feedback.changed,
             **code,
         }
     )
 
 
-def _allowed(verdict: Verdict, heard: Feedback, outcome: Outcome | None = None) -> Judged:
+def _allowed(verdict: Verdict, feedback: Feedback, outcome: ActionOutcome | None = None) -> Judged:
     judged = Judged(
         verdict="allowed",
         seq=verdict.seq,
-        intervention=_intervention(heard.intervention or verdict.intervention),
-        escalated_to=heard.escalated_to or verdict.escalated_to,
+        intervention=_intervention(feedback.intervention or verdict.intervention),
+        escalated_to=feedback.escalated_to or verdict.escalated_to,
     )
     return judged.model_copy(update={"outcome": outcome}) if outcome else judged
 
@@ -226,5 +229,5 @@ def _refused(verdict: Verdict) -> Judged:
     )
 
 
-def _intervention(word: Advice | None) -> Intervention | None:
-    return Intervention(**asdict(word)) if word else None
+def _intervention(advice: Advice | None) -> Intervention | None:
+    return Intervention(**asdict(advice)) if advice else None

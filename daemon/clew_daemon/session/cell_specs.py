@@ -61,7 +61,7 @@ class CellSpecs:
         parts = self._parts
         used = (self.settings, parts.settings, *parts.started.values())
         keys = {path: None for one in used for path in parts.keys.paths(one)}
-        return cells.hidden(parts.places, keys, self._state, parts.book.states().values())
+        return cells.hidden(parts.places, keys, self._state, parts.goals.states().values())
 
     def _placed(self, spec: CellSpec, role: str) -> CellSpec:
         title = f"clew: {role} {self.goal_id} epoch {self.epoch}"

@@ -72,7 +72,7 @@ class Channel(asyncio.Protocol):
         return not rest or await self._send_later(transport, rest)
 
     async def _send_later(self, transport: asyncio.Transport, rest: bytes) -> bool:
-        """Give the transport what the socket does not take now, and wait until it has room again."""
+        """Pass what the socket does not accept now to the transport, and wait until that has room again."""
         transport.write(rest)
         try:
             async with asyncio.timeout(WRITE_TIMEOUT_S):

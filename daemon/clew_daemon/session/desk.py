@@ -52,7 +52,7 @@ class AgentTraits:
 
     @property
     def own_tools(self) -> bool:
-        """It may change the workspace by itself without reporting it."""
+        """It may change the workspace without reporting it."""
         return isinstance(self.agent, CommandAgentSettings) and self.agent.own_tools
 
 
@@ -96,16 +96,16 @@ class GoalDesk:
     @contextmanager
     def recording(self) -> Iterator[Core]:
         """Bracket commands that are recorded whether or not the worker is being stopped."""
-        with self.parts.book.entering(self.core):
+        with self.parts.goals.entering(self.core):
             yield self.core
 
     async def commit(self) -> None:
         """Wait until all that was emitted so far is durable."""
-        await self.parts.book.commit(self.core)
+        await self.parts.goals.commit(self.core)
 
     def knows_action(self, seq: int) -> bool:
         """Return whether an action of that number was ever allowed; for outcomes that are reported twice."""
-        row = next(iter(self.parts.book.ledger.read(self.goal_id, seq - 1, 1)), None)
+        row = next(iter(self.parts.goals.ledger.read(self.goal_id, seq - 1, 1)), None)
         return row is not None and row.seq == seq and row.kind == "action_allowed"
 
     def hand_over(self, why: str) -> None:
@@ -131,10 +131,10 @@ class GoalDesk:
     # -- the workspace -----------------------------------------------------------------------------
 
     async def look(self) -> None:
-        """Take in the world as it is now: others may have changed it."""
+        """Record the world as it is now: others may have changed it."""
         world = await self.executors.digest(anew=True)
         with self.entering() as core:
-            core.see_world(world, time.time())
+            core.see_world(world, time.time(), unseen_work=self.traits.own_tools)
 
     async def look_past_claims(self) -> None:
         """Go by the disk where an agent that cannot write has claimed a change.
@@ -152,7 +152,7 @@ class GoalDesk:
         return await asyncio.to_thread(self._guard.missing)
 
     async def hand_over_if_missing(self) -> Missing | None:
-        """Hand the goal to a person where its workspace is missing; returns what is wrong with it."""
+        """Block the goal for a person where its workspace is missing; return what is wrong with it."""
         if missing := await self.missing():
             await self.hand_over_missing(missing)
         return missing

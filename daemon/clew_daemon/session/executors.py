@@ -57,7 +57,7 @@ class ExecutorPool:
         Raises WorkspaceMissingError, OSError, and LedgerFailed where the ledger is gone, and these folders with it.
         The cell looks again at the folder, when it cannot be moved from there any more.
         """
-        self._parts.book.ledger.look()
+        self._parts.goals.ledger.look()
         if missing := await asyncio.to_thread(self._specs.guard.missing):
             raise WorkspaceMissingError(missing.detail)
         self._private = await asyncio.to_thread(self._specs.private)
@@ -91,7 +91,7 @@ class ExecutorPool:
             return self._executor
 
     def _look(self) -> tuple[bool, Missing | None, bool]:
-        """Return whether the workspace stands, what is wrong with it, and whether TMPDIR and HOME stand."""
+        """Return whether the workspace exists, what is wrong with it, and whether TMPDIR and HOME exist."""
         stands = self._specs.guard.stands()
         private = all(
             workspace_guard.is_place(path, place) for path, place in self._private.items()
@@ -114,7 +114,7 @@ class ExecutorPool:
             self._executor = None
 
     async def digest(self, *, anew: bool) -> str:
-        """Measure the world, `anew` from every file's stat: UNKNOWN where it is too large, "" where it failed."""
+        """Measure the world, with `anew` from every file's stat: UNKNOWN where it is too large, "" where it failed."""
         try:
             return await (await self.executor()).digest(anew=anew)
         except OutOfResources:
@@ -159,7 +159,7 @@ class ExecutorPool:
             return False
 
     def out_of_memory(self) -> bool:
-        """Return whether the kernel has ended a part of the worker for want of memory."""
+        """Return whether the kernel has killed a part of the worker because its memory ran out."""
         return bool(self._group and self._group.out_of_memory())
 
 

@@ -10,7 +10,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.worlds import UNKNOWN
 from clew_shared.text.redact import redact
 from clew_shared.wire import protocol
-from clew_shared.wire.answers import FailingCheck, Finished, Judged, Outcome
+from clew_shared.wire.answers import ActionOutcome, FailingCheck, Finished, Judged
 
 if TYPE_CHECKING:
     from clew_daemon.session.checks import Checks
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 FINISHES_MAX = 3
 """This many refused finishes in an unchanged world are a failure of the subtask."""
+
+UNSEEN_FINISHES_MAX = 10
+"""The same for an agent whose changes to the workspace cannot be seen."""
 
 FEEDBACK_CAME = "Feedback from a person arrived that you may not have considered yet. Consider it, then finish again."
 
@@ -49,13 +52,17 @@ class RefusedFinishes:
     actions: int = -1
     count: int = 0
 
-    def add(self, world: str, actions: int, *, own_tools: bool) -> int:
-        """Count one more, from the beginning where the agent has changed something; returns the count."""
-        same = self.world == world and not world.startswith(UNKNOWN)
-        same = same or (self.actions == actions and not own_tools)
+    def add(self, world: str, actions: int, *, own_tools: bool) -> bool:
+        """Count one more, from the beginning where the agent has changed something; returns whether it is too many.
+
+        An agent with tools of its own may have worked between two of them where nobody can see it: it gets more.
+        """
+        unseen = own_tools and world.startswith(UNKNOWN)
+        same_files = self.world == world and not world.startswith(UNKNOWN)
+        same = same_files or (self.actions == actions and (unseen or not own_tools))
         self.count = self.count + 1 if same else 1
         self.world, self.actions = world, actions
-        return self.count
+        return self.count >= (UNSEEN_FINISHES_MAX if unseen else FINISHES_MAX)
 
 
 class Finishing:
@@ -68,7 +75,7 @@ class Finishing:
         self._refused = RefusedFinishes()
 
     async def finish(self, p: protocol.Finish) -> Finished:
-        """End the goal, or return what speaks against it; one that has ended stays as it is."""
+        """End the goal, or return why it cannot end; one that has ended stays unchanged."""
         state = self._desk.core.state
         summary = redact(p.summary)
         if state.ended:
@@ -109,7 +116,7 @@ class Finishing:
             seq=self._desk.core.state.seq,
             intervention=None,
             escalated_to=answer.escalated_to,
-            outcome=Outcome(
+            outcome=ActionOutcome(
                 result="success" if answer.accepted else "failure",
                 output="accepted" if answer.accepted else "not accepted\n" + "\n".join(lines),
                 duration_s=0.0,
@@ -159,12 +166,11 @@ class Finishing:
         return answer.model_copy(update={"message": objections.message})
 
     async def _count_refusal(self) -> Level | None:
-        """Count refused finishes between which nothing was changed: asking again is no way forward."""
+        """Count refused finishes without a change in between: repeating the claim is no progress."""
         state, own_tools = self._desk.core.state, self._desk.traits.own_tools
-        count = self._refused.add(state.world, state.actions_total, own_tools=own_tools)
-        if count < FINISHES_MAX:
+        if not self._refused.add(state.world, state.actions_total, own_tools=own_tools):
             return None
-        self._refused = RefusedFinishes()
+        count, self._refused = self._refused.count, RefusedFinishes()
         failure = f"finish was asked for {count} times and refused, with nothing changed"
         with self._desk.entering() as core:
             level = core.fail(failure, time.time())

@@ -73,7 +73,7 @@ class Greeting:
             desk.core.state,
             settings,
             desk.traits.agent,
-            desk.parts.book.ledger,
+            desk.parts.goals.ledger,
             strategies,
             self._transcript,
         )

@@ -61,7 +61,7 @@ class Lifetime:
         self.end(Ended("stopped", reason))
 
     def leave_to_exit(self) -> None:
-        """Wait a little for the agent to exit by itself: its goal is over."""
+        """Wait a little for the agent to exit on its own: its goal is over."""
         self.spawn(self._leave_to_exit())
 
     async def _leave_to_exit(self) -> None:

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 RAW_OUTPUT_CHARS = 1_000
 
 
-class Answer(Protocol):
+class WireAnswer(Protocol):
     """What a method answers; `as_json` is what is sent."""
 
     def as_json(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class JsonView:
     """An answer that shows a part of the state: JSON values already."""
 
     view: dict[str, Any]
@@ -63,7 +63,7 @@ class Methods:
         self._greeting = Greeting(desk, self.feedback)
         self._actions = Actions(desk)
         self._finishing = Finishing(desk, Checks(desk), self.feedback)
-        self._methods: dict[str, Callable[[Any], Awaitable[Answer]]] = {
+        self._methods: dict[str, Callable[[Any], Awaitable[WireAnswer]]] = {
             "hello": self._hello,
             "heartbeat": self._heartbeat,
             "leave": self._leave,
@@ -96,14 +96,14 @@ class Methods:
     async def _hello(self, p: protocol.Hello) -> HelloAnswer:
         return await self._greeting.hello(p)
 
-    async def _heartbeat(self, _: protocol.Heartbeat) -> View:
-        return View({})
+    async def _heartbeat(self, _: protocol.Heartbeat) -> JsonView:
+        return JsonView({})
 
-    async def _leave(self, p: protocol.Leave) -> View:
+    async def _leave(self, p: protocol.Leave) -> JsonView:
         self.leave = p.model_copy(update={"reason": redact(p.reason)})
-        return View({})
+        return JsonView({})
 
-    async def _llm_slot(self, p: protocol.LlmSlot) -> View:
+    async def _llm_slot(self, p: protocol.LlmSlot) -> JsonView:
         self.release()
         if p.open:
             self.feedback.prompted()
@@ -112,24 +112,24 @@ class Methods:
             await semaphore.acquire()
             work.llm_since, work.llm_queued = time.time(), False
             self._slot = semaphore
-        return View({"open": p.open})
+        return JsonView({"open": p.open})
 
     async def _think(self, p: protocol.Think) -> Noted:
         with self._desk.entering() as core:
-            heard = core.think(redact(p.text), time.time(), has_tool_calls=p.has_tool_calls)
+            feedback = core.think(redact(p.text), time.time(), has_tool_calls=p.has_tool_calls)
         await self._desk.commit()
-        return noted(heard)
+        return noted(feedback)
 
     async def _reflect(self, p: protocol.Reflect) -> Noted:
         with self._desk.entering() as core:
-            heard = core.reflect(_reflected(p, core.state.feedback_untold))
+            feedback = core.reflect(_reflected(p, core.state.feedback_untold))
         await self._desk.commit()
-        return noted(heard)
+        return noted(feedback)
 
     async def _act(self, p: protocol.Act) -> Judged:
         return await (self._finishing if p.tool == "finish" else self._actions).act(p)
 
-    async def _plan(self, p: protocol.Plan) -> View:
+    async def _plan(self, p: protocol.Plan) -> JsonView:
         tasks = tuple(
             PlannedTask(
                 description=redact(t.description),
@@ -145,9 +145,9 @@ class Methods:
         with self._desk.entering() as core:
             core.plan(tasks, p.replan, time.time(), checks)
         await self._desk.commit()
-        return View(fitted_state({"state": state_view(self._desk.core.state)}))
+        return JsonView(fitted_state({"state": state_view(self._desk.core.state)}))
 
-    async def _complete_subtask(self, p: protocol.CompleteSubtask) -> View:
+    async def _complete_subtask(self, p: protocol.CompleteSubtask) -> JsonView:
         with self._desk.entering() as core:
             level = core.complete_subtask(
                 time.time(),
@@ -157,24 +157,24 @@ class Methods:
             )
         await self._desk.commit()
         view = {"state": state_view(self._desk.core.state), "escalated_to": level}
-        return View(fitted_state(view))
+        return JsonView(fitted_state(view))
 
-    async def _advance(self, _: protocol.Advance) -> View:
+    async def _advance(self, _: protocol.Advance) -> JsonView:
         with self._desk.entering() as core:
             more = core.advance(time.time())
         await self._desk.commit()
         state = self._desk.core.state
-        return View(
+        return JsonView(
             {
                 "subtask": subtask_view(state) if more else None,
                 "task": task_view(state) if more else None,
             }
         )
 
-    async def _learn(self, p: protocol.Learn) -> View:
+    async def _learn(self, p: protocol.Learn) -> JsonView:
         desk = self._desk
         learned = await desk.parts.playbook.learn(p.deltas, desk.core.state, desk.settings.playbook)
-        return View({"playbook": learned})
+        return JsonView({"playbook": learned})
 
 
 def _reflected(p: protocol.Reflect, new_feedback: list[str]) -> ev.Reflected:

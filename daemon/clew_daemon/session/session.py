@@ -47,7 +47,7 @@ class Session:
     ) -> None:
         self._parts = parts
         self._launcher = launcher
-        self._desk = GoalDesk(parts, parts.book.cores[goal_id], guard, launcher)
+        self._desk = GoalDesk(parts, parts.goals.cores[goal_id], guard, launcher)
         self._lifetime = Lifetime(self._desk)
         self._liveness = Liveness(self._desk, launcher, self._lifetime)
         self._methods = Methods(self._desk)
@@ -136,7 +136,7 @@ class Session:
             created=process.created,
             probe=state.waits_for_time,
         )
-        await self._parts.book.emit(desk.core, event)
+        await self._parts.goals.emit(desk.core, event)
         for warning in process.cell.warnings:
             log.warning("sandbox.weaker", goal=desk.goal_id, epoch=desk.epoch, what=warning)
 

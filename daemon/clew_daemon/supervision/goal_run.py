@@ -52,7 +52,7 @@ KILLED = ("hung", "deaf", "stalled", "memory", "protocol")
 
 
 async def block_goal(
-    book: GoalStore,
+    goals: GoalStore,
     core: Core,
     reason: str,
     question: str,
@@ -61,9 +61,9 @@ async def block_goal(
     gone: bool = False,
 ) -> None:
     """Hand a goal to a person, unless it has ended meanwhile; `stranger` and `gone` as in GoalBlocked."""
-    with book.entering(core):
+    with goals.entering(core):
         core.block_goal(reason, time.time(), question=question, stranger=stranger, gone=gone)
-    await book.commit(core)
+    await goals.commit(core)
 
 
 class GoalRun:
@@ -97,10 +97,10 @@ class GoalRun:
 
     async def _run(self) -> None:
         """Run the goal; an unexpected error counts as a crash, so that too many of them need a person."""
-        core = self._d.book.cores[self.goal]
+        core = self._d.goals.cores[self.goal]
         before = _progress(core)
         self._d.started[self.goal] = self._d.settings
-        self._d.book.judge_by(core, self._d.settings)
+        self._d.goals.judge_by(core, self._d.settings)
         try:
             await self._go_on(core)
         except LedgerFailed:
@@ -113,16 +113,16 @@ class GoalRun:
                 await asyncio.sleep(self._d.settings.restart.backoff_max_s)
 
     async def _go_on(self, core: Core) -> None:
-        now, known = time.time(), KnownGoals(self._d.book.states(), self._d.book.gone)
+        now, known = time.time(), KnownGoals(self._d.goals.states(), self._d.goals.gone)
         if not schedule.ready(core.state, known, now, self._waits.expired()):
             return  # paused or cancelled since it was due
         if core.state.goal.status == GoalStatus.QUEUED:
             self._history.goal_started(self.goal)
-            await self._d.book.emit(core, ev.GoalStarted(at=now))
+            await self._d.goals.emit(core, ev.GoalStarted(at=now))
         if not core.state.workable:
             return
         if fault := self._unfit(core):
-            await block_goal(self._d.book, core, *fault)
+            await block_goal(self._d.goals, core, *fault)
             return
         if guard := await self._enter(core):
             with contextlib.closing(guard):
@@ -195,7 +195,7 @@ class GoalRun:
         if known is None or found.made or found.identity.boot != known.boot:
             by = "made" if found.made else "start"
             event = ev.WorkspaceKnown(at=time.time(), identity=found.identity, by=by)
-            await self._d.book.emit(core, event)
+            await self._d.goals.emit(core, event)
         return found
 
     async def _warn_of_git_outside(self, core: Core) -> None:
@@ -217,9 +217,9 @@ class GoalRun:
         return missing is not None
 
     async def _block_missing(self, core: Core, missing: Missing) -> None:
-        question, book = missing.question(self.goal), self._d.book
+        question, goals = missing.question(self.goal), self._d.goals
         await block_goal(
-            book, core, missing.reason, question, stranger=missing.stranger, gone=missing.gone
+            goals, core, missing.reason, question, stranger=missing.stranger, gone=missing.gone
         )
 
     # -- after a worker ------------------------------------------------------------------------------
@@ -241,13 +241,13 @@ class GoalRun:
             case WaitFor(reason, seconds):
                 now = time.time()
                 event = ev.GoalWaiting(at=now, reason=reason, until=now + seconds)
-                await self._d.book.emit(core, event)
+                await self._d.goals.emit(core, event)
                 return None
             case HandOver(reason, question, gave_up):
                 if gave_up:
                     crashed, window_s = gave_up.crashes, gave_up.window_s
                     log.error("worker.gave_up", goal=self.goal, crashes=crashed, window_s=window_s)
-                await block_goal(self._d.book, core, reason, question)
+                await block_goal(self._d.goals, core, reason, question)
                 return None
             case restart.RestartAfter(after_s):
                 epoch, after = core.state.epoch, round(after_s, 3)
@@ -266,12 +266,12 @@ class GoalRun:
         """Record a run that an unexpected error ended, and wait as after a crash, or block the goal after too many."""
         at, numbers = time.time(), self._d.settings.restart
         self._history.run_failed(self.goal)
-        with self._d.book.entering(core):
+        with self._d.goals.entering(core):
             core.interrupt("internal", at, counts=False)
             if core.state.working:
                 epoch = core.state.epoch
                 core.emit(ev.WorkerExited(at=at, epoch=epoch, reason="internal", crash=True))
-        await self._d.book.commit(core)
+        await self._d.goals.commit(core)
         crashes = self._history.crashes(self.goal)
         crashes.add(time.monotonic(), 0.0, numbers, idle=idle)
         match restart.decide(crashes, numbers, random.random):
@@ -279,7 +279,7 @@ class GoalRun:
                 await asyncio.sleep(after_s)
             case restart.GiveUp():
                 detail = endings.by_surprise(error).detail
-                await block_goal(self._d.book, core, *unexpected(self.goal, detail))
+                await block_goal(self._d.goals, core, *unexpected(self.goal, detail))
 
 
 def _progress(core: Core) -> tuple[int, int, int]:

@@ -87,15 +87,15 @@ class ReportWriter:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(WAIT_S):
                 await self._d.publisher.settle(goal)  # a reported goal is published, too
-        core = self._d.book.cores.get(goal)
+        core = self._d.goals.cores.get(goal)
         if core is None:
             return  # purged meanwhile
-        actions, loops = await asyncio.to_thread(_last_pages, self._d.book.ledger, goal)
+        actions, loops = await asyncio.to_thread(_last_pages, self._d.goals.ledger, goal)
         playbook, ids = self._d.playbook.current, core.state.strategies
         shown = [f"[{i}] {bullet.content}" for i in ids if (bullet := playbook.get_bullet(i))]
         text = report.render(core.state, actions, loops, shown)
         await asyncio.to_thread(report.write, self._d.places.outbox, core.state, text)
-        await self._d.book.emit(core, ev.Reported(at=time.time()))
+        await self._d.goals.emit(core, ev.Reported(at=time.time()))
         if core.state.ended and not self._run_of(goal):
             await clear(self._d.places, goal)
 

@@ -53,22 +53,22 @@ class Retention:
 
     async def evict(self) -> None:
         """Drop all but the outline of settled goals from memory, and compress their outputs in the ledger."""
-        book = self._d.book
-        for goal in list(book.cores):
+        goals = self._d.goals
+        for goal in list(goals.cores):
             if not self._is_evictable(goal) or goal in self._damaged:
                 continue
             await clear(self._d.places, goal)  # where an earlier daemon died before it did so
             try:
-                await book.ledger.pack(goal)
+                await goals.ledger.pack(goal)
             except LedgerCorrupt as error:
                 self._damaged.add(goal)
                 log.error("retention.failed", goal=goal, reason=str(error))  # noqa: TRY400 - a reason, no bug
             if self._is_evictable(goal):  # it may have been retried meanwhile
-                book.evict(goal)
+                goals.evict(goal)
 
     def _is_evictable(self, goal: str) -> bool:
         busy = self._in_use(goal) or self._d.publisher.keeps(goal)
-        return not busy and goal in self._d.book.cores and self._d.book.may_evict(goal)
+        return not busy and goal in self._d.goals.cores and self._d.goals.may_evict(goal)
 
     async def run(self) -> None:
         """Remove goals that ended more than `keep_days` ago."""
@@ -76,25 +76,25 @@ class Retention:
 
     async def expire(self, oldest: float) -> None:
         """Remove all that ended before `oldest`, in seconds since 1970."""
-        for goal in expired(self._d.book.states().values(), oldest):
+        for goal in expired(self._d.goals.states().values(), oldest):
             if not self._may_expire(goal, oldest):
                 continue
-            await self._d.book.purge(goal)
+            await self._d.goals.purge(goal)
             log.info("goal.forgotten", goal=goal)
             await asyncio.sleep(PAUSE_S)
         await asyncio.to_thread(
             remove_folders,
             self._d.places.state / "goals",
             lambda folder: (
-                folder.name in self._d.book.gone
+                folder.name in self._d.goals.gone
             ),  # the folder of another goal may be its last copy
         )
         more = True
         while more:
-            more = await self._d.book.ledger.shrink()
+            more = await self._d.goals.ledger.shrink()
             await asyncio.sleep(PAUSE_S)
 
     def _may_expire(self, goal: str, oldest: float) -> bool:
         """Check again just before the removal: it may have been retried meanwhile, or a new goal may depend on it."""
         busy = self._in_use(goal) or self._d.publisher.keeps(goal)
-        return not busy and goal in expired(self._d.book.states().values(), oldest)
+        return not busy and goal in expired(self._d.goals.states().values(), oldest)

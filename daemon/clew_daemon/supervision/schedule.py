@@ -61,8 +61,8 @@ def waits_for(
     """
     if state.goal.status != GoalStatus.QUEUED:
         return ""
-    if told := _awaits(state, known, hint=hint):
-        return told
+    if waiting := _awaits(state, known, hint=hint):
+        return waiting
     not_before = state.spec.not_before
     if not_before is not None and now < not_before:
         return f"waits until {iso(not_before)}"
@@ -92,7 +92,7 @@ def ready(
     now: float,
     waited: Collection[str] = (),
 ) -> bool:
-    """Tell whether a goal could work now if there were room."""
+    """Return whether a goal could work now if there were room."""
     match state.goal.status:
         case GoalStatus.IN_PROGRESS:
             return True
@@ -134,9 +134,9 @@ def lost_dependency(state: State, known: KnownGoals) -> Dependency | None:
 def awaited(known: KnownGoals) -> dict[str, str]:
     """Return for each queued goal with a dependency that is not completed what it waits for."""
     return {
-        goal: told
+        goal: waiting
         for goal, state in known.states.items()
-        if state.spec.depends_on and (told := _awaits(state, known))
+        if state.spec.depends_on and (waiting := _awaits(state, known))
     }
 
 
@@ -145,7 +145,7 @@ def _awaits(state: State, known: KnownGoals, *, hint: bool = False) -> str:
         return ""
     for one in dependencies(state, known):
         if one.status != GoalStatus.COMPLETED:
-            return f"waits for {_told(one, state, known)}{_near(one, state, known) if hint else ''}"
+            return f"waits for {_shown_dependency(one, state, known)}{_near(one, state, known) if hint else ''}"
     return ""
 
 
@@ -159,7 +159,7 @@ def _near(one: Dependency, state: State, known: KnownGoals) -> str:
     return f"; did you mean {near}?" if near else ""
 
 
-def _told(one: Dependency, state: State, known: KnownGoals) -> str:
+def _shown_dependency(one: Dependency, state: State, known: KnownGoals) -> str:
     """Return what a dependency is that is not completed, and what to do where it never will be."""
     again = f"`clew cancel {state.goal_id}` and submit its file again"
     if len(one.goals) > 1:

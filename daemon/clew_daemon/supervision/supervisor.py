@@ -1,6 +1,6 @@
-"""Decides which goals run, and lets each of them run by itself (`goal_run`).
+"""Decides which goals run; `goal_run` runs each of them.
 
-It decides by pure rules (`schedule`) and is told of every durable event.
+It decides by pure rules (`schedule`) and is called with every durable event.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 IDLE_S = 60.0
-"""A goal whose time has come starts this late at the most after the wall clock was set, or the machine slept."""
+"""The longest delay of a goal that became due while the machine slept, or when the wall clock was set."""
 RESTS = (ev.GoalEnded, ev.GoalBlocked)
 
 
@@ -51,23 +51,23 @@ class Supervisor:
         self._reports = ReportWriter(daemon, self._task_of)
         self._awaited: dict[str, str] = {}
         self.last_restart = ""
-        daemon.book.listeners.append(self._on_records)
+        daemon.goals.listeners.append(self._on_records)
 
     async def start(self) -> None:
-        """Take up what was left, write reports that are missing, and begin to schedule."""
+        """Continue the goals on record, write missing reports, and begin to schedule."""
         await self.recover()
         await self._reports.start()
         self._loop_task = background.start(self._schedule())
 
     async def recover(self) -> None:
         """Record the ends of an earlier daemon's workers, and that the effects of their actions are unknown."""
-        for goal, core in self._d.book.cores.items():
+        for goal, core in self._d.goals.cores.items():
             at = time.time()
-            with self._d.book.entering(core):
+            with self._d.goals.entering(core):
                 core.interrupt("daemon_died", at, counts=False)
                 if core.state.working:
                     core.emit(ev.WorkerExited(at=at, epoch=core.state.epoch, reason="daemon_died"))
-            await self._d.book.commit(core)
+            await self._d.goals.commit(core)
             self._resume_wait(core, at)
             unreported = core.state.rested_seq > core.state.reported_seq
             if unreported:
@@ -95,7 +95,7 @@ class Supervisor:
         await self._reports.stop()
 
     def wake(self) -> None:
-        """Look again whether a goal is due."""
+        """Check again whether a goal is due."""
         self._wake.set()
 
     @property
@@ -113,7 +113,7 @@ class Supervisor:
         return run.session if run else None
 
     def reloaded(self) -> None:
-        """Send running agents the new thresholds, and look again whether a goal is due."""
+        """Send running agents the new thresholds, and check again whether a goal is due."""
         for run in self._runs.values():
             if run.session:
                 run.session.thresholds_changed()
@@ -128,7 +128,7 @@ class Supervisor:
     # -- scheduling ----------------------------------------------------------------------------------
 
     async def _schedule(self) -> None:
-        while self._d.book.ledger.failure is None:  # else the daemon is about to stop
+        while self._d.goals.ledger.failure is None:  # else the daemon is about to stop
             self._wake.clear()
             known, now = self._known(), time.time()
             most, expired = self._d.settings.daemon.max_workers, self._waits.expired()
@@ -147,7 +147,7 @@ class Supervisor:
         return max(0.0, min([IDLE_S, *(s for s in pauses if s)]))
 
     def _known(self) -> KnownGoals:
-        return KnownGoals(self._d.book.states(), self._d.book.gone)
+        return KnownGoals(self._d.goals.states(), self._d.goals.gone)
 
     def _log_awaited(self, known: KnownGoals) -> None:
         """Log what queued goals wait for among other goals, whenever that changes."""
@@ -159,7 +159,7 @@ class Supervisor:
     async def _block_dependents(self, known: KnownGoals) -> None:
         """Block goals whose dependency ended without being completed: a person decides about them."""
         for goal, state in known.states.items():
-            if goal not in self._d.book.cores:
+            if goal not in self._d.goals.cores:
                 continue  # purged while another one was being blocked
             if lost := schedule.lost_dependency(state, known):
                 question = (
@@ -168,7 +168,7 @@ class Supervisor:
                     else f"That goal was removed long ago: submit this goal again without it, and `clew cancel {goal}`?"
                 )
                 reason = f"it depends on {lost.goal}, which is {lost.status}"
-                await block_goal(self._d.book, self._d.book.cores[goal], reason, question)
+                await block_goal(self._d.goals, self._d.goals.cores[goal], reason, question)
                 known = self._known()  # goals may have come and gone meanwhile
 
     # -- runs and records ----------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class Supervisor:
         self.wake()
 
     def _on_records(self, goal: str, records: list[RecordedEvent]) -> None:
-        """Take in durable events: reports become due, other goals may become ready."""
+        """React to durable events: reports become due, other goals may become ready."""
         if any(isinstance(r.event, RESTS) for r in records):
             self._reports.due(goal)
         for event in (r.event for r in records if goal and r.event.kind.startswith("goal_")):

@@ -80,7 +80,9 @@ def _sentence(details: "ErrorDetails", location: Location, raw: dict[str, Any]) 
     if details["type"].startswith("union_tag"):
         return _no_agent(location, raw)
     shown = _shown(details["input"])
-    return f"`{dotted(location)}` {requirement(details, shown, json.dumps(shown), text='text in quotes')}"
+    return (
+        f"`{dotted(location)}` {requirement(details, shown, _quoted(shown), text='text in quotes')}"
+    )
 
 
 def _quoted(shown: str) -> str:

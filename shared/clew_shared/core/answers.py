@@ -1,4 +1,4 @@
-"""What the core is told about an action, and what it answers."""
+"""The input of the core about an action, and its answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class WrongState(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ActionReport:
-    """What came of an action.
+    """The outcome of an action as it is reported to the core.
 
     `world` is the digest after it, UNKNOWN if it could not be measured whole, "" if nothing was measured.
     """

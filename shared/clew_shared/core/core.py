@@ -34,15 +34,15 @@ class Core(ActionCommands):
         """Return whether an agent claimed the present world, and nothing has measured it since."""
         return self.state.world.startswith(CLAIMED)
 
-    def see_world(self, world: str, at: float) -> bool:
+    def see_world(self, world: str, at: float, *, unseen_work: bool = False) -> bool:
         """Record a fresh digest of the workspace; returns whether it is another world than was believed.
 
-        UNKNOWN changes nothing of what is believed, unless an action with an unknown effect came before it.
+        UNKNOWN changes nothing of what is believed, unless an action with an unknown effect came before it, or
+        `unseen_work`: the agent may have changed files without a report.
         """
         before = self.state.world
-        news = (
-            self._is_unsettled() if world == UNKNOWN else world not in (before, self.state.measured)
-        )
+        uncertain = unseen_work or self._is_unsettled()
+        news = uncertain if world == UNKNOWN else world not in (before, self.state.measured)
         if world and news:
             self.emit(ev.WorldSeen(at=at, world=world))
         return self.state.world != before

@@ -61,6 +61,6 @@ def _refusal(state: State, proposal: Proposal, period: int, rounds: int) -> Refu
     )
     message = (
         f"Refused, a loop: this would close round {rounds} of the same {period} actions in turn, and nothing new "
-        f"came of it. {last_time(state, proposal)} {what_else(state, proposal.calls)}"
+        f"came of it. {last_time(state, proposal, in_cycle=not proposal.known)} {what_else(state, proposal.calls)}"
     )
     return Refusal(kind, message, rounds, evidence)

@@ -35,13 +35,15 @@ def last_tally(state: State, proposal: Proposal) -> Tally | None:
     return here or max(worlds.values(), key=lambda t: t.seq, default=None)
 
 
-def last_time(state: State, proposal: Proposal) -> str:
-    """Return how the action went the last time, with the head of its output."""
+def last_time(state: State, proposal: Proposal, *, in_cycle: bool = False) -> str:
+    """Return how the action went the last time, with the head of its output; `in_cycle`: others came in between."""
     tally = last_tally(state, proposal)
     if tally is None:
         return ""
     if tally.result == "success":
         output = f' and said: "{tally.head}"' if tally.head else ""
+        if in_cycle and state.world not in state.scope.tallies[proposal.signature]:
+            return f"It already succeeded{output}, and the workspace has changed since: this goes back and forth."
         return f"It already succeeded{output}. Its effect is already there; doing it again changes nothing."
     output = f' with: "{tally.head}"' if tally.head else ""
     return f"The last time it ended in {tally.result}{output}."

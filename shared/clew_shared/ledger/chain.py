@@ -34,12 +34,12 @@ def sealed(goal: str, seq: int, version: int, state: bytes) -> bytes:
     return _SEALED + _seal(goal, seq, version, state) + state
 
 
-def unsealed(goal: str, seq: int, version: int, kept: bytes) -> bytes | None:
+def unsealed(goal: str, seq: int, version: int, blob: bytes) -> bytes | None:
     """Return the state of a snapshot, None if it was changed; an older one may have no seal."""
-    if kept.startswith(b"{"):
-        return kept
-    state = kept[1 + 32 :]
-    fits = kept.startswith(_SEALED + _seal(goal, seq, version, state))
+    if blob.startswith(b"{"):
+        return blob
+    state = blob[1 + 32 :]
+    fits = blob.startswith(_SEALED + _seal(goal, seq, version, state))
     return state if fits else None
 
 

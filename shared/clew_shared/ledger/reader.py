@@ -185,7 +185,7 @@ class ReadSide:
             return []
         rows = self._rows(schema.OUTLINES, version, before, limit)
         return [
-            (goal, self._unsealed("outline", goal, seq, version, kept)) for goal, seq, kept in rows
+            (goal, self._unsealed("outline", goal, seq, version, blob)) for goal, seq, blob in rows
         ]
 
     def without_outline(self, version: int) -> list[str]:

@@ -163,13 +163,13 @@ class Ledger(ReadSide):
 
     async def snapshot(self, goal: str, seq: int, version: int, state: bytes) -> None:
         """Store the goal's folded state as of `seq`, in place of an earlier one."""
-        kept = sealed(goal, seq, version, state)
-        await self._write(schema.KEEP_SNAPSHOT, (goal, seq, version, kept), size=len(kept))
+        blob = sealed(goal, seq, version, state)
+        await self._write(schema.KEEP_SNAPSHOT, (goal, seq, version, blob), size=len(blob))
 
     async def outline(self, goal: str, accepted: int, seq: int, version: int, state: bytes) -> None:
         """Store the outline of a goal that ended, as of `seq`; `accepted` is its place among goals."""
-        kept = sealed(goal, seq, version, state)
-        await self._write(schema.KEEP_OUTLINE, (goal, accepted, seq, version, kept), len(kept))
+        blob = sealed(goal, seq, version, state)
+        await self._write(schema.KEEP_OUTLINE, (goal, accepted, seq, version, blob), len(blob))
 
     async def purge(self, goal: str) -> None:
         """Remove an ended goal's events, outputs and snapshot; what `verify` needs of them stays."""

@@ -1,6 +1,6 @@
 """Checking a ledger from end to end, without trusting or changing it.
 
-It checks the record, not its meaning: `clew_daemon.cli.replay` folds the events.
+It checks the record, not its meaning: `clew_daemon.cli.ledger_check` folds the events.
 """
 
 from __future__ import annotations
@@ -169,6 +169,6 @@ def _seal_faults(con: apsw.Connection) -> Iterator[LedgerFault]:
     if con.execute(schema.HAS_OUTLINES).fetchone():
         kinds.append(("outline", schema.ALL_OUTLINES))
     for what, sql in kinds:
-        for goal, seq, version, kept in con.execute(sql):
-            if unsealed(goal, seq, version, kept) is None:
+        for goal, seq, version, blob in con.execute(sql):
+            if unsealed(goal, seq, version, blob) is None:
                 yield LedgerFault(seq, goal, f"its {what} was changed")

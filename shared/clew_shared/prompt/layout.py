@@ -246,7 +246,7 @@ def _finished_folded(view: PromptView) -> int:
 def folded_count(sizes: list[int], room: int) -> int:
     """Return how many of the oldest entries are folded, given all sizes and the room in characters.
 
-    The entries are added one by one: none is folded until the room is full, then so many at once that the rest
+    The entries are added one by one: none is folded until the room is full, then enough at once that the rest
     takes half of it. So the prompt's prefix stays the same between two folds. The newest is never folded.
     """
     folded, total = 0, 0

@@ -70,7 +70,7 @@ class GoalRequeued(GoalEvent, frozen=True):
 
     `reopen` gives its blocked or failed subtask a fresh start. `after` is the number of the end that is reopened, 0
     if the goal had not ended. `subtask` is added to a completed goal, as the work to continue with. `make` permits an
-    empty workspace to be made: a person was told that the folder is missing, and it was.
+    empty workspace to be made: clew reported to a person that the folder is missing, and it was.
     """
 
     kind: Literal["goal_requeued"] = "goal_requeued"
@@ -117,7 +117,7 @@ class WorkerStarted(GoalEvent, frozen=True):
 
 
 class WorkerReady(GoalEvent, frozen=True):
-    """The agent said hello; `probe` as in WorkerStarted."""
+    """The agent has called `hello`; `probe` as in WorkerStarted."""
 
     kind: Literal["worker_ready"] = "worker_ready"
     epoch: int
@@ -415,7 +415,7 @@ class Reported(GoalEvent, frozen=True):
 
 
 class StrategiesShown(GoalEvent, frozen=True):
-    """The strategies, by id, that the agent of an epoch was shown when it said hello."""
+    """The strategies, by id, that the agent of an epoch was shown in the answer to `hello`."""
 
     kind: Literal["strategies_shown"] = "strategies_shown"
     epoch: int

@@ -1,6 +1,6 @@
 """What the daemon answers to an agent's requests: one model for each shape of an answer (docs/protocol.md).
 
-The daemon dumps them with `exclude_unset`, so that a field that says nothing is left out; agents validate what they
+The daemon dumps them with `exclude_unset`, so that fields that were not set are left out; agents validate what they
 receive. Unknown fields are ignored, so that an older agent understands a newer daemon.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from clew_shared.record.model import Level
 
@@ -16,12 +16,24 @@ ActionResult = Literal["success", "failure", "error", "timeout", "interrupted"]
 
 
 class AnswerModel(BaseModel):
-    """A part of an answer: frozen, and read without regard to fields that it does not know."""
+    """A part of an answer: frozen, and read without regard to fields that it does not know.
+
+    A null where there is none in this version is read as if the field were missing.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or None not in data.values():
+            return data
+        fields = cls.model_fields
+        nullable = {name for name, field in fields.items() if field.default is None}
+        return {k: v for k, v in data.items() if v is not None or k in nullable or k not in fields}
+
     def as_json(self) -> dict[str, Any]:
-        """Return what is sent: the fields that were given, as JSON values."""
+        """Return the fields that were set, as JSON values."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
@@ -39,10 +51,10 @@ class Noted(AnswerModel):
     escalated_to: Level | None = None
 
 
-class Outcome(AnswerModel):
-    """What came of an action: the one shape of it from the executor's answer to the prompt.
+class ActionOutcome(AnswerModel):
+    """The outcome of an action, in the same shape from the executor's answer to the prompt.
 
-    `changed` is None where nobody knows whether the workspace changed; `reason` says why an action was interrupted.
+    `changed` is None where it is unknown whether the workspace changed; `reason` is why an action was interrupted.
     """
 
     result: ActionResult
@@ -65,7 +77,7 @@ class _Verdict(AnswerModel):
 class Judged(_Verdict):
     """The answer to `act` and `propose`; `outcome` is there where clew has carried out the action."""
 
-    outcome: Outcome | None = None
+    outcome: ActionOutcome | None = None
 
 
 class Recorded(_Verdict):

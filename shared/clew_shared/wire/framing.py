@@ -1,4 +1,4 @@
-"""What the wires below the agent have in common: strict messages as JSON, each at most so many bytes long."""
+"""Framing for the nursery's and the executor's protocols: strict JSON messages of bounded size."""
 
 from pydantic import BaseModel, ConfigDict
 

@@ -1,4 +1,4 @@
-"""The worker protocol: JSON-RPC 2.0, one message a line, UTF-8, at most 1 MiB (contract, section 7).
+"""The worker protocol: JSON-RPC 2.0, one message a line, UTF-8, at most 1 MiB (docs/protocol.md).
 
 Shapes and framing only: what a method does is the daemon's session, what an agent makes of it its own.
 """
@@ -47,14 +47,14 @@ class _Params(BaseModel):
 
 
 class Hello(_Params):
-    """The first word of an agent, and any time that it wants the state anew."""
+    """The first request of an agent, and a request for the current state at any later time."""
 
     protocol: int = PROTOCOL_VERSION
     agent: str = Field(default="", max_length=200)
 
 
 class Heartbeat(_Params):
-    """I am alive."""
+    """The agent is alive."""
 
 
 class PlanSubtask(_Params):
@@ -89,7 +89,7 @@ class Plan(_Params):
 
 
 class Act(_Params):
-    """Do this for me, if it may be done."""
+    """Judge an action, and carry it out if it is allowed."""
 
     tool: str = Field(min_length=1, max_length=200)
     args: dict[str, Any] = Field(default_factory=dict)
@@ -97,11 +97,11 @@ class Act(_Params):
 
 
 class Propose(Act):
-    """May I do this myself? The outcome follows by `outcome`."""
+    """Judge an action that the agent will carry out; it reports by `outcome`."""
 
 
 class Outcome(_Params):
-    """What came of what you allowed."""
+    """The outcome of an action that was allowed."""
 
     seq: int = Field(ge=0, le=SEQ_MAX)
     result: Literal["success", "failure", "error", "timeout", "interrupted"]
@@ -112,7 +112,7 @@ class Outcome(_Params):
 
 
 class Record(_Params):
-    """I have already done this."""
+    """An action that the agent has already carried out."""
 
     tool: str = Field(min_length=1, max_length=200)
     args: dict[str, Any] = Field(default_factory=dict)
@@ -123,14 +123,14 @@ class Record(_Params):
 
 
 class Think(_Params):
-    """What I think."""
+    """A thought of the agent."""
 
     text: str = Field(max_length=TEXT_CHARS_MAX)
     has_tool_calls: bool = False
 
 
 class Usage(_Params):
-    """What an LLM call cost; tokens and seconds."""
+    """The cost of an LLM call in tokens and seconds."""
 
     input: int = Field(default=0, ge=0, le=COUNT_MAX)
     output: int = Field(default=0, ge=0, le=COUNT_MAX)
@@ -139,15 +139,15 @@ class Usage(_Params):
 
 
 Found = Annotated[dict[str, Annotated[str, Field(max_length=2_000)]], Field(max_length=12)]
-"""What was found in a call's result; it stands in the state, so it is kept short."""
+"""What was found in a call's result; it becomes part of the state, so it is bounded."""
 
 
 class Reflect(_Params):
-    """One turn is over: an iteration record (contract, section 9); unknown fields are kept.
+    """The record of an iteration that has ended (docs/protocol.md); unknown fields are stored.
 
-    The built-in agents tell more: `hindsight`, what they found in the results of the turn before (one part for
+    The built-in agents add `hindsight`, what they found in the results of the turn before (one part for
     its last call, or one for each), `turn`, what this one added to the transcript (actions by their numbers), and
-    `prompt`, what is on record of the prompt.
+    `prompt`, the facts to record about the prompt.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -169,7 +169,7 @@ class CompleteSubtask(_Params):
 
 
 class Advance(_Params):
-    """What is next? The next pending subtask is started."""
+    """A request for the next pending subtask, which is started."""
 
 
 class Learn(_Params):
@@ -186,7 +186,7 @@ class Finish(_Params):
 
 
 class LlmSlot(_Params):
-    """I am about to call the LLM (`open`), or have done so; for `llm_calls` and `stall_timeout_s`.
+    """The agent is about to call the LLM (`open`), or has done so; for `llm_calls` and `stall_timeout_s`.
 
     The answer to `open: true` comes when there is a free slot at the endpoint.
     """
@@ -196,7 +196,7 @@ class LlmSlot(_Params):
 
 
 class Leave(_Params):
-    """Why I am about to exit with 75 (`temporary`: try again, after `retry_after_s`) or 78 (`configuration`)."""
+    """Why the agent is about to exit with 75 (`temporary`: retry after `retry_after_s`) or 78 (`configuration`)."""
 
     kind: Literal["temporary", "configuration"]
     reason: str = Field(max_length=4_000)
@@ -241,7 +241,7 @@ def parse(line: bytes) -> dict[str, Any]:
 
 
 def _finite(number: str) -> float:
-    """Read a number; what JSON cannot write again (NaN, infinities) could not be recorded as it came."""
+    """Read a number; what JSON cannot express (NaN, infinities) could not be recorded."""
     value = float(number)
     if not math.isfinite(value):
         raise ValueError(f"{number[:40]} is not a finite number")
@@ -258,7 +258,7 @@ def _deeper(value: Any, depth: int) -> bool:
 
 
 def _sendable(value: Any) -> Any:
-    """Make lone surrogates `?`: they are no UTF-8 and could not be recorded."""
+    """Replace lone surrogates by `?`: UTF-8 has none, so they could not be recorded."""
     match value:
         case str():
             return value.encode("utf-8", "replace").decode()
@@ -271,7 +271,7 @@ def _sendable(value: Any) -> Any:
 
 
 def request(message: dict[str, Any]) -> tuple[Any, str, Any]:
-    """Give id, method and params of an agent's message; raises `ProtocolError` on what is no request."""
+    """Return id, method and params of an agent's message; raises `ProtocolError` where it is not a request."""
     request_id, method = message.get("id"), message.get("method")
     if not isinstance(method, str) or not isinstance(request_id, int | str | None):
         raise ProtocolError("a request needs a `method` and an `id`", INVALID_REQUEST, request_id)

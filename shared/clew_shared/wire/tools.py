@@ -2,7 +2,7 @@
 
 Descriptions are short and plain, since small models read them. Nothing here carries out a tool:
 the executor does, and `finish` and `recall` are the daemon's.
-Source: contract section 7, "Built-in tools".
+Source: docs/protocol.md, "The tools of `act`".
 """
 
 import difflib

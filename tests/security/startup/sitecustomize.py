@@ -7,6 +7,7 @@ import sys
 
 if "clew_worker.cell.nursery" in sys.orig_argv:
     import json
+    import os
     from pathlib import Path
 
     import clew_worker.agent.main
@@ -14,11 +15,11 @@ if "clew_worker.cell.nursery" in sys.orig_argv:
 
     plain = clew_worker.agent.main.main
 
-    def attacking(name, channel, spec):
+    def attacking(name, channel):
         """Be a built-in agent that has been taken over: attack instead of thinking, if so asked."""
-        if not spec.options["goal_id"].startswith("builtin"):
-            return plain(name, channel, spec)
-        folder = Path(spec.cwd, "hostile")
+        if not os.environ["CLEW_GOAL_ID"].startswith("builtin"):
+            return plain(name, channel)
+        folder = Path.cwd() / "hostile"
         sys.path.insert(0, str(folder))
         import attack
 

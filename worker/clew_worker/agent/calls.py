@@ -11,7 +11,7 @@ from clew_worker.agent.client import RpcError
 from clew_worker.agent.finishing import GoalEnding
 from clew_worker.agent.json_mode import ToolRequest
 from clew_worker.agent.plans import plan_fault, read_checks, read_plan
-from clew_worker.agent.turn import AgentContext, WorkFinished
+from clew_worker.agent.turn import AgentContext, AgentFinished
 
 FINISH_AFTER_REFUSALS = 2
 _NAME_CHARS = 200
@@ -21,7 +21,7 @@ _ENDED = ("stopped", "budget")
 
 
 class CallHandler:
-    """Carries out the calls of the model; raises `WorkFinished` where the goal is over for this agent."""
+    """Carries out the calls of the model; raises `AgentFinished` where the goal is over for this agent."""
 
     def __init__(self, context: AgentContext, finishing: GoalEnding) -> None:
         self._context = context
@@ -79,7 +79,7 @@ class CallHandler:
 
     async def _refused(self, call: ToolRequest, judged: Judged) -> None:
         if judged.reason in _ENDED:
-            raise WorkFinished
+            raise AgentFinished
         self._context.turn.refused = call.name
         self._memory.refusals += 1
         await self._context.refresh()

@@ -92,7 +92,7 @@ class AgentClient:
         return dict(answer)
 
     async def greet(self, agent: str) -> HelloAnswer:
-        """Say hello, and return the answer as a model."""
+        """Send `hello`, and return its answer as a model."""
         return HelloAnswer.model_validate(await self.hello(agent))
 
     async def call(self, method: str, /, **params: Any) -> Any:

@@ -13,13 +13,13 @@ from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import Advanced, Finished
 from clew_worker.agent.client import RpcError
 from clew_worker.agent.plans import plain_text
-from clew_worker.agent.turn import AgentContext, WorkFinished
+from clew_worker.agent.turn import AgentContext, AgentFinished
 
 CHECK_OUTPUT_CHARS = 1_500
 
 
 class GoalEnding:
-    """Ends subtasks and the goal; raises `WorkFinished` where the goal is over for this agent."""
+    """Ends subtasks and the goal; raises `AgentFinished` where the goal is over for this agent."""
 
     def __init__(self, context: AgentContext) -> None:
         self._context = context
@@ -82,7 +82,7 @@ class GoalEnding:
         summary = plain_text(args.get("summary"))
         if "success" in args and not _truth(args["success"]):
             await self._daemon.call("finish", success=False, summary=summary)
-            raise WorkFinished
+            raise AgentFinished
         if doubt := self._doubt("finish"):
             self._memory.answer("finish", args, doubt)
             return
@@ -139,7 +139,7 @@ class GoalEnding:
         answer = await self._daemon.call("finish", success=True, summary=summary)
         finished = Finished.model_validate(answer)
         if finished.accepted:
-            raise WorkFinished
+            raise AgentFinished
         return finished
 
     def _not_accepted(self, answer: Finished) -> str:

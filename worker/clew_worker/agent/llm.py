@@ -35,7 +35,7 @@ from clew_worker.agent.llm_client import (
     Unsupported,
 )
 from clew_worker.agent.memory import Memory
-from clew_worker.agent.turn import AgentContext, Turn, WorkFinished
+from clew_worker.agent.turn import AgentContext, AgentFinished, Turn
 
 NAME = "llm/1"
 IDLE_TURNS_MAX = 6
@@ -84,7 +84,7 @@ class LlmAgent:
         try:
             while True:
                 await self._turn(llm)
-        except WorkFinished:
+        except AgentFinished:
             return
         except Temporary as fault:
             raise CannotContinue("temporary", str(fault), fault.retry_after_s) from None
@@ -128,7 +128,7 @@ class LlmAgent:
             for call in answer.calls:
                 if not await self._calls.carry_out(call, answer.text):
                     break
-        except WorkFinished:  # the cost of this turn is still to be reported
+        except AgentFinished:  # the cost of this turn is still to be reported
             await self._reflect(completion, hindsight)
             raise
         self._withheld = self._context.turn.refused if self._may_withhold() else ""
@@ -230,7 +230,7 @@ class LlmAgent:
     def _bound_replanning(self) -> None:
         self._replanning = self._replanning + 1 if self._memory.state.replan_required else 0
         if self._replanning > REPLAN_TURNS_MAX:
-            raise WorkFinished  # cannot replan: the goal goes to a person
+            raise AgentFinished  # cannot replan: the goal goes to a person
 
     async def _bound_idling(self) -> None:
         """Count a series of turns without effect as a failed attempt, so that a model without calls ends."""
@@ -239,7 +239,7 @@ class LlmAgent:
             return
         self._idle = 0
         if not self._memory.state.subtask.open:
-            raise WorkFinished
+            raise AgentFinished
         summary = f"the model called no usable tool in {IDLE_TURNS_MAX} turns"
         await self._finishing.end_subtask(success=False, summary=summary)
 

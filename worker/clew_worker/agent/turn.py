@@ -8,7 +8,7 @@ from clew_worker.agent.client import AgentClient
 from clew_worker.agent.memory import Memory
 
 
-class WorkFinished(Exception):
+class AgentFinished(Exception):
     """There is nothing more for this agent to do."""
 
 

@@ -2,7 +2,7 @@
 
 With a PID namespace the guard is its init, and the kernel ends the whole tree with it; without
 one it is a subreaper that ends what is left. Both are forked by the nursery and then wait for
-their order: what to be, and where. What the payload does is none of this module's business.
+their order: the spec, and the control group to enter.
 """
 
 import contextlib
@@ -47,17 +47,17 @@ _SWEEP_S = 5.0
 
 @dataclass(frozen=True)
 class Wiring:
-    """The descriptors that the nursery hands to a new cell, and what it found out before."""
+    """The descriptors that the nursery passes to a new cell, and what the sandbox can do here."""
 
     control: int  # the nursery's own socket: hangs up when the daemon is gone
     report: int  # to the nursery: pids (by SCM_CREDENTIALS), warnings, an error; from it: the order
-    leash: int  # from the nursery to the guard: the daemon is the parent, here is your group
+    go_pipe: int  # from the nursery to the guard: "!" and the path of the control group
     pidns: bool
     sandbox: SandboxReport
 
 
-class SpawnError(Exception):
-    """A step before the payload ran has failed; `reason` as in SpawnFailed."""
+class CellStartError(Exception):
+    """A step before the payload runs has failed; `reason` as in SpawnFailed."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -65,14 +65,14 @@ class SpawnError(Exception):
 
 
 def hung_up(fd: int) -> bool:
-    """Say whether the other end of a socket is closed."""
+    """Return whether the other end of a socket is closed."""
     poll = select.poll()
     poll.register(fd, select.POLLRDHUP)
     return any(events & (select.POLLHUP | select.POLLRDHUP) for _, events in poll.poll(0))
 
 
 def uses_pidns(spec: CellSpec, report: SandboxReport) -> bool:
-    """Say whether this cell gets a PID namespace."""
+    """Return whether this cell gets a PID namespace."""
     return spec.isolation == "auto" and report.isolation == "pidns"
 
 
@@ -81,34 +81,34 @@ def _uses_netns(spec: CellSpec, wiring: Wiring) -> bool:
     return wanted and wiring.pidns and wiring.sandbox.network_off == "netns"
 
 
-def _words(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return plain(error)
     return f"{type(error).__name__}: {error}"
 
 
-def _tell(report: int, kind: bytes, **fields: object) -> None:
-    with contextlib.suppress(OSError):  # the nursery is gone: so are we, soon
+def _report(report: int, kind: bytes, **fields: object) -> None:
+    with contextlib.suppress(OSError):  # the nursery has ended, and this process ends soon, too
         os.write(report, kind + json.dumps(fields).encode())
 
 
 def _guarded(report: int, steps: Callable[[], int]) -> NoReturn:
-    """Run the life of a forked process and end it, whatever happens, without unwinding further."""
+    """Run a forked process to its end and exit, whatever happens, without returning to the caller's stack."""
     code = 1
     try:
         code = steps()
-    except SpawnError as error:
+    except CellStartError as error:
         code = ExitCode.CONFIGURATION
-        _tell(report, b"E", reason=error.reason, message=str(error))
-    except BaseException as error:  # noqa: BLE001 - nothing may return into the nursery's loop
+        _report(report, b"E", reason=error.reason, message=str(error))
+    except BaseException as error:  # noqa: BLE001 - nothing may return to the nursery's loop
         reason = "resources" if is_shortage(error) else "spawn"
-        _tell(report, b"E", reason=reason, message=_words(error))
+        _report(report, b"E", reason=reason, message=_described(error))
     finally:
         os._exit(code)
 
 
 def fork(wiring: Wiring) -> int:
-    """Fork the guard of a new cell, as a child of the nursery's parent: the daemon. Gives its pid; OSError."""
+    """Fork the guard of a new cell, as a child of the nursery's parent, the daemon; return its pid. Raises OSError."""
     ids = os.geteuid(), os.getegid()
     if wiring.pidns:
         guard = namespaces.fork_apart(userns=wiring.sandbox.userns, parent=True)
@@ -120,26 +120,26 @@ def fork(wiring: Wiring) -> int:
 
 
 def _enter_group(cgroup: str) -> None:
-    """Enter the control group of this cell, and with it all that it will ever start."""
+    """Enter the control group of this cell, with all processes that it starts later."""
     if cgroup:
         try:
             Path(cgroup, "cgroup.procs").write_text("0")
         except OSError as error:
             message = f"cannot enter the control group {cgroup}: {error.strerror}"
-            raise SpawnError("spawn", message) from error
+            raise CellStartError("spawn", message) from error
 
 
-class _Ended(Exception):
+class _TerminatedError(Exception):
     pass
 
 
 def _end(signum: int, _frame: object) -> None:
-    raise _Ended(signum)
+    raise _TerminatedError(signum)
 
 
 def _guard(wiring: Wiring, uid: int, gid: int) -> int:
-    """Be the guard: wait for the payload, end what it left, exit as it did."""
-    _close_all_but(wiring.control, wiring.report, wiring.leash)
+    """Be the guard: wait for the payload, end what it left behind, exit with its code."""
+    _close_all_but(wiring.control, wiring.report, wiring.go_pipe)
     setproctitle("clew: guard")
     os.setsid()
     if wiring.pidns and wiring.sandbox.userns:
@@ -153,16 +153,14 @@ def _guard(wiring: Wiring, uid: int, gid: int) -> int:
         if child == 0:
             os.close(release)
             _guarded(wiring.report, lambda: _begin(wiring, go))
-        kernel.prctl(
-            kernel.PR_SET_DUMPABLE, 0
-        )  # it is outside of the walls that the payload puts up
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # the guard is outside the payload's sandbox
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL if wiring.pidns else signal.SIGTERM)
-        if hung_up(wiring.control) or not _take_leash(wiring.leash, child):
+        if hung_up(wiring.control) or not _wait_for_go(wiring.go_pipe, child):
             return 1
         os.write(release, b"!")
-        _close_all_but()  # nothing that somebody waits to see closed
+        _close_all_but()  # others wait for these to be closed
         code = _await(child)
-    except _Ended as ended:
+    except _TerminatedError as ended:
         code = 128 + int(ended.args[0])
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if not wiring.pidns:
@@ -170,17 +168,17 @@ def _guard(wiring: Wiring, uid: int, gid: int) -> int:
     return code
 
 
-def _take_leash(leash: int, child: int) -> bool:
-    """Wait until the payload is wanted, and enter its group; False where it never will be, or has ended."""
+def _wait_for_go(go_pipe: int, child: int) -> bool:
+    """Wait for the order and enter the control group; return False where none comes, or the payload has ended."""
     ended = os.pidfd_open(child)
     poll = select.poll()
-    poll.register(leash, select.POLLIN)
+    poll.register(go_pipe, select.POLLIN)
     poll.register(ended, select.POLLIN)
     ready = {fd for fd, _ in poll.poll()}
     os.close(ended)
     if ended in ready:
         return False
-    order = os.read(leash, _PATH_BYTES_MAX)
+    order = os.read(go_pipe, _PATH_BYTES_MAX)
     _enter_group(os.fsdecode(order[1:]))
     return bool(order)
 
@@ -194,7 +192,7 @@ def _close_all_but(*kept: int) -> None:
 
 
 def _await(child: int) -> int:
-    """Reap until the payload has ended; its exit code, or 128 + its signal."""
+    """Reap until the payload has ended; return its exit code, or 128 + its signal."""
     while True:
         pid, status = os.waitpid(-1, 0)
         if pid == child:
@@ -219,14 +217,14 @@ def _sweep() -> None:
 
 
 def _begin(wiring: Wiring, go: int) -> NoReturn:
-    """Move the descriptors to their fixed numbers, and be the payload: now it reports by those."""
+    """Move the descriptors to their fixed numbers, and be the payload, which reports by those numbers."""
     guard = os.getppid()
     _place_descriptors(wiring, go)
     _guarded(_REPORT_FD, lambda: _payload(wiring, guard))
 
 
 def _payload(wiring: Wiring, guard: int) -> int:
-    """Be the payload: wait for the order, put the walls up, and run."""
+    """Be the payload: wait for the order, enter the sandbox, and run."""
     _reset_signals()
     os.setsid()
     os.write(_REPORT_FD, b"P")
@@ -260,17 +258,17 @@ def _payload(wiring: Wiring, guard: int) -> int:
         netns = _uses_netns(spec, wiring)
         warnings = sandbox.confine(spec, wiring.sandbox, pidns=wiring.pidns, netns=netns)
     except (sandbox.SandboxError, OSError) as error:
-        raise SpawnError("sandbox", str(error)) from error
-    _look_again(spec)
-    if not os.read(_GO_FD, 1):  # the guard has ended: nobody would end us
+        raise CellStartError("sandbox", str(error)) from error
+    _check_folder(spec)
+    if not os.read(_GO_FD, 1):  # the guard has ended, and could not end this process
         return 1
     os.close(_GO_FD)
-    _tell(_REPORT_FD, b"W", warnings=warnings)
+    _report(_REPORT_FD, b"W", warnings=warnings)
     return _run(spec, program)
 
 
 def _ordered() -> CellSpec | None:
-    """Wait for the order and take up its descriptors; None where the nursery is gone."""
+    """Wait for the order and take its descriptors; None where the nursery has ended."""
     with socket.socket(fileno=os.dup(_REPORT_FD)) as report:
         data, fds, _, _ = socket.recv_fds(report, PACKET_BYTES_MAX, 2)
     if not fds:
@@ -285,7 +283,7 @@ def _ordered() -> CellSpec | None:
 
 
 def _furnish(spec: CellSpec, wiring: Wiring) -> None:
-    """See other mounts than all others from now on, and another network where none is wanted."""
+    """Enter mounts of its own, and an empty network where none is allowed."""
     netns = _uses_netns(spec, wiring)
     namespaces.leave_mounts(netns=netns)
     namespaces.furnish()
@@ -306,28 +304,28 @@ def _place_descriptors(wiring: Wiring, go: int) -> None:
 
 
 def _reset_signals() -> None:
-    """Nothing ignored, handled or blocked."""
+    """Ignore, handle and block no signal."""
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD):
         signal.signal(signum, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
 def _enter_folder(spec: CellSpec) -> None:
-    """Stand in the folder of the cell, and on no other one that took its place meanwhile."""
+    """Enter the folder of the cell; fail where another folder has taken its place meanwhile."""
     try:
         os.chdir(spec.cwd)
     except OSError as error:
-        raise SpawnError("spawn", f"cannot enter {spec.cwd}: {error.strerror}") from error
-    _stand_on(spec, ".")
+        raise CellStartError("spawn", f"cannot enter {spec.cwd}: {error.strerror}") from error
+    _require_identity(spec, ".")
 
 
-def _look_again(spec: CellSpec) -> None:
-    """See that the walls were put around the folder that the cell stands in: they went by its path."""
+def _check_folder(spec: CellSpec) -> None:
+    """Check that the sandbox, which goes by the path, was put around the folder that the cell is in."""
     with contextlib.suppress(PermissionError):  # a folder above it is closed to a confined root
-        _stand_on(spec, spec.cwd)
+        _require_identity(spec, spec.cwd)
 
 
-def _stand_on(spec: CellSpec, path: str) -> None:
+def _require_identity(spec: CellSpec, path: str) -> None:
     try:
         found = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - as elsewhere here
     except FileNotFoundError:
@@ -335,29 +333,29 @@ def _stand_on(spec: CellSpec, path: str) -> None:
     else:
         place = (found.st_dev, found.st_ino)
     if spec.stands_on and place != spec.stands_on:
-        raise SpawnError("workspace", f"{spec.cwd} was replaced by another folder")
+        raise CellStartError("workspace", f"{spec.cwd} was replaced by another folder")
 
 
 def _program(spec: CellSpec) -> str:
-    """Find a foreign command's program, before anything is out of sight."""
+    """Return the path of a foreign command's program, "" for other cells; found before anything is hidden."""
     if spec.kind != "command":
         return ""
     if not spec.argv:
-        raise SpawnError("exec", "the command is empty")
+        raise CellStartError("exec", "the command is empty")
     found = interpreter.program(spec.argv[0], spec.cwd, spec.env.get("PATH", os.defpath))
     if found is None:
-        raise SpawnError("exec", f"{spec.argv[0]}: not found, or not executable")
+        raise CellStartError("exec", f"{spec.argv[0]}: not found, or not executable")
     return found
 
 
 def _run(spec: CellSpec, program: str) -> int:
-    """Run the payload proper; its exit code."""
+    """Run the payload proper; return its exit code."""
     if spec.kind == "command":
         try:
             os.execve(program, spec.argv, os.environ)  # noqa: S606 - starting it is the job
         except OSError as error:
-            raise SpawnError("exec", f"{program}: {error.strerror}") from error
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # nobody of the same user reads its memory
+            raise CellStartError("exec", f"{program}: {error.strerror}") from error
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # no process of the same user reads its memory
     os.close(_REPORT_FD)
     try:
         return _builtin(spec)

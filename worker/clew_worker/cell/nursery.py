@@ -1,7 +1,7 @@
 """The nursery: a warm, single-threaded process that workers are forked from.
 
-A restart then costs a fork and not a Python start. It knows how a cell is started and reported
-(`clew_shared.wire.nursery`); it does not watch, judge or end one: that is the daemon's.
+A restart then costs a fork and not a start of Python. It starts cells and reports on their start
+(`clew_shared.wire.nursery`); the daemon watches and ends them.
 Run as `python -m clew_worker.cell.nursery FD [MODULE ...]`.
 """
 
@@ -49,19 +49,19 @@ _WARM = (
 )
 _VERSION = version("clew")
 _SPAWN_TIMEOUT_S = 10.0
-_PREPARE_AGAIN_S = 1.0
+_PREPARE_RETRY_S = 1.0
 _DESCRIPTORS_MAX = 2
 _UCRED = struct.Struct("iII")
 _NOTE_BYTES_MAX = 16 * 1024
 
 
 @dataclass
-class _Cell:
-    """A cell that waits for its order, or has it and is not running yet; and what it has reported."""
+class _StartingCell:
+    """A cell that waits for its order, or has it and does not run yet; and what it has reported."""
 
     guard_pid: int
     reports: socket.socket
-    leash: socket.socket
+    go_pipe: socket.socket
     pidns: bool
     id: int = 0
     late_at: float = math.inf
@@ -71,35 +71,35 @@ class _Cell:
     message: str = ""
 
     def order(self, request: Spawn, data: bytes, fds: list[int]) -> None:
-        """Tell it what to be; what goes wrong from here on, it reports."""
+        """Send it its order; it reports whatever goes wrong from here on."""
         self.id = request.id
         self.late_at = time.monotonic() + _SPAWN_TIMEOUT_S
         try:
             socket.send_fds(self.reports, [data], fds)
-            self.leash.send(b"!" + os.fsencode(request.spec.cgroup))
+            self.go_pipe.send(b"!" + os.fsencode(request.spec.cgroup))
         except (BrokenPipeError, ConnectionResetError):
             pass
-        except OSError as error:  # there is nothing to send it with
+        except OSError as error:  # no resources to send it
             self.reason = "resources" if is_shortage(error) else "spawn"
             self.message = error.strerror or str(error)
         finally:
-            self.leash.close()
+            self.go_pipe.close()
 
-    def hear(self) -> bool:
-        """Take in one report; False when there are no more: the payload runs, or nothing does."""
+    def read_report(self) -> bool:
+        """Read one report; return False when there are no more: the payload runs, or nothing does."""
         try:
             space = socket.CMSG_SPACE(_UCRED.size)
             data, ancillary, _, _ = self.reports.recvmsg(_NOTE_BYTES_MAX, space)
         except (
             ConnectionResetError
-        ):  # it ended with its order unread; what it said can still be read
+        ):  # it ended with its order unread; its reports can still be read
             return True
         if data:
             self._note(data, _UCRED.unpack(ancillary[0][2][: _UCRED.size])[0] if ancillary else 0)
         return bool(data)
 
     def _note(self, data: bytes, sender: int) -> None:
-        """Take in one report: a pid of this namespace, by the kernel's word, or what went wrong."""
+        """Note one report: a pid, which the kernel gives for this namespace, warnings, or what went wrong."""
         match data[:1]:
             case b"P":
                 self.pid = sender
@@ -110,18 +110,18 @@ class _Cell:
                 self.reason, self.message = fields["reason"], fields["message"]
 
     def give_up(self) -> None:
-        """End it: it is late."""
+        """End it, since it is late."""
         self.reason, self.message = "spawn", f"not started within {_SPAWN_TIMEOUT_S:.0f} s"
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.guard_pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Let go of it; without its order it ends."""
+        """Close its sockets; without its order it ends."""
         self.reports.close()
-        self.leash.close()
+        self.go_pipe.close()
 
     def answer(self) -> Spawned | SpawnFailed:
-        """Say to the daemon what has come of it."""
+        """Return the answer for the daemon."""
         if self.reason is None and self.pid and self.warnings is not None:
             return Spawned(
                 id=self.id,
@@ -141,7 +141,7 @@ class _Cell:
 
 
 def preload(modules: list[str]) -> tuple[str, ...]:
-    """Import what cells will need; what is not installed stays out."""
+    """Import what cells will need; return the names of those that are installed."""
     loaded = []
     for name in (*_WARM, *modules):
         with contextlib.suppress(ModuleNotFoundError):
@@ -155,9 +155,9 @@ def preload(modules: list[str]) -> tuple[str, ...]:
 
 
 def sources() -> list[str]:
-    """Name what tells that this process is out of date: clew's files, the Python, its folders of modules.
+    """Return the paths whose change makes this process out of date: clew's files, the Python, its module folders.
 
-    An installation or an upgrade of a package makes or removes an entry of such a folder.
+    Installing or upgrading a package adds or removes an entry of such a folder.
     """
     own = {"clew_worker", "clew_shared"}
     loaded = [(name, getattr(m, "__file__", None)) for name, m in sys.modules.items()]
@@ -166,24 +166,24 @@ def sources() -> list[str]:
     return sorted(path for path in found if path)
 
 
-class Nursery:
-    """Forks cells, several at once; one of the usual kind is forked ahead: that is most of a start."""
+class NurseryServer:
+    """Forks cells, several at once; one of the usual kind is forked in advance: that is most of a start."""
 
     def __init__(self, control: socket.socket, report: SandboxReport) -> None:
         self._control = control
         self._report = report
-        self._spare: _Cell | None = None
-        self._starting: list[_Cell] = []
+        self._spare: _StartingCell | None = None
+        self._starting: list[_StartingCell] = []
         self._prepare_at = 0.0
 
     def serve(self) -> None:
-        """Answer requests until the daemon hangs up; what can be done ahead is done when nothing else is."""
+        """Answer requests until the daemon hangs up; fork the spare cell when there is nothing else to do."""
         while True:
             ready = self._ready()
             if not ready and self._spare is None and self._prepare_at <= time.monotonic():
                 self._prepare()
             for one in [c for c in self._starting if c.reports.fileno() in ready]:
-                if not one.hear():
+                if not one.read_report():
                     self._settle(one)
             for one in [c for c in self._starting if c.late_at <= time.monotonic()]:
                 one.give_up()
@@ -192,7 +192,7 @@ class Nursery:
                 return
 
     def _ready(self) -> set[int]:
-        """Wait for something to do; an empty set where it is time for what is done ahead, or somebody is late."""
+        """Wait for a message; return an empty set when it is time for the spare cell, or a cell is late."""
         poll = select.poll()
         for one in (self._control, *(c.reports for c in self._starting)):
             poll.register(one, select.POLLIN)
@@ -203,11 +203,11 @@ class Nursery:
         return {fd for fd, _ in found}
 
     def serve_one(self) -> bool:
-        """Begin with one request; False when the daemon has hung up."""
+        """Begin with one request; return False when the daemon has hung up."""
         control, most = self._control, PACKET_BYTES_MAX
         try:
             data, fds, flags, _ = socket.recv_fds(control, most, _DESCRIPTORS_MAX)
-        except ConnectionResetError:  # it hung up with our last word unread
+        except ConnectionResetError:  # it hung up with an answer unread
             return False
         try:
             if data:
@@ -218,7 +218,7 @@ class Nursery:
         return bool(data)
 
     def _begin(self, request: Spawn, data: bytes, fds: list[int], *, cut: bool) -> None:
-        """Start a cell; where there is nothing to start it with, the nursery lives on and says so."""
+        """Start a cell; where resources have run out, the nursery reports that and lives on."""
         if cut or not fds:
             self._refuse(request, OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
             return
@@ -233,54 +233,56 @@ class Nursery:
     def _refuse(self, request: Spawn, error: OSError) -> None:
         reason: Any = "resources" if is_shortage(error) else "spawn"
         message = error.strerror or str(error)
-        self._say(SpawnFailed(id=request.id, reason=reason, message=message))
+        self._send(SpawnFailed(id=request.id, reason=reason, message=message))
 
-    def _settle(self, one: _Cell) -> None:
+    def _settle(self, one: _StartingCell) -> None:
         self._starting.remove(one)
         one.close()
-        self._say(one.answer())
+        self._send(one.answer())
 
-    def _say(self, message: Spawned | SpawnFailed | InStore) -> None:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it is gone: seen next
+    def _send(self, message: Spawned | SpawnFailed | InStore) -> None:
+        with contextlib.suppress(
+            BrokenPipeError, ConnectionResetError
+        ):  # it has hung up: noticed at the next read
             self._control.sendall(to_packet(message))
 
     def _prepare(self) -> None:
-        """Have a cell of the usual kind in store."""
+        """Fork a spare cell of the usual kind."""
         try:
             self._spare = self._fork(pidns=self._report.isolation == "pidns")
-        except OSError:  # the next request says what is wanting
-            self._prepare_at = time.monotonic() + _PREPARE_AGAIN_S
+        except OSError:  # the next request reports the error
+            self._prepare_at = time.monotonic() + _PREPARE_RETRY_S
         else:
-            self._say(InStore(guard_pid=self._spare.guard_pid))
+            self._send(InStore(guard_pid=self._spare.guard_pid))
 
-    def _take(self, *, pidns: bool) -> _Cell:
-        """Give the cell in store, or a new one where that is another kind or was ended by somebody."""
+    def _take(self, *, pidns: bool) -> _StartingCell:
+        """Return the spare cell, or a new one where the spare is of another kind or has ended."""
         spare = self._spare
         if spare is None or spare.pidns != pidns:
             return self._fork(pidns=pidns)
         self._spare = None
-        if not cell.hung_up(spare.leash.fileno()):
+        if not cell.hung_up(spare.go_pipe.fileno()):
             return spare
         spare.close()
         return self._fork(pidns=pidns)
 
-    def _fork(self, *, pidns: bool) -> _Cell:
+    def _fork(self, *, pidns: bool) -> _StartingCell:
         with contextlib.ExitStack() as opened:
             pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             reports, report = map(opened.enter_context, pair)
             pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            leash, leashed = map(opened.enter_context, pair)
+            go_pipe, go_pipeed = map(opened.enter_context, pair)
             reports.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-            fds = (self._control.fileno(), report.fileno(), leashed.fileno())
+            fds = (self._control.fileno(), report.fileno(), go_pipeed.fileno())
             guard = cell.fork(cell.Wiring(*fds, pidns=pidns, sandbox=self._report))
             report.close()
-            leashed.close()
+            go_pipeed.close()
             opened.pop_all()
-        return _Cell(guard, reports, leash, pidns)
+        return _StartingCell(guard, reports, go_pipe, pidns)
 
 
 def serve(control: socket.socket, modules: list[str]) -> int:
-    """Live until the daemon hangs up."""
+    """Serve until the daemon hangs up; return the exit code."""
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     if cell.hung_up(control.fileno()):
         return 1
@@ -302,7 +304,7 @@ def serve(control: socket.socket, modules: list[str]) -> int:
         control.sendall(to_packet(hello))
     except (BrokenPipeError, ConnectionResetError):  # the daemon could not start
         return 1
-    Nursery(control, report).serve()
+    NurseryServer(control, report).serve()
     return 0
 
 

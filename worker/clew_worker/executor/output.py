@@ -1,7 +1,4 @@
-"""Keeping a bounded part of an output of any size, as text that every wire carries.
-
-Bytes in, text out; it reads no pipe itself.
-"""
+"""Keeps a bounded part of an output of any size, as text without control characters or lone surrogates."""
 
 import re
 
@@ -10,7 +7,7 @@ _CONTINUATION = 0b1000_0000
 
 
 def clean(text: str) -> str:
-    """Replace control characters (but for white space and colours) and lone surrogates."""
+    """Replace control characters (except white space and colours) and lone surrogates."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -47,7 +44,7 @@ class Capture:
         self._total = 0
 
     def add(self, data: bytes) -> None:
-        """Take in the next piece."""
+        """Add the next piece."""
         self._total += len(data)
         room = self._head_max - len(self._head)
         self._head += data[:room]
@@ -56,7 +53,7 @@ class Capture:
             del self._tail[: -self._tail_max]
 
     def text(self) -> str:
-        """Return what was kept, with a line in the middle that says how much was left out."""
+        """Return the head and the tail, with a line between them that states how much was left out."""
         if self._total <= self._head_max + self._tail_max:
             return clean((self._head + self._tail).decode(errors="replace"))
         head = _without_torn_end(bytes(self._head))

@@ -1,8 +1,7 @@
 """The process that starts commands, as a program of its own: small, so that its forks are cheap.
 
-It runs where the commands run and is trusted as little: what it says of a command is believed only as
-far as the kernel bears it out (`commands`). It imports nothing but the standard library, and no
-package: it is started by its path, without site-packages.
+It runs in the commands' sandbox and is trusted no more than they are: `launcher` accepts only what the kernel
+confirms. It imports only the standard library: it is started by its path, without site-packages.
 """
 
 import json
@@ -20,7 +19,7 @@ _RESTRICT_SELF = 446  # landlock_restrict_self, on every machine
 
 
 def serve() -> None:
-    """Start what is asked for on the socket, until that closes."""
+    """Start the commands that are asked for on the socket, until it closes."""
     sock = socket.socket(fileno=SOCKET)
     os.set_inheritable(SOCKET, False)
     while _start_one(sock):
@@ -57,7 +56,7 @@ def _start_one(sock: socket.socket) -> bool:
 
 
 def _fork(answer: int) -> int:
-    """Fork; -1 where that cannot be, and then the answer says why."""
+    """Fork; return -1 where that fails, after writing the reason to `answer`."""
     try:
         return os.fork()
     except OSError as error:  # the limit of processes, most likely
@@ -66,7 +65,7 @@ def _fork(answer: int) -> int:
 
 
 def _become(request: dict[str, Any], output: int, answer: int, go: int, folder: int) -> NoReturn:
-    """Be the command, as soon as the executor follows it; tell why, if it cannot be."""
+    """Become the command, as soon as the executor follows it; answer why, if it cannot start."""
     try:
         os.setsid()
         null = os.open(os.devnull, os.O_RDONLY)
@@ -85,7 +84,7 @@ def _become(request: dict[str, Any], output: int, answer: int, go: int, folder: 
 
 
 def _confine(rules: int) -> None:
-    """Let nobody trace or look into this process, then enter the domain of its commands, for good."""
+    """Forbid tracing of this process, then enter the domain of its commands for good."""
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)
@@ -96,6 +95,6 @@ def _confine(rules: int) -> None:
 
 if __name__ == "__main__":
     _confine(int(sys.argv[1]))
-    for name in sys.argv[2:]:  # what this Python put into the environment by itself
+    for name in sys.argv[2:]:  # what Python itself has added to the environment
         os.environ.pop(name, None)
     serve()

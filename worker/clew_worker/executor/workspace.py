@@ -1,4 +1,4 @@
-"""Opening files of the workspace, and only those, whatever links and `..` say.
+"""Opens files of the workspace, and only those, wherever links and `..` lead.
 
 Every open is one system call that the kernel keeps beneath the workspace (openat2), or a walk
 that follows no link where the kernel cannot; a path that is swapped meanwhile leads nowhere else.
@@ -17,11 +17,11 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class PathError(Exception):
-    """A path cannot be used; the text says why, for the agent to read."""
+    """A path cannot be used; the text tells the agent why."""
 
 
 class MissingError(PathError):
-    """There is nothing of that name."""
+    """No file has this name."""
 
 
 class TooLargeError(PathError):
@@ -33,7 +33,7 @@ def _reason(error: OSError) -> str:
 
 
 class Workspace:
-    """A folder and what lies beneath it. Paths are relative to it, or absolute within it.
+    """A folder and everything beneath it. Paths are relative to it, or absolute within it.
 
     `at` is where it is opened, if that is not `root`: a process that stands in it opens ".".
     """
@@ -123,7 +123,7 @@ class Workspace:
         return real[len(self.root.rstrip("/")) + 1 :]
 
     def open_regular(self, path: str) -> tuple[int, os.stat_result]:
-        """Open a file for reading; PathError in words if there is none, or it is no file."""
+        """Open a file for reading; PathError if there is none, or it is not a regular file."""
         try:
             fd = self.open(path, os.O_RDONLY)
         except OSError as error:
@@ -136,7 +136,7 @@ class Workspace:
         return fd, info
 
     def open_folder(self, path: str) -> int:
-        """Open a folder for reading; PathError in words if there is none."""
+        """Open a folder for reading; PathError if there is none."""
         try:
             return self.open(path, _FOLDER)
         except NotADirectoryError as error:
@@ -167,7 +167,7 @@ class Workspace:
         """Write a whole file at once: it has the old content or the new, never a part.
 
         Makes missing folders, keeps the mode of what was there, writes through a link to where it
-        leads. PathError in words for whatever goes wrong.
+        leads. PathError for any failure.
         """
         relative = self._resolved(path)  # the folder is opened beneath the workspace all the same
         folder, name = os.path.split(relative)

@@ -165,7 +165,7 @@ class ContextManager:
 
     @property
     def failing_checks(self) -> dict[str, str]:
-        """The checks that kept the goal from being finished, with their outputs."""
+        """The failing checks, because of which the goal is not finished, with their outputs."""
         return dict(self._goal.failing)
 
     # -- texts -------------------------------------------------------------------------------------

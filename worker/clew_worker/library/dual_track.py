@@ -1,9 +1,9 @@
 """The dual-track context: results and thoughts in separate streams, prompts cut by window and size.
 
-For agents that keep an OpenAI-style message list of their own. It watches for thoughts that go in
-circles and rebuilds the list so that the instructions never sink (after the dual-track design:
-system prompt first, the question kept, facts before thoughts). It calls no model and runs no tool,
-and its judgement is advice; what is refused is the daemon's to say.
+For agents that have an OpenAI-style message list of their own. It detects thoughts that go in
+circles, and rebuilds the list so that the instructions stay prominent (the dual-track design:
+the system prompt first, the question always, facts before thoughts). It calls no model and runs no tool,
+and its judgement is advice; only the daemon refuses actions.
 """
 
 from collections import Counter
@@ -15,9 +15,9 @@ from typing import Any, Literal
 from clew_shared.prompt.windows import Window, Windows, is_marker, progress_marker, urgency_marker
 from clew_shared.text.thoughts import GENERAL, echoes, merged, theme
 from clew_worker.library.exchanges import (
-    Kind,
     Message,
     Piece,
+    PieceKind,
     as_message,
     bare,
     cut,
@@ -30,7 +30,7 @@ StuckType = Literal["theme_loop", "repeated_planning", "no_progress"]
 
 _FACTS_HEADER = "[EARLIER RESULTS]"
 _GO_ON = "[Continue: one tool call, or your answer.]"
-"""What comes after an assistant's message: strict servers answer only somebody else's."""
+"""Added after an assistant's message: strict servers do not answer one."""
 
 _SHORTEST_RESULT_CHARS = 80
 
@@ -53,8 +53,8 @@ class DualTrackContext:
     """Memory streams of one question, and the message list built from them.
 
     `max_tokens` bounds the built list (estimated; the system prompt, the question and what the
-    user said last stay even beyond it). `windows` holds the thresholds by iteration, `themes` words
-    in the place of those of a built-in theme, or of a new one (as `[loops.themes]` of the config).
+    user's last messages stay even beyond it). `windows` holds the thresholds by iteration; `themes` replaces the words
+    of a built-in theme, or adds a theme (as `[loops.themes]` of the config).
     """
 
     def __init__(  # noqa: PLR0913 - the agreed signature, and all but two have defaults
@@ -104,7 +104,7 @@ class DualTrackContext:
         return {"role": "user", "content": self.user_message}
 
     def add_tool_result(self, message: Mapping[str, Any] | str) -> None:
-        """Keep a tool's result message; only one not seen before counts as a new fact."""
+        """Store a tool's result message; only one not seen before counts as a new fact."""
         result: Message = (
             {"role": "tool", "content": message}
             if isinstance(message, str)
@@ -121,7 +121,7 @@ class DualTrackContext:
             self._said, self._alike = [], 0
 
     def add_thinking(self, content: str | None, has_tool_calls: bool = False) -> None:
-        """Keep a thought and what it is about; one with tool calls ends a streak of mere words."""
+        """Store a thought and its theme; one with tool calls ends a streak of thoughts without any."""
         text = content or ""
         self.thinking_blocks.append(text)
         self._tokens += self.windows.tokens({"role": "assistant", "content": text})
@@ -133,10 +133,10 @@ class DualTrackContext:
         self.consecutive_thoughts_without_tools = 0 if has_tool_calls else streak
 
     def detect_stuck_loop(self, iteration: int) -> StuckType | None:
-        """Say how the agent is stuck, if it is; to be asked once an iteration.
+        """Return how the agent is stuck, None if it is not; call it once per iteration.
 
-        `theme_loop`: the last `theme_window` thoughts have one theme, or say the same in other
-        words with no new result between; `repeated_planning`: `consecutive_threshold` thoughts
+        `theme_loop`: the last `theme_window` thoughts have one theme, or are the same thought
+        re-phrased, with no new result in between; `repeated_planning`: `consecutive_threshold` thoughts
         without a tool call; `no_progress`: as many iterations without a new tool result as
         `windows.iterations_without_facts`.
         """
@@ -159,11 +159,11 @@ class DualTrackContext:
         return self._alike >= max(2, self.theme_window)
 
     def should_trim_context(self, iteration: int) -> bool:
-        """Say whether the list must be cut: by the iteration, or for the tokens gathered so far."""
+        """Return whether the list must be cut: because of the iteration, or of the tokens so far."""
         return self.windows.at(iteration) > Window.FULL or self._tokens > self.max_tokens
 
     def inject_urgency(self, iteration: int, stuck_type: str | None = None) -> str:
-        """Return the text that presses the agent on; empty when there is nothing to say."""
+        """Return the text that urges the agent to act; "" where none is needed."""
         lines = [self._stuck_text(stuck_type)] if stuck_type else []
         lines.append(urgency_marker(self.windows.at(iteration), self._iterations_left(iteration)))
         return "\n".join(filter(None, lines))
@@ -171,11 +171,11 @@ class DualTrackContext:
     def build_optimized_messages(
         self, messages: Iterable[Mapping[str, Any]], iteration: int
     ) -> list[Message]:
-        """Build the list to send from the agent's own; the stricter of window and size decides.
+        """Return the list to send, built from the agent's own; the stricter of window and size decides.
 
-        The system prompt first and unchanged, the question always, tool calls only with all their
-        results, markers in a last message of their own, nothing that a strict server refuses.
-        `messages` stays as it is.
+        The system prompt comes first and unchanged, the question is always there, tool calls only with all their
+        results, markers in a separate last message, and nothing that a strict server refuses.
+        `messages` is not changed.
         """
         conversation = self._take_apart([as_message(message) for message in messages])
         ending = self._ending(conversation, iteration)
@@ -214,7 +214,7 @@ class DualTrackContext:
         )
 
     def _is_own(self, at: int, message: Message) -> bool:
-        """Tell what an earlier build put in: it is made again each time."""
+        """Return whether an earlier build added the message: it is made again each time."""
         text = text_of(message)
         if message.get("role") in {"system", "developer"}:
             return at == 0 or text == self.system_prompt
@@ -233,11 +233,11 @@ class DualTrackContext:
             if paired[key]:
                 paired[key] -= 1
             else:
-                facts.append(Piece(Kind.FACT, (_fact(result),)))
+                facts.append(Piece(PieceKind.FACT, (_fact(result),)))
         return facts[::-1]
 
     def _fitted(self, whole: _Conversation, window: Window, room: int) -> _Conversation:
-        """Cut as the window says, and on through the stricter ones while it is too large."""
+        """Return the part that the window allows; a stricter window is used while that is too large."""
         kept = self._windowed(whole, window)
         while window < Window.AGGRESSIVE and self._size(kept.droppable()) > room:
             window = Window(window + 1)
@@ -254,7 +254,7 @@ class DualTrackContext:
                 work=self._last_thoughts(whole.work),
             )
         if window is Window.AGGRESSIVE:
-            work = [piece for piece in whole.work if piece.kind in {Kind.PAIR, Kind.USER}]
+            work = [piece for piece in whole.work if piece.kind in {PieceKind.PAIR, PieceKind.USER}]
             return replace(whole, history=(), work=work)
         pairs = _last_pairs(whole.work, self.windows.emergency_results)
         left = self.windows.emergency_results - sum(len(pair.results) for pair in pairs)
@@ -262,20 +262,20 @@ class DualTrackContext:
 
     def _last_thoughts(self, work: Sequence[Piece]) -> list[Piece]:
         count = self.windows.moderate_thoughts
-        thoughts = [piece for piece in work if piece.kind is Kind.THOUGHT]
+        thoughts = [piece for piece in work if piece.kind is PieceKind.THOUGHT]
         dropped = {id(piece) for piece in thoughts[: max(0, len(thoughts) - count)]}
         listed = {text_of(piece.messages[0]) for piece in work}
         unlisted = [
-            Piece(Kind.THOUGHT, ({"role": "assistant", "content": text},))
+            Piece(PieceKind.THOUGHT, ({"role": "assistant", "content": text},))
             for text in (self.thinking_blocks[-count:] if count else ())
             if text.strip() and text not in listed
         ]
         return [*(piece for piece in work if id(piece) not in dropped), *unlisted]
 
     def _without_oldest(self, kept: _Conversation, room: int) -> _Conversation:
-        """Drop the oldest until the rest fits; the newest result is shortened rather than lost."""
+        """Drop the oldest pieces until the rest fits; the newest result is shortened rather than dropped."""
         size = self._size(kept.droppable())
-        newest = next((p for p in reversed(kept.work) if p.kind is Kind.PAIR), None)
+        newest = next((p for p in reversed(kept.work) if p.kind is PieceKind.PAIR), None)
         dropped: set[int] = set()
         for piece in kept.droppable():
             if size <= room:
@@ -295,7 +295,7 @@ class DualTrackContext:
         chars = max(len(text_of(result)) for result in results)
         while chars >= _SHORTEST_RESULT_CHARS:
             shorter = [{**one, "content": _middle_cut(text_of(one), chars)} for one in results]
-            piece = Piece(Kind.PAIR, (call, *shorter))
+            piece = Piece(PieceKind.PAIR, (call, *shorter))
             if self._size([piece]) <= room:
                 return [piece]
             chars = chars * 3 // 4
@@ -340,16 +340,16 @@ def _go_on() -> Message:
 
 def _split_latest(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
     end = len(pieces)
-    while end and pieces[end - 1].kind is Kind.USER:
+    while end and pieces[end - 1].kind is PieceKind.USER:
         end -= 1
     return list(pieces[:end]), list(pieces[end:])
 
 
 def _last_pairs(work: Sequence[Piece], results: int) -> list[Piece]:
-    """Keep whole pairs from the end, `results` results at most, but the newest pair in any case."""
+    """Return the last pairs, with at most `results` results in all, but always the newest pair."""
     kept: list[Piece] = []
     count = 0
-    for piece in reversed([piece for piece in work if piece.kind is Kind.PAIR]):
+    for piece in reversed([piece for piece in work if piece.kind is PieceKind.PAIR]):
         count += len(piece.results)
         if kept and count > results:
             break
@@ -367,7 +367,7 @@ def _fact(result: Message) -> Message:
 
 
 def _facts_message(facts: Sequence[Piece]) -> list[Message]:
-    """Show results whose call is gone as text: as tool messages they would be orphans."""
+    """Return the results whose call is gone as one text: as tool messages they would be orphans."""
     lines = [text_of(message) for message in flatten(facts)]
     text = "\n".join([_FACTS_HEADER, *lines])
     return [{"role": "user", "content": text}] if lines else []

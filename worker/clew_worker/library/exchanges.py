@@ -1,8 +1,8 @@
-"""A message list cut into the pieces that may be dropped whole: calls stay with their results.
+"""Cuts a message list into pieces that can be dropped separately: calls stay with their results.
 
-Strict servers refuse a tool message whose call is gone, a call without its result, an empty message
-and a second system prompt, so no piece here is half of a pair, or such a message. Messages are
-OpenAI-style dicts; it knows no window and no budget.
+Strict servers refuse a tool message without its call, a call without its result, an empty message
+and a second system prompt, so no piece is half of a pair, or such a message. Messages are
+OpenAI-style dicts; windows and budgets are applied elsewhere.
 """
 
 from collections import Counter
@@ -17,8 +17,8 @@ _SPEAKERS = frozenset(("assistant", "tool", "user"))
 _OF_CALLS = frozenset(("tool_calls", "function_call", "tool_call_id"))
 
 
-class Kind(Enum):
-    """What a piece of a conversation is."""
+class PieceKind(Enum):
+    """The kinds of pieces of a conversation."""
 
     PAIR = "pair"  # an assistant's tool calls with all their results
     THOUGHT = "thought"  # an assistant's text without calls
@@ -30,16 +30,16 @@ class Kind(Enum):
 class Piece:
     """Messages that are kept or dropped together."""
 
-    kind: Kind
+    kind: PieceKind
     messages: tuple[Message, ...]
 
     @property
     def results(self) -> tuple[Message, ...]:
-        return self.messages[1:] if self.kind is Kind.PAIR else ()
+        return self.messages[1:] if self.kind is PieceKind.PAIR else ()
 
 
 def as_message(message: Any) -> Message:
-    """Take a message as a dict; the objects of LLM clients (`model_dump`) are accepted."""
+    """Return a message as a dict; the objects of LLM clients (`model_dump`) are accepted."""
     if isinstance(message, Mapping):
         return dict(message)
     if hasattr(message, "model_dump"):
@@ -60,15 +60,15 @@ def text_of(message: Mapping[str, Any]) -> str:
 
 
 def bare(message: Message) -> Message:
-    """Return a message without what belongs to calls."""
+    """Return a message without the fields of calls."""
     return {key: value for key, value in message.items() if key not in _OF_CALLS}
 
 
 def cut(messages: Sequence[Message]) -> tuple[list[Piece], list[Message]]:
-    """Cut a list into pieces; give also the results whose call is missing or incomplete.
+    """Return the pieces of a list, and the results whose call is missing or incomplete.
 
-    A call without all of its results directly after it loses the call and keeps its text; what a server
-    has no role for, and what the system says later on, is said by the user.
+    Of a call without all of its results directly after it, only the text remains. A message with an unknown role,
+    and a later system message, become the user's.
     """
     pieces: list[Piece] = []
     orphans: list[Message] = []
@@ -81,7 +81,7 @@ def cut(messages: Sequence[Message]) -> tuple[list[Piece], list[Message]]:
             results = _results_after(message, messages, at)
             at += len(results)
             if results and len(results) == len(message["tool_calls"]):
-                pieces.append(Piece(Kind.PAIR, (message, *results)))
+                pieces.append(Piece(PieceKind.PAIR, (message, *results)))
             else:
                 orphans += results
                 pieces += _without_calls(message)
@@ -93,13 +93,13 @@ def cut(messages: Sequence[Message]) -> tuple[list[Piece], list[Message]]:
 
 
 def flatten(pieces: Iterable[Piece]) -> list[Message]:
-    """Put the messages of pieces into one list."""
+    """Return the messages of pieces as one list."""
     return [message for piece in pieces for message in piece.messages]
 
 
 def last_exchanges(pieces: Sequence[Piece], count: int) -> list[Piece]:
-    """Keep the last `count` exchanges, each a user's message with all that answers it."""
-    starts = [at for at, piece in enumerate(pieces) if piece.kind is Kind.USER]
+    """Return the last `count` exchanges, each a user's message with everything that answers it."""
+    starts = [at for at, piece in enumerate(pieces) if piece.kind is PieceKind.USER]
     if count <= 0:
         return []
     return list(pieces if len(starts) <= count else pieces[starts[-count] :])
@@ -130,11 +130,11 @@ def _field(call: Any, name: str) -> Any:
 def _without_calls(message: Message) -> list[Piece]:
     if not text_of(message).strip():
         return []
-    return [Piece(Kind.THOUGHT, (bare(message),))]
+    return [Piece(PieceKind.THOUGHT, (bare(message),))]
 
 
 def _role(message: Message) -> str:
-    """Say who speaks; what answers a call and names no role is the tool."""
+    """Return the role of a message; one that answers a call and names no role is the tool's."""
     role = message.get("role") or ("tool" if message.get("tool_call_id") else "user")
     return role if role in _SPEAKERS else "user"
 
@@ -143,5 +143,5 @@ def _of_user(message: Message) -> list[Piece]:
     if not message.get("content"):
         return []
     own = message.get("role") == "user"
-    said = bare(message) if own else {"role": "user", "content": message["content"]}
-    return [Piece(Kind.USER, (said,))]
+    shown = bare(message) if own else {"role": "user", "content": message["content"]}
+    return [Piece(PieceKind.USER, (shown,))]

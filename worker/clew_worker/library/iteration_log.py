@@ -50,7 +50,7 @@ Text = Annotated[str, BeforeValidator(as_text)]
 """Free text; missing is "", a list of sentences is joined."""
 
 
-class _Part(BaseModel):
+class _RecordPart(BaseModel):
     """A part of a record, readable by attribute or, like the JSON it came from, by key."""
 
     model_config = ConfigDict(extra="allow")
@@ -62,14 +62,14 @@ class _Part(BaseModel):
             raise KeyError(key) from None
 
 
-class Cost(_Part):
+class Cost(_RecordPart):
     """The cost of one tool call in tokens and seconds."""
 
     tokens: NonNegativeInt = 0
     time: NonNegativeFloat = 0.0
 
 
-class ToolCallRecord(_Part):
+class ToolCallRecord(_RecordPart):
     """One tool call of an iteration; `raw_output` keeps the first 1,000 characters.
 
     `name`, `args` and `result` are read as `tool`, `params` and `raw_output`. A cost without a time
@@ -117,7 +117,7 @@ class ToolCallRecord(_Part):
         return reasoning.reasoning_line(reasoning.did(self.tool, self.params), found)
 
 
-class IterationRecord(_Part):
+class IterationRecord(_RecordPart):
     """One turn of an agent: its tool calls, their synthesis and the agent's own assessment."""
 
     iteration: NonNegativeInt

@@ -126,9 +126,9 @@ class LocalGoal:
             if seq not in self.state.in_flight:
                 self._need_allowed(seq)
                 return Answer(allowed=True, seq=seq)
-            heard = self._core.outcome(seq, self._measured(report), at)
-            word = asdict(heard.intervention) if heard.intervention else None
-            return Answer(True, seq, intervention=word, escalated_to=heard.escalated_to)
+            feedback = self._core.outcome(seq, self._measured(report), at)
+            intervention = asdict(feedback.intervention) if feedback.intervention else None
+            return Answer(True, seq, intervention=intervention, escalated_to=feedback.escalated_to)
 
     def see_probes(self, probes: dict[str, bool]) -> None:
         """Store facts about the workspace."""
@@ -402,6 +402,8 @@ def _entry(goal: str, record: Any) -> NewEvent:
 
 
 def _answer(verdict: Verdict) -> Answer:
-    word = asdict(verdict.intervention) if verdict.intervention else None
+    intervention = asdict(verdict.intervention) if verdict.intervention else None
     message = ANOTHER_WAY if verdict.reason == "replan_required" else verdict.message
-    return Answer(verdict.allowed, verdict.seq, verdict.reason, message, word, verdict.escalated_to)
+    return Answer(
+        verdict.allowed, verdict.seq, verdict.reason, message, intervention, verdict.escalated_to
+    )

@@ -63,7 +63,7 @@ class RemoteGoal:
     # -- calls -------------------------------------------------------------------------------------
 
     def record(self, tool: str, args: dict[str, Any], report: ActionReport) -> Answer:
-        """ActionReport an action that was already done."""
+        """Report an action that was already done."""
         answer = Recorded.model_validate(
             self._call("record", tool=tool, args=args, **_outcome(report))
         )
@@ -75,7 +75,7 @@ class RemoteGoal:
         return _answer(answer, allowed=answer.verdict == "allowed")
 
     def outcome(self, seq: int, report: ActionReport) -> Answer:
-        """ActionReport the outcome of an allowed action."""
+        """Report the outcome of an allowed action."""
         noted = Noted.model_validate(self._call("outcome", seq=seq, **_outcome(report)))
         intervention = _intervention(noted.intervention)
         return Answer(True, seq, intervention=intervention, escalated_to=noted.escalated_to)

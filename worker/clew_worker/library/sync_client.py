@@ -100,7 +100,7 @@ class SyncClient:
         return answer
 
     def greet(self, agent: str) -> HelloAnswer:
-        """Say hello, and return the answer as a model."""
+        """Send `hello`, and return its answer as a model."""
         return HelloAnswer.model_validate(self.hello(agent))
 
     def call(self, method: str, /, **params: Any) -> Any:

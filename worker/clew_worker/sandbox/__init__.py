@@ -1,6 +1,6 @@
-"""The walls around a cell: what this kernel offers (`probe`) and putting them up (`confine`).
+"""The sandbox of a cell: `probe` finds out what this kernel offers, `confine` restricts the process.
 
-It knows paths, rights and system calls; nothing of goals, actions or protocols.
+It deals with paths, rights and system calls, not with goals, actions or protocols.
 """
 
 import os
@@ -10,11 +10,11 @@ from clew_worker.sandbox import advice, grants, landlock, namespaces, privileges
 
 
 class SandboxError(Exception):
-    """What the spec asks for cannot be had here."""
+    """The spec requires what this kernel or this user cannot provide."""
 
 
 def probe() -> SandboxReport:
-    """Find out what this kernel and this user can have; forks, so call it single-threaded."""
+    """Return which mechanisms this kernel and this user have; forks, so the process must be single-threaded."""
     abi = landlock.abi()
     userns = not privileges.is_root()
     pidns = namespaces.possible(userns=userns, netns=False)
@@ -34,12 +34,12 @@ def probe() -> SandboxReport:
     )
 
 
-def view(spec: CellSpec) -> namespaces.View:
-    """Say what the mounts of a cell show, and what of it can be written."""
+def view(spec: CellSpec) -> namespaces.MountView:
+    """Return what the mounts of a cell show, and which of it is writable."""
     box = spec.sandbox
     own = (box.workspace, spec.cwd, *box.private)
     acts = grants.may_write(spec)
-    return namespaces.View(
+    return namespaces.MountView(
         own=own,
         keep=(*box.write, *grants.visible(spec)),
         hide=box.hide,
@@ -48,7 +48,7 @@ def view(spec: CellSpec) -> namespaces.View:
 
 
 def missing(spec: CellSpec, report: SandboxReport) -> list[str]:
-    """Say what the spec asks for and cannot have; empty when all of it can be had."""
+    """Return the required mechanisms that are not available here, each as a phrase."""
     if spec.sandbox.mode == "off":
         return []
     found = [] if report.landlock_abi else [advice.NO_LANDLOCK]
@@ -58,9 +58,9 @@ def missing(spec: CellSpec, report: SandboxReport) -> list[str]:
 
 
 def confine(spec: CellSpec, report: SandboxReport, *, pidns: bool, netns: bool) -> list[str]:
-    """Put the walls up around this process, for good; returns what it had to do without.
+    """Restrict this process, irrevocably; return the mechanisms that are missing.
 
-    SandboxError where mode is `enforce` and something is missing.
+    Raises SandboxError where mode is `enforce` and something is missing.
     """
     box = spec.sandbox
     lacking = missing(spec, report)
@@ -79,7 +79,7 @@ def confine(spec: CellSpec, report: SandboxReport, *, pidns: bool, netns: bool) 
 
 
 def _has_network(spec: CellSpec, *, netns: bool) -> bool:
-    """Say whether sockets of the internet are let through; in a namespace they lead nowhere."""
+    """Return whether internet sockets are allowed; in a network namespace they reach nothing."""
     return netns or (spec.sandbox.network and spec.agent != "runbook")
 
 
@@ -98,10 +98,10 @@ def _landlock(spec: CellSpec, *, pidns: bool, network: bool) -> None:
 
 
 def _walls(spec: CellSpec, *, pidns: bool, network: bool) -> seccomp.Walls:
-    """Say what this cell goes without.
+    """Return the restrictions of the seccomp filter for this cell.
 
-    Without a mount namespace the sockets of service managers and container engines are within
-    reach, and anyone who speaks to one is out: `enforce` then allows no unix socket to anybody.
+    Without a mount namespace the sockets of service managers and container engines can be reached, and through
+    them a process can leave the sandbox: `enforce` then allows no cell a unix socket.
     """
     thinks = not grants.may_write(spec)
     unix = pidns or spec.sandbox.mode != "enforce"

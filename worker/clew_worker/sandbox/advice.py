@@ -1,4 +1,4 @@
-"""In words, for `clew doctor`: what this kernel or this user cannot have, what follows, and how to get it.
+"""Texts for `clew doctor`: which mechanisms are missing here, the consequences, and how to enable them.
 
 It reads the kernel's settings and changes nothing.
 """
@@ -50,7 +50,7 @@ _NO_SECCOMP = (
 
 
 def of_landlock(abi: int) -> list[str]:
-    """Say what this ABI does not cover; nothing for the newest that matters."""
+    """Return what this version of Landlock's ABI does not cover, a line each; 0 means no Landlock."""
     if abi == 0:
         return [f"{NO_LANDLOCK}: {HINT}"]
     return [
@@ -61,16 +61,16 @@ def of_landlock(abi: int) -> list[str]:
 
 
 def of_namespaces(sysctls: Path = Path("/proc/sys")) -> str:
-    """Say what it means that there are none, and which setting would allow them."""
-    for name, forbidding, mend in _SETTINGS:
+    """Return the consequences of missing namespaces, and the setting that would allow them."""
+    for name, forbidding, fix in _SETTINGS:
         try:
             if (sysctls / name).read_text().strip() == forbidding:
-                return _NO_NAMESPACES + mend
+                return _NO_NAMESPACES + fix
         except OSError:
             continue
     return _NO_NAMESPACES + _ELSEWHERE
 
 
 def of_seccomp() -> str:
-    """Say what it means that there is none."""
+    """Return the consequences of a missing seccomp filter."""
     return _NO_SECCOMP

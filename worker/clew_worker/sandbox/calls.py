@@ -1,6 +1,6 @@
-"""The numbers of the system calls that a cell goes without, for the machines that clew knows.
+"""The numbers of the system calls that cells are denied, for each supported machine.
 
-Numbers only; which cell loses which call, and with which answer, stands in `seccomp`.
+Numbers only; `seccomp` decides which cell is denied which call, and with which error.
 Source: arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h.
 """
 

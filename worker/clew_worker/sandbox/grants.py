@@ -1,6 +1,6 @@
-"""Which paths a cell may touch, and what is hidden from it whatever else allows it.
+"""Which paths a cell may use, and which stay hidden from it whatever else is allowed.
 
-Paths in, Landlock grants out; it looks at folders but restricts nothing.
+Paths in, Landlock grants out; it reads folders but restricts nothing.
 """
 
 import os
@@ -34,12 +34,12 @@ _ENTRIES_MAX = 50_000
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Say whether `path` is `folder` or lies in it; both absolute and resolved."""
+    """Return whether `path` is `folder` or lies in it; both absolute and resolved."""
     return folder in (path, "/") or path.startswith(folder + "/")
 
 
 def beside(path: str, hidden: Iterable[str]) -> Iterator[str]:
-    """Return `path`, or where hidden folders lie in it, everything in it that is beside them."""
+    """Yield `path`, or where hidden folders lie in it, everything in it beside them."""
     if any(is_within(path, secret) for secret in hidden):
         return
     inside = [secret for secret in hidden if is_within(secret, path)]
@@ -60,30 +60,30 @@ def beside(path: str, hidden: Iterable[str]) -> Iterator[str]:
 
 
 def python_folders() -> list[str]:
-    """Where the running Python and clew's own modules lie.
+    """Return the folders of the running Python and of clew's own modules.
 
-    The source roots and not only the packages in them: of an editable install Python lists the roots.
+    These are the source roots, not only the packages in them: Python lists the roots of an editable install.
     """
     roots = (Path(__file__).parents[2], Path(clew_shared.__file__).parents[1])
     return [sys.prefix, sys.base_prefix, *map(str, roots)]
 
 
 def visible(spec: CellSpec) -> list[str]:
-    """Name everything that the cell may read, but for what is hidden from it; links as such."""
+    """Return all paths that the cell may read, without regard to hidden ones; links are not resolved."""
     box = spec.sandbox
     command = interpreter.folders(spec.argv, spec.cwd, spec.env.get("PATH", os.defpath))
     return [*SYSTEM, *_LINKED_FILES, *python_folders(), *command, *box.read]
 
 
 def may_write(spec: CellSpec) -> bool:
-    """Say whether this cell acts (an executor, an own-tools command) or only thinks."""
+    """Return whether this cell acts (an executor, an own-tools command) or only thinks."""
     return spec.kind == "executor" or (spec.kind == "command" and spec.sandbox.own_tools)
 
 
 def private_to_root(folder: str) -> list[str]:
-    """Name the files and folders in `folder` that are not for everybody: host keys, passwords.
+    """Return the files and folders in `folder` that are not readable by all users: host keys, passwords.
 
-    Root reads them whatever their mode says, so only not being granted keeps them from its cells.
+    Root may read them whatever their mode is, so its cells must get no grant for them.
     """
     found: list[str] = []
     todo = [folder]
@@ -103,14 +103,14 @@ def private_to_root(folder: str) -> list[str]:
 
 
 def grants(spec: CellSpec, *, private_shm: bool) -> list[Grant]:
-    """Say what the cell may do, as contract section 7 (Sandboxes) promises."""
+    """Return what the cell may do, as docs/security.md ("Mechanisms") promises."""
     box = spec.sandbox
     acts = may_write(spec)
     hidden = sorted({os.path.realpath(path) for path in box.hide})
     result = [Grant(device, DEVICE) for device in _DEVICES]
     if os.geteuid() == 0:
         if not any(is_within(secret, SETTINGS) for secret in hidden):
-            result.append(Grant(SETTINGS, Right.READ_DIR))  # as anybody may list it
+            result.append(Grant(SETTINGS, Right.READ_DIR))  # as any user may list it
         hidden += private_to_root(SETTINGS)
     read = READ | Right.EXECUTE if acts else READ
     write = WRITE | Right.EXECUTE if acts else READ

@@ -1,6 +1,6 @@
-"""What a foreign command is made of: its programs (to execute) and its folders (to read).
+"""What a foreign command needs: its programs (to execute) and its folders (to read).
 
-It reads the heads of files only: `#!` lines and ELF program headers.
+It reads only the first bytes of files: `#!` lines and ELF program headers.
 """
 
 import os
@@ -15,7 +15,7 @@ _HEAD_BYTES = 4096
 
 
 def program(name: str, cwd: str, path: str) -> str | None:
-    """Find a command's program as execvp would; None if there is none."""
+    """Return the path of a command's program as execvp would find it; None if there is none."""
     if "/" in name:
         full = os.path.join(cwd, name)  # noqa: PTH118 - an absolute name stays as it is
         return full if os.access(full, os.X_OK) else None
@@ -23,7 +23,7 @@ def program(name: str, cwd: str, path: str) -> str | None:
 
 
 def _elf_loader(head: bytes) -> str | None:
-    """Read PT_INTERP of a 64-bit little-endian ELF file."""
+    """Return the loader (PT_INTERP) of a 64-bit little-endian ELF file."""
     if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64:
         return None
     (table,) = struct.unpack_from("<Q", head, 32)
@@ -38,7 +38,7 @@ def _elf_loader(head: bytes) -> str | None:
 
 
 def _script_programs(head: bytes, path: str) -> list[str]:
-    """Read the `#!` line: the interpreter, and with env the program that env would start."""
+    """Return the interpreter in a `#!` line, and with env the program that env would start."""
     words = head[2:].split(b"\n", 1)[0].decode(errors="replace").split()
     if not words:
         return []
@@ -51,7 +51,7 @@ def _script_programs(head: bytes, path: str) -> list[str]:
 
 
 def chain(name: str, cwd: str, path: str) -> list[str]:
-    """Name every file that must be executable for the command to start, loader included."""
+    """Return every file that must be executable for the command to start, including the loader."""
     start = program(name, cwd, path)
     todo = [start] if start else []
     found: list[str] = []
@@ -74,7 +74,7 @@ def chain(name: str, cwd: str, path: str) -> list[str]:
 
 
 def _python_prefixes(executable: str) -> list[str]:
-    """Name the prefix of a Python and, for a virtual environment, the one that it is based on."""
+    """Return the prefix of a Python and, for a virtual environment, that of its base Python."""
     prefix = Path(executable).parent.parent
     result = []
     config = prefix / "pyvenv.cfg"
@@ -90,7 +90,7 @@ def _python_prefixes(executable: str) -> list[str]:
 
 
 def folders(argv: Sequence[str], cwd: str, path: str) -> list[str]:
-    """Name the folders of the paths in a command, and the prefixes of a Python that it starts."""
+    """Return the folders of the paths in a command, and the prefixes of a Python that it starts."""
     if not argv:
         return []
     result: list[str] = []

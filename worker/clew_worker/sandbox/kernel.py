@@ -1,6 +1,6 @@
-"""System calls that Python 3.11 has no name for, by ctypes.
+"""System calls that Python 3.11 does not wrap, by ctypes.
 
-It only makes calls and turns errno into OSError; what is to be called, and when, others know.
+It only makes calls and turns errno into OSError; the callers decide what to call, and when.
 """
 
 import ctypes
@@ -58,7 +58,7 @@ def _checked(value: int, what: str) -> int:
 
 
 def syscall(number: int, what: str, *args: object) -> int:
-    """Make system call `number`; OSError that names `what`."""
+    """Make system call `number`; raises an OSError that names `what`."""
     return _checked(int(_libc.syscall(ctypes.c_long(number), *args)), what)
 
 
@@ -69,10 +69,10 @@ def prctl(option: int, arg2: int = 0, arg3: int = 0) -> int:
 
 
 def fork(flags: int) -> int:
-    """Fork with flags of clone(2): as a child of one's own parent, into other namespaces.
+    """Fork with flags of clone(2): as a child of the caller's parent, into other namespaces.
 
-    For single-threaded processes. It goes past the C library, whose record of this thread's number stays the
-    parent's: the child may wait and fork (by os.fork, which fixes that), and should do little else.
+    For single-threaded processes. It bypasses the C library, which in the child keeps the parent's thread number:
+    the child may wait and fork (by os.fork, which corrects that), and should do little else.
     """
     if MACHINE in _FLAGS_ARE_SECOND:
         raise OSError(errno.ENOSYS, f"clone: not known for {MACHINE}")
@@ -119,7 +119,7 @@ def set_read_only(target: str, *, read_only: bool, recursive: bool = True) -> No
 def open_beneath(path: str, flags: int, mode: int, dir_fd: int) -> int:
     """Open `path` so that no part of it, link or not, leads out of `dir_fd`: EXDEV if one does.
 
-    OSError with ENOSYS where the kernel has no openat2 (before 5.6).
+    Raises OSError with ENOSYS where the kernel has no openat2 (before 5.6).
     """
     resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS
     mode = mode if flags & os.O_CREAT else 0
@@ -161,16 +161,16 @@ def seccomp_filter(program: bytes) -> None:
 
 
 def inotify() -> int:
-    """Open a queue of file events, to be read without waiting; the descriptor."""
+    """Open a queue of file events, which is read without blocking; return its descriptor."""
     return _checked(int(_libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)), "inotify_init1")
 
 
 def inotify_add(queue: int, path: str, mask: int) -> int:
-    """Watch `path`; the watch's number, the same one for the same file or folder."""
+    """Watch `path`; return the number of the watch, the same one for the same file or folder."""
     raw = ctypes.c_char_p(os.fsencode(path))
     return _checked(int(_libc.inotify_add_watch(queue, raw, ctypes.c_uint32(mask))), path)
 
 
 def inotify_remove(queue: int, watch: int) -> None:
-    """Watch no more; OSError where the kernel has ended that watch already."""
+    """Remove a watch; OSError where the kernel has already removed it."""
     _checked(int(_libc.inotify_rm_watch(queue, watch)), f"inotify_rm_watch {watch}")

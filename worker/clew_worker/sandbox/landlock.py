@@ -1,7 +1,7 @@
-"""Landlock, by its three system calls: what a process may do to files, and whom it may signal.
+"""Landlock, by its three system calls: what a process may do to files, and which processes it may signal.
 
-Allow-list only: what no rule names is refused. It knows rights and paths, not why. The package
-`landlock` of the registry has no scopes (ABI 6), hence this file.
+An allow-list: what no rule names is refused. `grants` decides which rights a cell gets. The package
+`landlock` on PyPI has no scopes (ABI 6), hence this file.
 Source: Linux Documentation/userspace-api/landlock.rst, include/uapi/linux/landlock.h.
 """
 
@@ -25,7 +25,7 @@ BIND_TCP, CONNECT_TCP = 1, 2
 
 
 class Right(IntFlag):
-    """What may be done with a path and all beneath it."""
+    """The rights to a path and all beneath it."""
 
     EXECUTE = 1 << 0
     WRITE_FILE = 1 << 1
@@ -66,14 +66,14 @@ WRITE = (
 
 @dataclass(frozen=True)
 class Grant:
-    """A path, followed if it is a link, and what may be done with it and all beneath it."""
+    """A path, followed if it is a link, and the rights to it and all beneath it."""
 
     path: str
     rights: Right
 
 
 def abi() -> int:
-    """Say which version of Landlock the kernel speaks; 0 for none, or disabled at boot."""
+    """Return the version of the kernel's Landlock ABI; 0 where there is none, or it was disabled at boot."""
     try:
         return kernel.syscall(
             _CREATE_RULESET,
@@ -87,7 +87,7 @@ def abi() -> int:
 
 
 def handled_rights(version: int) -> Right:
-    """Say which rights a ruleset of this ABI can refuse."""
+    """Return the rights that a ruleset of this ABI can refuse."""
     rights = _ALL
     if version < 5:
         rights &= ~Right.IOCTL_DEV
@@ -118,7 +118,7 @@ def _add(ruleset_fd: int, grant: Grant, handled: Right) -> None:
     try:
         fd = os.open(grant.path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return  # what is not there, or not ours to see, needs no grant
+        return  # a path that does not exist or cannot be seen needs no grant
     try:
         rights = grant.rights & handled
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
@@ -140,7 +140,7 @@ def _add(ruleset_fd: int, grant: Grant, handled: Right) -> None:
 
 
 def ruleset(grants: list[Grant], network: int = 0) -> int:
-    """Make a ruleset that allows `grants` and nothing else, signals confined; returns its fd.
+    """Make a ruleset that allows only `grants` and confines signals; return its descriptor.
 
     `network` is what is refused of TCP: BIND_TCP, CONNECT_TCP or both (from ABI 4 on).
     """
@@ -153,17 +153,17 @@ def ruleset(grants: list[Grant], network: int = 0) -> int:
 
 
 def inner_ruleset() -> int:
-    """Make a ruleset that keeps all files as they are, but cannot trace or signal what is outside.
+    """Make a ruleset that leaves files alone, but allows no tracing or signalling of processes outside.
 
-    Tracing out of a domain is refused by any domain. ABIs without scopes need some right to
-    handle: making devices, which nobody here may do anyway.
+    Any domain refuses tracing of processes outside it. ABIs without scopes need some right to
+    handle: making devices, which no cell may do anyway.
     """
     version = abi()
     return _create(version, Right.MAKE_CHAR | Right.MAKE_BLOCK, _SCOPES)
 
 
 def restrict(ruleset_fd: int) -> None:
-    """Enter the domain of a ruleset, for good; needs no_new_privs."""
+    """Enter the domain of a ruleset, irrevocably; needs no_new_privs."""
     kernel.syscall(
         _RESTRICT_SELF,
         "landlock_restrict_self",
@@ -173,5 +173,5 @@ def restrict(ruleset_fd: int) -> None:
 
 
 def has_scopes(version: int) -> bool:
-    """Say whether this ABI confines signals and abstract sockets."""
+    """Return whether this ABI confines signals and abstract sockets."""
     return version >= _SCOPES_ABI

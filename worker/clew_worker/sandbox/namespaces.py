@@ -1,7 +1,7 @@
-"""A PID, mount and IPC namespace for a cell: it sees and signals nobody, and dies with its init.
+"""A PID, mount and IPC namespace for a cell: it can see and signal no other process, and dies with its init.
 
-Root makes them directly, others by way of a user namespace where that is permitted. `leave_mounts`
-and `furnish` are called in processes that were forked for it, and change only those.
+Root makes them directly, other users through a user namespace where that is permitted. `leave_mounts`
+and `furnish` are called in processes that were forked for this, and change only those.
 """
 
 import contextlib
@@ -24,36 +24,36 @@ _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 
 def fork_apart(*, userns: bool, parent: bool) -> int:
-    """Fork the init of new PID and IPC namespaces, if so wanted as a child of one's own `parent`."""
+    """Fork the init of new PID and IPC namespaces; with `parent` as a child of the caller's parent."""
     user = kernel.CLONE_NEWUSER if userns else 0
     whose = kernel.CLONE_PARENT if parent else 0
     return kernel.fork(kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC | user | whose)
 
 
 def remain(uid: int, gid: int) -> None:
-    """In a new user namespace: be there who one was outside."""
+    """Map the user and group of the process into its new user namespace unchanged."""
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
     Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
 
 
 def leave_mounts(*, netns: bool) -> None:
-    """Leave for a copy of the mounts as they are now, and for a network of one's own if so wanted."""
+    """Enter a copy of the mounts as they are now, and with `netns` an empty network."""
     kernel.unshare(kernel.CLONE_NEWNS | (kernel.CLONE_NEWNET if netns else 0))
 
 
 def furnish() -> None:
-    """In the PID namespace, and with mounts of its own: let nothing out, and show its own /proc."""
+    """Keep changes of mounts inside, and mount the /proc of this PID namespace."""
     kernel.mount("none", "/", "", kernel.MS_SLAVE | kernel.MS_REC)
     kernel.mount("proc", "/proc", "proc", _QUIET)
 
 
 @dataclass(frozen=True)
-class View:
-    """What a cell's mounts show; paths as they were given, links and all.
+class MountView:
+    """What a cell's mounts show; paths as they were given, links unresolved.
 
-    own: its workspace and private folders, shown wherever they lie. keep: what else it may read.
-    hide: covered, whatever shows it. writable: the rest is read-only.
+    own: its workspace and private folders, always shown. keep: what else it may read.
+    hide: covered in any case. writable: the rest is read-only.
     """
 
     own: tuple[str, ...] = ()
@@ -62,12 +62,12 @@ class View:
     writable: tuple[str, ...] = ()
 
 
-def close_off(view: View) -> None:
-    """Show of the file system what the view keeps, and make all but its `writable` read-only.
+def close_off(view: MountView) -> None:
+    """Show only the view's part of the file system, and make all but its `writable` paths read-only.
 
-    What Landlock allows is kept, so this hides what Landlock does not know of: sockets, and that a
-    file is there at all. Read-only mounts stop changing modes, owners and times. They need
-    Linux 5.12; without them Landlock holds.
+    All that Landlock allows stays visible, so this hides what Landlock does not cover: sockets, and the existence
+    of files. Read-only mounts prevent changes of modes, owners and times. They need
+    Linux 5.12; without them Landlock still applies.
     """
     own = [os.path.realpath(path) for path in view.own]
     keep = [*own, *(os.path.realpath(path) for path in view.keep)]
@@ -90,7 +90,7 @@ def close_off(view: View) -> None:
 
 
 def _writable_mounts(paths: list[str]) -> list[str]:
-    """Name the mounts at and beneath these paths that are not read-only: what somebody made so stays so."""
+    """Return the mounts at and beneath these paths that are not read-only already."""
     found = []
     for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
         fields = line.split(b" ")  # proc_pid_mountinfo(5): the mount point and its options
@@ -107,7 +107,7 @@ def _tops() -> list[str]:
 
 
 def _links(paths: list[str]) -> dict[str, str]:
-    """Find every link on the way to these paths, and where it leads."""
+    """Return every link on the way to these paths, with its target."""
     found: dict[str, str] = {}
     todo = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - `..` after a link counts
     while todo:
@@ -121,7 +121,7 @@ def _links(paths: list[str]) -> dict[str, str]:
 
 
 def _cover(path: str, own: list[str], links: dict[str, str]) -> None:
-    """Cover what is hidden, but for what is the cell's own in it."""
+    """Cover a hidden path, except for the cell's own folders in it."""
     if os.path.isdir(path):  # noqa: PTH112 - as `_there`
         if not any(is_within(path, one) for one in own):
             _shroud(path, own, links)
@@ -130,7 +130,7 @@ def _cover(path: str, own: list[str], links: dict[str, str]) -> None:
 
 
 def _shroud(folder: str, keep: list[str], links: dict[str, str]) -> None:
-    """Cover a folder with an empty one in which only the paths of `keep` are as they were."""
+    """Cover a folder with an empty one in which only the paths of `keep` appear."""
     inside = {path for path in keep if is_within(path, folder)}
     outer = {p for p in inside if not any(p != q and is_within(p, q) for q in inside)}
     held = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in outer if _there(path)}
@@ -154,7 +154,7 @@ def _there(path: str) -> bool:
 
 
 def raise_loopback() -> None:
-    """Bring up `lo` in a new network namespace, so that tests can talk to themselves."""
+    """Bring up `lo` in a new network namespace, so that tests can connect to their own servers."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         request = struct.pack("16sH14x", b"lo", 0)
         answer = fcntl.ioctl(probe, _SIOCGIFFLAGS, request)
@@ -163,7 +163,7 @@ def raise_loopback() -> None:
 
 
 def possible(*, userns: bool, netns: bool) -> bool:
-    """Try in a child whether this user may have these namespaces, and a /proc in them."""
+    """Return whether this user may create these namespaces with a /proc, as tried in a child."""
     ids = (os.geteuid(), os.getegid()) if userns else ()
     try:
         child = fork_apart(userns=userns, parent=False)
@@ -175,13 +175,13 @@ def possible(*, userns: bool, netns: bool) -> bool:
 
 
 def _try(ids: tuple[int, ...], *, netns: bool) -> int:
-    """Furnish the namespaces of this process, which is their init; returns the exit code."""
+    """Set up the namespaces of this process, which is their init; return the exit code."""
     try:
         if ids:
             remain(*ids)
         leave_mounts(netns=netns)
         furnish()
-        close_off(View(keep=(*SYSTEM, *python_folders())))
+        close_off(MountView(keep=(*SYSTEM, *python_folders())))
         if netns:
             raise_loopback()
     except BaseException:  # noqa: BLE001 - nothing may return into the nursery

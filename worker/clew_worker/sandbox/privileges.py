@@ -1,4 +1,4 @@
-"""What a process gives up for good before it runs anything: privileges, limits, core dumps."""
+"""What a process gives up irrevocably before it runs anything: privileges, limits, core dumps."""
 
 import contextlib
 import os
@@ -19,15 +19,15 @@ ACTING = (
 )
 _CAPABILITIES_MAX = 64
 EXECUTOR_SPARE = 1024
-"""So many descriptors more may an executor have than what it starts.
+"""How many more descriptors an executor may have than the commands that it starts.
 
-Descriptors that are sent and not taken count for the user as a whole, and at its own limit a process can send
-no more. Whoever hoards them gets to the limit of a command, and an executor can still start its next one.
+Descriptors that were sent and not received count for the user as a whole, and a process at its own limit can send
+no more. A command that hoards them reaches its own limit first, and the executor can still start the next one.
 """
 
 
 def no_new_privs() -> None:
-    """No program started from here on gains rights by setuid or file capabilities."""
+    """Prevent programs started from here on from gaining rights by setuid or file capabilities."""
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
 
 
@@ -35,7 +35,7 @@ def keep_capabilities(kept: tuple[int, ...]) -> None:
     """Drop every capability but `kept`, also for programs that root starts later."""
     for number in range(_CAPABILITIES_MAX):
         if number not in kept:
-            with contextlib.suppress(OSError):  # unknown to this kernel, or not ours to drop
+            with contextlib.suppress(OSError):  # unknown to this kernel, or not held
                 kernel.prctl(kernel.PR_CAPBSET_DROP, number)
     with contextlib.suppress(OSError):
         kernel.prctl(kernel.PR_CAP_AMBIENT, kernel.PR_CAP_AMBIENT_CLEAR_ALL)
@@ -46,7 +46,7 @@ def keep_capabilities(kept: tuple[int, ...]) -> None:
 def limit(limits: CellLimits, *, processes: bool, spare: int = 0) -> None:
     """Set the resource limits; `processes` only where they are counted for this cell alone.
 
-    `spare` descriptors more are for an executor, which hands its commands `limit_descriptors`.
+    `spare` is the number of additional descriptors of an executor, whose commands get the plain limit.
     """
     _lower(resource.RLIMIT_CORE, 0)
     limit_descriptors(limits.open_files + spare)
@@ -69,5 +69,5 @@ def _lower(what: int, value: int) -> None:
 
 
 def is_root() -> bool:
-    """Say whether this process acts as root."""
+    """Return whether this process acts as root."""
     return os.geteuid() == 0

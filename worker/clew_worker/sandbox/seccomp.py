@@ -1,8 +1,8 @@
-"""One BPF filter for each cell: which system calls and sockets it goes without.
+"""One BPF filter for each cell: the system calls and sockets that it is denied.
 
-For what Landlock does not cover: unix sockets that have a path, programs in memory, modes and times
-of files, other processes' limits, keyrings, and doors of the kernel that no work needs. `available`
-says whether this machine is one that it knows.
+It covers what Landlock does not: unix sockets that have a path, programs in memory, modes and times
+of files, other processes' limits, keyrings, and kernel interfaces that no work needs. `available`
+is whether this machine is supported.
 """
 
 import errno
@@ -18,7 +18,7 @@ _ERRNO = 0x0005_0000
 _KILL = 0x8000_0000
 _OFFSET_NR, _OFFSET_ARCH = 0, 4
 _X32_BIT = 0x4000_0000
-_NEW_NAMESPACES = 0x7E02_0080  # CLONE_NEWUSER and its kin
+_NEW_NAMESPACES = 0x7E02_0080  # CLONE_NEWUSER and the other namespaces
 _NEW_TIME = 0x80  # for clone it is part of the signal's number
 _KIND_OF_SOCKET = 0xF
 _BY_USER = (2, 3)  # PRIO_USER, IOPRIO_WHO_USER: everything of the caller's user
@@ -31,9 +31,9 @@ available = _machine is not None
 
 @dataclass(frozen=True)
 class Walls:
-    """What one cell goes without, beside what none may have.
+    """The restrictions of one cell, besides those of all cells.
 
-    families: socket families that it may use. thinks: it neither marks files nor traces nor makes
+    families: socket families that it may use. thinks: it may not change modes or times of files, trace, or make
     programs in memory. execs: it may start programs. sees_others: it has no PID and IPC namespace.
     """
 
@@ -44,7 +44,7 @@ class Walls:
 
 
 def families(*, thinks: bool, network: bool, unix: bool) -> frozenset[int]:
-    """Say which kinds of sockets a cell may open; a pair of its own it may have in any case."""
+    """Return the socket families that a cell may use; a socket pair is always allowed."""
     found = {socket.AF_INET, socket.AF_INET6} if network else set()
     if unix and not thinks:
         found.add(socket.AF_UNIX)
@@ -56,7 +56,7 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 
 def _argument(number: int) -> bytes:
-    """Load the low half of an argument: all that the kernel looks at in an int."""
+    """Load the low half of an argument, the only half that the kernel reads of an int."""
     return _step(_LOAD, 16 + 8 * number)
 
 
@@ -81,7 +81,7 @@ def _if_equal(number: int, *values: int) -> bytes:
 
 
 def _socket(allowed: frozenset[int]) -> bytes:
-    """Allow sockets of these families; of netlink only what asks for addresses and routes."""
+    """Allow sockets of these families; of netlink only those that query addresses and routes."""
     refuse = _refuse(errno.EAFNOSUPPORT)
     tests = [_step(_JUMP_EQ, one, 0, 1) + _PASS for one in sorted(allowed - {socket.AF_NETLINK})]
     route = _argument(2) + _step(_JUMP_EQ, _NETLINK_ROUTE, 1, 0) + refuse
@@ -91,7 +91,7 @@ def _socket(allowed: frozenset[int]) -> bytes:
 
 
 def _socketpair() -> bytes:
-    """Allow pairs that stay pairs: one end of a datagram pair can be sent to any other socket."""
+    """Allow stream and packet pairs: one end of a datagram pair could send to any other socket."""
     kinds = (int(socket.SOCK_STREAM), int(socket.SOCK_SEQPACKET))
     tests = [_step(_JUMP_EQ, kind, 0, 1) + _PASS for kind in kinds]
     masked = _argument(1) + _step(_AND, _KIND_OF_SOCKET)
@@ -99,7 +99,7 @@ def _socketpair() -> bytes:
 
 
 def _rules(machine: calls.Calls, walls: Walls) -> dict[int, bytes]:
-    """Return for each call that is not simply allowed the steps that decide on it."""
+    """Return the steps that decide on each call that is not simply allowed, by its number."""
     eperm, enosys = _refuse(errno.EPERM), _refuse(errno.ENOSYS)
     rules = dict.fromkeys((*machine.administration, *machine.prying), eperm)
     rules |= dict.fromkeys((*machine.kernel_doors, *calls.IO_URING, calls.CLONE3), enosys)
@@ -139,6 +139,6 @@ def program(walls: Walls, machine: calls.Calls) -> bytes:
 
 
 def confine(walls: Walls) -> None:
-    """Put the filter up, for good; needs no_new_privs. Nothing where the machine is not known."""
+    """Install the filter, irrevocably; needs no_new_privs. No effect on an unsupported machine."""
     if _machine is not None:
         kernel.seccomp_filter(program(walls, _machine))

@@ -113,7 +113,7 @@ def _refuse_target(file: Path, ledger: Path, *, force: bool) -> None:
 
 
 def _publish(part: Path, file: Path, *, force: bool) -> None:
-    """Give the finished copy its name, atomically and durably."""
+    """Rename the finished copy to its name, atomically and durably."""
     try:
         if force:
             part.replace(file)

@@ -161,6 +161,8 @@ class FrontMatter(BaseModel):
     budget: Annotated[Budget, BeforeValidator(_limits)] = Budget()
     not_before: Annotated[datetime, BeforeValidator(_moment)] | None = None
     depends_on: Annotated[
-        tuple[Annotated[Text, BeforeValidator(_goal_reference)], ...], BeforeValidator(_listed)
+        tuple[Annotated[Text, BeforeValidator(_goal_reference)], ...],
+        BeforeValidator(_listed),
+        AfterValidator(lambda names: tuple(dict.fromkeys(names))),
     ] = ()
     on_interrupt: Annotated[Text, AfterValidator(_on_interrupt)] = "retry"

@@ -8,11 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from clew_daemon.inbox.goalfile.keys import FrontMatter
 
 
-class _Part(BaseModel):
+class _FrozenPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class RunbookStep(_Part):
+class RunbookStep(_FrozenPart):
     """One fenced block of an item: an action of the runbook agent; `line` is where it begins."""
 
     tool: Literal["write_file", "run_cmd"]
@@ -20,7 +20,7 @@ class RunbookStep(_Part):
     line: int
 
 
-class GoalFileSubtask(_Part):
+class GoalFileSubtask(_FrozenPart):
     """One list item; `notes` is what it holds beyond its first paragraph and its steps."""
 
     description: str
@@ -29,7 +29,7 @@ class GoalFileSubtask(_Part):
     steps: tuple[RunbookStep, ...] = ()
 
 
-class GoalFileTask(_Part):
+class GoalFileTask(_FrozenPart):
     """One `##` section with its items; `notes` is its prose."""
 
     description: str

@@ -1,4 +1,4 @@
-"""A time limit around what cannot be asked to stop: a regular expression, a file without end."""
+"""A time limit around work that cannot be interrupted otherwise: a regular expression, an endless file."""
 
 import signal
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Replacing an exact piece of text, with help when it is not there."""
+"""Replacing an exact piece of text, with help where it is not found."""
 
 import difflib
 from typing import Any
@@ -15,7 +15,7 @@ _DIFF_BYTES = 8192
 
 
 def edit_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
-    """Replace `old` by `new` where it is there just `count` times."""
+    """Replace `old` by `new` where it is found exactly `count` times."""
     path, old, new, count = args["path"], args["old"], args["new"], args.get("count", 1)
     data = read_whole(context.workspace, path)
     if is_binary(data):
@@ -59,7 +59,7 @@ def _miscounted(path: str, text: str, old: str, found: int, count: int) -> str:
 
 
 def _not_there(path: str, text: str, old: str) -> str:
-    """Say that `old` is not there, and what comes closest."""
+    """Return that `old` is not there, with the lines that come closest."""
     message = f"old is not in {path}"
     if _squeezed(old) and _squeezed(old) in _squeezed(text):
         message += " with just this white space (spaces, tabs, line ends count)"

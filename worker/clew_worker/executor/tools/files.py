@@ -14,7 +14,7 @@ WHOLE_BYTES_MAX = 16 * 1024 * 1024
 
 
 def is_binary(head: bytes) -> bool:
-    """Say whether the head of a file looks like no text."""
+    """Return whether the head of a file looks binary."""
     return b"\0" in head
 
 
@@ -66,7 +66,7 @@ def _read_lines(file: IO[bytes], args: dict[str, Any], limit: int) -> ToolOutcom
 
 
 def _cut_short(text: bytearray, piece: bytes, number: int, start: int) -> ToolOutcome:
-    """Say where to read on; a single line that is too long is shown as far as it goes."""
+    """Return what was read, with a note where to continue; a line that is too long is cut."""
     if not text:
         text += piece
         note = f"[line {number} continues; it is too long to show]"
@@ -78,7 +78,7 @@ def _cut_short(text: bytearray, piece: bytes, number: int, start: int) -> ToolOu
 
 
 def write_file(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
-    """Write a file whole, unless it is so already."""
+    """Write a whole file, unless it has this content already."""
     path = args["path"]
     data = args["content"].encode(errors="replace")
     shown = context.workspace.relative(path)

@@ -12,7 +12,7 @@ from clew_worker.executor.tools.files import is_binary
 from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
 from clew_worker.executor.workspace import PathError, Workspace
 
-# Not looked into unless asked for by name: what tools make, not people.
+# Folders that tools create: not searched unless named explicitly.
 _SKIPPED = {
     *(".git", ".hg", ".svn", "__pycache__", "node_modules", ".venv", ".agent_context", ".tox"),
     *(".mypy_cache", ".pytest_cache", ".ruff_cache"),
@@ -84,7 +84,7 @@ def _pattern(text: str) -> tuple[re.Pattern[str], str]:
 
 
 def _text_files(workspace: Workspace, path: str) -> Iterator[str]:
-    """Name the regular files of a folder, or the one file that it is."""
+    """Return the regular files of a folder, or the one file that the path names."""
     try:
         os.close(workspace.open_folder(path))
     except PathError:
@@ -113,7 +113,7 @@ def _matches(workspace: Workspace, path: str, pattern: re.Pattern[str]) -> Itera
 
 
 def search(args: dict[str, Any], context: ToolContext) -> ToolOutcome:
-    """Search text files, in the order of their paths; no match is a success that says so."""
+    """Search text files, in the order of their paths; without a match it succeeds with `no match`."""
     workspace = context.workspace
     path = workspace.relative(args.get("path", "."))
     most = min(args.get("max", _MATCHES), _MATCHES_MAX)

@@ -1,4 +1,4 @@
-"""What the tools do. One file a family; schemas and argument checks are `clew_shared.wire.tools`'."""
+"""Finds the function of a tool; schemas and argument checks are in `clew_shared.wire.tools`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from clew_worker.executor.tools import editing, files, finding, shell
 from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
 from clew_worker.executor.workspace import PathError
 
-_TOOLS: dict[str, Callable[[dict[str, Any], ToolContext], ToolOutcome]] = {
+CARRIED_OUT: dict[str, Callable[[dict[str, Any], ToolContext], ToolOutcome]] = {
     "run_cmd": shell.run_cmd,
     "wait": shell.wait,
     "read_file": files.read_file,
@@ -20,12 +20,12 @@ _TOOLS: dict[str, Callable[[dict[str, Any], ToolContext], ToolOutcome]] = {
 
 
 def carry_out(name: str, args: dict[str, Any], context: ToolContext) -> ToolOutcome:
-    """Carry out one action; whatever is wrong with it is an outcome, in words for the agent."""
+    """Carry out one action; whatever is wrong with it becomes an outcome with a message for the agent."""
     try:
         checked = catalogue.check_arguments(name, args)
-        if name not in _TOOLS:
+        if name not in CARRIED_OUT:
             return ToolOutcome("error", f"{name} is not a tool that acts in the workspace")
-        return _TOOLS[name](checked, context)
+        return CARRIED_OUT[name](checked, context)
     except (catalogue.BadArgumentsError, PathError) as error:
         return ToolOutcome("error", str(error))
     except OSError as error:

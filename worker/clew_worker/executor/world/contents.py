@@ -1,6 +1,6 @@
-"""What each entry of the world is, in 17 bytes: its kind, and a digest of its content.
+"""Describes single entries of the world, in 17 bytes each: the kind, and a digest of the content.
 
-The content of a file is read once and then known by its stat. It knows single entries, no folders.
+The content of a file is read once and then recognised by its stat; this module decides when that is safe.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ def _by_stat(info: os.stat_result) -> bytes:
 
 
 class Contents:
-    """Descriptions of files; those of files that rest are remembered."""
+    """Describes files, and remembers the contents of those that no longer change."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, bytes] = {}
@@ -37,26 +37,26 @@ class Contents:
         self._read_until = 0.0
 
     def __len__(self) -> int:
-        """Count the contents that are remembered, of files that are gone too."""
+        """Return how many contents are remembered, including those of vanished files."""
         return len(self._known)
 
     def begin(self, reading_s: float) -> None:
-        """Begin a digest: what is not read within `reading_s` counts by size and time."""
+        """Begin a digest: files that are not read within `reading_s` are described by size and time."""
         self._now_ns = time.time_ns()
         self._read_until = time.monotonic() + reading_s
 
     def begin_sweep(self) -> None:
-        """Forget what is not asked for until `end_sweep`."""
+        """Forget the contents that are not asked for before `end_sweep`."""
         self._before, self._known = self._known, {}
 
     def end_sweep(self) -> None:
-        """See `begin_sweep`."""
+        """Finish a sweep; see `begin_sweep`."""
         self._before = {}
 
     def describe(self, at: int, name: str, info: os.stat_result, *, afresh: bool) -> bytes | None:
-        """Describe what `name` in the folder `at` is, `info` being its lstat; None if it is gone.
+        """Return the description of `name` in the folder `at`, `info` being its lstat; None if it has vanished.
 
-        A file is read again if `afresh`, whatever its stat says.
+        With `afresh` a file is read again, whatever its stat says.
         """
         if stat.S_ISREG(info.st_mode):
             content = self._content(at, name, info, afresh=afresh)
@@ -86,7 +86,7 @@ class Contents:
         return ctime_ns < since_ns and not since_ns <= mtime_ns <= self._now_ns
 
     def _read(self, at: int, name: str, info: os.stat_result) -> bytes | None:
-        """Digest a file's content; by size and time if it cannot be had, None if the file is gone."""
+        """Return the digest of a file's content, or of size and time if it cannot be read; None if it has vanished."""
         if info.st_size > CONTENT_BYTES_MAX or time.monotonic() > self._read_until:
             return _by_stat(info)
         try:

@@ -25,6 +25,6 @@ class Folder:
         self.gone = False
 
     def digest(self) -> bytes:
-        """Digest what it holds; the lines of the folders in it must be up to date."""
+        """Return the digest of its entries; the lines of the folders in it must be up to date."""
         whole = b"".join(map(self.lines.__getitem__, sorted(self.lines)))
         return hashlib.blake2b(whole, digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""What git holds of a workspace beside its files: HEAD and the index, without stat data.
+"""Digests git's part of the world: HEAD and the index, without stat data.
 
 It reads git's own files and starts no git: a digest must not depend on what is installed, and a
 plain refresh of the index must not look like a change.

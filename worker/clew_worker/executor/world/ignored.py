@@ -1,4 +1,4 @@
-"""Which paths are no part of the world."""
+"""Decides which paths are no part of the world: [loops] ignore."""
 
 import fnmatch
 import re
@@ -19,7 +19,7 @@ class Ignored:
         self._paths = _matcher([one for one in bare if "/" in one])
 
     def covers(self, folder: str, name: str) -> bool:
-        """Tell of `name` in `folder`, which is "" or a path that ends with a slash."""
+        """Return whether `name` in `folder` is ignored; `folder` is "" or a path that ends with a slash."""
         if name in self._plain or (self._names is not None and self._names.match(name)):
             return True
         return self._paths is not None and self._paths.match(folder + name) is not None

@@ -1,8 +1,8 @@
 """The folders of a workspace as they were last seen, each with a digest of what it holds.
 
 A Merkle tree: a folder's digest is made of its entries' names and descriptions, those of folders
-being their digests, so that a change costs the folders above it and no others. What is looked at
-again, and when, others decide (`world`).
+being their digests, so that a change costs the folders above it and no others. `world` decides what is looked at
+again, and when.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Entry = tuple[str, os.stat_result]
 
 
 class Tree:
-    """One workspace's folders. `partial`: it has more entries than are looked at."""
+    """One workspace's folders. `partial`: the last look did not see everything."""
 
     def __init__(self, root: str, ignored: Ignored, contents: Contents, watches: Watches) -> None:
         self._path = root.rstrip("/") + "/"
@@ -49,13 +49,13 @@ class Tree:
 
     @property
     def replaced(self) -> bool:
-        """Another folder stands there now."""
+        """Whether another folder is at the workspace's path now."""
         return _identity(self._path) != self.root.identity
 
     def walk(self, budget_s: float) -> list[Folder]:
         """Look at everything, or as much as can be seen in `budget_s`.
 
-        Gives the folders that were listed before watching had begun.
+        Return the folders that were listed before watching began.
         """
         if self.replaced:
             self._release(self.root)
@@ -66,7 +66,7 @@ class Tree:
 
     def look(self, touched: Touched, again: Iterable[Folder], budget_s: float) -> None:
         """Look at the names that were touched, and at whole folders `again`."""
-        self._begin(2 * ENTRIES_MAX, budget_s)  # what is known may be seen again, and as much new
+        self._begin(2 * ENTRIES_MAX, budget_s)  # as many new entries as known ones
         whole = {folder for folder, names in touched.items() if "" in names}.union(again)
         # What is below comes first: with a folder that is made again, its names would be lost.
         for folder in sorted(touched, key=lambda one: len(one.path), reverse=True):
@@ -79,7 +79,7 @@ class Tree:
         self.partial = self.partial or self.entries > ENTRIES_MAX
 
     def settle(self) -> bytes:
-        """Return the digest of it all; only folders above a change are digested again."""
+        """Return the digest of the whole tree; only folders above a change are digested again."""
         above: set[Folder] = set()
         for stale in self._stale:
             folder: Folder | None = stale
@@ -112,7 +112,7 @@ class Tree:
     def _walk(self, folders: list[Folder], *, deep: bool) -> list[Folder]:
         """List folders, and those in them that are new, or all if `deep`; without recursion.
 
-        Gives those that were listed before watching had begun.
+        Return those that were listed before watching began.
         """
         left = folders[::-1]
         early = []
@@ -277,7 +277,7 @@ class Tree:
 
 
 def _identity(place: str | int) -> Identity:
-    """Tell one folder from another that takes its place; (0, 0) if there is none."""
+    """Return what distinguishes a folder from one that replaces it; (0, 0) if there is none."""
     try:
         info = os.stat(place)  # noqa: PTH116 - descriptors, and paths by the ten thousand
     except OSError:

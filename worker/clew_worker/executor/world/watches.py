@@ -1,8 +1,8 @@
-"""What has changed in the folders of a tree since it was last asked: inotify, as far as it goes.
+"""Reports what has changed in the folders of a tree since the last question, by inotify.
 
-A folder without a watch is *blind* (the limit of watches, a file system that others write too, one
-that cannot be opened): it is to be looked at each time. What the queue lost, it says. It looks at no
-file, and does not hear of writes by a name outside the watched folders: see ADR 0010.
+A folder without a watch is *blind* (the limit of watches, a file system that other machines write to, one that cannot
+be opened) and has to be looked at each time. Lost events are reported. Writes through a name outside the watched
+folders are not seen: see docs/adr/0010.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clew_worker.executor.world.folder import Folder
 
 WATCHES_MAX = 100_000
-EVENTS_BYTES_MAX = 16 * 1024 * 1024  # of one asking; a queue that fills faster has overflowed
+EVENTS_BYTES_MAX = 16 * 1024 * 1024  # read at one time; a queue that fills faster has overflowed
 _CHUNK = 1024 * 1024
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x02, 0x04, 0x08
@@ -34,14 +34,14 @@ _SHARED = (
     *("nfs", "cifs", "smb", "9p", "fuse", "virtiofs", "vboxsf", "prl_fs", "ceph", "afs", "coda"),
     *("lustre", "gfs2", "gpfs", "ocfs2", "beegfs", "orangefs"),
 )
-"""File systems whose changes may be made elsewhere, where this kernel does not hear of them."""
+"""File systems that other machines may change without this kernel's knowledge."""
 
 Touched = dict["Folder", dict[str, int]]
 """Names by folder, each with the kinds of events; the name "" is the folder itself."""
 
 
 def _limit() -> int:
-    """Return the watches to use: half of what the user may have, since others need some too."""
+    """Return how many watches to use: half of what the user may have, since other programs need some too."""
     try:
         text = Path("/proc/sys/fs/inotify/max_user_watches").read_text()
     except OSError:
@@ -50,7 +50,7 @@ def _limit() -> int:
 
 
 def _shared_devices() -> set[int]:
-    """Find the devices of mounts that others may write to."""
+    """Return the devices of mounts that other machines may write to."""
     with contextlib.suppress(OSError):
         mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
         devices = {one[2]: one[one.index("-") + 1] for one in mounts}
@@ -71,15 +71,15 @@ class Watches:
 
     @property
     def on(self) -> bool:
-        """Watching has begun."""
+        """Whether watching has begun."""
         return self._queue >= 0
 
     def __len__(self) -> int:
-        """Count the watches."""
+        """Return how many watches there are."""
         return len(self._folders)
 
     def start(self) -> None:
-        """Begin; if there is no queue to be had, all stays blind."""
+        """Begin; if the kernel gives no queue, every folder stays blind."""
         with contextlib.suppress(OSError):
             self._queue = kernel.inotify()
             self._room = _limit()
@@ -97,7 +97,7 @@ class Watches:
         self._folders = {}
 
     def watch(self, folder: Folder, fd: int) -> None:
-        """Watch a folder, open as `fd`, from now on; it is blind where that cannot be."""
+        """Watch a folder, open as `fd`, from now on; it is blind where that is not possible."""
         if folder.watch is not None:
             self.blind.discard(folder)
             return
@@ -109,14 +109,14 @@ class Watches:
         try:
             number = kernel.inotify_add(self._queue, f"/proc/self/fd/{fd}", _MASK)
         except OSError:
-            self._room = len(self._folders)  # no more to be had; asked again when started again
+            self._room = len(self._folders)  # the limit is reached; tried again when started again
             return
         folder.watch = number
         self._folders.setdefault(number, set()).add(folder)
         self.blind.discard(folder)
 
     def forget(self, folder: Folder) -> None:
-        """Watch a folder no more; it is gone."""
+        """Stop watching a folder, which is gone."""
         self.blind.discard(folder)
         number, folder.watch = folder.watch, None
         folders = self._folders.get(number, set()) if number is not None else set()

@@ -1,10 +1,10 @@
 """The digest of the world: equal digests mean that the workspace is as it was.
 
 Files by path, type, executable bit and content; in a git repository HEAD and the index too. A small
-workspace is looked at whole each time. In a large one the kernel tells which names were touched, and
-only those are looked at, unless somebody wants to know for certain (ADR 0010).
-It knows nothing of actions: who compares digests, and why, is not its business.
-Source: contract section 8, "World".
+workspace is looked at whole each time. In a large one the kernel reports which names were touched, and only those are
+looked at, unless a full look is asked for (docs/adr/0010, docs/loops.md).
+
+This module decides when to look at what; `tree` looks, `contents` describes entries, `watches` asks the kernel.
 """
 
 import hashlib
@@ -20,17 +20,17 @@ from clew_worker.executor.world.watches import Touched, Watches
 
 LOOK_S = 10.0
 FULL_LOOK_S = 90.0
-"""So long may one look at the touched or at all take; what is not seen by then is left out, and the
-world is `partial`. A digest is two looks at most, and the daemon waits for an answer so much longer."""
+"""How long a look at the touched names, or at everything, may take. What is not seen by then is left out, and the
+world is `partial`. A digest is at most two looks; the daemon waits longer than that for the answer."""
 
-_FORGOTTEN_MAX = 10_000  # contents of files that are gone, before they are swept out
+_FORGOTTEN_MAX = 10_000  # how many contents of vanished files may be remembered before a sweep
 
 
 class WorldWatch:
-    """Digests of one workspace, again and again."""
+    """Repeated digests of one workspace."""
 
     def __init__(self, root: str, ignore: tuple[str, ...]) -> None:
-        ignored = Ignored((*ignore, contextdir.FOLDER))  # clew's own is never the work
+        ignored = Ignored((*ignore, contextdir.FOLDER))  # clew's own folder is no part of the world
         self._git = GitState(Path(root))
         self._contents = Contents()
         self._watches = Watches()
@@ -61,7 +61,7 @@ class WorldWatch:
         )
 
     def _touched(self) -> Touched | None:
-        """Name what is to be looked at, at least; None if that is everything."""
+        """Return the names that must be looked at, None for everything."""
         if not self._watches.on or not self._walked:
             return None
         touched = self._watches.touched()
@@ -70,7 +70,7 @@ class WorldWatch:
             return None
         if self._tree.partial or self._tree.replaced or self._is_cluttered:
             return None
-        for folder in self._tree.linked:  # written by another name, nobody is told
+        for folder in self._tree.linked:  # a change through another name is not reported
             names = touched.setdefault(folder, {})
             for name in folder.linked:
                 names.setdefault(name, 0)
@@ -86,7 +86,7 @@ class WorldWatch:
             self._contents.begin_sweep()
         early = self._tree.walk(budget_s)
         began = self._watches.on and not watching
-        if began and not self._tree.partial:  # what was listed before is not watched yet
+        if began and not self._tree.partial:  # what was listed before that is not watched yet
             self._tree.look({}, early, LOOK_S)
         if cluttered:
             self._contents.end_sweep()
