@@ -1,4 +1,4 @@
-"""What this context costs against an append-only transcript, on one scripted goal: python -m bench.context [--json]
+"""What this context costs against an append-only transcript, on one scripted goal: python -m bench.context
 
 A real daemon and its llm agent work through 10 tasks of 5 subtasks of 4 commands (outputs of 0.2 to 8 KB), led by
 a scripted endpoint. What it was really asked is compared, request by request, with what would have been asked for the
@@ -17,7 +17,6 @@ import json
 import os
 import random
 import statistics
-import sys
 import time
 
 from bench.endpoint import Asked, Endpoint, tool_call
@@ -39,6 +38,14 @@ TASKS, SUBTASKS, ACTIONS = 10, 5, 4
 MAX_TOKENS, CHARS_PER_TOKEN = 8000, 4
 CACHED, WRITTEN = 0.1, 1.25
 DEADLINE_S = 300
+COLUMNS = {
+    "calls": "{}",
+    "median": "{:,.0f}",
+    "largest": "{:,}",
+    "all": "{:,}",
+    "served from the prefix": "{:.1%}",
+    "cost": "{:,.0f}",
+}
 Turn = tuple[str, dict[str, object]]
 
 
@@ -136,19 +143,14 @@ def transcripts(head: str, turns: list[Turn], outputs: list[str], budget: float)
     return texts
 
 
-def measured(texts: list[str]) -> dict:
+def measured(texts: list[str]) -> tuple[float, ...]:
+    """Return the values of the columns."""
     sizes = [tokens(text) for text in texts]
     common = [len(os.path.commonprefix(pair)) for pair in itertools.pairwise(texts)]  # noqa: RUF071 - by characters
     served = [0, *(chars // CHARS_PER_TOKEN for chars in common)]
     cost = sum(CACHED * c + WRITTEN * (n - c) for n, c in zip(sizes, served, strict=True))
-    return {
-        "calls": len(sizes),
-        "median": statistics.median(sizes),
-        "largest": max(sizes),
-        "total": sum(sizes),
-        "served from the prefix": round(sum(served) / sum(sizes), 3),
-        "cost": round(cost),
-    }
+    median, total = statistics.median(sizes), sum(sizes)
+    return len(sizes), median, max(sizes), total, sum(served) / total, cost
 
 
 def work(turns: list[Turn]) -> tuple[list[dict], list[str], tuple[list[str], int, dict], int]:
@@ -184,35 +186,25 @@ def main() -> None:
     requests, outputs, (by_turn, largest, build_ms), actions = work(turns)
     system = text_of({"tools": requests[0]["tools"], "messages": requests[0]["messages"][:1]})
     head = system + "<user>" + goal_text()
-    budget = MAX_TOKENS * CHARS_PER_TOKEN
     found = {
         "append-only": measured(transcripts(head, turns, outputs, float("inf"))),
-        "re-cut every turn": measured(transcripts(head, turns, outputs, budget)),
+        "re-cut every turn": measured(
+            transcripts(head, turns, outputs, MAX_TOKENS * CHARS_PER_TOKEN)
+        ),
         "need-to-know text alone": measured([f"{system}<user>{text}" for text in by_turn]),
         "clew": measured([text_of(body) for body in requests]),
     }
-    if "--json" in sys.argv:
-        print(json.dumps({"kinds": found, "need_to_know": largest, "build_ms": build_ms}))
-        return
     sizes = [len(one) for one in outputs]
     print(f"{actions} actions, outputs {min(sizes)} to {max(sizes)} bytes, seed {SEED}")
     print(f"load {os.getloadavg()[0]:.2f}; the largest need-to-know text: {largest} characters\n")
     rows = [
-        [
-            *(
-                name,
-                row["calls"],
-                f"{row['median']:,.0f}",
-                f"{row['largest']:,}",
-                f"{row['total']:,}",
-            ),
-            *(f"{row['served from the prefix']:.1%}", f"{row['cost']:,}"),
-        ]
+        [name, *(form.format(value) for form, value in zip(COLUMNS.values(), row, strict=True))]
         for name, row in found.items()
     ]
-    print(table(["", "calls", "median", "largest", "all", "served from the prefix", "cost"], rows))
-    share = found["clew"]["median"] / found["append-only"]["median"]
-    print(f"\nmedian prompt: {share:.1%} of the append-only one")
+    print(table(["", *COLUMNS], rows))
+    print(
+        f"\nmedian prompt: {found['clew'][1] / found['append-only'][1]:.1%} of the append-only one"
+    )
     steps = ", ".join(f"{n}: {ms:.2f}" for n, ms in build_ms.items())
     print(f"building a prompt, ms at action N: {steps}")
 

@@ -5,26 +5,32 @@ everything looked at again, nothing changed, one file changed. Then an agent tha
 executor in its sandbox. The aim is a step under 20 ms in a workspace of 100,000 files.
 """
 
-import argparse
 import gc
-import json
 import os
 import random
 from pathlib import Path
 from typing import Any
 
-from bench import figures, home, page, plots
-from bench.figures import Recorder
+import psutil
+from bench import home, page, plots, runner
+from bench.figures import Recorder, Result
 
 from clew_shared.config.tables import IGNORED
 from clew_worker.executor.world.world import WorldWatch
 
-SIZES = (10, 1_000, 10_000, 100_000)
 A_FOLDER = 20
 AIM_MS = 20.0
 DIGESTS = ("cold", "looked at again", "one file changed", "nothing changed")
-TOOLS = ("run_cmd", "write_file", "read_file")
-ACTS = ("act run_cmd `true`", "act write_file", "act read_file")
+ACTS = {
+    "run_cmd": "act run_cmd `true`",
+    "write_file": "act write_file",
+    "read_file": "act read_file",
+}
+CURVES = {
+    "looked at again": "looked at again",
+    "one file changed": "one file changed",
+    ACTS["run_cmd"]: f"clew: {ACTS['run_cmd']}",
+}
 
 
 def plant(root: Path, files: int) -> None:
@@ -40,34 +46,20 @@ def plant(root: Path, files: int) -> None:
             (folder / "__pycache__" / f"file{index:02}.pyc").write_bytes(text[:2_000])
 
 
-def resident_kb() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
-
-
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def watches() -> int:
-    """Return the number of inotify watches of this process."""
-    lines = 0
-    for info in Path("/proc/self/fdinfo").iterdir():
-        try:
-            lines += info.read_text().count("inotify wd:")
-        except OSError:
-            continue
-    return lines
-
-
 def digests(root: Path, files: int, rounds: int, found: Recorder) -> dict[str, int]:
     """Measure one tree; return what the digest holds."""
     gc.collect()
-    before_kb, before = resident_kb(), descriptors()
+    process = psutil.Process()
+    before_kb, descriptors = process.memory_info().rss // 1024, process.num_fds()
     watch = WorldWatch(str(root), IGNORED)
     cold, again, changed, unchanged = (f"{files} files: {name}" for name in DIGESTS)
     found.time(cold, watch.digest)
-    held = {"files": files, "memory_kb": resident_kb() - before_kb, "watches": watches()}
-    held["descriptors"] = descriptors() - before
+    held = {
+        "files": files,
+        "memory_kb": process.memory_info().rss // 1024 - before_kb,
+        "watches": sum(map(_watches, Path("/proc/self/fdinfo").iterdir())),
+        "descriptors": process.num_fds() - descriptors,
+    }
     changing = root / "package000" / "module00" / "file00.py"
     watch.digest(full=False)
     for number in range(rounds):
@@ -80,70 +72,65 @@ def digests(root: Path, files: int, rounds: int, found: Recorder) -> dict[str, i
     return held
 
 
+def _watches(info: Path) -> int:
+    """Return the number of inotify watches of a descriptor."""
+    try:
+        return info.read_text().count("inotify wd:")
+    except OSError:
+        return 0
+
+
 def acts(root: Path, files: int, rounds: int, found: Recorder) -> None:
     """Have a real agent ask for actions in a workspace, in turns."""
     with home.temporary(home.bench_agent("act", str(rounds), own_tools=False)) as place:
         place.start()
         place.drop("b.md", f"---\nagent: bench\nworkspace: {root}\n---\n# Bench\nact\n")
         home.wait_for(lambda: "the bench is over" in place.log.read_text(), 240)
-        printed = [e["line"].split() for e in place.events() if e["event"] == "worker.output"]
-    for tool, name in zip(TOOLS, ACTS, strict=True):
+        printed = [event["line"].split() for event in place.events("worker.output")]
+    for tool, name in ACTS.items():
         took = [float(line[1]) for line in printed if line[0] == tool]
         found.add(f"{files} files: {name}", "ms", *took)
 
 
-def tables(kept: figures.Kept) -> tuple[str, ...]:
-    held, series = kept[0]["facts"]["held"], kept[1]
-
-    def table(names: tuple[str, ...]) -> str:
-        rows = [[h["files"], *(series[f"{h['files']} files: {n}"] for n in names)] for h in held]
-        return page.table(["files", *names], [[f"{row[0]:,}", *row[1:]] for row in rows])
-
+def text(result: Result) -> tuple[str, ...]:
+    held = result.facts["held"]
+    sizes = {f"{one['files']} files": f"{one['files']:,}" for one in held}
     holds = [
         [f"{h['files']:,}", f"{h['memory_kb'] / 1024:.1f} MB", h["watches"], h["descriptors"]]
         for h in held
     ]
+    tables = [
+        page.grid(result.series, sizes, {name: name for name in names}, corner="files")
+        for names in (DIGESTS, ACTS.values())
+    ]
     return (
-        table(DIGESTS),
-        table(ACTS),
+        *tables,
         page.table(["files", "memory", "watches", "descriptors"], holds),
         page.image("The digest by files", "digest"),
-        page.under(kept[0]),
+        result.source,
     )
 
 
-def plot(held: list[dict[str, Any]], series: dict[str, figures.Series]) -> None:
-    curves = {
-        f"clew: {name}" if name.startswith("act") else name: [
-            (one["files"], series[f"{one['files']} files: {name}"].median) for one in held
-        ]
-        for name in ("looked at again", "one file changed", ACTS[0])
+def plot(result: Result) -> None:
+    sizes = [one["files"] for one in result.facts["held"]]
+    curves: plots.Curves = {
+        label: [(size, result.series[f"{size} files: {name}"].median) for size in sizes]
+        for name, label in CURVES.items()
     }
     plots.lines("digest", "The digest by files", "files", "ms", curves)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.digest", description=__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="files")
-    parser.add_argument("--rounds", type=int, default=24, help="values of each kind")
-    parser.add_argument("--print", action="store_true", help="save nothing, write no page")
-    given = parser.parse_args()
-    before, found, held = figures.conditions(), Recorder(), []
-    for files in given.sizes:
+def measure(options: runner.Options, found: Recorder) -> dict[str, Any]:
+    held = []
+    for files in options.sizes:
         with home.disk_folder() as folder:
             plant(folder, files)
-            held.append(digests(folder, files, given.rounds, found))
-            acts(folder, files, given.rounds, found)
-        print(json.dumps(held[-1]), flush=True)
-    series = list(found.series.values())
-    for one in series:
-        print(f"{one.name:40} {one}")
-    if not given.print:
-        command = figures.command("digest")
-        kept = figures.save("digest", command, before, series, held=held, aim_ms=AIM_MS)
-        plot(held, kept[1])
-        page.write("digest", *tables(kept))
+            held.append(digests(folder, files, options.rounds, found))
+            acts(folder, files, options.rounds, found)
+        print(held[-1], flush=True)
+    return {"held": held, "aim_ms": AIM_MS}
 
 
 if __name__ == "__main__":
-    main()
+    sizes = ([10, 1_000, 10_000, 100_000], "files")
+    runner.main("digest", measure, sizes=sizes, rounds=(24, "values of each kind"))

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-_INNER_ARRAY = re.compile(r"\[[^][{}]*]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +44,11 @@ class Series:
         return str(self).replace(f" {self.unit}", "", 1)
 
 
-Kept = tuple[dict[str, Any], dict[str, Series]]
-"""What a bench saved (command, conditions, facts), and its series by name."""
-
-
-class Recorder:
+class Recorder(dict[str, Series]):
     """Collects series by name."""
 
-    def __init__(self) -> None:
-        self.series: dict[str, Series] = {}
-
     def add(self, name: str, unit: str, *values: float) -> None:
-        self.series.setdefault(name, Series(name, unit, [])).values.extend(values)
+        self.setdefault(name, Series(name, unit, [])).values.extend(values)
 
     def time(self, name: str, call: Callable[[], Any]) -> Any:
         """Call it, and add its milliseconds."""
@@ -64,6 +56,26 @@ class Recorder:
         result = call()
         self.add(name, "ms", (time.perf_counter() - began) * 1e3)
         return result
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run of a bench found, and its command and conditions."""
+
+    command: str
+    before: dict[str, Any]
+    after: dict[str, Any]
+    facts: dict[str, Any]
+    series: dict[str, Series]
+
+    @property
+    def source(self) -> str:
+        """One sentence on how the figures were measured."""
+        before = self.before
+        return (
+            f"`{self.command}`, {before['at'][:10]}: {before['cores']} cores, Linux {before['kernel']},"
+            f" Python {before['python']}; load {before['load'][0]} before, {self.after['load'][0]} after."
+        )
 
 
 def short(value: float) -> str:
@@ -85,34 +97,25 @@ def conditions() -> dict[str, Any]:
     }
 
 
-def command(module: str) -> str:
-    return " ".join([f"python -m bench.{module}", *sys.argv[1:]])
-
-
-def save(
-    bench: str, command: str, before: dict[str, Any], series: list[Series], **facts: Any
-) -> Kept:
-    """Write the raw figures of a bench, and return them as `load` does."""
+def save(bench: str, result: Result) -> None:
     RESULTS.mkdir(exist_ok=True)
-    kept = {
-        "bench": bench,
-        "command": command,
-        "before": before,
-        "after": conditions(),
-        "facts": facts,
-        "series": [asdict(s) | {"values": [float(f"{v:.6g}") for v in s.values]} for s in series],
-    }
-    text = _INNER_ARRAY.sub(_on_one_line, json.dumps(kept, indent=1))
+    series = [
+        asdict(one) | {"values": [float(f"{value:.6g}") for value in one.values]}
+        for one in result.series.values()
+    ]
+    text = json.dumps({"bench": bench, **asdict(result), "series": series}, indent=1)
+    text = re.sub(r"\[[^][{}]*]", _on_one_line, text)
     (RESULTS / f"{bench}.json").write_text(text + "\n")
-    return load(bench)
 
 
-def load(bench: str) -> Kept:
+def load(bench: str) -> Result:
     path = RESULTS / f"{bench}.json"
     if not path.exists():
         sys.exit(f"{path} does not exist: run the bench first")
-    kept = json.loads(path.read_text())
-    return kept, {s["name"]: Series(s["name"], s["unit"], s["values"]) for s in kept["series"]}
+    saved = json.loads(path.read_text())
+    del saved["bench"]
+    series = {one["name"]: Series(**one) for one in saved.pop("series")}
+    return Result(**saved, series=series)
 
 
 def _on_one_line(array: re.Match[str]) -> str:

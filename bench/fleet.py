@@ -5,7 +5,6 @@ on this disk, and with every commit made so many milliseconds slower, as on a di
 proposes and reports as fast as it is answered.
 """
 
-import argparse
 import json
 import time
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ from statistics import median
 from typing import Any
 
 import psutil
-from bench import figures, home, marks, page, plots
-from bench.figures import Series, short
+from bench import home, marks, page, plots, runner
+from bench.figures import Recorder, Result, Series, short
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,6 @@ class FleetRun:
     """What a fleet of workers did; times in seconds, by worker."""
 
     workers: int
-    slower_ms: float
     wall_s: float
     times: list[list[float]]
     commits: int
@@ -58,8 +56,7 @@ def run(workers: int, seconds: float, slower_ms: float) -> FleetRun:
         batches = json.loads(out.read_text())["batches"]
     ended = max(at + sum(own) for at, own in zip(began, times, strict=True))
     jobs = [jobs for at, jobs in batches if min(began) <= at / 1e9 <= ended]
-    wall_s = ended - min(began)
-    return FleetRun(workers, slower_ms, wall_s, times, len(jobs), sum(jobs), loop_s, daemon_s)
+    return FleetRun(workers, ended - min(began), times, len(jobs), sum(jobs), loop_s, daemon_s)
 
 
 def _floats(path: Path) -> list[float]:
@@ -82,68 +79,62 @@ def _cpu_s(pid: int) -> tuple[float, float]:
     return main.user_time + main.system_time, sum(process.cpu_times()[:2])
 
 
-HEAD = (
-    *("workers", "steps/s", "times one", "commits/s", "records a commit", "daemon's time a step"),
-    *("its loop", "p50", "p99", "p99 of the worst worker"),
-    "steps of a worker: fewest, median, most",
-)
-
-
-def row(ran: FleetRun, one: float) -> list[Any]:
+def row(ran: FleetRun, one: float) -> dict[str, Any]:
     """Return a line of the table; `one` is the rate of one worker on the same disk."""
     every = Series("", "ms", [1e3 * one for times in ran.times for one in times])
     counts = sorted(map(len, ran.times))
     slowest = max(Series("", "", times).quantile(0.99) for times in ran.times if times)
-    return [
-        ran.workers,
-        short(ran.rate),
-        f"{ran.rate / one:.1f}",
-        short(ran.commits / ran.wall_s),
-        short(ran.jobs / max(1, ran.commits)),
-        f"{short(1e6 * ran.daemon_s / max(1, sum(counts)))} µs",
-        f"{100 * ran.loop_s / ran.wall_s:.0f} %",
-        f"{short(every.median)} ms",
-        f"{short(every.quantile(0.99))} ms",
-        f"{short(1e3 * slowest)} ms",
-        f"{counts[0]} / {short(median(counts))} / {counts[-1]}",
-    ]
+    spread = f"{counts[0]} / {short(median(counts))} / {counts[-1]}"
+    return {
+        "workers": ran.workers,
+        "steps/s": short(ran.rate),
+        "times one": f"{ran.rate / one:.1f}",
+        "commits/s": short(ran.commits / ran.wall_s),
+        "records a commit": short(ran.jobs / max(1, ran.commits)),
+        "daemon's time a step": f"{short(1e6 * ran.daemon_s / max(1, sum(counts)))} µs",
+        "its loop": f"{100 * ran.loop_s / ran.wall_s:.0f} %",
+        "p50": f"{short(every.median)} ms",
+        "p99": f"{short(every.quantile(0.99))} ms",
+        "p99 of the worst worker": f"{short(1e3 * slowest)} ms",
+        "steps of a worker: fewest, median, most": spread,
+    }
 
 
-def tables(found: list[FleetRun]) -> str:
-    """Return a table for each disk."""
+def measure(options: runner.Options, found: Recorder) -> dict[str, str]:
+    """Measure each number of workers on each disk; the fact `table` holds a table for each disk."""
     parts = []
-    for slower_ms in sorted({ran.slower_ms for ran in found}):
-        same = [ran for ran in found if ran.slower_ms == slower_ms]
-        named = f"With each commit {slower_ms:g} ms slower:" if slower_ms else "On this disk:"
-        parts += [named, page.table(HEAD, [row(ran, same[0].rate) for ran in same])]
-    return "\n\n".join(parts)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.fleet", description=__doc__)
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 8, 64])
-    parser.add_argument("--seconds", type=float, default=4.0, help="for each")
-    parser.add_argument("--slower", type=float, nargs="+", default=[0, 2, 5], help="ms")
-    parser.add_argument("--print", action="store_true", help="save nothing, write no page")
-    options = parser.parse_args()
-    before, found, series = figures.conditions(), [], []
-    curves: plots.Curves = {}
     for slower_ms in options.slower:
-        name = f"clew, commits {slower_ms:g} ms slower" if slower_ms else "clew, this disk"
+        ran = []
         for workers in options.workers:
-            found.append(ran := run(workers, options.seconds, slower_ms))
-            print(f"{name}, {workers} workers: {ran.rate:.0f} steps/s", flush=True)
-            label = f"{workers} workers, commits {slower_ms:g} ms slower"
-            series.append(Series(label, "steps/s", [ran.rate]))
-            curves.setdefault(name, []).append((workers, ran.rate))
-    table = tables(found)
-    print(table)
-    if options.print:
-        return
-    kept, _ = figures.save("fleet", figures.command("fleet"), before, series, table=table)
+            ran.append(run(workers, options.seconds, slower_ms))
+            name = f"{workers} workers, commits {slower_ms:g} ms slower"
+            found.add(name, "steps/s", ran[-1].rate)
+            print(found[name].name, found[name], flush=True)
+        rows = [row(one, ran[0].rate) for one in ran]
+        named = f"With each commit {slower_ms:g} ms slower:" if slower_ms else "On this disk:"
+        parts += [named, page.table(rows[0], [one.values() for one in rows])]
+    return {"table": "\n\n".join(parts)}
+
+
+def text(result: Result) -> tuple[str, ...]:
+    image = page.image("Steps a second by workers", "fleet")
+    return result.facts["table"], image, result.source
+
+
+def plot(result: Result) -> None:
+    curves: plots.Curves = {}
+    for name, one in result.series.items():
+        workers, _, commits = name.partition(" workers, ")
+        label = "clew, " + ("this disk" if "s 0 ms" in commits else commits)
+        curves.setdefault(label, []).append((int(workers), one.median))
     plots.lines("fleet", "Steps by workers at once", "workers", "steps/s", curves)
-    page.write("fleet", table, page.image("Steps a second by workers", "fleet"), page.under(kept))
 
 
 if __name__ == "__main__":
-    main()
+    runner.main(
+        "fleet",
+        measure,
+        workers=([1, 8, 64], "how many"),
+        seconds=(4.0, "for each"),
+        slower=([0.0, 2.0, 5.0], "ms"),
+    )

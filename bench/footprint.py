@@ -6,7 +6,6 @@ daemon, nursery and workers, over the same stretch for all; commands in turns wi
 daemon's start and stop; a thousand files dropped at once.
 """
 
-import argparse
 import importlib.util
 import os
 import resource
@@ -17,11 +16,12 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
-from bench import figures, page, plots
+from bench import page, plots, runner
 from bench.endpoint import Endpoint
-from bench.figures import Recorder, Series, short
+from bench.figures import Recorder, Result, Series, short
 from bench.home import Home, temporary, wait_for
 from bench.processes import pss_mb, spent
 
@@ -34,55 +34,60 @@ NOW = "# Goal {}\ntext\n"
 RUNBOOK = "# Say hello\n## Do it\n- [ ] Say it\n  ```sh\n  echo hello\n  ```\n"
 CONFIG = "[daemon]\nmax_workers = 8\n"
 WAITING, OVER, WORKING = "10 waiting goals", "100 goals that are over", "8 idle workers"
-AtRest = dict[str, dict[str, dict[str, float]]]
+COMMANDS = (  # GOAL is the id of one
+    "clew --help",
+    "clew --version",
+    "clew status",
+    "clew status --json",
+    "clew status GOAL",
+    "clew history GOAL",
+    "clew loops",
+    "clew logs",
+)
+COMPLETIONS = {  # the line as typed, and the number of the word to complete
+    "clew: completing status": ("clew sta", "1"),
+    "clew: completing a goal": ("clew --home {home} history s", "4"),
+}
+FORMATS = {
+    "processes": "{:.0f}",
+    "PSS": "{:.1f} MB",
+    "threads": "{:.0f}",
+    "descriptors": "{:.0f}",
+    "wake-ups a minute": "{}",
+    "CPU a minute": "{} ms",
+}
+"""What is seen of processes at rest; without a format of its own, with three digits."""
+Started = tuple[list[str], dict[str, str]]
 
 
-def commands(home: Home, goal: str) -> dict[str, list[str]]:
-    """Return what is started in turns: bare Python, and clew by its installed program."""
-    beside = Path(sys.executable).with_name("clew")
+def commands(home: Home, goal: str) -> dict[str, Started]:
+    """Return what is started in turns: bare Python, and clew by its installed program; with environments."""
+    beside, env = Path(sys.executable).with_name("clew"), dict(os.environ)
     clew = [str(beside)] if beside.exists() else [sys.executable, "-m", "clew_daemon"]
-    at = [*clew, "--home", str(home.folder)]
-    words = {"status": [], "status --json": [], "status GOAL": [goal], "history GOAL": [goal]}
-    asking = {
-        f"clew {name}": [*at, *name.removesuffix(" GOAL").split(), *arguments]
-        for name, arguments in {**words, "loops": [], "logs": []}.items()
+    found: dict[str, Started] = {
+        "python -c pass": ([sys.executable, "-c", "pass"], env),
+        "python -I -c pass": ([sys.executable, "-I", "-c", "pass"], env),
     }
-    return {
-        "python -c pass": [sys.executable, "-c", "pass"],
-        "python -I -c pass": [sys.executable, "-I", "-c", "pass"],
-        "clew --help": [*clew, "--help"],
-        "clew --version": [*clew, "--version"],
-        **asking,
-        "clew: completing status": clew,
-        "clew: completing a goal": clew,
-    }
+    for name in COMMANDS:
+        words = [goal if word == "GOAL" else word for word in name.split()[1:]]
+        at = [] if words[0].startswith("--") else ["--home", str(home.folder)]
+        found[name] = ([*clew, *at, *words], env)
+    for name, (line, word) in COMPLETIONS.items():
+        asked = {"COMP_WORDS": line.format(home=home.folder), "COMP_CWORD": word}
+        found[name] = (clew, {**env, "_CLEW_COMPLETE": "bash_complete", **asked})
+    return found
 
 
-def environment(name: str, home: Home) -> dict[str, str]:
-    """Return the environment of a command, in which a shell may ask for completion."""
-    words = {
-        "clew: completing status": ("clew sta", "1"),
-        "clew: completing a goal": (f"clew --home {home.folder} history s", "4"),
-    }
-    if name not in words:
-        return dict(os.environ)
-    line, word = words[name]
-    return {**os.environ, "_CLEW_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": word}
-
-
-def in_turns(named: dict[str, list[str]], home: Home, rounds: int, found: Recorder) -> None:
+def in_turns(named: dict[str, Started], rounds: int, found: Recorder) -> None:
     """Run every command once a round, after a round that is not counted and writes the byte-code."""
-    for number in range(rounds + 1):
-        for name, command in named.items():
-            env, output = environment(name, home), {"stdout": subprocess.DEVNULL}
+    for counted in [False] + [True] * rounds:
+        for name, (command, env) in named.items():
             before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-            subprocess.run(command, env=env, check=True, **output)
-            wall_s, after = (
-                time.perf_counter() - began,
-                resource.getrusage(resource.RUSAGE_CHILDREN),
-            )
-            used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            if number:
+            subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
+            wall_s = time.perf_counter() - began
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            if counted:
+                used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
                 found.add(name, "ms", wall_s * 1e3)
                 found.add(f"{name}: CPU", "ms", used_s * 1e3)
 
@@ -92,12 +97,11 @@ def measure_commands(rounds: int, found: Recorder) -> None:
     with temporary(CONFIG) as home:
         home.start().drop("hello.md", RUNBOOK)
         wait_for(lambda: home.count("goal.completed"))
-        goal = call(home.folder / "run" / "control.sock", "status")["goals"][0]["id"]
-        named = commands(home, goal)
-        in_turns(named, home, rounds, found)
+        named = commands(home, call(home.socket, "status")["goals"][0]["id"])
+        in_turns(named, rounds, found)
         home.stop()
         alone = {f"{name} (no daemon)": named[name] for name in ("clew status", "clew status GOAL")}
-        in_turns(alone, home, rounds, found)
+        in_turns(alone, rounds, found)
 
 
 def parts(home: Home) -> dict[str, list[psutil.Process]]:
@@ -110,25 +114,24 @@ def parts(home: Home) -> dict[str, list[psutil.Process]]:
     return {part: processes for part, processes in found.items() if processes}
 
 
-def at_rest(homes: dict[str, Home], stretch_s: float) -> AtRest:
+def at_rest(homes: dict[str, Home], stretch_s: float) -> dict[str, dict[str, dict[str, float]]]:
     """Measure what each part of each daemon weighs, and does in a minute in which nothing happens."""
-    all_parts = {name: parts(home) for name, home in homes.items()}
-    before = {n: {part: spent(of) for part, of in found.items()} for n, found in all_parts.items()}
+    all_parts = [(n, part, of) for n, home in homes.items() for part, of in parts(home).items()]
+    before = [spent(processes) for _, _, processes in all_parts]
     began = time.monotonic()
     time.sleep(stretch_s)
     minutes = (time.monotonic() - began) / 60
-    found: AtRest = {name: {} for name in homes}
-    for name, of in all_parts.items():
-        for part, processes in of.items():
-            now, earlier = spent(processes), before[name][part]
-            found[name][part] = {
-                "processes": len(processes),
-                "PSS MB": pss_mb(processes),
-                "threads": sum(one.num_threads() for one in processes),
-                "descriptors": sum(one.num_fds() for one in processes),
-                "wake-ups a minute": (now.switches - earlier.switches) / minutes,
-                "CPU ms a minute": (now.cpu_s - earlier.cpu_s) * 1e3 / minutes,
-            }
+    found: dict[str, dict[str, dict[str, float]]] = {name: {} for name in homes}
+    for (name, part, processes), earlier in zip(all_parts, before, strict=True):
+        now = spent(processes)
+        found[name][part] = {
+            "processes": len(processes),
+            "PSS MB": pss_mb(processes),
+            "threads": sum(one.num_threads() for one in processes),
+            "descriptors": sum(one.num_fds() for one in processes),
+            "wake-ups a minute": (now.switches - earlier.switches) / minutes,
+            "CPU ms a minute": (now.cpu_s - earlier.cpu_s) * 1e3 / minutes,
+        }
     return found
 
 
@@ -146,9 +149,8 @@ def resting() -> Iterator[dict[str, Home]]:
         }
         drop(homes[WAITING], 10)
         drop(homes[OVER], 100)
-        over = homes[OVER].folder / "run" / "control.sock"
-        for goal in call(over, "status", limit=100)["goals"]:
-            call(over, "cancel", goal=goal["id"])
+        for goal in call(homes[OVER].socket, "status", limit=100)["goals"]:
+            call(homes[OVER].socket, "cancel", goal=goal["id"])
         drop(homes[WORKING], WORKERS, NOW)
         wait_for(lambda: homes[WORKING].count("worker.ready") >= WORKERS)
         yield homes
@@ -166,42 +168,39 @@ def drop(home: Home, count: int, text: str = LATER) -> float:
 
 def start_and_stop(rounds: int, found: Recorder) -> None:
     """Measure a start until ready, and SIGTERM until exit; the first of each is not counted."""
-    warming = Recorder()
     with temporary(CONFIG) as home:
-        for number in range(rounds + 1):
-            into = found if number else warming
+        for into in [Recorder()] + [found] * rounds:
             into.time("start to ready", home.start)
             into.time("SIGTERM to exit", home.stop)
         home.start()
         found.add(f"{FILES} files at once, accepted", "s", drop(home, FILES))
 
 
-def tables(kept: figures.Kept) -> tuple[str, ...]:
-    series = kept[1]
+def text(result: Result) -> tuple[str, ...]:
+    series = result.series
     others = [one for one in series.values() if not one.name.startswith(("clew", "python"))]
     started = [(f"`{s.name}`", s, series[f"{s.name}: CPU"]) for s in timed(series)]
-    head = ("with", "", "processes", "PSS", "threads", "descriptors")
     rows = [
-        (
-            state if part == "daemon" else "",
-            part,
-            f"{seen['processes']:.0f}",
-            f"{seen['PSS MB']:.1f} MB",
-            f"{seen['threads']:.0f}",
-            f"{seen['descriptors']:.0f}",
-            short(seen["wake-ups a minute"]),
-            f"{short(seen['CPU ms a minute'])} ms",
-        )
-        for state, of in kept[0]["facts"]["at_rest"].items()
+        (state if part == "daemon" else "", part, *map(_shown, FORMATS.values(), seen.values()))
+        for state, of in result.facts["at_rest"].items()
         for part, seen in of.items()
     ]
     return (
-        page.under(kept[0]),
-        page.table((*head, "wake-ups a minute", "CPU a minute"), rows),
+        result.source,
+        page.table(("with", "", *FORMATS), rows),
         page.table(("command", "wall time", "processor time"), started),
         page.table(("the daemon", "takes"), [(one.name, one) for one in others]),
         page.image("Start of the commands", "commands"),
     )
+
+
+def _shown(format_: str, value: float) -> str:
+    return format_.format(value if ":" in format_ else short(value))
+
+
+def plot(result: Result) -> None:
+    title = "Start of the commands, against bare Python"
+    plots.dots("commands", title, timed(result.series), log=False)
 
 
 def timed(series: dict[str, Series]) -> list[Series]:
@@ -216,30 +215,15 @@ def with_byte_code() -> None:
         print("byte-code of clew cannot be written here: these figures are slower than a user's")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.footprint", description=__doc__)
-    rounds = "of commands; half as many of starts [20]"
-    parser.add_argument("--rounds", type=int, default=20, help=rounds)
-    parser.add_argument("--stretch", type=float, default=35, help="seconds of rest looked at [35]")
-    parser.add_argument("--print", action="store_true", help="save nothing, write no page")
-    chosen, before, found = parser.parse_args(), figures.conditions(), Recorder()
+def measure(options: runner.Options, found: Recorder) -> dict[str, Any]:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # leaves nothing behind
     with_byte_code()
     with resting() as homes:
-        start_and_stop(chosen.rounds // 2, found)
-        measure_commands(chosen.rounds, found)
-        rest = at_rest(homes, chosen.stretch)
-    series = list(found.series.values())
-    if chosen.print:
-        print(*(f"{one.name:40} {one}" for one in series), rest, sep="\n")
-        return
-    kept = figures.save("footprint", figures.command("footprint"), before, series, at_rest=rest)
-    parts = tables(kept)
-    print(*parts, sep="\n\n")
-    page.write("footprint", *parts)
-    shown = timed(kept[1])
-    plots.dots("commands", "Start of the commands, against bare Python", shown, log=False)
+        start_and_stop(options.rounds // 2, found)
+        measure_commands(options.rounds, found)
+        return {"at_rest": at_rest(homes, options.stretch)}
 
 
 if __name__ == "__main__":
-    main()
+    rounds, stretch = (20, "of commands; half as many of starts"), (35.0, "seconds of rest")
+    runner.main("footprint", measure, rounds=rounds, stretch=stretch)

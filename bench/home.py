@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -28,15 +28,18 @@ def wait_for(what: Callable[[], Any], timeout_s: float = WAIT_S, every_s: float 
 
 
 class Home:
-    """A home folder and its daemon."""
+    """A home folder and its daemon, whose log is read as it grows."""
 
     def __init__(self, folder: Path, config: str) -> None:
         self.folder = folder
         self.log = folder / "daemon.log"
+        self.socket = folder / "run" / "control.sock"
         (folder / "config.toml").write_text(config)
         self.daemon: subprocess.Popen[bytes] | None = None
         self.before: list[str] = []  # a command that starts the daemon, as strace does
         self.program = ["-m", "clew_daemon"]
+        self._events: list[dict[str, Any]] = []
+        self._read = 0
 
     @property
     def pid(self) -> int:
@@ -60,13 +63,28 @@ class Home:
         return [sys.executable, *self.program, "--home", str(self.folder), *arguments]
 
     def count(self, event: str) -> int:
-        return self.log.read_text().count(f'"{event}"') if self.log.exists() else 0
+        return len(self.events(event))
 
-    def events(self) -> list[dict[str, Any]]:
-        """Return the complete lines of the log, with `at` as seconds since 1970."""
-        lines = self.log.read_text().splitlines()
-        found = [json.loads(line) for line in lines if line[:1] == "{" and line[-1:] == "}"]
-        return [{**e, "at": datetime.fromisoformat(e["timestamp"]).timestamp()} for e in found]
+    def events(self, event: str, since: int = 0) -> list[dict[str, Any]]:
+        """Return the log's complete lines of an event, with `at` in s since 1970, from a number of lines on."""
+        with self.log.open("ab+") as file:
+            file.seek(self._read)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self._read += len(line)
+                with suppress(
+                    ValueError, TypeError
+                ):  # a line of no daemon, or one that was cut off
+                    found = json.loads(line)
+                    found["at"] = datetime.fromisoformat(found["timestamp"]).timestamp()
+                    self._events.append(found)
+        return [one for one in self._events[since:] if one["event"] == event]
+
+    @property
+    def lines(self) -> int:
+        """The number of the log's lines that were read."""
+        return len(self._events)
 
     def drop(self, name: str, text: str) -> None:
         """Drop a goal file as a person would: whole, by a rename."""

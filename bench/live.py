@@ -5,7 +5,6 @@ The daemon's processor time beside a goal that waits in one long action, over th
 an action's end is durable until its line arrives.
 """
 
-import argparse
 import json
 import signal
 import subprocess
@@ -15,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psutil
-from bench import figures, page
-from bench.figures import Series, short
+from bench import page, runner
+from bench.figures import Recorder, Result, short
 from bench.home import Home, temporary, wait_for
 from bench.processes import spent
 
@@ -40,28 +39,26 @@ def watch(home: Home, *options: str) -> Iterator[subprocess.Popen[str]]:
         one.send_signal(signal.SIGINT)
 
 
-def costs(stretch_s: float, rounds: int) -> list[Series]:
+def costs(stretch_s: float, rounds: int, found: Recorder) -> None:
     """Measure the daemon's share of a core, in per cent, beside a goal that waits in an action."""
-    without, watched = Series("not watched", "%", []), Series("watched", "%", [])
 
-    def measure(series: Series) -> None:
+    def look(name: str) -> None:
         before, began = spent(daemon).cpu_s, time.monotonic()
         time.sleep(stretch_s)
         used_s = spent(daemon).cpu_s - before
-        series.values.append(100 * used_s / (time.monotonic() - began))
+        found.add(name, "%", 100 * used_s / (time.monotonic() - began))
 
     with temporary(CONFIG) as home:
         home.start().drop("wait.md", RESTING)
         wait_for(lambda: home.count("action.allowed"))
         daemon = [psutil.Process(home.pid)]
         for _ in range(rounds):
-            measure(without)
+            look("not watched")
             with watch(home):
-                measure(watched)
-    return [without, watched]
+                look("watched")
 
 
-def delays() -> Series:
+def delays(found: Recorder) -> None:
     """Measure from the log's line of an action's end until that of `clew watch`, in ms."""
     arrived: dict[int, float] = {}
     with temporary(CONFIG) as home, watch(home.start(), "--json") as one:
@@ -76,33 +73,28 @@ def delays() -> Series:
         home.drop("count.md", BUSY)
         wait_for(lambda: home.count("goal.completed"), 300.0)
         wait_for(lambda: len(arrived) == ACTIONS)
-        ended = {e["seq"]: e["at"] for e in home.events() if e["event"] == "action.finished"}
-    took_ms = [1e3 * (arrived[seq] - at) for seq, at in ended.items()]
-    return Series("durable to shown", "ms", took_ms)
+        for ended in home.events("action.finished"):
+            found.add("durable to shown", "ms", 1e3 * (arrived[ended["seq"]] - ended["at"]))
 
 
-def table(kept: figures.Kept) -> str:
+def text(result: Result) -> tuple[str, ...]:
     rows = [
-        [name, one, f"{short(max(one.values))} {one.unit}", aim]
-        for (name, one), aim in zip(kept[1].items(), AIMS, strict=True)
+        [one.name, one, f"{short(max(one.values))} {one.unit}", aim]
+        for one, aim in zip(result.series.values(), AIMS, strict=True)
     ]
-    return page.table(["", "median (5 to 95 %)", "most", "aim"], rows)
+    return result.source, page.table(["", "median (5 to 95 %)", "most", "aim"], rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.live", description=__doc__)
-    parser.add_argument("--stretch", type=float, default=20.0, help="seconds of each look")
-    parser.add_argument("--rounds", type=int, default=3, help="looks of each kind")
-    parser.add_argument("--print", action="store_true", help="save nothing, write no page")
-    given = parser.parse_args()
-    before = figures.conditions()
-    series = [*costs(given.stretch, given.rounds), delays()]
-    for one in series:
-        print(f"{one.name}: {one}, at most {short(max(one.values))} {one.unit}")
-    if not given.print:
-        kept = figures.save("live", figures.command("live"), before, series)
-        page.write("live", page.under(kept[0]), table(kept))
+def plot(_: Result) -> None:
+    """There is none."""
+
+
+def measure(options: runner.Options, found: Recorder) -> dict[str, str]:
+    costs(options.stretch, options.rounds, found)
+    delays(found)
+    return {}
 
 
 if __name__ == "__main__":
-    main()
+    stretch, rounds = (20.0, "seconds of each look"), (3, "looks of each kind")
+    runner.main("live", measure, stretch=stretch, rounds=rounds)

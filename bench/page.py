@@ -1,9 +1,11 @@
 """The parts of docs/performance.md that a bench writes: the text between its two markers, and nothing else."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from bench.figures import Series
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 
@@ -14,17 +16,27 @@ def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
+def grid(
+    series: Mapping[str, Series],
+    rows: Mapping[str, str],
+    columns: Mapping[str, str],
+    *,
+    name: str = "{row}: {column}",
+    corner: str = "",
+    bare: bool = False,
+) -> str:
+    """Return a table of series, by how they are named; rows and columns have labels."""
+
+    def cell(row: str, column: str) -> str:
+        found = series.get(name.format(row=row, column=column))
+        return (found.bare if bare else str(found)) if found else ""
+
+    lines = [[label, *(cell(row, column) for column in columns)] for row, label in rows.items()]
+    return table([corner, *columns.values()], lines)
+
+
 def image(title: str, name: str) -> str:
     return f"![{title}](performance/{name}.svg)"
-
-
-def under(kept: dict[str, Any]) -> str:
-    """One sentence on how the figures were measured, from what `figures.save` wrote."""
-    before, after = kept["before"], kept["after"]
-    return (
-        f"`{kept['command']}`, {before['at'][:10]}: {before['cores']} cores, Linux {before['kernel']},"
-        f" Python {before['python']}; load {before['load'][0]} before, {after['load'][0]} after."
-    )
 
 
 def write(name: str, *parts: str, page: Path = PAGE) -> None:

@@ -10,6 +10,7 @@ table at the end to standard error.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import statistics
@@ -50,6 +51,14 @@ GOALS = {  # text, checks, files
 }
 KINDS = ("clew", "no-playbook", "simple")
 ENDED = ("completed", "failed", "blocked", "cancelled")
+FIELDS = ("status", "iteration", "actions_total", "blocked_total", "reason")
+COLUMNS = {
+    "iteration": "turns",
+    "blocked_total": "refused",
+    "tokens_in": "tokens in",
+    "tokens_out": "out",
+    "seconds": "s",
+}
 MODE = os.environ.get("MODE", "auto")
 TURNS = int(os.environ.get("TURNS", "20"))
 LIMIT_S = float(os.environ.get("LIMIT_S", "600"))
@@ -99,36 +108,18 @@ def run(home: Home, name: str, number: int) -> dict:
 
 
 def row(kind: str, name: str, number: int, found: dict) -> dict:
-    cost = found["cost"]
-    return {
-        "kind": kind,
-        "goal": name,
-        "run": number,
-        "status": found["status"],
-        "turns": found["iteration"],
-        "actions": found["actions_total"],
-        "refused": found["blocked_total"],
-        "tokens_in": cost["tokens_in"],
-        "cached": cost["tokens_cached"],
-        "tokens_out": cost["tokens_out"],
-        "llm_s": cost["llm_s"],
-        "seconds": round(found["seconds"], 1),
-        "reason": found["reason"],
-    }
+    turn = {"kind": kind, "goal": name, "run": number, "seconds": round(found["seconds"], 1)}
+    return turn | {key: found[key] for key in FIELDS} | found["cost"]
 
 
 def summary(rows: list[dict]) -> str:
-    keys = ("turns", "refused", "tokens_in", "tokens_out", "seconds")
     lines = []
-    for name in GOALS:
-        for kind in KINDS:
-            runs = [one for one in rows if (one["goal"], one["kind"]) == (name, kind)]
-            if runs:
-                done = sum(one["status"] == "completed" for one in runs)
-                cells = [f"{statistics.median(one[key] for one in runs):g}" for key in keys]
-                lines.append([name, kind, f"{done} of {len(runs)}", *cells])
-    head = ("goal", "context", "completed", "turns", "refused", "tokens in", "out", "s")
-    return table(head, lines)
+    for name, kind in itertools.product(GOALS, KINDS):
+        if runs := [one for one in rows if (one["goal"], one["kind"]) == (name, kind)]:
+            done = sum(one["status"] == "completed" for one in runs)
+            cells = [f"{statistics.median(one[key] for one in runs):g}" for key in COLUMNS]
+            lines.append([name, kind, f"{done} of {len(runs)}", *cells])
+    return table(("goal", "context", "completed", *COLUMNS.values()), lines)
 
 
 def main() -> None:

@@ -6,24 +6,20 @@ first action is on record. Then 50 workers are killed at once. The least that a 
 it; memory is that of idle workers, beside fresh Pythons with the same imports.
 """
 
-import argparse
 import contextlib
-import json
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
-from bench import figures, marks, page
+from bench import marks, page, plots, runner
 from bench.endpoint import Asked, Endpoint, tool_call
-from bench.figures import Series, short
+from bench.figures import Recorder, Result, short
 from bench.home import Home, disk_folder, temporary, wait_for
 
 PAUSE_S = 0.25
@@ -33,6 +29,11 @@ FLOORS = {
     "spawn": "posix_spawn of a tiny Python, bare pidfd loop",
     "fork": "fork from a warm process, bare pidfd loop",
     "cold": "posix_spawn of a Python with these imports",
+}
+ONCE = ("clew, hello answered", "clew, model asked", "clew, first action done")
+MODES = {  # the sandbox, and whether without namespaces
+    "clew, without namespaces": ("enforce", "1"),
+    "clew, [sandbox] mode = off": ("off", ""),
 }
 PARTS = {
     "the agent's processes die, and it is noticed": ("", "noticed begins"),
@@ -54,8 +55,11 @@ import signal, sys
 from clew_worker.cell import nursery
 nursery.preload(sys.argv[1:])
 if len(sys.argv) > 1:
+    from clew_shared.wire.hello import AgentOptions
     from clew_worker.agent.llm_client import LlmClient
-    llm = LlmClient({"base_url": "http://127.0.0.1:9/v1", "model": "m"}, None, slot=None)
+    options = {"mode": "tools", "temperature": 0.2, "timeout_s": 600.0, "reflection": "off"}
+    agent = AgentOptions(base_url="http://127.0.0.1:9/v1", model="m", **options)
+    llm = LlmClient(agent, None, slot=None)
 print(flush=True)
 signal.pause()
 """
@@ -84,29 +88,20 @@ mode = "tools"
 """
 
 
-class WatchedDaemon:
-    """A daemon whose log is read as it grows, and the endpoint that its agents ask."""
+class KilledWorkers:
+    """A daemon whose agents are killed, and their model, which lets them wait unless an action is `wanted`."""
 
-    def __init__(self, home: Home, llm: Endpoint, model: "WaitingModel") -> None:
-        self.home, self.llm, self.model = home, llm, model
-        self.events: list[dict[str, Any]] = []
-        self._offset = 0
+    def __init__(self) -> None:
+        self.home: Home
+        self.llm = Endpoint(self._answer)
+        self.wanted = self._written = 0
 
-    def seen(self, event: str, since: int = 0) -> list[dict[str, Any]]:
-        """Return the lines of an event, from a place in the log on."""
-        with self.home.log.open("rb") as file:
-            file.seek(self._offset)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                self._offset += len(line)
-                with contextlib.suppress(ValueError):
-                    self.events.append(json.loads(line))
-        return [e for e in self.events[since:] if e.get("event") == event]
-
-    def agents(self) -> list[int]:
-        """Return the newest process of each goal's agent."""
-        return [*{e["goal"]: int(e["pid"]) for e in self.seen("worker.started")}.values()]
+    def _answer(self, _: Asked) -> bytes | None:
+        if not self.wanted:
+            return None
+        self.wanted -= 1
+        self._written += 1
+        return tool_call("write_file", path="a.txt", content=f"{self._written}\n")
 
     def submit(self, count: int) -> None:
         """Drop goals, and wait until each agent asks its model."""
@@ -115,9 +110,13 @@ class WatchedDaemon:
             self.home.drop(f"g{n}.md", text)
         wait_for(lambda: len({asked.worker for asked in self.llm.asked}) == count)
 
+    def agents(self) -> list[int]:
+        """Return the newest process of each goal's agent."""
+        return [*{e["goal"]: int(e["pid"]) for e in self.home.events("worker.started")}.values()]
+
     def kill(self) -> tuple[float, float, int, int]:
-        """Kill all agents; return both clocks, and the numbers of questions and events before."""
-        pids, asked, since = self.agents(), len(self.llm.asked), len(self.events)
+        """Kill all agents; return both clocks, and the numbers of questions and of log lines before."""
+        pids, asked, since = self.agents(), len(self.llm.asked), self.home.lines
         began, at = time.monotonic(), time.time()
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
@@ -125,11 +124,11 @@ class WatchedDaemon:
 
     def kill_once(self) -> tuple[float, float, float]:
         """Kill the one agent; milliseconds until `hello` was answered, the model asked, an action done."""
-        self.model.wanted = 1
+        self.wanted = 1
         began, at, asked, since = self.kill()
         wait_for(lambda: len(self.llm.asked) >= asked + 2)
-        wait_for(lambda: self.seen("action.finished", since))
-        ready, acted = (wall(self.seen(e, since)[0]) for e in ("worker.ready", "action.finished"))
+        acted = wait_for(lambda: self.home.events("action.finished", since))[0]["at"]
+        ready = self.home.events("worker.ready", since)[0]["at"]
         return 1e3 * (ready - at), 1e3 * (self.llm.asked[asked].at - began), 1e3 * (acted - at)
 
     def memory(self) -> dict[str, float]:
@@ -139,138 +138,95 @@ class WatchedDaemon:
         cells = [p for p in psutil.Process(self.home.pid).children() if is_guard(p)]
         tree = [one for cell in cells for one in (cell, *cell.children(recursive=True))]
         thinking = [one for one in tree if one.pid in guards or one.pid in agents]
-        return {
-            f"{what} {kind.upper()}": _sum_mb(of, kind) / len(agents)
-            for what, of in (("worker", tree), ("agent", thinking))
-            for kind in ("pss", "uss")
-        }
-
-
-def wall(event: dict[str, Any]) -> float:
-    return datetime.fromisoformat(event["timestamp"]).timestamp()
-
-
-class WaitingModel:
-    """Lets every agent wait, except for one action after each kill where that is wanted."""
-
-    def __init__(self) -> None:
-        self.wanted = self._written = 0
-
-    def __call__(self, _: Asked) -> bytes | None:
-        if not self.wanted:
-            return None
-        self.wanted -= 1
-        self._written += 1
-        return tool_call("write_file", path="a.txt", content=f"{self._written}\n")
+        whole = _sums_mb("worker", tree) | _sums_mb("agent", thinking)
+        return {name: mb / len(agents) for name, mb in whole.items()}
 
 
 @contextlib.contextmanager
-def working(mode: str, workers: int, marked: Path | None = None) -> Iterator[WatchedDaemon]:
-    """A daemon with agents at work; the times of its restarts go to `marked`."""
-    model = WaitingModel()
-    with (
-        Endpoint(model) as llm,
-        temporary(CONFIG.format(url=llm.url, mode=mode, workers=workers)) as home,
-    ):
-        if marked:
-            home.program = [marks.__file__, "restart", str(marked)]
-        watched = WatchedDaemon(home.start(), llm, model)
-        watched.submit(workers)
-        yield watched
+def working(workers: int = 1, mode: str = "enforce", marked: str = "") -> Iterator[KilledWorkers]:
+    """A daemon with agents at work; the times of its restarts go to the file `marked`."""
+    killed = KilledWorkers()
+    with killed.llm as llm:
+        config = CONFIG.format(url=llm.url, mode=mode, workers=workers)
+        with temporary(config) as killed.home:
+            if marked:
+                killed.home.program = [marks.__file__, "restart", marked]
+            killed.home.start()
+            killed.submit(workers)
+            yield killed
 
 
-class Floors:
+@contextlib.contextmanager
+def floors() -> Iterator[dict[str, subprocess.Popen[str]]]:
     """The bare loops, each a process that restarts its child when asked."""
-
-    def __init__(self) -> None:
-        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        module, root = [sys.executable, "-m", "bench.restart_floors"], Path(__file__).parents[1]
-        self._loops = {k: subprocess.Popen([*module, k], cwd=root, **options) for k in FLOORS}
-        self.series = {kind: Series(name, "ms", []) for kind, name in FLOORS.items()}
-
-    def once(self, kind: str) -> None:
-        loop = self._loops[kind]
-        loop.stdin.write("\n")
-        loop.stdin.flush()
-        self.series[kind].values.append(float(loop.stdout.readline()))
-
-    def close(self) -> None:
-        for loop in self._loops.values():
+    options: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    module, root = [sys.executable, "-m", "bench.restart_floors"], Path(__file__).parents[1]
+    loops = {kind: subprocess.Popen([*module, kind], cwd=root, **options) for kind in FLOORS}
+    try:
+        yield loops
+    finally:
+        for loop in loops.values():
             loop.communicate(timeout=30)
 
 
-def single(kills: int) -> tuple[list[Series], dict[str, float]]:
-    """Measure restarts one at a time, in turns with the floors."""
-    found = []
-    with contextlib.closing(Floors()) as floors, working("enforce", 1) as watched:
-        watched.kill_once()  # nothing is warm for the first one
+def single(kills: int, found: Recorder) -> dict[str, float]:
+    """Measure restarts one at a time, in turns with the floors; return an idle worker's memory."""
+    with floors() as loops, working() as killed:
+        killed.kill_once()  # nothing is warm for the first one
         for n in range(kills):
             time.sleep(PAUSE_S)
-            found.append(watched.kill_once())
-            for kind in FLOORS:
+            for name, took_ms in zip(ONCE, killed.kill_once(), strict=True):
+                found.add(name, "ms", took_ms)
+            for kind, loop in loops.items():
                 if kind != "cold" or n % 3 == 0:
                     time.sleep(PAUSE_S / 3)
-                    floors.once(kind)
-        memory = watched.memory()
-    names = ("clew, hello answered", "clew, model asked", "clew, first action done")
-    columns = zip(names, zip(*found, strict=True), strict=True)
-    series = [Series(name, "ms", list(values)) for name, values in columns]
-    return [*series, *floors.series.values()], memory
+                    print(file=loop.stdin, flush=True)
+                    found.add(FLOORS[kind], "ms", float(loop.stdout.readline()))
+        return killed.memory()
 
 
-def other_modes(kills: int) -> list[Series]:
+def other_modes(kills: int, found: Recorder) -> None:
     """Measure restarts without namespaces, and without a sandbox."""
-    series = []
-    modes = (("without namespaces", "enforce", "1"), ("[sandbox] mode = off", "off", ""))
-    for name, mode, without in modes:
-        os.environ[marks.GUARD] = without
-        found = []
-        with working(mode, 1, marked=Path("-")) as watched:
-            for _ in range(kills + 1):
+    for name, (mode, os.environ[marks.GUARD]) in MODES.items():
+        with working(mode=mode, marked="-") as killed:
+            for into in [Recorder()] + [found] * kills:
                 time.sleep(PAUSE_S)
-                found.append(watched.kill_once()[0])
-        series.append(Series(f"clew, {name}", "ms", found[1:]))
+                into.add(name, "ms", killed.kill_once()[0])
     del os.environ[marks.GUARD]
-    return series
 
 
-def parts(kills: int) -> list[Series]:
+def parts(kills: int, found: Recorder) -> None:
     """Measure the parts of a restart, by marks on the way."""
-    found = []
-    with disk_folder() as folder, working("enforce", 1, folder / "marks") as watched:
+    with disk_folder() as folder, working(marked=str(folder / "marks")) as killed:
         seen = marks.Marks(folder / "marks")
         for n in range(kills + 1):
             time.sleep(PAUSE_S)
             seen.clear()
-            began, _, asked, since = watched.kill()
-            wait_for(lambda: len(watched.llm.asked) > asked)  # noqa: B023 - asked at once
-            wait_for(lambda: watched.seen("worker.ready", since))  # noqa: B023 - as above
-            if n:
-                found.append(seen.read() | {"": began, "asked": watched.llm.asked[asked].at})
+            began, _, asked, since = killed.kill()
+            wait_for(lambda: len(killed.llm.asked) > asked)  # noqa: B023 - asked at once
+            wait_for(lambda: killed.home.events("worker.ready", since))  # noqa: B023 - as above
+            at = seen.read() | {"": began, "asked": killed.llm.asked[asked].at}
+            for name, (first, last) in PARTS.items() if n else ():
+                found.add(name, "ms", 1e3 * (at[last] - at[first]))
             if n % 20 == 19:  # a worker that never acts is not restarted for ever
-                watched.kill_once()
-    return [
-        Series(name, "ms", [1e3 * (f[last] - f[first]) for f in found])
-        for name, (first, last) in PARTS.items()
-    ]
+                killed.kill_once()
 
 
-def mass(workers: int, rounds: int) -> tuple[list[Series], dict[str, float]]:
-    """Kill all workers at the same moment, and measure until all are back."""
-    ready = Series(f"clew, {workers} workers, hello answered", "s", [])
-    asked = Series(f"clew, {workers} workers, model asked", "s", [])
-    with working("enforce", workers) as watched:
-        llm = watched.llm
+def mass(workers: int, rounds: int, found: Recorder) -> dict[str, float]:
+    """Kill all workers at the same moment, and measure until all are back; return one's memory."""
+    with working(workers) as killed:
+        asked, events = killed.llm.asked, killed.home.events
         for _ in range(rounds):
             time.sleep(1.0)
-            began, at, before, since = watched.kill()
-            wait_for(lambda: len(llm.asked) >= before + workers, every_s=0.1)  # noqa: B023
-            wait_for(lambda: len(watched.seen("worker.ready", since)) >= workers, every_s=0.1)  # noqa: B023
-            ready.values.append(max(wall(e) for e in watched.seen("worker.ready", since)) - at)
-            asked.values.append(max(one.at for one in llm.asked[before:]) - began)
+            began, at, before, since = killed.kill()
+            wait_for(lambda: len(asked) >= before + workers, every_s=0.1)  # noqa: B023 - at once
+            wait_for(lambda: len(events("worker.ready", since)) >= workers, every_s=0.1)  # noqa: B023
+            ready_s = max(event["at"] for event in events("worker.ready", since)) - at
+            asked_s = max(one.at for one in asked[before:]) - began
+            found.add(f"clew, {workers} workers, hello answered", "s", ready_s)
+            found.add(f"clew, {workers} workers, model asked", "s", asked_s)
         time.sleep(1.0)
-        memory = watched.memory()
-    return [ready, asked], memory
+        return killed.memory()
 
 
 def is_guard(process: psutil.Process) -> bool:
@@ -278,34 +234,35 @@ def is_guard(process: psutil.Process) -> bool:
     return not any(Path(f"/proc/{process.pid}/fd").iterdir())
 
 
-def _sum_mb(processes: list[psutil.Process], what: str) -> float:
-    return sum(getattr(p.memory_full_info(), what) for p in processes) / 1e6
+def _sums_mb(name: str, processes: Iterable[psutil.Process]) -> dict[str, float]:
+    held = [process.memory_full_info() for process in processes]
+    return {f"{name} {k.upper()}": sum(getattr(h, k) for h in held) / 1e6 for k in ("pss", "uss")}
 
 
 def cold_memory() -> dict[str, float]:
     """Return PSS and USS in MB of fresh Pythons: one as an agent, one as an executor."""
-    held = {}
-    for name, modules in (("agent", ("clew_worker.agent.llm", "openai")), ("executor", ())):
+    held = []
+    for modules in (("clew_worker.agent.llm", "openai"), ()):
         command = [sys.executable, "-c", COLD, *modules]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as one:
-            one.stdout.readline()
-            process = [psutil.Process(one.pid)]
-            held[name] = {kind.upper(): _sum_mb(process, kind) for kind in ("pss", "uss")}
+            assert one.stdout
+            assert one.stdout.readline(), "it ended at once"
+            held.append(_sums_mb("agent", [psutil.Process(one.pid)]))
             one.kill()
-    agent, executor = held["agent"], held["executor"]
-    worker = {f"worker {kind}": mb + executor[kind] for kind, mb in agent.items()}
-    return worker | {f"agent {kind}": mb for kind, mb in agent.items()}
+    agent, executor = held
+    worker = {name.replace("agent", "worker"): agent[name] + executor[name] for name in agent}
+    return worker | agent
 
 
-def text(kept: figures.Kept) -> tuple[str, ...]:
+def text(result: Result) -> tuple[str, ...]:
     """Return the page's part: tables of restarts, of their parts, and of memory."""
-    series, memory = kept[1], kept[0]["facts"]["memory"]
+    series, memory = result.series, result.facts["memory"]
     restarts = [(s.name, s, len(s.values)) for s in series.values() if s.name not in PARTS]
     spent = [(name, short(series[name].median)) for name in PARTS]
     kinds = next(iter(memory.values()))
     idle = [(f"{kind}, MB", *(short(held[kind]) for held in memory.values())) for kind in kinds]
     return (
-        page.under(kept[0]),
+        result.source,
         page.table(["from SIGKILL", "median (5 to 95 %)", "n"], restarts),
         page.image("A restart", "restart"),
         page.table(["part", "ms"], spent),
@@ -313,36 +270,26 @@ def text(kept: figures.Kept) -> tuple[str, ...]:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.restart", description=__doc__)
-    parser.add_argument("--kills", type=int, default=30, help="single restarts (30)")
-    parser.add_argument("--workers", type=int, default=50, help="workers killed at once (50)")
-    parser.add_argument("--rounds", type=int, default=5, help="how often they are (5)")
-    parser.add_argument("--no-page", action="store_true", help="print, and write nothing")
-    chosen = parser.parse_args()
-    before = figures.conditions()
-    series, alone = single(chosen.kills)
-    series += other_modes(max(5, chosen.kills // 3))
-    series += parts(max(5, chosen.kills // 3))
-    many, among = mass(chosen.workers, chosen.rounds)
-    series += many
-    each = f"each of {chosen.workers} clew workers"
-    memory = {"cold": cold_memory(), "one clew worker": alone, each: among}
-    for one in series:
-        print(f"{one.name:62} {one}")
-    for name, held in memory.items():
-        print(f"{name:24}", ", ".join(f"{what} {mb:.1f} MB" for what, mb in held.items()))
-    whole = sum(statistics.median(s.values) for s in series if s.name in PARTS)
-    print(f"the parts together: {whole:.1f} ms")
-    if chosen.no_page:
-        return
-    from bench import plots
-
-    kept = figures.save("restart", figures.command("restart"), before, series, memory=memory)
-    page.write("restart", *text(kept))
-    shown = [s for s in kept[1].values() if s.unit == "ms" and s.name not in PARTS]
+def plot(result: Result) -> None:
+    shown = [s for s in result.series.values() if s.unit == "ms" and s.name not in PARTS]
     plots.dots("restart", "SIGKILL until the next one is there", shown)
 
 
+def measure(options: runner.Options, found: Recorder) -> dict[str, Any]:
+    alone = single(options.kills, found)
+    other_modes(max(5, options.kills // 3), found)
+    parts(max(5, options.kills // 3), found)
+    print(f"the parts together: {sum(found[name].median for name in PARTS):.1f} ms")
+    among = mass(options.workers, options.rounds, found)
+    each = f"each of {options.workers} clew workers"
+    return {"memory": {"cold": cold_memory(), "one clew worker": alone, each: among}}
+
+
 if __name__ == "__main__":
-    main()
+    runner.main(
+        "restart",
+        measure,
+        kills=(30, "single restarts"),
+        workers=(50, "workers killed at once"),
+        rounds=(5, "how often they are"),
+    )

@@ -18,25 +18,18 @@ TINY = "import os, time; os.write({fd}, b'x'); time.sleep(1000)"
 COLD = f"import {', '.join(IMPORTS)}; {TINY}"
 
 
-def fork(fd: int) -> int:
-    pid = os.fork()
-    if pid == 0:
-        os.write(fd, b"x")
-        time.sleep(1000)
-        os._exit(0)
-    return pid
-
-
 def start(kind: str) -> int:
     """Start a child and wait for its first byte."""
     ours, theirs = os.pipe()
     os.set_inheritable(theirs, True)
-    if kind == "fork":
-        pid = fork(theirs)
-    else:
-        code = ["-c", COLD] if kind == "cold" else ["-I", "-S", "-c", TINY]
-        command = [sys.executable, *code[:-1], code[-1].format(fd=theirs)]
+    if kind != "fork":
+        *options, code = ["-c", COLD] if kind == "cold" else ["-I", "-S", "-c", TINY]
+        command = [sys.executable, *options, code.format(fd=theirs)]
         pid = os.posix_spawn(sys.executable, command, os.environ)
+    elif (pid := os.fork()) == 0:
+        os.write(theirs, b"x")
+        time.sleep(1000)
+        os._exit(0)
     os.close(theirs)
     os.read(ours, 1)
     os.close(ours)

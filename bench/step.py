@@ -6,7 +6,6 @@ same messages answered at once, or recorded without a decision (`bench/least.py`
 (`bench/marks.py`), and the proof by strace that each answer follows its sync (`bench/synced.py`).
 """
 
-import argparse
 import json
 import subprocess
 import sys
@@ -17,8 +16,8 @@ from pathlib import Path
 from statistics import median
 
 import apsw
-from bench import figures, home, marks, page, plots, synced
-from bench.figures import Series
+from bench import home, marks, page, plots, runner, synced
+from bench.figures import Recorder, Result, Series, short
 
 LEAST = Path(__file__).with_name("least.py")
 GOAL = "---\nagent: bench\n---\n# Many steps\n"
@@ -94,9 +93,14 @@ def least(folder: Path, what: str, steps: int, rounds: int) -> Iterator[Path]:
             program.kill()
 
 
-def compared(steps: int, rounds: int) -> list[Series]:
+def compared(steps: int, rounds: int, found: Recorder) -> None:
     """Measure all in turns, in microseconds."""
-    found: dict[str, list[float]] = {n: [] for n in (CLEW, BARE, FRESH, *LEASTS.values())}
+
+    def add(name: str, seconds: list[float]) -> None:
+        found.add(name, "µs", *(1e6 * one for one in seconds))
+
+    for name in (CLEW, BARE, FRESH, *LEASTS.values()):
+        add(name, [])
     with home.temporary(home.bench_agent("step", str(steps), str(rounds))) as place:
         bare, fresh = (BareCommits(place.folder / name) for name in ("bare.db", "fresh.db"))
         bare.pairs(500)
@@ -108,14 +112,13 @@ def compared(steps: int, rounds: int) -> list[Series]:
             for what, name in LEASTS.items():
                 folders[name] = stack.enter_context(least(place.folder, what, steps, rounds))
             for number in range(rounds):
-                found[BARE] += bare.pairs(steps)
+                add(BARE, bare.pairs(steps))
                 for name, folder in folders.items():
-                    found[name] += one_round(folder, number)
-                found[FRESH] += fresh.pairs(steps, fresh=True)
-    return [Series(name, "µs", [1e6 * one for one in values]) for name, values in found.items()]
+                    add(name, one_round(folder, number))
+                add(FRESH, fresh.pairs(steps, fresh=True))
 
 
-def parts(steps: int) -> list[Series]:
+def parts(steps: int, found: Recorder) -> None:
     """Measure what a step is made of, in microseconds a step (two messages)."""
     with home.temporary(home.bench_agent("step", str(steps))) as place:
         out = place.folder / "marks.json"
@@ -125,13 +128,11 @@ def parts(steps: int) -> list[Series]:
         times = home.wait_for(lambda: place.workspaces("*/times.0"))[0].read_text().split()
         place.stop()
         messages = list(_messages(json.loads(out.read_text())["marks"]))
-    series = []
     for name, first, last in PARTS:
         took = [(one[last] - one[first]) / 1e3 for one in messages]
-        pairs = [a + b for a, b in zip(took[::2], took[1::2], strict=False)]
-        series.append(Series(name, "µs", pairs))
-    rest = median(1e6 * float(one) for one in times) - sum(one.median for one in series)
-    return [*series, Series(REST, "µs", [rest])]
+        found.add(name, "µs", *(a + b for a, b in zip(took[::2], took[1::2], strict=False)))
+    rest = median(1e6 * float(one) for one in times) - sum(found[n].median for n, _, _ in PARTS)
+    found.add(REST, "µs", rest)
 
 
 def _messages(seen: list[tuple[int, str]]) -> Iterator[dict[str, int]]:
@@ -146,51 +147,47 @@ def _messages(seen: list[tuple[int, str]]) -> Iterator[dict[str, int]]:
             yield message
 
 
-def text(kept: figures.Kept) -> tuple[str, ...]:
+def text(result: Result) -> tuple[str, ...]:
     """Return the page's part."""
-    series = kept[1]
-    made_of = [series[name] for name in (*(name for name, _, _ in PARTS), REST)]
-    base, rows = series[BARE].median, []
-    for one in [one for one in series.values() if one not in made_of]:
-        shares = (f"{figures.short(one.quantile(share))} µs" for share in (0.5, 0.9, 0.99))
-        rows.append([one.name, *shares, f"{one.median / base:.2f}"])
+    steps, base = steps_of(result), result.series[BARE].median
+    rows = [
+        [
+            *(one.name, *(f"{short(one.quantile(share))} µs" for share in (0.5, 0.9, 0.99))),
+            f"{one.median / base:.2f}",
+        ]
+        for one in steps
+    ]
+    made_of = [one for one in result.series.values() if one not in steps]
     return (
         page.table(("", "median", "p90", "p99", "times two bare commits"), rows),
         page.image("A step and what it is compared with", "step"),
         "What a step is made of (two messages; of another run, since the stop-watch takes its time, too):",
-        page.table(
-            ("part", "a step"), [[s.name, f"{figures.short(s.median)} µs"] for s in made_of]
-        ),
-        kept[0]["facts"]["proof"],
-        page.under(kept[0]),
+        page.table(("part", "a step"), [[s.name, f"{short(s.median)} µs"] for s in made_of]),
+        result.facts["proof"],
+        result.source,
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.step", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--steps", type=int, default=100, help="a round")
-    parser.add_argument("--proved", type=int, default=300, help="steps under strace")
-    parser.add_argument("--print", action="store_true", help="save nothing, write no page")
-    options = parser.parse_args()
-    before = figures.conditions()
-    steps = compared(options.steps, options.rounds)
-    for one in steps:
-        p99, times = figures.short(one.quantile(0.99)), one.median / steps[1].median
-        print(f"{one.name:40} {one}, p99 {p99}: {times:.2f} times")
-    made_of = parts(options.steps * 10)
-    for one in made_of:
-        print(f"   {one.name:40} {figures.short(one.median)} µs")
+def steps_of(result: Result) -> list[Series]:
+    return [result.series[name] for name in (CLEW, BARE, FRESH, *LEASTS.values())]
+
+
+def plot(result: Result) -> None:
+    some = [
+        Series(s.name, s.unit, s.values[:: max(1, len(s.values) // 150)]) for s in steps_of(result)
+    ]
+    plots.dots("step", "A step, and what it is compared with (some of the values)", some)
+
+
+def measure(options: runner.Options, found: Recorder) -> dict[str, str]:
+    compared(options.steps, options.rounds, found)
+    parts(options.steps * 10, found)
     proof = synced.prove(options.proved)
-    print(proof.text)
-    if not options.print:
-        series, command = [*steps, *made_of], figures.command("step")
-        kept = figures.save("step", command, before, series, proof=proof.text)
-        some = [Series(s.name, s.unit, s.values[:: max(1, len(s.values) // 150)]) for s in steps]
-        plots.dots("step", "A step, and what it is compared with (some of the values)", some)
-        page.write("step", *text(kept))
-    sys.exit(1 if proof.code == 1 else 0)
+    if proof.code == 1:
+        sys.exit(proof.text)
+    return {"proof": proof.text}
 
 
 if __name__ == "__main__":
-    main()
+    steps, proved = (100, "a round"), (300, "steps under strace")
+    runner.main("step", measure, rounds=(20, "rounds"), steps=steps, proved=proved)

@@ -13,14 +13,14 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from bench import home
 
 CALLS = "write,writev,pwrite64,pwritev,sendto,sendmsg,fsync,fdatasync"
 BYTES = 9_000  # of a call's data that strace shows: two pages
 
-_CALL = re.compile(r"^(?P<pid>\d+) +(?P<at>[\d.]+) (?P<rest>.*)$")
-_RESUMED = re.compile(r"^<\.\.\. (?P<call>\w+) resumed>")
+_CALL = re.compile(r"^(?P<pid>\d+) +[\d.]+ (?P<rest>.*)$")
 _STEP = re.compile(r"(?:done )?step-\d{5}")
 _ANSWER = re.compile(r'\{\\"jsonrpc\\":\\"2\.0\\",\\"id\\":(?P<id>\d+),\\"result\\":')
 
@@ -34,36 +34,33 @@ class Seen:
     synced: list[tuple[int, int]] = field(default_factory=list)
     answered: dict[int, int] = field(default_factory=dict)
 
+    def take(self, call: str, end: str, began: int, ended: int) -> None:
+        to_log = "/ledger.db-wal>" in call
+        if call.startswith(("fdatasync(", "fsync(")):
+            if to_log and end.rstrip().endswith("= 0"):
+                self.synced.append((began, ended))
+        elif to_log:
+            for record in _STEP.findall(call):
+                self.written.setdefault(record, ended)
+        elif answer := _ANSWER.search(call):
+            self.answered.setdefault(int(answer["id"]), began)
+
 
 def read(trace: Path) -> Seen:
     """Return what strace wrote with `-f -y`."""
     seen, open_calls = Seen(), {}
     for number, line in enumerate(trace.read_text(errors="replace").splitlines()):
-        found = _CALL.match(line)
-        if not found:
+        if not (found := _CALL.match(line)):
             continue
         pid, rest = found["pid"], found["rest"]
-        if _RESUMED.match(rest):
-            began, call = open_calls.pop(pid, (number, rest))
-            _take(seen, call, rest, began, number)
-        elif rest.endswith("<unfinished ...>"):
+        if rest.endswith("<unfinished ...>"):
             open_calls[pid] = (number, rest)
+        elif rest.startswith("<... "):
+            began, call = open_calls.pop(pid, (number, rest))
+            seen.take(call, rest, began, number)
         else:
-            _take(seen, rest, rest, number, number)
+            seen.take(rest, rest, number, number)
     return seen
-
-
-def _take(seen: Seen, call: str, end: str, began: int, ended: int) -> None:
-    name = call.partition("(")[0]
-    to_log = "/ledger.db-wal>" in call
-    if name in ("fdatasync", "fsync"):
-        if to_log and end.rstrip().endswith("= 0"):
-            seen.synced.append((began, ended))
-    elif to_log:
-        for record in _STEP.findall(call):
-            seen.written.setdefault(record, ended)
-    elif answer := _ANSWER.search(call):
-        seen.answered.setdefault(int(answer["id"]), began)
 
 
 def faults(seen: Seen, steps: int) -> list[str]:
@@ -98,8 +95,7 @@ def strace(out: Path) -> list[str]:
     return ["strace", *options.split(), str(out)]
 
 
-@dataclass(frozen=True)
-class Proof:
+class Proof(NamedTuple):
     """The exit code and the result as text."""
 
     code: int
@@ -108,20 +104,16 @@ class Proof:
 
 def prove(steps: int, saved: Path | None = None) -> Proof:
     """Trace a daemon, or read a trace that is there."""
-    if saved and saved.exists():
-        return _judged(read(saved), steps)
-    if not shutil.which("strace"):
-        return Proof(2, "strace is missing: nothing was proved")
     with tempfile.TemporaryDirectory(prefix="clew-trace-") as folder:
         target = saved or Path(folder, "trace")
-        tried = subprocess.run([*strace(target), "true"], check=False, capture_output=True)
-        if tried.returncode:
-            return Proof(2, "strace may not trace here: nothing was proved")
-        trace(steps, target)
-        return _judged(read(target), steps)
-
-
-def _judged(seen: Seen, steps: int) -> Proof:
+        if not target.exists():
+            if not shutil.which("strace"):
+                return Proof(2, "strace is missing: nothing was proved")
+            tried = subprocess.run([*strace(target), "true"], check=False, capture_output=True)
+            if tried.returncode:
+                return Proof(2, "strace may not trace here: nothing was proved")
+            trace(steps, target)
+        seen = read(target)
     found = faults(seen, steps)
     text = (
         f"By strace: {2 * steps} answers checked ({steps} verdicts, {steps} to outcomes), {len(seen.synced)} syncs of"
@@ -130,7 +122,7 @@ def _judged(seen: Seen, steps: int) -> Proof:
     return Proof(1 if found else 0, "\n".join([text, *found[:20]]))
 
 
-def main() -> None:
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m bench.synced", description=__doc__)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--trace", type=Path, help="keep the trace here; one that is there is read")
@@ -138,7 +130,3 @@ def main() -> None:
     proof = prove(options.steps, options.trace)
     print(proof.text)
     sys.exit(proof.code)
-
-
-if __name__ == "__main__":
-    main()

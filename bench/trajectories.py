@@ -4,6 +4,7 @@ Each run is fed to the core as an agent with tools of its own would report it. P
 too early; good runs with a refusal (a false alarm) or an intervention.
 """
 
+import itertools
 import json
 import sys
 from dataclasses import dataclass
@@ -102,16 +103,13 @@ def main() -> None:
                 f"{run['id']:14} {run['truth']:5} {'contested' if run['contested'] else '':10}"
                 f"{played.verdict:12} refusals={played.refusals[:4]} words={played.interventions[:4]}"
             )
-    for truth, good in (("loop", ("caught",)), ("ok", ("quiet", "spoken to"))):
-        for contested in (False, True):
-            of = (truth, contested)
-            rows = [p for p in results if (p.run["truth"], p.run["contested"]) == of]
-            spoken = sum(p.verdict == "spoken to" for p in rows)
-            count = f"{sum(p.verdict in good for p in rows)} of {len(rows)}"
-            what = (
-                f"never refused, {spoken} of them spoken to" if truth == "ok" else "caught in time"
-            )
-            print(f"{truth}{' contested' if contested else ''}: {count} {what}")
+    for truth, contested in itertools.product(("loop", "ok"), (False, True)):
+        of = (truth, contested)
+        verdicts = [p.verdict for p in results if (p.run["truth"], p.run["contested"]) == of]
+        spoken = verdicts.count("spoken to")
+        good = verdicts.count("caught") if truth == "loop" else verdicts.count("quiet") + spoken
+        what = f"never refused, {spoken} of them spoken to" if truth == "ok" else "caught in time"
+        print(f"{truth}{' contested' * contested}: {good} of {len(verdicts)} {what}")
 
 
 if __name__ == "__main__":

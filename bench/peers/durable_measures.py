@@ -10,99 +10,199 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
-from bench.figures import Series
+from bench.figures import Recorder
 from bench.home import disk_folder, wait_for
+from bench.peers.durable_page import AT_ONCE, SIZES
 from bench.peers.options import Options
 from bench.peers.steppers import CONFIG, HERE, TIMES, ClewProgram, Running, Way, python, running
 from bench.processes import spent
 
-SIZES = (10, 100, 1000, 3000, 10000)
 LIMIT = {"clew": 10000, "dbos-two": 100, "langgraph-two": 100}  # finished steps; else 3,000
 TURNS = 5
-AT_ONCE = {"clew": (1, 8, 64), "dbos": (1, 8), "dbos-wal": (1, 8), "langgraph-constant": (1, 8)}
 SYNC_CALLS = "fsync,fdatasync,sync_file_range,msync"
 _SYNC = re.compile(rf"\b({SYNC_CALLS.replace(',', '|')})\((?!.*resumed)")
-MAIN = ("clew", "dbos", "langgraph")
-IMPORTS = {
+IMPORTS = {  # of the main ways
+    "clew": "import clew_daemon.app.lifecycle",  # what a daemon imports; its workers are forked
     "dbos": "import dbos",
     "langgraph": "import langgraph.graph, langgraph.checkpoint.sqlite",
-    "clew": "import clew_daemon.app.lifecycle",  # what a daemon imports; its workers are forked
 }
 IDLE_S, FAIL_S = 10.0, 120
 HEARTBEAT_S = 10  # clew's default
 ENDLESS = 10**9  # steps
 AT_ONCE_AGAIN = CONFIG + "window_s = 0.1\n"  # each crash is the first in its window
-Ways = dict[str, Way]
 
 
 def _clew(config: str = CONFIG, mode: str = "durable") -> Way:
     return Way("clew", "clew", partial(ClewProgram, config=config, mode=mode))
 
 
-def _main(ways: Ways) -> Ways:
-    return {name: ways[name] for name in MAIN if name in ways}
+@dataclass
+class StepBench:
+    """The ways to do a step that are measured; each method records series and may return facts."""
+
+    ways: dict[str, Way]
+    options: Options
+    found: Recorder
+
+    @property
+    def main(self) -> dict[str, Way]:
+        """One way of each peer."""
+        return {name: self.ways[name] for name in IMPORTS if name in self.ways}
+
+    def growth(self) -> None:
+        """Microseconds a step, and megabytes on the disk, by the number of finished steps of one workflow."""
+        with running(self.ways) as everyone:
+            done = dict.fromkeys(everyone, 0)
+            for size in SIZES[: 2 if self.options.quick else None]:
+                going = {n: one for n, one in everyone.items() if size <= LIMIT.get(n, 3000)}
+                for name, one in going.items():
+                    one.steps(size - done[name])
+                    done[name] = size
+                    self.found.add(f"{name}: file at {size}", "MB", one.size_mb())
+                for turn in range(1 if size == SIZES[0] else TURNS):
+                    # back and forth, so that none always follows the same other one
+                    for name in list(going)[:: -1 if turn % 2 else 1]:
+                        took = going[name].steps(20)
+                        done[name] += len(took)
+                        self.found.add(f"{name}: step at {size}", "µs", *(s * 1e6 for s in took))
+
+    def rates(self) -> None:
+        """Steps a second of several workflows at once, of one program each; a value for each turn."""
+        most = 8 if self.options.quick else 64
+        wanted = [(n, many) for n in AT_ONCE if n in self.ways for many in AT_ONCE[n]]
+        counts = {f"{name}: {many} at once": many for name, many in wanted if many <= most}
+        programs = {name: self.ways[name.partition(":")[0]] for name in counts}
+        with running(programs, counts) as everyone:
+            for one in everyone.values():
+                one.steps(10)
+            for _ in range(self.options.count(20, 5)):
+                for name, one in everyone.items():
+                    steps, began = 10 if counts[name] > 8 else 25, time.monotonic()
+                    one.steps(steps)
+                    rate = steps * counts[name] / (time.monotonic() - began)
+                    self.found.add(name, "steps a second", rate)
+
+    def syncs(self, steps: int = 50) -> dict[str, Any]:
+        """Calls that wait for the disk, a step; return the settings that the live connections report."""
+        pragmas = {}
+        for name, way in self.ways.items():
+            with running({name: way}) as everyone:
+                one = everyone[name]
+                one.steps(10)
+                for message in one.wires[0].skipped:
+                    if seen := message.get("pragmas"):
+                        pragmas[name] = ", ".join(f"{k} = {v}" for k, v in seen.items())
+                calls = _traced(one, steps)
+                if calls is not None:
+                    self.found.add(f"{name}: syncs", "calls a step", calls / steps)
+        return {"pragmas": pragmas}
+
+    def recovery(self) -> dict[str, Any]:
+        """Milliseconds until the first new step by number of steps; return what was lost or done twice, and the seed.
+
+        A program is killed at a random moment during its steps, launched again, and continues with the same workflow.
+        """
+        seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**9))
+        chance, wanted = random.Random(seed), self.main
+        if "clew" in wanted:
+            wanted["clew-worker"] = _clew(AT_ONCE_AGAIN)
+        counts = {name: Counter[str]() for name in wanted}
+        sizes = {100: self.options.count(20, 4), 1000: self.options.count(10, 2)}
+        for size in list(sizes)[: 1 if self.options.quick else None]:
+            with running(wanted) as everyone:
+                for one in everyone.values():
+                    one.steps(size)
+                for _ in range(sizes[size]):
+                    for name, one in everyone.items():
+                        took = _recover(one, counts[name], chance, worker="worker" in name)
+                        self.found.add(f"{name}: recovery at {size}", "ms", took)
+                for name, one in everyone.items():
+                    counts[name].update(_carried_out(one))
+        return {"counts": {name: dict(of) for name, of in counts.items()}, "seed": seed}
+
+    def launches(self) -> None:
+        """Milliseconds from launch on an empty folder to the first step done, and of the imports alone."""
+        for turn in range(self.options.count(20, 3)):
+            for name, way in self.main.items():
+                began = time.monotonic()
+                with running({name: way}) as everyone:
+                    everyone[name].steps(1)
+                    self.found.add(f"{name}: launch", "ms", (time.monotonic() - began) * 1000)
+                if turn % 3 == 0:
+                    program = sys.executable if name == "clew" else python(name)
+                    line, run = [program, "-c", IMPORTS[name]], partial(subprocess.run, check=True)
+                    self.found.time(f"{name}: imports", lambda: run(line, timeout=60))  # noqa: B023
+
+    def idle(self) -> None:
+        """PSS in MB and CPU in thousandths of a core, with a workflow that waits after a hundred steps."""
+        with running(self.main) as everyone:
+            for one in everyone.values():
+                one.steps(100)
+            time.sleep(2)
+            before = {n: spent(one.program.processes()).cpu_s for n, one in everyone.items()}
+            began = time.monotonic()
+            time.sleep(2 if self.options.quick else IDLE_S)
+            lasted = time.monotonic() - began
+            for name, one in everyone.items():
+                cpu = (spent(one.program.processes()).cpu_s - before[name]) / lasted * 1000
+                self.found.add(f"{name}: idle CPU", "thousandths of a core", cpu)
+                for of, mb in _pss_mb(one).items():
+                    self.found.add(f"{name}: PSS{of}", "MB", mb)
+
+    def hangs(self) -> dict[str, Any]:
+        """Stop the process that does the steps (SIGSTOP); return the s until its workflow did the next one, or None."""
+        timeout_s = 3 if self.options.quick else HEARTBEAT_S
+        found: dict[str, float | None] = {}
+        wanted = self.main
+        if "clew" in wanted:
+            wanted["clew"] = _clew(f"{CONFIG}[heartbeat]\ntimeout_s = {timeout_s}\n")
+        with running(wanted) as everyone:
+            for one in everyone.values():
+                one.steps(10)
+                one.program.agents()[0].send_signal(signal.SIGSTOP)
+                one.wires[0].ask(1)
+            began = time.monotonic()
+            for name, one in everyone.items():
+                wire = one.accept_within(began + timeout_s + 5 - time.monotonic())
+                found[name] = None
+                if wire:
+                    one.wires.append(wire)
+                    wire.ask(1, tell=True)
+                    found[name] = float(wire.hear("done")["at"] - began)
+        return {"hung_until_s": found}
+
+    def failing(self) -> dict[str, Any]:
+        """Try one failing step 500 times; return what was carried out, and what stopped it."""
+        facts: dict[str, dict[str, Any]] = {}
+        for name in [name for name in self.main if name != "clew"]:
+            with disk_folder() as folder:
+                script = [python(name), str(HERE / f"steps_{name}.py"), str(folder)]
+                line = [*script, "--fail", str(TIMES)]
+                done = subprocess.run(line, check=True, capture_output=True, timeout=FAIL_S)
+            facts[name] = json.loads(done.stdout.splitlines()[-1])
+        if "clew" in self.ways:
+            facts["clew"] = _clew_failing()
+        return {"failing": facts}
 
 
-def growth(ways: Ways, options: Options) -> list[Series]:
-    """Microseconds a step, and megabytes on the disk, by the number of finished steps of one workflow."""
-    found: list[Series] = []
-    with running(*((way, 1) for way in ways.values())) as everyone:
-        done = dict.fromkeys(ways, 0)
-        for size in SIZES[: 2 if options.quick else None]:
-            pairs = zip(ways, everyone, strict=True)
-            going = {name: one for name, one in pairs if size <= LIMIT.get(name, 3000)}
-            for name, one in going.items():
-                one.steps(size - done[name])
-                found.append(Series(f"{name}: file at {size}", "MB", [one.size_mb()]))
-            for name, values in _in_turns(going, 1 if size == SIZES[0] else TURNS).items():
-                done[name] = size + len(values)
-                found.append(Series(f"{name}: step at {size}", "µs", [s * 1e6 for s in values]))
-    return found
-
-
-def _in_turns(going: dict[str, Running], turns: int) -> dict[str, list[float]]:
-    """Twenty steps each, back and forth, so that none always follows the same other one."""
-    took: dict[str, list[float]] = {name: [] for name in going}
-    for turn in range(turns):
-        for name in list(going)[:: -1 if turn % 2 else 1]:
-            took[name] += going[name].steps(20)
-    return took
-
-
-def rates(ways: Ways, options: Options) -> list[Series]:
-    """Steps a second of several workflows at once, of one program each; a value for each turn."""
-    most = 8 if options.quick else 64
-    wanted = [(n, many) for n in AT_ONCE if n in ways for many in AT_ONCE[n] if many <= most]
-    found = [Series(f"{name}: {many} at once", "steps a second", []) for name, many in wanted]
-    with running(*((ways[name], many) for name, many in wanted)) as everyone:
-        for one in everyone:
-            one.steps(10)
-        for _ in range(options.count(20, 5)):
-            for (_, many), one, series in zip(wanted, everyone, found, strict=True):
-                steps, began = 10 if many > 8 else 25, time.monotonic()
-                one.steps(steps)
-                series.values.append(steps * many / (time.monotonic() - began))
-    return found
-
-
-def syncs(ways: Ways, steps: int = 50) -> tuple[list[Series], dict[str, str]]:
-    """Calls that wait for the disk, a step; and the settings that the live connections report."""
-    found, pragmas = [], {}
-    for name, way in ways.items():
-        with running((way, 1)) as (one,):
-            one.steps(10)
-            for message in one.wires[0].skipped:
-                if "pragmas" in message:
-                    pragmas[name] = ", ".join(f"{k} = {v}" for k, v in message["pragmas"].items())
-            calls = _traced(one, steps)
-            if calls is not None:
-                found.append(Series(f"{name}: syncs", "calls a step", [calls / steps]))
-    return found, pragmas
+def _clew_failing() -> dict[str, Any]:
+    with running({"clew": _clew(mode="failing")}) as everyone:
+        tries = [message for message in everyone["clew"].wires[0].rest() if "tried" in message]
+        (goal,) = everyone["clew"].program.asked("status")["goals"]
+    answers = Counter(one_try["tried"] for one_try in tries)
+    return {
+        "tried": len(tries),
+        "ran": answers.pop("ran", 0),
+        "refused": dict(answers),
+        "escalated_to": [level for one_try in tries if (level := one_try["escalated_to"])],
+        "goal": goal["status"],
+    }
 
 
 def _traced(one: Running, steps: int) -> int | None:
@@ -126,33 +226,6 @@ def _traced(one: Running, steps: int) -> int | None:
         return sum(bool(_SYNC.search(line)) for line in Path(out.name).read_text().splitlines())
 
 
-def recovery(ways: Ways, options: Options) -> tuple[list[Series], dict[str, dict[str, int]], int]:
-    """Milliseconds until the first new step by number of steps, what was lost or done twice, the seed.
-
-    A program is killed at a random moment during its steps, launched again, and continues with the same workflow.
-    """
-    seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**9))
-    chance = random.Random(seed)
-    wanted = _main(ways)
-    if "clew" in wanted:
-        wanted["clew-worker"] = _clew(AT_ONCE_AGAIN)
-    found, counts = [], {name: Counter[str]() for name in wanted}
-    sizes = ((100, options.count(20, 4)), (1000, options.count(10, 2)))
-    for size, turns in sizes[: 1 if options.quick else None]:
-        values: dict[str, list[float]] = {name: [] for name in wanted}
-        with running(*((way, 1) for way in wanted.values())) as everyone:
-            for one in everyone:
-                one.steps(size)
-            for _ in range(turns):
-                for name, one in zip(wanted, everyone, strict=True):
-                    took = _recover(one, counts[name], chance, worker="worker" in name)
-                    values[name].append(took)
-            for name, one in zip(wanted, everyone, strict=True):
-                counts[name].update(_carried_out(one))
-        found += [Series(f"{name}: recovery at {size}", "ms", v) for name, v in values.items()]
-    return found, {name: dict(of) for name, of in counts.items()}, seed
-
-
 def _recover(one: Running, counts: Counter[str], chance: random.Random, *, worker: bool) -> float:
     """Kill it during its steps and let it continue; milliseconds until its first new step."""
     one.wires[0].ask(ENDLESS, tell=True)
@@ -160,7 +233,7 @@ def _recover(one: Running, counts: Counter[str], chance: random.Random, *, worke
     time.sleep(chance.uniform(0, 0.01))
     began = time.monotonic()
     if worker:  # the daemon launches the next one
-        (agent,) = one.program.agents()  # type: ignore[attr-defined]
+        (agent,) = one.program.agents()
         began = time.monotonic()
         agent.kill()
     else:
@@ -185,50 +258,13 @@ def _recover(one: Running, counts: Counter[str], chance: random.Random, *, worke
 def _carried_out(one: Running) -> dict[str, int]:
     """Count the steps that were carried out never, and more than once."""
     one.kill()
-    (path,) = one.program.effects()
+    (path,) = one.files(one.program.EFFECTS)
     times = Counter(int(step) for step in path.read_text().split())
     return {
         "steps": len(times),
         "never carried out": max(times) + 1 - len(times),
         "carried out twice": sum(count > 1 for count in times.values()),
     }
-
-
-def launches(ways: Ways, options: Options) -> list[Series]:
-    """Milliseconds from launch on an empty folder to the first step done, and of the imports alone."""
-    wanted = _main(ways)
-    first = {name: Series(f"{name}: launch", "ms", []) for name in wanted}
-    imports = {name: Series(f"{name}: imports", "ms", []) for name in wanted}
-    for turn in range(options.count(20, 3)):
-        for name, way in wanted.items():
-            began = time.monotonic()
-            with running((way, 1)) as (one,):
-                one.steps(1)
-                first[name].values.append((time.monotonic() - began) * 1000)
-            if turn % 3 == 0:
-                program = sys.executable if name == "clew" else python(name)
-                began = time.monotonic()
-                subprocess.run([program, "-c", IMPORTS[name]], check=True, timeout=60)
-                imports[name].values.append((time.monotonic() - began) * 1000)
-    return [*first.values(), *imports.values()]
-
-
-def idle(ways: Ways, options: Options) -> list[Series]:
-    """PSS in MB and CPU in thousandths of a core, with a workflow that waits after a hundred steps."""
-    wanted, found = _main(ways), []
-    with running(*((way, 1) for way in wanted.values())) as everyone:
-        for one in everyone:
-            one.steps(100)
-        time.sleep(2)
-        before = [spent(one.program.processes()).cpu_s for one in everyone]
-        began = time.monotonic()
-        time.sleep(2 if options.quick else IDLE_S)
-        lasted = time.monotonic() - began
-        for name, one, earlier in zip(wanted, everyone, before, strict=True):
-            cpu = (spent(one.program.processes()).cpu_s - earlier) / lasted * 1000
-            found.append(Series(f"{name}: idle CPU", "thousandths of a core", [cpu]))
-            found += [Series(f"{name}: PSS{of}", "MB", [mb]) for of, mb in _pss_mb(one).items()]
-    return found
 
 
 def _pss_mb(one: Running) -> dict[str, float]:
@@ -240,50 +276,3 @@ def _pss_mb(one: Running) -> dict[str, float]:
     if one.way.peer != "clew":
         return {"": sum(pss)}
     return {"": sum(pss), " of the daemon": pss[0], " of nursery and worker": sum(pss[1:])}
-
-
-def hangs(ways: Ways, options: Options) -> dict[str, float | None]:
-    """Stop the process that does the steps (SIGSTOP); seconds until its workflow did the next one, or None."""
-    timeout_s, found = 3 if options.quick else HEARTBEAT_S, {}
-    wanted = _main(ways)
-    if "clew" in wanted:
-        wanted["clew"] = _clew(f"{CONFIG}[heartbeat]\ntimeout_s = {timeout_s}\n")
-    with running(*((way, 1) for way in wanted.values())) as everyone:
-        for one in everyone:
-            one.steps(10)
-            program = one.program
-            is_clew = isinstance(program, ClewProgram)
-            (program.agents() if is_clew else program.processes())[0].send_signal(signal.SIGSTOP)
-            one.wires[0].ask(1)
-        began = time.monotonic()
-        for name, one in zip(wanted, everyone, strict=True):
-            wire = one.accept_within(began + timeout_s + 5 - time.monotonic())
-            found[name] = None
-            if wire:
-                one.wires.append(wire)
-                wire.ask(1, tell=True)
-                found[name] = float(wire.hear("done")["at"] - began)
-    return found
-
-
-def failing(ways: Ways) -> dict[str, dict[str, Any]]:
-    """Try one failing step 500 times; what was carried out, and what stopped it."""
-    facts: dict[str, dict[str, Any]] = {}
-    for name in [name for name in _main(ways) if name != "clew"]:
-        with disk_folder() as folder:
-            line = [python(name), str(HERE / f"steps_{name}.py"), str(folder), "--fail", str(TIMES)]
-            done = subprocess.run(line, check=True, capture_output=True, timeout=FAIL_S)
-        facts[name] = json.loads(done.stdout.splitlines()[-1])
-    if "clew" in ways:
-        with running((_clew(mode="failing"), 1)) as (one,):
-            tries = [message for message in one.wires[0].rest() if "tried" in message]
-            (goal,) = one.program.asked("status")["goals"]  # type: ignore[attr-defined]
-        answers = Counter(one_try["tried"] for one_try in tries)
-        facts["clew"] = {
-            "tried": len(tries),
-            "ran": answers.pop("ran", 0),
-            "refused": dict(answers),
-            "escalated_to": [level for one_try in tries if (level := one_try["escalated_to"])],
-            "goal": goal["status"],
-        }
-    return facts

@@ -1,13 +1,14 @@
 """The part `durable` of docs/performance.md, and its two plots, from what the bench saved."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from bench import figures, page
-from bench.figures import Kept, Series
-from bench.peers.durable_measures import AT_ONCE, SIZES
+from bench import page, plots
+from bench.figures import Result, Series, short
 from bench.peers.steppers import NAMES, TIMES
 
+SIZES = (10, 100, 1000, 3000, 10000)
+AT_ONCE = {"clew": (1, 8, 64), "dbos": (1, 8), "dbos-wal": (1, 8), "langgraph-constant": (1, 8)}
 ON_RECORD = dict.fromkeys(
     ("clew", "dbos-two", "langgraph-two"), "the decision before it is acted on; the outcome"
 )
@@ -17,15 +18,57 @@ RECOVERED = {
     "dbos": "DBOS",
     "langgraph": "LangGraph, growing list",
 }
+COUNTED = {  # of recovery, with the heads of their columns
+    "kills": "kills",
+    "records lost": "records lost",
+    "never carried out": "never carried out",
+    "carried out twice": "carried out twice",
+    "told of a step under way": "told of the step under way",
+}
+WAITING = {
+    "launch": "launch to first step, ms",
+    "imports": "imports alone, ms",
+    "PSS": "PSS, MB",
+    "idle CPU": "CPU, thousandths of a core",
+}
+BETTER = {  # a higher figure is better only where it is a rate
+    **{f"step at {size}": f"a step after {size:,}" for size in SIZES},
+    **{f"file at {size}": f"the file after {size:,}" for size in SIZES},
+    "1 at once": "steps a second of one workflow",
+    "8 at once": "steps a second of eight",
+    "recovery at 100": "recovery after 100, against the daemon's",
+    "recovery at 1000": "recovery after 1,000, against the daemon's",
+    "launch": "launch to first step",
+    "imports": "imports",
+    "PSS": "PSS",
+    "idle CPU": "CPU while waiting",
+}
 
 
-def write(kept: Kept) -> None:
-    """Write the part and the plots."""
-    from bench import plots
+def text(result: Result) -> tuple[str, ...]:
+    facts, series = result.facts, result.series
+    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
+    missing = "".join(f" {peer} is left out: {why}." for peer, why in facts["missing"].items())
+    rates = {way: (NAMES[way],) for way in AT_ONCE if f"{way}: 1 at once" in series}
+    heads = {"1 at once": "1 workflow", "8 at once": "8 at once", "64 at once": "64 at once"}
+    return (
+        f"{result.source} {versions}.{missing}",
+        _steps(result),
+        _durable(series),
+        page.image("A durable step", "durable-steps"),
+        _grid(series, ("on the disk, MB",), _ways(series, "file at 1000"), _sizes("file")),
+        _grid(series, ("steps a second",), rates, heads),
+        _recovery(result),
+        f"Seed of the moments of the kills: {facts['seed']}.",
+        page.image("Recovery", "durable-recovery"),
+        *_waiting(series),
+        _facts(facts),
+        _better(series),
+    )
 
-    page.write("durable", text(kept))
-    _, series = kept
-    curves = {}
+
+def plot(result: Result) -> None:
+    series, curves = result.series, {}
     for way, label in NAMES.items():
         names = {size: f"{way}: step at {size}" for size in SIZES}
         points = [(size, series[name].median) for size, name in names.items() if name in series]
@@ -40,36 +83,39 @@ def write(kept: Kept) -> None:
     plots.dots("durable-recovery", "Recovery after SIGKILL, 100 steps done", recovered)
 
 
-def text(kept: Kept) -> str:
-    facts, series = kept[0]["facts"], kept[1]
-    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
-    missing = "".join(f" {peer} is left out: {why}." for peer, why in facts["missing"].items())
-    parts = (
-        f"{page.under(kept[0])} {versions}.{missing}",
-        _steps(facts, series),
-        _durable(series),
-        page.image("A durable step", "durable-steps"),
-        _files(series),
-        _rates(series),
-        _recovery(facts, series),
-        page.image("Recovery", "durable-recovery"),
-        _idle(series),
-        _facts(facts),
-        _better(series),
-    )
-    return "\n\n".join(parts)
+def _grid(
+    series: dict[str, Series],
+    corner: Iterable[str],
+    rows: Mapping[str, Iterable[Any]],
+    columns: dict[str, str],
+    after: Mapping[str, Iterable[Any]] | None = None,
+) -> str:
+    """Return a table of series; `rows` and `corner` hold the cells before them, `after` those behind."""
+    lines = []
+    for way, before in rows.items():
+        found = [series.get(f"{way}: {column}") for column in columns]
+        cells = [one.bare if one else "-" for one in found]
+        lines.append([*before, *cells, *(after or {}).get(way, ())])
+    return page.table([*corner, *columns.values(), *(COUNTED.values() if after else ())], lines)
 
 
-def _steps(facts: dict[str, Any], series: dict[str, Series]) -> str:
-    head = ["a step, µs", "on record", "waits for the disk", *(f"at {size:,}" for size in SIZES)]
-    rows = []
-    for way in _measured(series, "step at 10"):
-        calls, pragmas = series.get(f"{way}: syncs"), facts["pragmas"].get(way)
+def _ways(series: dict[str, Series], what: str) -> dict[str, tuple[str]]:
+    return {way: (name,) for way, name in NAMES.items() if f"{way}: {what}" in series}
+
+
+def _sizes(what: str) -> dict[str, str]:
+    return {f"{what} at {size}": f"at {size:,}" for size in SIZES}
+
+
+def _steps(result: Result) -> str:
+    rows = {}
+    for way, (name,) in _ways(result.series, "step at 10").items():
+        calls, pragmas = result.series.get(f"{way}: syncs"), result.facts["pragmas"].get(way)
         syncs = f"{calls.median:.3g}" if calls else "not counted"
         syncs += f" ({pragmas})" if pragmas else ""
-        cells = _cells(series, (f"{way}: step at {size}" for size in SIZES))
-        rows.append([NAMES[way], ON_RECORD.get(way, "the outcome"), syncs, *cells])
-    return page.table(head, rows)
+        rows[way] = (name, ON_RECORD.get(way, "the outcome"), syncs)
+    corner = ("a step, µs", "on record", "waits for the disk")
+    return _grid(result.series, corner, rows, _sizes("step"))
 
 
 def _durable(series: dict[str, Series]) -> str:
@@ -83,75 +129,42 @@ def _durable(series: dict[str, Series]) -> str:
     return "Each waits for the disk at every step, so a finished step outlives the loss of power."
 
 
-def _files(series: dict[str, Series]) -> str:
-    head = ["on the disk, MB", *(f"at {size:,}" for size in SIZES)]
-    rows = [
-        [NAMES[way], *_cells(series, (f"{way}: file at {size}" for size in SIZES))]
-        for way in _measured(series, "file at 1000")
-    ]
-    return page.table(head, rows)
+def _recovery(result: Result) -> str:
+    counts = result.facts["counts"]
+    rows = {way: (label,) for way, label in RECOVERED.items() if way in counts}
+    columns = {"recovery at 100": "100 steps done", "recovery at 1000": "1,000 done"}
+    counted = {way: [counts[way][name] for name in COUNTED] for way in rows}
+    return _grid(result.series, ("until the first new step, ms",), rows, columns, counted)
 
 
-def _rates(series: dict[str, Series]) -> str:
-    rows = [
-        [NAMES[way], *_cells(series, (f"{way}: {many} at once" for many in (1, 8, 64)))]
-        for way in AT_ONCE
-        if f"{way}: 1 at once" in series
-    ]
-    return page.table(["steps a second", "1 workflow", "8 at once", "64 at once"], rows)
-
-
-def _recovery(facts: dict[str, Any], series: dict[str, Series]) -> str:
-    counted = ("kills", "records lost", "never carried out", "carried out twice")
-    last = "told of the step under way"
-    head = ["until the first new step, ms", "100 steps done", "1,000 done", *counted, last]
-    rows = []
-    for way, label in RECOVERED.items():
-        if counts := facts["counts"].get(way):
-            seen = [counts[name] for name in (*counted, "told of a step under way")]
-            cells = _cells(series, (f"{way}: recovery at {size}" for size in (100, 1000)))
-            rows.append([label, *cells, *seen])
-    return page.table(head, rows) + f"\n\nSeed of the moments of the kills: {facts['seed']}."
-
-
-def _idle(series: dict[str, Series]) -> str:
-    what = {
-        "launch": "launch to first step, ms",
-        "imports": "imports alone, ms",
-        "PSS": "PSS, MB",
-        "idle CPU": "CPU, thousandths of a core",
-    }
-    rows = [
-        [NAMES[way].split(",")[0], *_cells(series, (f"{way}: {name}" for name in what))]
-        for way in ("clew", "dbos", "langgraph")
-        if f"{way}: launch" in series
-    ]
+def _waiting(series: dict[str, Series]) -> Iterator[str]:
+    rows = {way: (name.split(",")[0],) for way, (name,) in _ways(series, "launch").items()}
+    table = _grid(series, ("one workflow that waits",), rows, WAITING)
     if "clew: PSS of the daemon" in series:
-        parts = ("clew: PSS of the daemon", "clew: PSS of nursery and worker")
-        daemon, rest = (figures.short(series[name].median) for name in parts)
-        rows[0][3] += f" (daemon {daemon}; nursery, worker and its guards {rest})"
-    table = page.table(["one workflow that waits", *what.values()], rows)
+        kinds = ("PSS", "PSS of the daemon", "PSS of nursery and worker")
+        whole, daemon, rest = (series[f"clew: {kind}"].bare for kind in kinds)
+        parts = f"{whole} (daemon {daemon}; nursery, worker and its guards {rest})"
+        table = table.replace(f"| {whole} |", f"| {parts} |", 1)
+    yield table
     if "clew: launch" in series and "clew: PSS" not in series:
-        table += "\n\nThe memory of clew's processes is shown to root alone: not measured here."
-    return table
+        yield "The memory of clew's processes is shown to root alone: not measured here."
 
 
 def _facts(facts: dict[str, Any]) -> str:
     hung, failing = facts["hung_until_s"], facts["failing"]
     ways = [way for way in NAMES if way in failing]
-    head = ["what was seen", *(NAMES[way].split(",")[0] for way in ways)]
     rows = [
         ["the process hangs (SIGSTOP)", *(_hung(hung[way]) for way in ways)],
         [f"one failing step, {TIMES} times", *(_tried(failing[way]) for way in ways)],
         ["what else stops it", *(_stopped(failing[way]) for way in ways)],
     ]
-    return page.table(head, rows)
+    return page.table(["what was seen", *(NAMES[way].split(",")[0] for way in ways)], rows)
 
 
 def _hung(until_s: float | None) -> str:
     if until_s is None:
         return "stays as it is: nobody watches"
-    return f"killed and replaced; the next step done after {figures.short(until_s)} s"
+    return f"killed and replaced; the next step done after {short(until_s)} s"
 
 
 def _tried(seen: dict[str, Any]) -> str:
@@ -169,45 +182,21 @@ def _stopped(seen: dict[str, Any]) -> str:
     return tries + (f"; the recursion limit, by default after {after:,} steps" if after else "")
 
 
-BETTER = {  # a higher figure is better only where it is a rate
-    **{f"step at {size}": f"a step after {size:,}" for size in SIZES},
-    **{f"file at {size}": f"the file after {size:,}" for size in SIZES},
-    "1 at once": "steps a second of one workflow",
-    "8 at once": "steps a second of eight",
-    "recovery at 100": "recovery after 100, against the daemon's",
-    "recovery at 1000": "recovery after 1,000, against the daemon's",
-    "launch": "launch to first step",
-    "imports": "imports",
-    "PSS": "PSS",
-    "idle CPU": "CPU while waiting",
-}
-
-
 def _better(series: dict[str, Series]) -> str:
     """Return where the median of a peer was better than clew's."""
     lines = []
-    for what, words in BETTER.items():
-        if (ours := series.get(f"clew: {what}")) is None:
+    for what, label in BETTER.items():
+        found = {way: series[f"{way}: {what}"] for way in _ways(series, what)}
+        if (ours := found.pop("clew", None)) is None:
             continue
-        others = [(NAMES[way], series.get(f"{way}: {what}")) for way in NAMES if way != "clew"]
+        sign = -1 if "at once" in what else 1
         better = [
-            f"{name} ({figures.short(one.median)})"
-            for name, one in others
-            if one and (one.median > ours.median if "at once" in what else one.median < ours.median)
+            f"{NAMES[way]} ({short(one.median)})"
+            for way, one in found.items()
+            if sign * one.median < sign * ours.median
         ]
         if better:
-            lines.append(
-                f"- {words} ({figures.short(ours.median)} {ours.unit}): {'; '.join(better)}"
-            )
+            lines.append(f"- {label} ({short(ours.median)} {ours.unit}): {'; '.join(better)}")
     if not lines:
         return "In this run no median of a peer was better than clew's."
     return "Better than clew, by the median of this run:\n\n" + "\n".join(lines)
-
-
-def _cells(series: dict[str, Series], names: Iterable[str]) -> list[str]:
-    """Return median and spread without the unit, which the head has."""
-    return [series[name].bare if name in series else "-" for name in names]
-
-
-def _measured(series: dict[str, Series], what: str) -> list[str]:
-    return [way for way in NAMES if f"{way}: {what}" in series]

@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 
 import psutil
 from bench import processes
+from bench.figures import Recorder
 from bench.peers.peer import ChildSpec, Peer
 from bench.peers.ready import ReadyPipe
+from bench.peers.supervisors_page import UNITS
 
 AGE_S = 31.0
 """How long a child has lived before it is killed: longer than any supervisor here remembers a crash."""
@@ -39,18 +41,19 @@ class Sizes:
 
 
 @dataclass
-class Bench:
-    """Peers under test, and what was found: values by measure and peer's key."""
+class SupervisorBench:
+    """Peers under test, and what was found: series by measure and peer's name, facts by its key."""
 
     peers: list[Peer]
     pipe: ReadyPipe
     sizes: Sizes
-    values: dict[str, dict[str, list[float]]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(list))
-    )
+    found: Recorder
     facts: dict[str, dict[str, object]] = field(default_factory=lambda: defaultdict(dict))
     out: dict[str, str] = field(default_factory=dict)
     began_s: float = field(default_factory=time.monotonic)
+
+    def add(self, measure: str, peer: Peer, value: float) -> None:
+        self.found.add(f"{measure}: {peer.name}", UNITS[measure], value)
 
     def progress(self, text: str) -> None:
         print(f"{time.monotonic() - self.began_s:5.0f} s  {text}", file=sys.stderr, flush=True)
@@ -70,7 +73,7 @@ class Bench:
             self.out[peer.key] = f"{what}: {error!r}"[:300]
             self.progress(f"{peer.name} is left out: {what}: {error!r} {peer.tail()}")
 
-    def start(self, peer: Peer, kinds: dict[str, int]) -> list[str]:
+    def start(self, peer: Peer, **kinds: int) -> list[str]:
         """Start a peer and wait until all its children are up; return their names."""
         children = [
             ChildSpec(name, kind, self.pipe.path)
@@ -90,35 +93,31 @@ class Bench:
         processes.end_all()
 
 
-def weigh(bench: Bench) -> None:
+def weigh(bench: SupervisorBench) -> None:
     """Weigh each supervisor alone: without children, and with its fleet, the children apart."""
     for peer in bench.left():
         for of, count in (("none", 0), ("fleet", bench.sizes.fleet)):
             with bench.dropping(peer, f"started with {count} children"):
-                names = bench.start(peer, {"tiny": count})
+                names = bench.start(peer, tiny=count)
                 time.sleep(SETTLE_S)
-                own = peer.own()
-                bench.values[f"own memory, {of}"][peer.key] = [processes.pss_mb(own)]
-                bench.facts[peer.key][f"own processes, {of}"] = len(own)
+                bench.add(f"own memory, {of}", peer, processes.pss_mb(peer.own()))
                 if count:
                     theirs = processes.pss_mb(psutil.Process(pid) for pid in peer.pids(names))
-                    bench.values["memory of a child"][peer.key] = [theirs / count]
+                    bench.add("memory of a child", peer, theirs / count)
             with bench.dropping(peer, "stopped"):
                 peer.stop()
         bench.progress(f"weighed {peer.name}")
 
 
-def start_all(bench: Bench) -> None:
+def start_all(bench: SupervisorBench) -> None:
     """Start all, each with its fleet and the children that will be killed one at a time."""
     for peer in bench.left():
         with bench.dropping(peer, "started with all children"):
-            began = time.monotonic()
-            bench.start(peer, {"tiny": SPARE + bench.sizes.fleet, "loaded": SPARE})
-            bench.values["start of the fleet"][peer.key] = [time.monotonic() - began]
+            bench.start(peer, tiny=SPARE + bench.sizes.fleet, loaded=SPARE)
     bench.progress("all are up")
 
 
-def idle(bench: Bench) -> None:
+def idle(bench: SupervisorBench) -> None:
     time.sleep(SETTLE_S)
     before = {peer.key: (own := peer.own(), processes.spent(own)) for peer in bench.left()}
     began = time.monotonic()
@@ -126,11 +125,11 @@ def idle(bench: Bench) -> None:
     for peer in bench.left():
         own, spent = before[peer.key]
         now, took_s = processes.spent(own), time.monotonic() - began
-        bench.values["idle CPU"][peer.key] = [(now.cpu_s - spent.cpu_s) / took_s * 100]
-        bench.values["idle wake-ups"][peer.key] = [(now.switches - spent.switches) / took_s]
+        bench.add("idle CPU", peer, (now.cpu_s - spent.cpu_s) / took_s * 100)
+        bench.add("idle wake-ups", peer, (now.switches - spent.switches) / took_s)
 
 
-def restarts(bench: Bench) -> None:
+def restarts(bench: SupervisorBench) -> None:
     """Kill one child at a time, in turns; now and then a whole fleet."""
     sizes = bench.sizes
     every = min(sizes.fleet_every, sizes.rounds)
@@ -146,7 +145,7 @@ def restarts(bench: Bench) -> None:
         bench.progress(f"restarts: round {turn + 1} of {sizes.rounds}")
 
 
-def _restart_one(bench: Bench, peer: Peer, *, again: bool) -> None:
+def _restart_one(bench: SupervisorBench, peer: Peer, *, again: bool) -> None:
     """Kill the oldest child, and perhaps the new one as soon as it is ready."""
     for kind in ("tiny", "loaded") if peer.row.bare else ("loaded",):
         name = min(_names(peer, kind, SPARE), key=lambda name: bench.pipe.last[name].at_s)
@@ -156,7 +155,7 @@ def _restart_one(bench: Bench, peer: Peer, *, again: bool) -> None:
 
 
 def _measure_restart(
-    bench: Bench, peer: Peer, measure: str, names: list[str], age_s: float = AGE_S
+    bench: SupervisorBench, peer: Peer, measure: str, names: list[str], age_s: float = AGE_S
 ) -> None:
     """SIGKILL children at once that have lived this long; milliseconds until all are ready again."""
     old_at_s = max(bench.pipe.last[name].at_s for name in names) + age_s
@@ -167,7 +166,7 @@ def _measure_restart(
         os.kill(pid, signal.SIGKILL)
     back = bench.pipe.wait(names, began, BACK_S)
     took_s = max(ready.at_s for ready in back.values()) - began
-    bench.values[measure][peer.key].append(took_s * 1000)
+    bench.add(measure, peer, took_s * 1000)
 
 
 def _names(peer: Peer, kind: str, count: int) -> list[str]:
@@ -190,7 +189,7 @@ def _living_pids(peer: Peer, names: list[str]) -> list[int]:
 class Fate:
     """What becomes of a supervisor's children and theirs when a process around them is killed."""
 
-    def __init__(self, bench: Bench, peer: Peer) -> None:
+    def __init__(self, bench: SupervisorBench, peer: Peer) -> None:
         self.pipe, self.peer = bench.pipe, peer
         self.facts = bench.facts[peer.key]
         self.old: dict[str, list[psutil.Process]] = {}
@@ -212,14 +211,9 @@ class Fate:
             parent.kill()
 
     def see_worker(self) -> None:
-        if not self.peer.row.watcher:
-            return
-        again, lives = self._restarted(SECOND), processes.alive(self.old[SECOND][0])
-        self.facts["a worker, its watcher killed"] = (
-            ("lives on" if lives else "ends")
-            + (", and a second one is started" if lives and again else "")
-            + (", and is started again" if again and not lives else "")
-        )
+        if self.peer.row.watcher:
+            seen = processes.alive(self.old[SECOND][0]), self._restarted(SECOND)
+            self.facts["a worker, its watcher killed"] = WATCHED[seen]
 
     def kill_supervisor(self) -> None:
         self._remember(THIRD)
@@ -251,6 +245,12 @@ def _fate(seen: list[psutil.Process]) -> str:
     return "lives on" if any(map(processes.alive, seen)) else "ends" if seen else "not seen"
 
 
+WATCHED = {  # by whether it lives, and whether one was started
+    (True, True): "lives on, and a second one is started",
+    (True, False): "lives on",
+    (False, True): "ends, and is started again",
+    (False, False): "ends",
+}
 STEPS = (
     (Fate.kill_worker, Fate.see_grandchild, LOOK_AFTER_S),
     (Fate.kill_watcher, Fate.see_worker, RESTARTED_AFTER_S),
@@ -259,12 +259,12 @@ STEPS = (
 )
 
 
-def fates(bench: Bench) -> None:
+def fates(bench: SupervisorBench) -> None:
     """Lead all supervisors with bare children through the steps, each step for all before the next."""
     found = []
     for peer in [peer for peer in bench.left() if peer.row.bare]:
         with bench.dropping(peer, "started to see fates"):
-            bench.start(peer, {"parent": 3, "talker": 1})
+            bench.start(peer, parent=3, talker=1)
             found.append(Fate(bench, peer))
     for kill, see, wait_s in STEPS:
         for step, pause_s in ((kill, wait_s), (see, 0)):

@@ -11,16 +11,14 @@ class Options:
     only: frozenset[str] = frozenset()
     rounds: int | None = None
     quick: bool = False
-    json: bool = False
+
+    @property
+    def print(self) -> bool:
+        """Whether only to print: such a run is not worth a page."""
+        return self.quick or bool(self.only)
 
     def chosen(self, peers: Iterable[str]) -> list[str]:
         return [name for name in peers if not self.only or name in self.only]
 
     def count(self, usual: int, quick: int) -> int:
         return self.rounds or (quick if self.quick else usual)
-
-    def command(self, part: str) -> str | None:
-        """Return the command to note on the page; None for a run that is not worth one."""
-        if self.quick or self.only:
-            return None
-        return f"python -m bench.peers {part}" + (f" --rounds {self.rounds}" if self.rounds else "")

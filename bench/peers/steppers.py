@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -70,6 +70,8 @@ class StepWire:
 class Script:
     """A peer's program, in the peer's own environment."""
 
+    DATABASE, EFFECTS, LOG = "*.sqlite*", "*.effects", "log"
+
     def __init__(self, folder: Path, workflows: int, words: tuple[str, ...]) -> None:
         self.folder, self.workflows = folder, workflows
         python, script, *self._options = words
@@ -91,33 +93,23 @@ class Script:
         assert self._process
         return tree(self._process.pid)
 
-    def database(self) -> list[Path]:
-        return list(self.folder.glob("*.sqlite*"))
-
-    def effects(self) -> list[Path]:
-        return list(self.folder.glob("*.effects"))
-
-    def log(self) -> str:
-        path = self.folder / "log"
-        return path.read_text(errors="replace") if path.exists() else ""
+    agents = processes
 
 
 class ClewProgram:
     """A daemon on a home of its own, with a goal for each workflow and an agent with its own tools."""
 
+    DATABASE, EFFECTS = "state/ledger.db*", "workspaces/*/*.effects"
+    LOG = "daemon.log"
+
     def __init__(
         self, folder: Path, workflows: int, config: str = CONFIG, mode: str = "durable"
     ) -> None:
         self.folder, self.workflows, self._config, self._mode = folder, workflows, config, mode
-        self._home: Home | None = None
-
-    @property
-    def home(self) -> Home:
-        assert self._home
-        return self._home
+        self._home = Home(folder, config)
 
     def start(self, port: int) -> None:
-        if self._home is None:
+        if self._home.daemon is None:
             agent = bench_agent(self._mode, str(port), str(TIMES))
             self._home = Home(self.folder, self._config + agent)
             for index in range(self.workflows):
@@ -127,13 +119,13 @@ class ClewProgram:
 
     def kill(self) -> None:
         """SIGKILL, and wait until its workers have ended, too."""
-        if self._home and self._home.daemon and self._home.daemon.poll() is None:
+        if self._home.daemon and self._home.daemon.poll() is None:
             left = self.processes()
             self._home.stop(signal.SIGKILL)
             wait_for(lambda: not any(map(alive, left)), every_s=0.002)
 
     def processes(self) -> list[psutil.Process]:
-        return tree(self.home.pid)
+        return tree(self._home.pid)
 
     def agents(self) -> list[psutil.Process]:
         """Return the processes that do the steps, without those around them."""
@@ -141,17 +133,8 @@ class ClewProgram:
 
     def asked(self, *arguments: str) -> Any:
         """Return what the command line says of this home."""
-        line = self.home.command(*arguments, "--json")
+        line = self._home.command(*arguments, "--json")
         return json.loads(subprocess.run(line, check=True, capture_output=True, timeout=60).stdout)
-
-    def database(self) -> list[Path]:
-        return list((self.folder / "state").glob("ledger.db*"))
-
-    def effects(self) -> list[Path]:
-        return list(self.folder.glob("workspaces/*/*.effects"))
-
-    def log(self) -> str:
-        return self._home.log.read_text(errors="replace") if self._home else ""
 
 
 Program = Script | ClewProgram
@@ -187,7 +170,7 @@ class Running:
     def accept(self) -> StepWire:
         if wire := self.accept_within(WAIT_S):
             return wire
-        raise TimeoutError(f"{self.way.name} does not begin:\n{self.program.log()[-2000:]}")
+        raise TimeoutError(f"{self.way.name} does not begin:\n{self.log()}")
 
     def accept_within(self, patience_s: float) -> StepWire | None:
         """Return one workflow's connection; None if none comes, or the program has ended."""
@@ -207,7 +190,7 @@ class Running:
                 wire.ask(count)
             return [took for wire in self.wires for took in wire.hear("took_s")["took_s"]]
         except OSError as error:
-            end = self.program.log()[-2000:]
+            end = self.log()
             raise RuntimeError(f"{self.way.name} did not do its steps: {error}\n{end}") from None
 
     def kill(self) -> None:
@@ -222,7 +205,16 @@ class Running:
         self._server.close()
 
     def size_mb(self) -> float:
-        return sum(path.stat().st_size for path in self.program.database()) / 1e6
+        return sum(path.stat().st_size for path in self.files(self.program.DATABASE)) / 1e6
+
+    def files(self, pattern: str) -> list[Path]:
+        return list(self.program.folder.glob(pattern))
+
+    def log(self) -> str:
+        """Return the end of its log."""
+        return "".join(one.read_text(errors="replace") for one in self.files(self.program.LOG))[
+            -2000:
+        ]
 
 
 PACKAGES = {"dbos": ("dbos",), "langgraph": ("langgraph", "langgraph-checkpoint-sqlite")}
@@ -264,16 +256,18 @@ def ways(peers: list[str]) -> tuple[dict[str, Way], dict[str, str]]:
 
 
 @contextmanager
-def running(*wanted: tuple[Way, int]) -> Iterator[list[Running]]:
-    """Start programs with their workflows, in folders of their own; end them on every path."""
+def running(
+    wanted: Mapping[str, Way], many: Mapping[str, int] | None = None
+) -> Iterator[dict[str, Running]]:
+    """Start programs in folders of their own, with a workflow or `many`; end them on every path."""
     with ExitStack() as stack:
-        everyone = []
-        for way, workflows in wanted:
+        everyone = {}
+        for name, way in wanted.items():
+            workflows = many[name] if many else 1
             folder = stack.enter_context(disk_folder())
-            one = Running(way, way.make(folder, workflows))
+            everyone[name] = one = Running(way, way.make(folder, workflows))
             stack.callback(one.end)
             one.start()
-            everyone.append(one)
-        for one in everyone:
+        for one in everyone.values():
             one.connect()
         yield everyone

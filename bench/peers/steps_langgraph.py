@@ -98,6 +98,7 @@ class Tries(TypedDict):
     error: str
 
 
+FIRST = {"tries": 0, "error": ""}
 seen = {"ran": 0, "retried": 0}
 
 
@@ -112,41 +113,35 @@ def retried(_: Tries) -> Tries:
     raise ConnectionError("refused")  # a kind that is retried by default
 
 
-def stubborn(times: int) -> Any:
+def one_node(node: Any, **options: Any) -> Any:
     builder = StateGraph(Tries)
-    builder.add_node("failing", failing)
-    builder.add_edge(START, "failing")
-    again = lambda state: END if state["tries"] >= times else "failing"  # noqa: E731
-    builder.add_conditional_edges("failing", again)
+    builder.add_node("node", node, **options)
+    builder.add_edge(START, "node")
     return builder
 
 
-def retries_end_with() -> str:
-    builder = StateGraph(Tries)
-    builder.add_node("retried", retried, retry_policy=RetryPolicy(initial_interval=0.01))
-    builder.add_edge(START, "retried")
+def stubborn(times: int) -> Any:
+    again = lambda state: END if state["tries"] >= times else "node"  # noqa: E731
+    return one_node(failing).add_conditional_edges("node", again)
+
+
+def ends_with(graph: Any) -> str:
+    """Return the class of the error with which a graph ends."""
     try:
-        builder.compile().invoke({"tries": 0, "error": ""})
+        graph.compile().invoke(FIRST)
     except Exception as error:  # noqa: BLE001 its class is the question
         return type(error).__name__
     return "no error"
 
 
-def limit() -> int | None:
-    """Return after how many steps an endless graph is stopped by default; None: not in 20,000."""
-    before = seen["ran"]
-    try:
-        stubborn(20_000).compile().invoke({"tries": 0, "error": ""})
-    except GraphRecursionError:
-        return seen["ran"] - before
-    return None
-
-
 def fail(saver: SqliteSaver, times: int) -> None:
     graph = stubborn(times).compile(checkpointer=saver)
-    graph.invoke({"tries": 0, "error": ""}, {"configurable": {"thread_id": "1"}}, durability="sync")
-    facts = {"tried": times, "ran": seen["ran"], "stopped_after": limit()}
-    print(json.dumps({**facts, "retries_end_with": retries_end_with(), "retried": seen["retried"]}))
+    graph.invoke(FIRST, {"configurable": {"thread_id": "1"}}, durability="sync")
+    ran, facts = seen["ran"], {"tried": times, "ran": seen["ran"]}
+    limited = ends_with(stubborn(20_000)) == GraphRecursionError.__name__
+    facts["stopped_after"] = seen["ran"] - ran if limited else None
+    end = ends_with(one_node(retried, retry_policy=RetryPolicy(initial_interval=0.01)))
+    print(json.dumps({**facts, "retries_end_with": end, "retried": seen["retried"]}))
 
 
 def main() -> None:

@@ -50,8 +50,8 @@ def text(facts=(), **values):
         name: figures.Series(name, "ms", seen)
         for name, seen in zip(names, values.values(), strict=True)
     }
-    kept = {"before": SEEN, "after": SEEN, "command": "it", "facts": {**FACTS, **dict(facts)}}
-    return importlib.import_module("bench.peers.durable_page").text((kept, series))
+    result = figures.Result("it", SEEN, SEEN, {**FACTS, **dict(facts)}, series)
+    return "\n\n".join(importlib.import_module("bench.peers.durable_page").text(result))
 
 
 def test_a_peer_that_was_better_is_named_with_its_median():

@@ -17,46 +17,35 @@ def module(name):
     return importlib.import_module(f"bench.{name}")
 
 
-def peers(kept):
-    """What the bench of supervisors found, from what it saved."""
-    facts, values = kept[0]["facts"], {}
-    keys = {name: key for key, name in facts["names"].items()}
-    for name, series in kept[1].items():
-        measure, who = name.split(": ", 1)
-        values.setdefault(measure, {})[keys[who]] = series.values
-    page = module("peers.supervisors_page")
-    return [page.text(page.Found(values=values, **facts), module("page").under(kept[0]))]
-
-
-def live(kept):
-    return [module("page").under(kept[0]), module("live").table(kept)]
-
-
-def fleet(kept):
-    image = module("page").image("Steps a second by workers", "fleet")
-    return [kept[0]["facts"]["table"], image, module("page").under(kept[0])]
-
-
-PARTS = {
-    "step": ("step", lambda kept: module("step").text(kept)),
-    "fleet": ("fleet", fleet),
-    "restart": ("restart", lambda kept: module("restart").text(kept)),
-    "growth": ("growth", lambda kept: module("growth").text(kept)),
-    "digest": ("digest", lambda kept: module("digest").tables(kept)),
-    "live": ("live", live),
-    "footprint": ("footprint", lambda kept: module("footprint").tables(kept)),
-    "peers": ("supervisors", peers),
-    "durable": ("durable", lambda kept: [module("peers.durable_page").text(kept)]),
+PARTS = {  # the part of the page, the saved results, the module that writes it
+    "step": ("step", "step"),
+    "fleet": ("fleet", "fleet"),
+    "restart": ("restart", "restart"),
+    "growth": ("growth", "growth"),
+    "digest": ("digest", "digest"),
+    "live": ("live", "live"),
+    "footprint": ("footprint", "footprint"),
+    "peers": ("supervisors", "peers.supervisors_page"),
+    "durable": ("durable", "peers.durable_page"),
 }
 
 
 @pytest.mark.parametrize("name", PARTS)
 def test_the_page_is_what_the_saved_results_give(name, tmp_path):
     page = module("page")
-    copy, (results, parts) = tmp_path / "performance.md", PARTS[name]
+    copy, (results, writer) = tmp_path / "performance.md", PARTS[name]
     copy.write_text(page.PAGE.read_text())
-    page.write(name, *parts(module("figures").load(results)), page=copy)
+    page.write(name, *module(writer).text(module("figures").load(results)), page=copy)
     assert copy.read_text() == page.PAGE.read_text()
+
+
+def test_saved_results_are_those_that_were_read(tmp_path, monkeypatch):
+    figures = module("figures")
+    kept = figures.load("growth")
+    saved = (figures.RESULTS / "growth.json").read_text()
+    monkeypatch.setattr(figures, "RESULTS", tmp_path)
+    figures.save("growth", kept)
+    assert (tmp_path / "growth.json").read_text() == saved
 
 
 def test_a_part_without_its_markers_is_refused(tmp_path):

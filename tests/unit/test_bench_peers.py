@@ -19,11 +19,22 @@ def module(name):
     return importlib.import_module(f"bench.peers.{name}")
 
 
-def found(measure, **values):
-    names = {key.replace("_", "-"): key.replace("_", " ") for key in values}
-    by_key = {key.replace("_", "-"): seen for key, seen in values.items()}
+def found(measure, out=(), **values):
+    """A result with values of one measure, by the key of the supervisor."""
+    figures = importlib.import_module("bench.figures")
+    names = {key: {"clew_built_in": "clew, built-in agent"}.get(key, key) for key in values}
+    series = figures.Recorder()
+    for key, seen in values.items():
+        series.add(f"{measure}: {names[key]}", "ms", *seen)
     empty = dict.fromkeys(names, "")
-    return module("supervisors_page").Found(names, empty, empty, {measure: by_key}, {}, 50)
+    facts = {"names": names, "versions": empty, "settings": empty, "facts": {}, "fleet": 50}
+    seen = {"at": "2026-01-01", "cores": 2, "kernel": "6", "python": "3", "load": [0.5]}
+    return figures.Result("it", seen, seen, {**facts, "out": dict(out)}, series)
+
+
+def better(measure, label, **values):
+    page = module("supervisors_page")
+    return page.others_better(found(measure, **values), {measure: ("ms", label)})
 
 
 @pytest.fixture
@@ -34,27 +45,25 @@ def pipe(tmp_path):
 
 
 def test_a_better_peer_is_named_with_its_median():
-    run = found("restart, tiny", clew=[100, 90, 110], runit=[17, 18, 19], circus=[2500])
-    (line,) = module("supervisors_page").others_better(run, {"restart, tiny": "a bare child"})
+    values = {"clew": [100, 90, 110], "runit": [17, 18, 19], "circus": [2500]}
+    (line,) = better("restart, tiny", "a bare child", **values)
     assert line == "- a bare child: better than clew (100 ms) are runit (18.0)."
 
 
 def test_a_peer_that_is_as_good_as_clew_is_not_called_better():
-    run = found("restart, loaded", clew=[700], clew_built_in=[20], pm2=[19])
-    (line,) = module("supervisors_page").others_better(run, {"restart, loaded": "a loaded child"})
+    values = {"clew": [700], "clew_built_in": [20], "pm2": [19]}
+    (line,) = better("restart, loaded", "a loaded child", **values)
     assert line == "- a loaded child: nobody is clearly better than clew."
 
 
 def test_a_measure_that_clew_was_left_out_of_is_not_judged():
-    run = found("idle CPU", runit=[0.1])
-    assert module("supervisors_page").others_better(run, {"idle CPU": "CPU"}) == []
+    assert better("idle CPU", "CPU", runit=[0.1]) == []
 
 
 def test_the_page_names_who_was_not_measured_and_why():
-    run = found("restart, tiny", clew=[100])
-    run.out["systemd"] = "a user manager needs root"
-    text = module("supervisors_page").text(run, "how")
-    assert text.endswith("Not measured: systemd (a user manager needs root).")
+    run = found("restart, tiny", {"systemd": "a user manager needs root"}, clew=[100])
+    text = module("supervisors_page").text(run)
+    assert text[-1] == "Not measured: systemd (a user manager needs root)."
 
 
 def test_a_report_that_comes_in_two_pieces_counts_once_it_is_whole(pipe):
