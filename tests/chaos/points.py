@@ -186,7 +186,7 @@ def arm(order: Order, labels: dict[str, str]) -> None:
         _wrap(target, label, hit)
     for place, value in order.constants.items():
         module, name = place.split(":")
-        if module in _parts(labels):
+        if module.partition(".")[0] in {part.partition(".")[0] for part in _parts(labels)}:
             setattr(importlib.import_module(module), name, value)
 
 

@@ -177,8 +177,7 @@ class App:
         self._housekeeping = Housekeeping(daemon, watch, presence, retention)
         if home.has_changed(before, now):  # on a full disk, nothing else has to wait for this
             self._housekeeping.run(goals.emit_own([now]))
-        if home.is_same_process_space(before, now):  # else pids mean other processes
-            end_leftovers(goals)
+        end_leftovers(goals, ours=home.is_same_process_space(before, now))
         try:
             await self._start()
             await self._stop.wait()

@@ -49,9 +49,12 @@ async def block_in_other_home(goals: GoalStore, before: HomeKnown | None, now: H
             await goals.emit(core, blocked)
 
 
-def end_leftovers(goals: GoalStore) -> None:
-    """Kill workers of this home's last daemon that still live, recognised by pid and creation time."""
-    for state in goals.states().values():
+def end_leftovers(goals: GoalStore, *, ours: bool) -> None:
+    """Kill workers of this home's last daemon that still live, recognised by pid and creation time.
+
+    `ours`: pids still mean what they meant to that daemon; if not, nothing is killed.
+    """
+    for state in goals.states().values() if ours else ():
         if not (state.working and state.pid):
             continue
         with contextlib.suppress(psutil.Error):
