@@ -70,7 +70,8 @@ def test_every_reload_is_told_as_notify_reload_wants_it(clew, manager):
     assert clew.stop() == 0
     manager.until("STOPPING=1")
     told = [text for text in manager.said if "READY=1" in text or "RELOADING=1" in text]
-    assert ["RELOADING=1" in text for text in told[1:]] == [True, False] * (len(told) // 2)
+    alternating = [n % 2 == 0 for n in range(len(told) - 1)]  # the stop may cut off the last reload
+    assert ["RELOADING=1" in text for text in told[1:]] == alternating
 
 
 def test_a_refused_reload_is_followed_by_ready_with_the_verdict(clew, manager):

@@ -88,8 +88,8 @@ class ReportWriter:
             async with asyncio.timeout(WAIT_S):
                 await self._d.publisher.settle(goal)  # a reported goal is published, too
         core = self._d.goals.cores.get(goal)
-        if core is None:
-            return  # purged meanwhile
+        if core is None or core.state.rested_seq <= core.state.reported_seq:
+            return  # purged meanwhile, or an earlier report has all of it
         actions, loops = await asyncio.to_thread(_last_pages, self._d.goals.ledger, goal)
         playbook, ids = self._d.playbook.current, core.state.strategies
         shown = [f"[{i}] {bullet.content}" for i in ids if (bullet := playbook.get_bullet(i))]
