@@ -215,7 +215,7 @@ class SimExecutor:
             world=digest if rng.random() > world.chaos.digest_fails else None,
         )
 
-    async def digest(self, *, anew: bool) -> str:
+    async def digest(self, *, full: bool) -> str:
         self._living()
         await asyncio.sleep(self._world.rng.uniform(0.0, 0.02))
         self._living()

@@ -48,7 +48,7 @@ def _allows_what_is_blocked(monkeypatch):
 
 
 def _looks_at_no_disk_before_it_refuses(monkeypatch):
-    monkeypatch.setattr(core.Core, "see_world", lambda *_: False)
+    monkeypatch.setattr(core.Core, "see_world", lambda *_, **__: False)
     made = World.__init__
 
     def make(self, seed, cast=()):

@@ -118,11 +118,11 @@ class ExecutorProcess:
                 id=0, seq=seq, result="error", output=text, duration_s=0.0, changed=False
             )
 
-    async def digest(self, *, anew: bool) -> str:
-        """Return the world's digest, with `anew` from every file's stat; UNKNOWN where that was cut short."""
+    async def digest(self, *, full: bool) -> str:
+        """Return the world's digest, where `full` from every file's stat; UNKNOWN where that was cut short."""
 
         def request(number: int) -> DigestRequest:
-            return DigestRequest(id=number, full=anew)
+            return DigestRequest(id=number, full=full)
 
         found = await self._ask(DigestDone, request, DIGEST_TIMEOUT_S)
         return found.world.name

@@ -214,7 +214,7 @@ def _purged_goals(ledger: Ledger) -> Iterator[tuple[str, str]]:
 
 
 def _max_iterations(state: State, settings: Settings) -> int | None:
-    """Return the turns of an agent whose goal sets no number; None for a runbook, which ends by itself."""
+    """Return the turns of an agent whose goal sets no number; None for a runbook, which always ends."""
     agents = settings.agents
     name = state.spec.agent or None
     known = name is None or name in agents.names

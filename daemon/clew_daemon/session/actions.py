@@ -139,7 +139,7 @@ class Actions:
                 output_bytes=limits.output_bytes,
             )
         except OutOfResources:
-            raise  # nothing began, and nothing is the action's fault: the worker waits
+            raise  # the action has not begun and is not to blame: the worker waits
         except WorkspaceMissingError as error:
             return ActionReport("error", f"Nothing was done: {error}", changed=False)
         except ExecutorDied as error:
@@ -160,7 +160,7 @@ class Actions:
 
     async def _reported(self, p: protocol.Outcome | protocol.Record) -> ActionReport:
         """Return what an agent reports; where it leaves out `changed`, the workspace is measured."""
-        world = await self._desk.executors.digest(anew=False) if p.changed is None else ""
+        world = await self._desk.executors.digest(full=False) if p.changed is None else ""
         return ActionReport(
             p.result,
             None if p.output is None else redact(p.output),

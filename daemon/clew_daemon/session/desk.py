@@ -132,7 +132,7 @@ class GoalDesk:
 
     async def look(self) -> None:
         """Record the world as it is now: others may have changed it."""
-        world = await self.executors.digest(anew=True)
+        world = await self.executors.digest(full=True)
         with self.entering() as core:
             core.see_world(world, time.time(), unseen_work=self.traits.own_tools)
 
@@ -143,7 +143,7 @@ class GoalDesk:
         """
         if self.traits.own_tools or not self.core.goes_by_a_claim:
             return
-        world = await self.executors.digest(anew=True)
+        world = await self.executors.digest(full=True)
         with self.entering() as core:
             core.drop_claim(world, time.time())
 

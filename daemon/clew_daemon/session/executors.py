@@ -113,10 +113,10 @@ class ExecutorPool:
             await self._executor.end()
             self._executor = None
 
-    async def digest(self, *, anew: bool) -> str:
-        """Measure the world, with `anew` from every file's stat: UNKNOWN where it is too large, "" where it failed."""
+    async def digest(self, *, full: bool) -> str:
+        """Measure the world, where `full` from every file's stat: UNKNOWN where it is too large, "" where it failed."""
         try:
-            return await (await self.executor()).digest(anew=anew)
+            return await (await self.executor()).digest(full=full)
         except OutOfResources:
             raise
         except WorkspaceMissingError:  # the next action there reports why

@@ -41,7 +41,7 @@ class WireAnswer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class JsonView:
+class ViewAnswer:
     """An answer that shows a part of the state: JSON values already."""
 
     view: dict[str, Any]
@@ -96,14 +96,14 @@ class Methods:
     async def _hello(self, p: protocol.Hello) -> HelloAnswer:
         return await self._greeting.hello(p)
 
-    async def _heartbeat(self, _: protocol.Heartbeat) -> JsonView:
-        return JsonView({})
+    async def _heartbeat(self, _: protocol.Heartbeat) -> ViewAnswer:
+        return ViewAnswer({})
 
-    async def _leave(self, p: protocol.Leave) -> JsonView:
+    async def _leave(self, p: protocol.Leave) -> ViewAnswer:
         self.leave = p.model_copy(update={"reason": redact(p.reason)})
-        return JsonView({})
+        return ViewAnswer({})
 
-    async def _llm_slot(self, p: protocol.LlmSlot) -> JsonView:
+    async def _llm_slot(self, p: protocol.LlmSlot) -> ViewAnswer:
         self.release()
         if p.open:
             self.feedback.prompted()
@@ -112,7 +112,7 @@ class Methods:
             await semaphore.acquire()
             work.llm_since, work.llm_queued = time.time(), False
             self._slot = semaphore
-        return JsonView({"open": p.open})
+        return ViewAnswer({"open": p.open})
 
     async def _think(self, p: protocol.Think) -> Noted:
         with self._desk.entering() as core:
@@ -129,7 +129,7 @@ class Methods:
     async def _act(self, p: protocol.Act) -> Judged:
         return await (self._finishing if p.tool == "finish" else self._actions).act(p)
 
-    async def _plan(self, p: protocol.Plan) -> JsonView:
+    async def _plan(self, p: protocol.Plan) -> ViewAnswer:
         tasks = tuple(
             PlannedTask(
                 description=redact(t.description),
@@ -145,9 +145,9 @@ class Methods:
         with self._desk.entering() as core:
             core.plan(tasks, p.replan, time.time(), checks)
         await self._desk.commit()
-        return JsonView(fitted_state({"state": state_view(self._desk.core.state)}))
+        return ViewAnswer(fitted_state({"state": state_view(self._desk.core.state)}))
 
-    async def _complete_subtask(self, p: protocol.CompleteSubtask) -> JsonView:
+    async def _complete_subtask(self, p: protocol.CompleteSubtask) -> ViewAnswer:
         with self._desk.entering() as core:
             level = core.complete_subtask(
                 time.time(),
@@ -157,24 +157,24 @@ class Methods:
             )
         await self._desk.commit()
         view = {"state": state_view(self._desk.core.state), "escalated_to": level}
-        return JsonView(fitted_state(view))
+        return ViewAnswer(fitted_state(view))
 
-    async def _advance(self, _: protocol.Advance) -> JsonView:
+    async def _advance(self, _: protocol.Advance) -> ViewAnswer:
         with self._desk.entering() as core:
             more = core.advance(time.time())
         await self._desk.commit()
         state = self._desk.core.state
-        return JsonView(
+        return ViewAnswer(
             {
                 "subtask": subtask_view(state) if more else None,
                 "task": task_view(state) if more else None,
             }
         )
 
-    async def _learn(self, p: protocol.Learn) -> JsonView:
+    async def _learn(self, p: protocol.Learn) -> ViewAnswer:
         desk = self._desk
         learned = await desk.parts.playbook.learn(p.deltas, desk.core.state, desk.settings.playbook)
-        return JsonView({"playbook": learned})
+        return ViewAnswer({"playbook": learned})
 
 
 def _reflected(p: protocol.Reflect, new_feedback: list[str]) -> ev.Reflected:

@@ -150,7 +150,7 @@ def _awaits(state: State, known: KnownGoals, *, hint: bool = False) -> str:
 
 
 def _near(one: Dependency, state: State, known: KnownGoals) -> str:
-    """Return what a name that means no goal was probably meant to be, "" where it means one or nothing is near."""
+    """Return the goal that an unknown name probably means; "" where the name is known, or no goal has a similar one."""
     if one.goals:
         return ""
     others = {n for g, s in known.states.items() if s is not state for n in (g, s.spec.name)}

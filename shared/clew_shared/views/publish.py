@@ -141,7 +141,7 @@ def status_view(state: State, now: float = 0.0, waits: str = "") -> dict[str, An
 
 
 def _waiting(state: State, now: float, waits: str) -> dict[str, Any] | None:
-    """Return what a goal waits for, since when, and when it continues by itself; None if it does not wait."""
+    """Return what a goal waits for, since when, and when it continues on its own; None if it does not wait."""
     if state.goal.status not in (GoalStatus.QUEUED, GoalStatus.WAITING):
         return None
     return {
@@ -152,7 +152,7 @@ def _waiting(state: State, now: float, waits: str) -> dict[str, Any] | None:
 
 
 def _until(state: State, now: float, waits: str) -> str | None:
-    """Return when a goal continues by itself, None if it does not wait for a time."""
+    """Return when a goal continues on its own, None if it does not wait for a time."""
     if state.goal.status == GoalStatus.WAITING:
         return iso(state.wait_until) if state.wait_until and not state.paused else None
     not_before = state.spec.not_before
