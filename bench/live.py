@@ -85,10 +85,6 @@ def text(result: Result) -> tuple[str, ...]:
     return result.source, page.table(["", "median (5 to 95 %)", "most", "aim"], rows)
 
 
-def plot(_: Result) -> None:
-    """There is none."""
-
-
 def measure(options: runner.Options, found: Recorder) -> dict[str, str]:
     costs(options.stretch, options.rounds, found)
     delays(found)

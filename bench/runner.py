@@ -2,20 +2,13 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from bench import figures, page
 from bench.figures import Recorder, Result
 
 Options = argparse.Namespace
-
-
-class Bench(Protocol):
-    """A module; `plot` draws its plots, `text` returns its part of the page, both from a result."""
-
-    text: Callable[[Result], Iterable[str]]
-    plot: Callable[[Result], object]
 
 
 def parser(name: str, doc: str | None, given: Mapping[str, tuple[Any, str]]) -> Any:
@@ -43,8 +36,11 @@ def main(name: str, measure: Callable[[Options, Recorder], dict[str, Any]], **gi
     finish(name, bench, Result(command, before, figures.conditions(), facts, found), options)
 
 
-def finish(name: str, bench: Bench, result: Result, options: Options, part: str = "") -> None:
-    """Print a result; save it and write the page, where that is wanted."""
+def finish(name: str, bench: Any, result: Result, options: Any, part: str = "") -> None:
+    """Print a result; save it and write the page, where that is wanted.
+
+    `bench` is a module: `text(result)` returns its part of the page, `plot(result)`, if there is one, draws its plots.
+    """
     for one in result.series.values():
         print(f"{one.name:62} {one}")
     for fact, value in result.facts.items():
@@ -54,4 +50,5 @@ def finish(name: str, bench: Bench, result: Result, options: Options, part: str 
     figures.save(name, result)
     kept = figures.load(name)
     page.write(part or name, *bench.text(kept))
-    bench.plot(kept)
+    if plot := getattr(bench, "plot", None):
+        plot(kept)
