@@ -37,6 +37,11 @@ class Places:
         """The log's file, where `[log] file` names no other."""
         return self.state / "clew.log"
 
+    @property
+    def snapshots(self) -> Path:
+        """Where the goals' stores of snapshots are, one folder for each."""
+        return self.state / "snapshots"
+
 
 class PlacesError(ValueError):
     """A path cannot be resolved from the environment."""

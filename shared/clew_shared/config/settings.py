@@ -42,6 +42,7 @@ from clew_shared.config.tables import (
     RunbookAgentSettings,
     SandboxSettings,
     Settings,
+    SnapshotSettings,
     ToolLoopSettings,
 )
 
@@ -69,6 +70,7 @@ __all__ = [
     "Settings",
     "SettingsError",
     "SettingsFault",
+    "SnapshotSettings",
     "ToolLoopSettings",
     "changes",
     "flatten",
@@ -76,7 +78,7 @@ __all__ = [
     "places",
 ]
 
-LIVE_TABLES = ("loops", "context", "restart", "heartbeat", "playbook", "log")
+LIVE_TABLES = ("loops", "context", "restart", "heartbeat", "playbook", "snapshots", "log")
 """Tables that apply to running goals at once (docs/configuration.md)."""
 
 LIVE_KEYS = ("daemon.max_workers",)

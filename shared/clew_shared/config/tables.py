@@ -257,6 +257,14 @@ class ContextSettings(Table):
         return at_least(value, info, "moderate_until", larger=True)
 
 
+class SnapshotSettings(Table):
+    """Snapshots of workspaces, for `clew diff` and `clew undo`: whether they are taken, and their limits."""
+
+    enabled: bool = True
+    max_mb: AtLeastOne = 2000
+    max_file_mb: AtLeastOne = 10
+
+
 class PlaybookSettings(Table):
     """What is learned across goals, and when it is dropped."""
 
@@ -449,6 +457,7 @@ class Settings(Table):
     loops: LoopSettings = LoopSettings()
     context: ContextSettings = ContextSettings()
     playbook: PlaybookSettings = PlaybookSettings()
+    snapshots: SnapshotSettings = SnapshotSettings()
     agents: AgentSettings = AgentSettings()
     ledger: LedgerSettings = LedgerSettings()
     log: LogSettings = LogSettings()

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
+from clew_shared.record import snapshot_events  # noqa: F401 - defines its kinds
 from clew_shared.record.daemon_events import PlaybookEvent
 from clew_shared.record.events import Event, GoalEvent
 

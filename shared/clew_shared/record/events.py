@@ -241,6 +241,9 @@ class ActionFinished(GoalEvent, frozen=True):
 
     `world` is the digest after it (`worlds.UNKNOWN` if it could not be measured whole, "" if not at all),
     `error_class` names the error without what varies from call to call, `head` shows both ends of the output.
+    `own` are the names that it changed, each with its git object after it ("" removed, "/" a folder, "?" not read),
+    `foreign` those that were changed before it, while nothing ran; both are cut, and counted by the totals, which are
+    -1 where the workspace could not be measured whole.
     """
 
     kind: Literal["action_finished"] = "action_finished"
@@ -255,6 +258,10 @@ class ActionFinished(GoalEvent, frozen=True):
     world: str = ""
     plain: bool = False
     soft: bool = False
+    own: tuple[tuple[str, str], ...] = ()
+    own_total: int = 0
+    foreign: tuple[str, ...] = ()
+    foreign_total: int = 0
 
 
 class ActionInterrupted(GoalEvent, frozen=True):

@@ -18,6 +18,7 @@ from clew_shared.record.model import (
     Subtask,
     Task,
 )
+from clew_shared.record.snapshot_events import ChangeCount
 from clew_shared.record.spec import Spec
 
 STEPS_KEPT = 16
@@ -174,6 +175,26 @@ class LlmCall:
 
 
 @dataclass(slots=True)
+class SnapshotState:
+    """What is known of a goal's snapshots: the trees of the `first` and the `last`, and what they cost.
+
+    `missing` states why the next one could not be taken, "" if it could. `changed` compares the last with the first.
+    `undoing` is the undo that is not complete yet, `undone` the end of the last that restored something; 0 for none.
+    """
+
+    first: str = ""
+    last: str = ""
+    last_seq: int = 0
+    taken: int = 0
+    bytes: int = 0
+    left_out: int = 0
+    changed: ChangeCount = field(default_factory=ChangeCount)
+    missing: str = ""
+    undoing: int = 0
+    undone: int = 0
+
+
+@dataclass(slots=True)
 class State:
     """Everything that is known of one goal: a fold of its events.
 
@@ -252,6 +273,7 @@ class State:
     reported_seq: int = 0
     reviewed_seq: int = 0
     rested_seq: int = 0
+    snapshots: SnapshotState = field(default_factory=SnapshotState)
     accepted_at: float = 0.0
     started_at: float = 0.0
     updated_at: float = 0.0

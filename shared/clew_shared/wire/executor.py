@@ -9,10 +9,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from clew_shared.record.snapshot_events import ChangeCount, GitPlace, LeftOut
 from clew_shared.record.worlds import UNKNOWN
 from clew_shared.wire.framing import WireMessage, encode
 
 LINE_BYTES_MAX = 1024 * 1024
+
+PATHS_MAX = 1_000
+PATHS_BYTES_MAX = 100_000
+"""How many names one answer lists of what was changed, and how long they may be together."""
+RESTORE_MAX = 200
+"""How many entries one request restores: names have up to 16 KiB when quoted."""
 
 ToolResult = Literal["success", "failure", "error", "timeout"]
 
@@ -55,6 +62,51 @@ class CheckRequest(WireMessage):
     output_bytes: int = 65536
 
 
+class SnapshotRequest(WireMessage):
+    """Take a snapshot into the goal's store. `base` is the tree to count changes from, "" for none.
+
+    Files above `max_file_bytes` are left out; a store above `room_bytes` gets no more.
+    """
+
+    type: Literal["snapshot"] = "snapshot"
+    id: int
+    base: str = ""
+    max_file_bytes: int
+    room_bytes: int
+
+
+class RestoreEntry(WireMessage):
+    """One entry to restore, by its quoted name: `present` must be there, `wanted` is put in its place.
+
+    Each is a mode (as in `st_mode`) and a git object, None for nothing.
+    """
+
+    name: str
+    present: tuple[int, str] | None
+    wanted: tuple[int, str] | None
+
+
+class RestoreRequest(WireMessage):
+    """Restore entries from the goal's store, in order; those that are as wanted already count as restored."""
+
+    type: Literal["restore"] = "restore"
+    id: int
+    entries: tuple[RestoreEntry, ...]
+
+
+class Touched(WireMessage):
+    """What was changed in the workspace since the last report: by the executor itself, and by someone else.
+
+    `own` names each with its git object ("" removed, "/" a folder, "?" not read). Both lists are cut at PATHS_MAX;
+    the totals count all, -1 where the workspace could not be measured whole.
+    """
+
+    own: tuple[tuple[str, str], ...] = ()
+    own_total: int = 0
+    foreign: tuple[str, ...] = ()
+    foreign_total: int = 0
+
+
 class WorldDigest(WireMessage):
     """The state of the workspace: equal digests mean equal worlds, except where one is `partial`."""
 
@@ -83,6 +135,36 @@ class ActionDone(WireMessage):
     duration_s: float
     changed: bool | None = None
     world: WorldDigest | None = None
+    touched: Touched = Touched()
+
+
+class SnapshotDone(WireMessage):
+    """The answer to SnapshotRequest; `fault` states why there is no snapshot, and then `tree` is ""."""
+
+    type: Literal["snapshot_taken"] = "snapshot_taken"
+    id: int
+    tree: str = ""
+    files: int = 0
+    bytes: int = 0
+    left_out: tuple[LeftOut, ...] = ()
+    left_out_total: int = 0
+    changed: ChangeCount = ChangeCount()
+    touched: Touched = Touched()
+    git: GitPlace | None = None
+    fault: str = ""
+
+
+class RestoreDone(WireMessage):
+    """The answer to RestoreRequest: the names restored, with their objects as in Touched, and those left.
+
+    An entry is left where something else was there than `present`, or it could not be written (`faults` by name).
+    """
+
+    type: Literal["restored"] = "restored"
+    id: int
+    restored: tuple[tuple[str, str], ...] = ()
+    left: tuple[str, ...] = ()
+    faults: dict[str, str] = Field(default_factory=dict)
 
 
 class DigestDone(WireMessage):
@@ -105,8 +187,8 @@ class CheckDone(WireMessage):
     duration_s: float
 
 
-ExecutorRequest = RunRequest | DigestRequest | CheckRequest
-ExecutorAnswer = ExecutorReady | ActionDone | DigestDone | CheckDone
+ExecutorRequest = RunRequest | DigestRequest | CheckRequest | SnapshotRequest | RestoreRequest
+ExecutorAnswer = ExecutorReady | ActionDone | DigestDone | CheckDone | SnapshotDone | RestoreDone
 
 _request: TypeAdapter[ExecutorRequest] = TypeAdapter(
     Annotated[ExecutorRequest, Field(discriminator="type")]

@@ -48,6 +48,7 @@ class SandboxSpec(WireMessage):
     mode: SandboxMode = "enforce"
     workspace: str
     private: tuple[str, ...] = ()  # folders of this goal alone: TMPDIR, HOME; executors write there
+    store: str = ""  # of the goal's snapshots: for the executor itself, hidden from its commands
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()  # executors and own-tools commands only
     hide: tuple[str, ...] = ()  # config, inbox, outbox, state, run, workspaces, other workspaces
@@ -82,6 +83,7 @@ class CellSpec(WireMessage):
     umask: int = 0o077
     isolation: Literal["auto", "guard"] = "auto"
     cgroup: str = ""  # the folder of the control group that its first process enters; "": none
+    git: str = ""  # the absolute path of the system's git, for snapshots; "" where there is none
     ignore: tuple[str, ...] = ()  # [loops] ignore, of an executor: what is no part of the world
     options: dict[str, Any] = Field(default={})
     stands_on: tuple[int, int] | None = None  # device and inode that `cwd` must have; None: any

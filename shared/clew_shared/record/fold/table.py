@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.record import events as ev
-from clew_shared.record.fold import actions, goal, thoughts, tree
+from clew_shared.record import snapshot_events as snap
+from clew_shared.record.fold import actions, goal, snapshots, thoughts, tree
 from clew_shared.record.state import State
 
 if TYPE_CHECKING:
@@ -69,5 +70,9 @@ TABLE: dict[type[ev.Event], Callable[[State, Any, int], None]] = {
     ev.Reported: goal.reported,
     ev.StrategiesShown: goal.strategies_shown,
     ev.Reviewed: goal.reviewed,
+    snap.SnapshotTaken: snapshots.taken,
+    snap.SnapshotsMissing: snapshots.missing,
+    snap.UndoStarted: snapshots.undo_started,
+    snap.UndoFinished: snapshots.undo_finished,
 }
 """Total: a test compares it with the list of events."""

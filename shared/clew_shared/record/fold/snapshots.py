@@ -1,0 +1,36 @@
+"""What snapshots and undo change in the state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from clew_shared.record import snapshot_events as snap
+    from clew_shared.record.state import State
+
+
+def taken(state: State, e: snap.SnapshotTaken, seq: int) -> None:
+    """Take in a snapshot."""
+    known = state.snapshots
+    known.first = known.first or e.tree
+    known.last, known.last_seq, known.missing = e.tree, seq, ""
+    known.taken += 1
+    known.bytes += e.bytes
+    known.changed, known.left_out = e.changed, e.left_out_total
+
+
+def missing(state: State, e: snap.SnapshotsMissing, _seq: int) -> None:
+    """Take in why there is no snapshot."""
+    state.snapshots.missing = e.reason
+
+
+def undo_started(state: State, _e: snap.UndoStarted, seq: int) -> None:
+    """Take in that entries are being restored."""
+    state.snapshots.undoing = seq
+
+
+def undo_finished(state: State, e: snap.UndoFinished, seq: int) -> None:
+    """Take in that all entries of an undo are restored, or left for a reason."""
+    state.snapshots.undoing = 0
+    if e.restored:
+        state.snapshots.undone = seq

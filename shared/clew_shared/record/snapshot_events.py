@@ -1,0 +1,99 @@
+"""The events of snapshots and undo (docs/snapshots.md)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel
+
+from clew_shared.record.events import GoalEvent
+
+LEFT_OUT_MAX = 100
+"""How many names an event lists that are not in a snapshot."""
+
+SnapshotMoment = Literal["goal", "worker", "subtask", "end", "large", "undo", "undone"]
+
+
+class LeftOut(BaseModel, frozen=True, extra="ignore"):
+    """A name that is not in a snapshot, and why: `large`, `unreadable`, `changing`, or what kind of file it is."""
+
+    path: str
+    why: str
+
+
+class ChangeCount(BaseModel, frozen=True, extra="ignore"):
+    """How many files differ from the goal's first snapshot, and by how many lines of text."""
+
+    files: int = 0
+    added: int = 0
+    removed: int = 0
+
+
+class GitPlace(BaseModel, frozen=True, extra="ignore"):
+    """Where the user's repository in the workspace stands: the branch and commit of HEAD, a digest of the index."""
+
+    branch: str = ""
+    commit: str = ""
+    index: str = ""
+
+
+class SnapshotTaken(GoalEvent, frozen=True):
+    """A snapshot of the workspace is in the goal's store.
+
+    `moment`: the goal began, a worker started, a subtask began or ended, the worker ended, an action changed too many
+    files to list, before an undo, after it. `own` and `foreign` are names that were changed since the last action:
+    by a check, and by someone else, as in ActionFinished.
+    """
+
+    kind: Literal["snapshot_taken"] = "snapshot_taken"
+    tree: str
+    files: int = 0
+    bytes: int = 0
+    left_out: tuple[LeftOut, ...] = ()
+    left_out_total: int = 0
+    moment: SnapshotMoment = "subtask"
+    changed: ChangeCount = ChangeCount()
+    own: tuple[tuple[str, str], ...] = ()
+    own_total: int = 0
+    foreign: tuple[str, ...] = ()
+    foreign_total: int = 0
+    git: GitPlace | None = None
+
+
+class SnapshotsMissing(GoalEvent, frozen=True):
+    """No snapshot can be taken for this reason; recorded once for each reason."""
+
+    kind: Literal["snapshots_missing"] = "snapshots_missing"
+    reason: str
+
+
+class UndoStarted(GoalEvent, frozen=True):
+    """An undo is about to restore entries; what it restores is stored with this event.
+
+    `scope` is what it reverts: `goal`, `subtask`, or `undo`, the undo before it. `first` and `last` are the numbers
+    of the snapshots whose difference is reverted.
+    """
+
+    kind: Literal["undo_started"] = "undo_started"
+    scope: Literal["goal", "subtask", "undo"]
+    task_idx: int = 0
+    subtask_idx: int = 0
+    first: int
+    last: int | None = None
+    entries: int = 0
+    theirs: bool = False
+
+
+class UndoFinished(GoalEvent, frozen=True):
+    """The undo that event `of` began is complete.
+
+    `own` are the names that it restored, with their objects; the entries of `left` had changed meanwhile.
+    """
+
+    kind: Literal["undo_finished"] = "undo_finished"
+    of: int
+    restored: int = 0
+    own: tuple[tuple[str, str], ...] = ()
+    left: tuple[str, ...] = ()
+    left_total: int = 0
+    resumed: bool = False

@@ -1,0 +1,149 @@
+"""The store of one goal's snapshots: a bare git repository that no command of an agent can reach.
+
+git runs by its absolute path, with the store's own config and nothing of the user's: no hooks, no filters, no
+attributes of the workspace, no automatic gc (docs/snapshots.md).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+GIT_OLDEST = (2, 34)
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+FILES = "files"
+"""In the tree of a snapshot: the files of the workspace."""
+MODES = "modes"
+"""In the tree of a snapshot: the permissions that git does not keep, one `MODE QUOTED-NAME` a line."""
+
+_DEADLINE_S = 60.0
+_CONFIG = """\
+[core]
+\trepositoryformatversion = 0
+\tbare = true
+\tautocrlf = false
+\tprotectNTFS = false
+\tprotectHFS = false
+\tlogAllRefUpdates = false
+\tfsmonitor = false
+\thooksPath = /dev/null
+\tattributesFile = /dev/null
+\texcludesFile = /dev/null
+\tfsync = all
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+[fastimport]
+\tunpackLimit = 0
+[diff]
+\trenameLimit = 2000
+"""
+
+
+class StoreError(Exception):
+    """The store cannot be used; the text says why."""
+
+
+@dataclass(frozen=True)
+class SnapshotStore:
+    """A store at `folder`, used with the git program `git` (an absolute path)."""
+
+    folder: Path
+    git: str
+
+    @property
+    def exists(self) -> bool:
+        """Whether a snapshot was ever taken here."""
+        return (self.folder / "HEAD").exists()
+
+    def make(self) -> None:
+        """Create the store where there is none; safe to repeat after a crash. Raises OSError."""
+        for name in ("objects/info", "objects/pack", "refs/heads", "info"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        (self.folder / "config").write_text(_CONFIG)
+        (self.folder / "info" / "attributes").write_text(
+            "* -text -eol -crlf -ident -filter -working-tree-encoding\n"
+        )
+        (self.folder / "HEAD").write_text("ref: refs/heads/none\n")
+
+    def command(self, *args: str) -> list[str]:
+        """Return the command line that runs git on this store."""
+        return [self.git, "--no-pager", "--no-replace-objects", "--literal-pathspecs", *args]
+
+    def environment(self) -> dict[str, str]:
+        """Return the whole environment of git: nothing of the user's."""
+        return {
+            "GIT_DIR": str(self.folder),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_TERMINAL_PROMPT": "0",
+            "HOME": str(self.folder),
+            "LC_ALL": "C",
+            "PATH": os.defpath,
+        }
+
+    def run(self, *args: str, data: bytes = b"", deadline_s: float = _DEADLINE_S) -> bytes:
+        """Run git and return what it prints; raises StoreError where it fails or takes too long. Blocks."""
+        try:
+            done = subprocess.run(
+                self.command(*args),
+                input=data,
+                capture_output=True,
+                cwd=self.folder,
+                env=self.environment(),
+                timeout=deadline_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise StoreError(f"git {args[0]} took more than {deadline_s:.0f} s") from None
+        except OSError as error:
+            raise StoreError(f"git {args[0]}: {error.strerror}") from error
+        if done.returncode:
+            raise StoreError(f"git {args[0]}: {_last_line(done.stderr) or done.returncode}")
+        return done.stdout
+
+    def blob(self, name: str) -> bytes:
+        """Return the content of an object, like `TREE:modes`; raises StoreError."""
+        return self.run("cat-file", "blob", name)
+
+    def check(self, trees: Iterable[str]) -> None:
+        """Verify that each tree is there with all that it holds; raises StoreError."""
+        self.run("fsck", "--full", "--strict", "--no-dangling", "--no-progress", *trees)
+
+
+def at(folder: Path, git: str | None) -> SnapshotStore:
+    """Return the store at a folder; raises StoreError without git, or with one that is too old."""
+    if git is None:
+        raise StoreError("git is not installed")
+    version = git_version(git)
+    if version < GIT_OLDEST:
+        found = ".".join(map(str, version)) or "unknown"
+        raise StoreError(f"git is too old: {found}, at least {'.'.join(map(str, GIT_OLDEST))}")
+    return SnapshotStore(folder, git)
+
+
+@cache
+def git_version(git: str) -> tuple[int, ...]:
+    """Return the version of a git program, () where it does not tell."""
+    try:
+        done = subprocess.run([git, "version"], capture_output=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    found = re.search(rb"(\d+)\.(\d+)", done.stdout)
+    return tuple(map(int, found.groups())) if found else ()
+
+
+def _last_line(text: bytes) -> str:
+    lines = text.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
