@@ -46,7 +46,7 @@ def changes(store: SnapshotStore, old: str, new: str) -> Changes:
 
 
 def read_modes(store: SnapshotStore, tree: str) -> dict[str, int]:
-    """Return the permissions that git does not keep, by quoted name."""
+    """Return the modes that git does not keep, by quoted name: permissions, and empty folders with their type."""
     if not tree:
         return {}
     lines = store.blob(f"{tree}:{MODES}").decode().splitlines()
@@ -54,7 +54,7 @@ def read_modes(store: SnapshotStore, tree: str) -> dict[str, int]:
 
 
 def modes_text(modes: Mapping[str, int]) -> bytes:
-    """Return the permissions as they are stored; `modes` are the bits of chmod, by quoted name."""
+    """Return the modes as they are stored; see `read_modes`."""
     return "".join(f"{mode:04o} {name}\n" for name, mode in sorted(modes.items())).encode()
 
 
@@ -80,7 +80,9 @@ _Raw = tuple[int, str] | None
 
 
 def _entry(raw: _Raw, bits: int | None) -> Entry | None:
-    """Return the entry with the permissions that it had."""
+    """Return the entry with the permissions that it had; `bits` as in `read_modes`."""
+    if bits is not None and stat.S_ISDIR(bits):
+        return Entry(bits, "")
     if raw is None:
         return None
     kind = stat.S_IFMT(raw[0])
@@ -91,23 +93,18 @@ def _entry(raw: _Raw, bits: int | None) -> Entry | None:
 
 
 def _raw(store: SnapshotStore, old: str, new: str) -> dict[str, tuple[_Raw, _Raw]]:
-    """Return what `git diff-tree` lists, of folders only those that are or were empty."""
+    """Return what `git diff-tree` lists: files and symlinks."""
     trees = [f"{tree}:{FILES}" if tree else EMPTY_TREE for tree in (old, new)]
-    fields = store.run("diff-tree", "-r", "-t", "-z", "--raw", "--no-renames", *trees).split(b"\0")
+    fields = store.run("diff-tree", "-r", "-z", "--raw", "--no-renames", *trees).split(b"\0")
     found: dict[str, tuple[_Raw, _Raw]] = {}
     for head, name in zip(fields[:-1:2], fields[1::2], strict=True):
         was, now, was_id, now_id, _ = head.removeprefix(b":").decode().split(" ")
-        one, two = _side(was, was_id), _side(now, now_id)
-        seen = found.get(quoted(name), (None, None))  # a file that became a folder comes twice
-        found[quoted(name)] = (one or seen[0], two or seen[1])
+        found[quoted(name)] = (_side(was, was_id), _side(now, now_id))
     return found
 
 
 def _side(mode: str, object_id: str) -> _Raw:
-    number = int(mode, 8)
-    if number == 0 or (number == 0o040000 and object_id != EMPTY_TREE):
-        return None
-    return number, object_id
+    return (int(mode, 8), object_id) if int(mode, 8) else None
 
 
 def _listed(store: SnapshotStore, tree: str, names: set[str]) -> dict[str, _Raw]:

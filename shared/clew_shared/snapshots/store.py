@@ -22,7 +22,7 @@ EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 FILES = "files"
 """In the tree of a snapshot: the files of the workspace."""
 MODES = "modes"
-"""In the tree of a snapshot: the permissions that git does not keep, one `MODE QUOTED-NAME` a line."""
+"""In the tree of a snapshot: what git does not keep, one `MODE QUOTED-NAME` a line: permissions, empty folders."""
 
 _DEADLINE_S = 60.0
 _CONFIG = """\
