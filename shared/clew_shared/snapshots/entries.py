@@ -49,8 +49,15 @@ def read_modes(store: SnapshotStore, tree: str) -> dict[str, int]:
     """Return the modes that git does not keep, by quoted name: permissions, and empty folders with their type."""
     if not tree:
         return {}
-    lines = store.blob(f"{tree}:{MODES}").decode().splitlines()
+    lines = store.blob(f"{tree}:{MODES}").decode().split("\n")[:-1]
     return {name: int(mode, 8) for mode, _, name in (line.partition(" ") for line in lines)}
+
+
+def files_of(store: SnapshotStore, tree: str) -> str:
+    """Return the name of the tree with a snapshot's files; "" is the empty snapshot. Raises StoreError."""
+    if tree and store.run("ls-tree", "-z", tree, FILES):
+        return f"{tree}:{FILES}"
+    return EMPTY_TREE
 
 
 def modes_text(modes: Mapping[str, int]) -> bytes:
@@ -94,7 +101,7 @@ def _entry(raw: _Raw, bits: int | None) -> Entry | None:
 
 def _raw(store: SnapshotStore, old: str, new: str) -> dict[str, tuple[_Raw, _Raw]]:
     """Return what `git diff-tree` lists: files and symlinks."""
-    trees = [f"{tree}:{FILES}" if tree else EMPTY_TREE for tree in (old, new)]
+    trees = [files_of(store, tree) for tree in (old, new)]
     fields = store.run("diff-tree", "-r", "-z", "--raw", "--no-renames", *trees).split(b"\0")
     found: dict[str, tuple[_Raw, _Raw]] = {}
     for head, name in zip(fields[:-1:2], fields[1::2], strict=True):
@@ -111,7 +118,7 @@ def _listed(store: SnapshotStore, tree: str, names: set[str]) -> dict[str, _Raw]
     """Return the entries of these names, folders that are not empty too."""
     if not (tree and names):
         return {}
-    lines = store.run("ls-tree", "-r", "-t", "-z", f"{tree}:{FILES}").split(b"\0")
+    lines = store.run("ls-tree", "-r", "-t", "-z", files_of(store, tree)).split(b"\0")
     found: dict[str, _Raw] = {}
     for line in lines[:-1]:
         head, _, name = line.partition(b"\t")
