@@ -12,6 +12,7 @@ import random
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from sim_ledger import SimLedger
 from clew_daemon.control.goal_requests import GoalRequests
 from clew_daemon.control.server import ControlError
 from clew_daemon.host.keys import Keys
+from clew_daemon.host.snapshot_space import SnapshotSpace
 from clew_daemon.learning.playbook import PlaybookStore
 from clew_daemon.learning.reviewer import Reviewer
 from clew_daemon.parts import DaemonParts
@@ -172,6 +174,7 @@ class SimDaemon:
             nursery=None,  # type: ignore[arg-type]
             slots=LlmSlots(lambda: None),
             publisher=SimPublisher(),  # type: ignore[arg-type]
+            space=SnapshotSpace(Path("/nowhere")),
             cgroups=Cgroups(None),
         )
         world.watch.begins(goals)
@@ -388,7 +391,7 @@ def in_place_of_the_machine(world: World) -> Iterator[None]:
                 replace(module, "random", SimpleNamespace(random=world.rng.random))
             if hasattr(module, "log"):
                 replace(module, "log", log)
-    replace(cells, "make_private", lambda *_: {})
+    replace(cells, "make_private", lambda *_, **__: {})
     replace(reports, "clear", _nothing)
     replace(report, "write", lambda *_: None)
     for name, played in sim_ground.in_place_of(world).items():

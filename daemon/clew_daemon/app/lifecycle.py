@@ -26,6 +26,7 @@ from clew_daemon.control.handlers import ControlHandlers
 from clew_daemon.control.server import Control
 from clew_daemon.host.folders import FolderError
 from clew_daemon.host.sd_notify import Notifier
+from clew_daemon.host.snapshot_space import SnapshotSpace
 from clew_daemon.host.threads import THREADS, ThreadsError, pool
 from clew_daemon.inbox.acceptance import accept
 from clew_daemon.inbox.inbox import Inbox
@@ -197,6 +198,7 @@ class App:
             nursery=Nursery(children, bootstrap.nursery_env, bootstrap.preload, bootstrap.zygote),
             slots=LlmSlots(lambda: daemon.settings.limits.llm_calls),
             publisher=Publisher(goals),
+            space=SnapshotSpace(self._places.snapshots),
             git=bootstrap.git_identity,
         )
         return daemon

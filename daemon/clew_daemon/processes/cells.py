@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew_daemon.host.folders import overlap
+from clew_daemon.host.git import program
 from clew_shared.config.settings import (
     CommandAgentSettings,
     LlmAgentSettings,
@@ -40,11 +41,14 @@ def private(places: Places, goal: str) -> tuple[Path, Path]:
     return folder / "tmp", folder / "home"
 
 
-def make_private(places: Places, goal: str) -> dict[str, tuple[int, int]]:
+def make_private(places: Places, goal: str, *, store: bool = False) -> dict[str, tuple[int, int]]:
     """Create a goal's own TMPDIR and HOME where they are missing; return device and inode of each.
 
-    A state folder that was removed is not created again. Raises OSError.
+    With `store`, the folder of its snapshots too. A state folder that was removed is not created again. Raises OSError.
     """
+    if store:
+        for folder in (places.snapshots, places.snapshots / goal):
+            folder.mkdir(exist_ok=True, mode=0o700)
     found = {}
     for folder in private(places, goal):
         for one in (places.state / "goals", folder.parent, folder):
@@ -83,9 +87,12 @@ def executor_spec(
 ) -> CellSpec:
     """Return the spec of the process that carries out actions; `git` is the identity for commits, as variables."""
     tmp, home = private(places, state.goal_id)
+    sandbox = _sandbox(settings, state, hide, (str(tmp), str(home)), acts=True)
+    store = str(places.snapshots / state.goal_id) if settings.snapshots.enabled else ""
     return CellSpec(
         kind="executor",
-        sandbox=_sandbox(settings, state, hide, (str(tmp), str(home)), acts=True),
+        sandbox=sandbox.model_copy(update={"store": store}),
+        git=(program(env) or "") if store else "",
         cwd=state.spec.workspace,
         env=executor_env(settings, env, git) | {"HOME": str(home), "TMPDIR": str(tmp)},
         limits=_limits(settings),

@@ -52,6 +52,9 @@ class Actions:
                 feedback = core.outcome(verdict.seq, report, time.time())
         if report is None:
             await desk.look()  # else the next action would be taken for what this one did
+            desk.snapshots.executor_died()
+        else:
+            desk.snapshots.acted(too_many=report.touched.own_cut)
         await desk.commit()
         if report and report.result == "error":
             await desk.hand_over_if_missing()
@@ -125,6 +128,7 @@ class Actions:
         if p.tool == "recall":
             return self._recall(p.args)
         began = time.monotonic()
+        await self._desk.snapshots.settled()
         try:
             executor = await self._desk.executors.executor_or_missing()
             if isinstance(executor, Missing):
@@ -188,6 +192,7 @@ def _report(done: ActionDone, took_s: float) -> ActionReport:
         world,
         done.duration_s or took_s,
         done.exit_code,
+        done.touched,
     )
 
 

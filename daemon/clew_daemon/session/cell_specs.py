@@ -53,8 +53,12 @@ class CellSpecs:
         return self._placed(spec, "agent")
 
     def private(self) -> dict[str, tuple[int, int]]:
-        """Make the TMPDIR and the HOME of the goal's cells; returns device and inode by path. Raises OSError."""
-        return cells.make_private(self._parts.places, self.goal_id)
+        """Make the TMPDIR and the HOME of the goal's cells; returns device and inode by path. Raises OSError.
+
+        The store of its snapshots is made too, where they are enabled.
+        """
+        store = self.settings.snapshots.enabled
+        return cells.make_private(self._parts.places, self.goal_id, store=store)
 
     def _hidden(self) -> tuple[str, ...]:
         """List what no cell of this worker may see, also the keys that other running goals use."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from clew_daemon.record.doing import Work
 from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
+from clew_daemon.session.snapshots import WorkspaceSnapshots
 from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings, RunbookAgentSettings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.escalation import person_question
@@ -70,6 +71,7 @@ class GoalDesk:
         self.credential = parts.keys.of(self.traits.agent)
         self.specs = CellSpecs(parts, core.state, self.epoch, guard)
         self.executors = ExecutorPool(parts, self.specs, launcher)
+        self.snapshots = WorkspaceSnapshots(parts, core, self.executors)
         self._guard = guard
         self.work = Work()
         self.ready = asyncio.Event()

@@ -92,6 +92,8 @@ class Finishing:
         self._desk.core.need_no_replan()
         if objections := await self._objections():
             return await self._refuse(objections)
+        self._desk.snapshots.acted(too_many=False)  # the checks may have changed something
+        await self._desk.snapshots.end()
         with self._desk.entering() as core:
             core.emit(
                 ev.GoalEnded(

@@ -149,13 +149,14 @@ class Session:
             return
         except WrongState:  # it is being stopped, and so is all that it asks for answered
             pass
+        self._desk.snapshots.start()
         self._desk.looked.set()
 
     async def _serve(self, process: AgentProcess) -> None:
         conversation = Conversation(self._desk, self._methods, self._liveness, self._lifetime)
         try:
             await conversation.hold(process.channel)
-            if self._desk.looked.is_set():
+            if self._desk.looked.is_set() and self._desk.snapshots.complete:
                 self._desk.executors.kill_nowait()  # nothing more is asked of them: they end beside the agent
         finally:
             self._silence.set()
@@ -201,6 +202,7 @@ class Session:
         self._desk.stopping = True
         if process:
             await process.cell.kill()
+        await self._desk.snapshots.close()
         await self._desk.executors.end()
         await asyncio.sleep(0)  # the drain sees the end of its pipe
         await self._lifetime.cancel()

@@ -44,6 +44,7 @@ def finished_event(
         world=report.world,
         plain=report.output is None and report.changed is None and not moved,
         soft=soft(tool, args, report.result, report.output, waited=state.scope.waited),
+        touched=report.touched,
     )
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from clew_shared.record.identity import Identity
 from clew_shared.record.model import Level
 from clew_shared.record.spec import PlannedTask, Spec
+from clew_shared.record.touched import Touched
 
 
 class Event(BaseModel, frozen=True, extra="ignore"):
@@ -241,9 +242,6 @@ class ActionFinished(GoalEvent, frozen=True):
 
     `world` is the digest after it (`worlds.UNKNOWN` if it could not be measured whole, "" if not at all),
     `error_class` names the error without what varies from call to call, `head` shows both ends of the output.
-    `own` are the names that it changed, each with its git object after it ("" removed, "/" a folder, "?" not read),
-    `foreign` those that were changed before it, while nothing ran; both are cut, and counted by the totals, which are
-    -1 where the workspace could not be measured whole.
     """
 
     kind: Literal["action_finished"] = "action_finished"
@@ -258,10 +256,7 @@ class ActionFinished(GoalEvent, frozen=True):
     world: str = ""
     plain: bool = False
     soft: bool = False
-    own: tuple[tuple[str, str], ...] = ()
-    own_total: int = 0
-    foreign: tuple[str, ...] = ()
-    foreign_total: int = 0
+    touched: Touched = Touched()
 
 
 class ActionInterrupted(GoalEvent, frozen=True):
