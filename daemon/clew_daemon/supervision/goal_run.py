@@ -121,7 +121,7 @@ class GoalRun:
             await self._d.goals.emit(core, ev.GoalStarted(at=now))
         if not core.state.workable:
             return
-        if fault := self._unfit(core):
+        if fault := unfinished_undo(core) or self._unfit(core):
             await block_goal(self._d.goals, core, *fault)
             return
         if guard := await self._enter(core):
@@ -280,6 +280,17 @@ class GoalRun:
             case restart.GiveUp():
                 detail = endings.by_surprise(error).detail
                 await block_goal(self._d.goals, core, *unexpected(self.goal, detail))
+
+
+def unfinished_undo(core: Core) -> tuple[str, str] | None:
+    """Return reason and question where an undo was cut off and could not be completed since."""
+    if not core.state.snapshots.undoing:
+        return None
+    goal = core.state.goal_id
+    return (
+        "an undo was interrupted and is not complete",
+        f"Complete it with `clew undo {goal}`, then `clew resume {goal}`.",
+    )
 
 
 def _progress(core: Core) -> tuple[int, int, int]:

@@ -25,6 +25,8 @@ from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from clew_daemon.parts import DaemonParts
     from clew_daemon.session.session import Session
     from clew_shared.core.core import Core
@@ -44,6 +46,7 @@ class Supervisor:
         self._d = daemon
         self._launcher = launcher or Launcher(daemon.nursery)
         self._runs: dict[str, GoalRun] = {}
+        self._held: set[str] = set()
         self._wake = asyncio.Event()
         self._loop_task: asyncio.Task[None] | None = None
         self._waits = Waits()
@@ -104,8 +107,18 @@ class Supervisor:
         return list(self._runs)
 
     def uses(self, goal: str) -> bool:
-        """Return whether the goal has a worker, or is about to."""
-        return goal in self._runs
+        """Return whether the goal has a worker, is about to, or is held."""
+        return goal in self._runs or goal in self._held
+
+    @contextlib.contextmanager
+    def hold(self, goal: str) -> Iterator[None]:
+        """Start no worker for a goal, nor for another one in its workspace; for one that `uses` denies."""
+        self._held.add(goal)
+        try:
+            yield
+        finally:
+            self._held.discard(goal)
+            self.wake()
 
     def session(self, goal: str) -> Session | None:
         """Return a goal's live session."""
@@ -132,7 +145,8 @@ class Supervisor:
             self._wake.clear()
             known, now = self._known(), time.time()
             most, expired = self._d.settings.daemon.max_workers, self._waits.expired()
-            for goal in schedule.due(known, self._runs, now, most, expired):
+            busy = [*self._runs, *self._held]
+            for goal in schedule.due(known, busy, now, most, expired):
                 self._run(goal)
             self._log_awaited(known)
             await self._block_dependents(known)
