@@ -5,9 +5,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Series
+from bench.figures import Series, short
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+CLEARLY = 1.1
+"""Medians that differ by less than a tenth count as equal: these machines are noisy."""
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
@@ -33,6 +35,27 @@ def grid(
 
     lines = [[label, *(cell(row, column) for column in columns)] for row, label in rows.items()]
     return table([corner, *columns.values()], lines)
+
+
+def better(
+    label: str, ours: Series, others: Mapping[str, Series], *, rate: bool = False
+) -> list[str]:
+    """Return a line that names the others that are clearly better, by medians; none without others.
+
+    A lower figure is better, except for a rate.
+    """
+    best = ours.median * (CLEARLY if rate else 1 / CLEARLY)
+    medians = sorted(((one.median, name) for name, one in others.items()), reverse=rate)
+    named = [
+        f"{name} ({short(median)})"
+        for median, name in medians
+        if (median > best if rate else median < best)
+    ]
+    if not others:
+        return []
+    if not named:
+        return [f"- {label}: no other is clearly better than clew."]
+    return [f"- {label}: better than clew ({short(ours.median)} {ours.unit}): {'; '.join(named)}."]
 
 
 def image(title: str, name: str) -> str:

@@ -2,8 +2,8 @@
 
 The built-in `llm` agent waits for its model's answer when it is killed. The next one is back when its `hello` was
 answered (`worker.ready` in the log, durable) and when its first question has reached the model; it has acted when its
-first action is on record. Then 50 workers are killed at once. The least that a restart costs is measured in turns with
-it; memory is that of idle workers, beside fresh Pythons with the same imports.
+first action is on record. Then 50 workers are killed at once. Memory is that of idle workers, beside fresh Pythons with
+the same imports.
 """
 
 import contextlib
@@ -25,11 +25,6 @@ from bench.home import Home, disk_folder, temporary, wait_for
 PAUSE_S = 0.25
 """How long a worker is left alone before it is killed."""
 
-FLOORS = {
-    "spawn": "posix_spawn of a tiny Python, bare pidfd loop",
-    "fork": "fork from a warm process, bare pidfd loop",
-    "cold": "posix_spawn of a Python with these imports",
-}
 ONCE = ("clew, hello answered", "clew, model asked", "clew, first action done")
 MODES = {  # the sandbox, and whether without namespaces
     "clew, without namespaces": ("enforce", "1"),
@@ -156,32 +151,14 @@ def working(workers: int = 1, mode: str = "enforce", marked: str = "") -> Iterat
             yield killed
 
 
-@contextlib.contextmanager
-def floors() -> Iterator[dict[str, subprocess.Popen[str]]]:
-    """The bare loops, each a process that restarts its child when asked."""
-    options: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    module, root = [sys.executable, "-m", "bench.restart_floors"], Path(__file__).parents[1]
-    loops = {kind: subprocess.Popen([*module, kind], cwd=root, **options) for kind in FLOORS}
-    try:
-        yield loops
-    finally:
-        for loop in loops.values():
-            loop.communicate(timeout=30)
-
-
 def single(kills: int, found: Recorder) -> dict[str, float]:
-    """Measure restarts one at a time, in turns with the floors; return an idle worker's memory."""
-    with floors() as loops, working() as killed:
+    """Measure restarts one at a time; return an idle worker's memory."""
+    with working() as killed:
         killed.kill_once()  # nothing is warm for the first one
-        for n in range(kills):
+        for _ in range(kills):
             time.sleep(PAUSE_S)
             for name, took_ms in zip(ONCE, killed.kill_once(), strict=True):
                 found.add(name, "ms", took_ms)
-            for kind, loop in loops.items():
-                if kind != "cold" or n % 3 == 0:
-                    time.sleep(PAUSE_S / 3)
-                    print(file=loop.stdin, flush=True)
-                    found.add(FLOORS[kind], "ms", float(loop.stdout.readline()))
         return killed.memory()
 
 

@@ -1,17 +1,15 @@
 """A judged and recorded step against two bare WAL commits, in turns: python -m bench.step [--help].
 
 A real daemon and a real worker that proposes and reports (`changed` given, so that only judging and recording is
-measured). In turns with it: pairs of bare commits (`synchronous=FULL`, one row of 400 bytes, the log reused), and the
-same messages answered at once, or recorded without a decision (`bench/least.py`). Then the parts of a step
-(`bench/marks.py`), and the proof by strace that each answer follows its sync (`bench/synced.py`).
+measured). In turns with it: pairs of bare commits (`synchronous=FULL`, one row of 400 bytes, the log reused or new).
+Then the parts of a step (`bench/marks.py`), and the proof by strace that each answer follows its sync
+(`bench/synced.py`).
 """
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -19,14 +17,8 @@ import apsw
 from bench import home, marks, page, plots, runner, synced
 from bench.figures import Recorder, Result, Series, short
 
-LEAST = Path(__file__).with_name("least.py")
 GOAL = "---\nagent: bench\n---\n# Many steps\n"
 CLEW, BARE, FRESH = "clew: a step", "two bare commits", "two bare commits, a fresh log"
-LEASTS = {
-    "commits": "two messages, recorded and answered",
-    "inline": "two messages, recorded in the loop's thread",
-    "messages": "two messages, answered at once",
-}
 PARTS = (
     ("the line read as JSON", "parse", "parsed"),
     ("its params checked", "check", "checked"),
@@ -78,44 +70,22 @@ def one_round(folder: Path, number: int) -> list[float]:
     return [float(line) for line in times.read_text().split()]
 
 
-@contextmanager
-def least(folder: Path, what: str, steps: int, rounds: int) -> Iterator[Path]:
-    """A program that does the least, in a folder of its own."""
-    place = folder / what
-    place.mkdir()
-    command = [sys.executable, str(LEAST), what, str(steps), str(rounds)]
-    with subprocess.Popen(command, cwd=place) as program:
-        try:
-            home.wait_for((place / "here").exists)
-            yield place
-            program.wait(home.WAIT_S)
-        finally:
-            program.kill()
-
-
 def compared(steps: int, rounds: int, found: Recorder) -> None:
     """Measure all in turns, in microseconds."""
 
     def add(name: str, seconds: list[float]) -> None:
         found.add(name, "µs", *(1e6 * one for one in seconds))
 
-    for name in (CLEW, BARE, FRESH, *LEASTS.values()):
-        add(name, [])
     with home.temporary(home.bench_agent("step", str(steps), str(rounds))) as place:
         bare, fresh = (BareCommits(place.folder / name) for name in ("bare.db", "fresh.db"))
         bare.pairs(500)
         place.start()
         place.drop("steps.md", GOAL)
-        home.wait_for(lambda: place.workspaces("*/here"))
-        folders = {CLEW: place.workspaces("*/here")[0].parent}
-        with ExitStack() as stack:
-            for what, name in LEASTS.items():
-                folders[name] = stack.enter_context(least(place.folder, what, steps, rounds))
-            for number in range(rounds):
-                add(BARE, bare.pairs(steps))
-                for name, folder in folders.items():
-                    add(name, one_round(folder, number))
-                add(FRESH, fresh.pairs(steps, fresh=True))
+        folder = home.wait_for(lambda: place.workspaces("*/here"))[0].parent
+        for number in range(rounds):
+            add(CLEW, one_round(folder, number))
+            add(BARE, bare.pairs(steps))
+            add(FRESH, fresh.pairs(steps, fresh=True))
 
 
 def parts(steps: int, found: Recorder) -> None:
@@ -169,7 +139,7 @@ def text(result: Result) -> tuple[str, ...]:
 
 
 def steps_of(result: Result) -> list[Series]:
-    return [result.series[name] for name in (CLEW, BARE, FRESH, *LEASTS.values())]
+    return [result.series[name] for name in (CLEW, BARE, FRESH)]
 
 
 def plot(result: Result) -> None:
