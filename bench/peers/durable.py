@@ -6,22 +6,17 @@ the decision before it is acted on, too; of the others this is measured as a way
 
 import os
 import random
-import re
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import psutil
 from bench.figures import Recorder
-from bench.home import wait_for
 from bench.peers import durable_page
 from bench.peers.durable_page import AT_ONCE, SIZES
 from bench.peers.options import Options
@@ -41,8 +36,6 @@ PEERS = ("clew", *PACKAGES)
 PAGE, PART = durable_page, "durable"
 LIMIT = {"clew": 10000, "dbos-two": 100, "langgraph-two": 100}  # finished steps; else 3,000
 TURNS = 5
-SYNC_CALLS = "fsync,fdatasync,sync_file_range,msync"
-_SYNC = re.compile(rf"\b({SYNC_CALLS.replace(',', '|')})\((?!.*resumed)")
 IDLE_S = 10.0
 ENDLESS = 10**9  # steps
 AT_ONCE_AGAIN = CONFIG + "window_s = 0.1\n"  # each crash is the first in its window
@@ -55,7 +48,6 @@ def measure(options: Options, found: Recorder) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for part in (
         bench.growth,
-        bench.syncs,
         bench.rates,
         bench.recovery,
         bench.launches,
@@ -90,8 +82,11 @@ class StepBench:
         """One way of each peer."""
         return {name: self.ways[name] for name in PEERS if name in self.ways}
 
-    def growth(self) -> None:
-        """Microseconds a step, and megabytes on the disk, by the number of finished steps of one workflow."""
+    def growth(self) -> dict[str, Any]:
+        """Microseconds a step, and megabytes on the disk, by the number of finished steps of one workflow.
+
+        Return the settings of the disk that the peers' live connections report.
+        """
         with running(self.ways) as programs:
             done = dict.fromkeys(programs, 0)
             for size in SIZES[: 2 if self.options.quick else None]:
@@ -106,6 +101,14 @@ class StepBench:
                         took = going[name].steps(20)
                         done[name] += len(took)
                         self.found.add(f"{name}: step at {size}", "µs", *(s * 1e6 for s in took))
+            skipped = {name: one.wires[0].skipped for name, one in programs.items()}
+        reported = {name: seen[0]["pragmas"] for name, seen in skipped.items() if seen}
+        return {
+            "pragmas": {
+                name: ", ".join(f"{pragma} = {value}" for pragma, value in values.items())
+                for name, values in reported.items()
+            }
+        }
 
     def rates(self) -> None:
         """Steps a second of several workflows at once, of one program each; a value for each turn."""
@@ -122,21 +125,6 @@ class StepBench:
                     one.steps(steps)
                     rate = steps * counts[name] / (time.monotonic() - began)
                     self.found.add(name, "steps a second", rate)
-
-    def syncs(self, steps: int = 50) -> dict[str, Any]:
-        """Calls that wait for the disk, a step; return the settings that the live connections report."""
-        pragmas = {}
-        for name, way in self.ways.items():
-            with running({name: way}) as programs:
-                one = programs[name]
-                one.steps(10)
-                for message in one.wires[0].skipped:
-                    if seen := message.get("pragmas"):
-                        pragmas[name] = ", ".join(f"{k} = {v}" for k, v in seen.items())
-                calls = _sync_calls(one, steps)
-                if calls is not None:
-                    self.found.add(f"{name}: syncs", "calls a step", calls / steps)
-        return {"pragmas": pragmas}
 
     def recovery(self) -> dict[str, Any]:
         """Milliseconds until the first new step by number of steps; return what was lost or done twice, and the seed.
@@ -185,27 +173,6 @@ class StepBench:
                 self.found.add(f"{name}: idle CPU", "thousandths of a core", cpu)
                 if (pss_mb := _pss_mb(one)) is not None:
                     self.found.add(f"{name}: PSS", "MB", pss_mb)
-
-
-def _sync_calls(one: StepProgram, steps: int) -> int | None:
-    """Count them by strace, attached to the process that writes; None where it is missing or may not."""
-    pid = one.processes()[0].pid
-    with tempfile.NamedTemporaryFile("r") as out, tempfile.NamedTemporaryFile("r") as messages:
-        line = ["strace", "-f", "-e", f"trace={SYNC_CALLS}", "-o", out.name, "-p", str(pid)]
-        try:
-            tracer = subprocess.Popen(line, stderr=Path(messages.name).open("w"))  # noqa: SIM115
-        except FileNotFoundError:
-            return None
-        try:
-            text = Path(messages.name).read_text
-            wait_for(lambda: tracer.poll() is not None or "attached" in text(), 20)
-            if tracer.poll() is not None:
-                return None
-            one.steps(steps)
-        finally:
-            tracer.send_signal(signal.SIGINT)
-            tracer.wait(20)
-        return sum(bool(_SYNC.search(line)) for line in Path(out.name).read_text().splitlines())
 
 
 def _recover(

@@ -20,6 +20,7 @@ NAMES = {
 ON_RECORD = dict.fromkeys(
     ("clew", "dbos-two", "langgraph-two"), "the decision before it is acted on; the outcome"
 )
+CLEW_PRAGMAS = "journal_mode = wal, synchronous = 2"  # otherwise it does not open its ledger
 RECOVERED = {
     "clew": "clew: the daemon is killed",
     "clew-worker": "clew: the worker alone is killed",
@@ -61,7 +62,6 @@ def text(result: Result) -> tuple[str, ...]:
     return (
         f"{result.source} {versions}.{missing}",
         _steps(result),
-        _durable(series),
         page.image("A durable step", "durable-steps"),
         _grid(series, "on the disk, MB", _ways(series, "file at 1000"), FILE),
         _grid(series, "steps a second", _ways(series, "1 at once"), RATES),
@@ -108,25 +108,12 @@ def _ways(series: dict[str, Series], what: str) -> dict[str, str]:
 
 
 def _steps(result: Result) -> str:
-    rows = []
-    for way, name in _ways(result.series, "step at 10").items():
-        calls, pragmas = result.series.get(f"{way}: syncs"), result.facts["pragmas"].get(way)
-        syncs = f"{calls.median:.3g}" if calls else "not counted"
-        syncs += f" ({pragmas})" if pragmas else ""
-        on_record = ON_RECORD.get(way, "the outcome")
-        rows.append([name, on_record, syncs, *_cells(result.series, way, STEP)])
-    return page.table(["a step, µs", "on record", "waits for the disk", *STEP.values()], rows)
-
-
-def _durable(series: dict[str, Series]) -> str:
-    """Return whether each waits for the disk at every step."""
-    counted = {way: one.median for way in NAMES if (one := series.get(f"{way}: syncs"))}
-    lazy = [NAMES[way] for way, calls in counted.items() if calls < 1]
-    if not counted:
-        return "Calls that wait for the disk could not be counted here (no strace, or it may not)."
-    if lazy:
-        return f"Not safe when the power goes, since not every step waits for the disk: {', '.join(lazy)}."
-    return "Each waits for the disk at every step, so a finished step outlives the loss of power."
+    settings = {"clew": CLEW_PRAGMAS} | result.facts["pragmas"]
+    rows = [
+        [name, ON_RECORD.get(way, "the outcome"), settings[way], *_cells(result.series, way, STEP)]
+        for way, name in _ways(result.series, "step at 10").items()
+    ]
+    return page.table(["a step, µs", "on record", "settings of SQLite", *STEP.values()], rows)
 
 
 def _recovery(result: Result) -> str:
