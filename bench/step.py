@@ -2,35 +2,19 @@
 
 A real daemon and a real worker that proposes and reports (`changed` given, so that only judging and recording is
 measured). In turns with it: pairs of bare commits (`synchronous=FULL`, one row of 400 bytes, the log reused or new).
-Then the parts of a step (`bench/marks.py`), and the proof by strace that each answer follows its sync
-(`bench/synced.py`).
+Then the proof by strace that each answer follows its sync (`bench/synced.py`).
 """
 
-import json
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 
 import apsw
-from bench import home, marks, page, plots, runner, synced
+from bench import home, page, plots, runner, synced
 from bench.figures import Recorder, Result, Series, short
 
 GOAL = "---\nagent: bench\n---\n# Many steps\n"
 CLEW, BARE, FRESH = "clew: a step", "two bare commits", "two bare commits, a fresh log"
-PARTS = (
-    ("the line read as JSON", "parse", "parsed"),
-    ("its params checked", "check", "checked"),
-    ("judged and folded", "judge", "judged"),
-    ("encoded and chained", "record", "put"),
-    ("handed to the writer thread", "put", "commit"),
-    ("committed", "commit", "committed"),
-    ("back to the loop", "committed", "woke"),
-    ("the answer made", "woke", "answer"),
-    ("the answer sent", "answer", "sent"),
-)
-REST = "the agent, and the way there and back"
 
 
 class BareCommits:
@@ -88,70 +72,32 @@ def compared(steps: int, rounds: int, found: Recorder) -> None:
             add(FRESH, fresh.pairs(steps, fresh=True))
 
 
-def parts(steps: int, found: Recorder) -> None:
-    """Measure what a step is made of, in microseconds a step (two messages)."""
-    with home.temporary(home.bench_agent("step", str(steps))) as place:
-        out = place.folder / "marks.json"
-        place.program = [marks.__file__, "step", str(out), "-1"]
-        place.start()
-        place.drop("steps.md", GOAL)
-        times = home.wait_for(lambda: place.workspaces("*/times.0"))[0].read_text().split()
-        place.stop()
-        messages = list(_messages(json.loads(out.read_text())["marks"]))
-    for name, first, last in PARTS:
-        took = [(one[last] - one[first]) / 1e3 for one in messages]
-        found.add(name, "µs", *(a + b for a, b in zip(took[::2], took[1::2], strict=False)))
-    rest = median(1e6 * float(one) for one in times) - sum(found[n].median for n, _, _ in PARTS)
-    found.add(REST, "µs", rest)
-
-
-def _messages(seen: list[tuple[int, str]]) -> Iterator[dict[str, int]]:
-    """Yield each message's moments, of those that went the whole way undisturbed."""
-    names = {name for _, *both in PARTS for name in both}
-    message: dict[str, int] = {}
-    for at, name in seen:
-        if name == "parse":
-            message = {}
-        message.setdefault(name, at)
-        if name == "sent" and names <= message.keys():
-            yield message
-
-
 def text(result: Result) -> tuple[str, ...]:
     """Return the page's part."""
-    steps, base = steps_of(result), result.series[BARE].median
+    base = result.series[BARE].median
     rows = [
         [
             *(one.name, *(f"{short(one.quantile(share))} µs" for share in (0.5, 0.9, 0.99))),
             f"{one.median / base:.2f}",
         ]
-        for one in steps
+        for one in result.series.values()
     ]
-    made_of = [one for one in result.series.values() if one not in steps]
     return (
         page.table(("", "median", "p90", "p99", "times two bare commits"), rows),
         page.image("A step and what it is compared with", "step"),
-        "What a step is made of (two messages; of another run, since the stop-watch takes its time, too):",
-        page.table(("part", "a step"), [[s.name, f"{short(s.median)} µs"] for s in made_of]),
         result.facts["proof"],
         result.source,
     )
 
 
-def steps_of(result: Result) -> list[Series]:
-    return [result.series[name] for name in (CLEW, BARE, FRESH)]
-
-
 def plot(result: Result) -> None:
-    some = [
-        Series(s.name, s.unit, s.values[:: max(1, len(s.values) // 150)]) for s in steps_of(result)
-    ]
+    every = list(result.series.values())
+    some = [Series(s.name, s.unit, s.values[:: max(1, len(s.values) // 150)]) for s in every]
     plots.dots("step", "A step, and what it is compared with (some of the values)", some)
 
 
 def measure(options: runner.Options, found: Recorder) -> dict[str, str]:
     compared(options.steps, options.rounds, found)
-    parts(options.steps * 10, found)
     proof = synced.prove(options.proved)
     if proof.code == 1:
         sys.exit(proof.text)

@@ -1,4 +1,4 @@
-"""The benches: their parts of docs/performance.md, made of the saved results, and the names of clew that they use."""
+"""The benches: their parts of docs/performance.md, made of the saved results, and their command lines."""
 
 import importlib
 from pathlib import Path
@@ -53,19 +53,3 @@ def test_a_part_without_its_markers_is_refused(tmp_path):
     page.write_text("<!-- step -->\n")
     with pytest.raises(SystemExit, match="write it there"):
         module("page").write("step", "text", page=page)
-
-
-def marked():
-    marks = importlib.import_module("bench.marks")
-    return [*marks.STEP, *marks.DAEMON.values(), *marks.WORKER.values()]
-
-
-def test_the_stop_watch_finds_every_function_that_it_names():
-    for target in marked():
-        owner, name = module("marks").resolve(target)
-        assert callable(getattr(owner, name)), target
-
-
-def test_a_function_that_clew_no_longer_has_is_named():
-    with pytest.raises(SystemExit, match="_gone, which clew does not have"):
-        module("marks").resolve("clew_daemon.session.session:Session._gone")
