@@ -63,7 +63,7 @@ def image(title: str, name: str) -> str:
 
 
 def write(name: str, *parts: str, page: Path = PAGE) -> None:
-    """Replace a bench's part of the page: what stands between `<!-- NAME -->` and `<!-- /NAME -->`."""
+    """Replace a bench's part of the page: the text between `<!-- NAME -->` and `<!-- /NAME -->`."""
     whole, text = page.read_text(), "\n\n".join(part for part in parts if part)
     part = re.compile(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- /{re.escape(name)} -->)", re.DOTALL)
     if not part.search(whole):

@@ -201,8 +201,8 @@ def _recover(
     one.wires[0].hear("took_s")
     counts["kills"] += 1
     counts["records lost"] += first["done"] <= last
-    told = any("interrupted" in message for message in one.wires[0].skipped)
-    counts["told of a step under way"] += told
+    reported = any("interrupted" in message for message in one.wires[0].skipped)
+    counts["reported as interrupted"] += reported
     return float(first["at"] - began) * 1000
 
 

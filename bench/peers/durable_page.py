@@ -33,7 +33,7 @@ COUNTED = {  # of recovery, with the heads of their columns
     "records lost": "records lost",
     "never carried out": "never carried out",
     "carried out twice": "carried out twice",
-    "told of a step under way": "told of the step under way",
+    "reported as interrupted": "reported as interrupted",
 }
 RATES = {"1 at once": "1 workflow", "8 at once": "8 at once", "64 at once": "64 at once"}
 WAITING = {

@@ -1,6 +1,8 @@
 """The benches: their parts of docs/performance.md, made of the saved results, and their command lines."""
 
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,22 @@ def test_a_part_without_its_markers_is_refused(tmp_path):
     page.write_text("<!-- step -->\n")
     with pytest.raises(SystemExit, match="write it there"):
         module("page").write("step", "text", page=page)
+
+
+COMMANDS = (
+    *("context", "digest", "fleet", "footprint", "growth", "live", "peers", "real_model"),
+    *("restart", "step", "synced", "trajectories"),
+)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_bench_shows_its_help(name):
+    command = [sys.executable, "-m", f"bench.{name}", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    assert f"python -m bench.{name}" in done.stdout
+
+
+def test_every_bench_with_a_command_line_is_among_them():
+    programs = (path for path in (ROOT / "bench").glob("*.py") if "__main__" in path.read_text())
+    run_by_others = {"agents", "runner", "slow_disk"}
+    assert {path.stem for path in programs} - run_by_others == {*COMMANDS} - {"peers"}
