@@ -1,7 +1,7 @@
 """A judged and recorded step against two bare WAL commits, in turns: python -m bench.step [--help].
 
 A real daemon and a real worker that proposes and reports (`changed` given, so that only judging and recording is
-measured). In turns with it: pairs of bare commits (`synchronous=FULL`, one row of 400 bytes, the log reused or new).
+measured). In turns with it: pairs of bare commits (`synchronous=FULL`, one row of 400 bytes, the log reused).
 Then the proof by strace that each answer follows its sync (`bench/synced.py`).
 """
 
@@ -14,36 +14,28 @@ from bench import home, page, plots, runner, synced
 from bench.figures import Recorder, Result, Series, short
 
 GOAL = "---\nagent: bench\n---\n# Many steps\n"
-CLEW, BARE, FRESH = "clew: a step", "two bare commits", "two bare commits, a fresh log"
+CLEW, BARE = "clew: a step", "two bare commits"
 
 
-class BareCommits:
-    """A database that takes one row a commit; its log is reused, as the ledger's is."""
+def bare_database(path: Path) -> apsw.Connection:
+    """Return a database that takes one row a commit."""
+    database = apsw.Connection(str(path))
+    for pragma in ("journal_mode=wal", "synchronous=full", "wal_autocheckpoint=0"):
+        database.execute(f"pragma {pragma}").fetchall()
+    database.execute("create table t(a integer primary key, b blob)")
+    return database
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._open()
 
-    def _open(self) -> None:
-        self._db = apsw.Connection(str(self._path))
-        for pragma in ("journal_mode=wal", "synchronous=full", "wal_autocheckpoint=0"):
-            self._db.execute(f"pragma {pragma}").fetchall()
-        self._db.execute("create table if not exists t(a integer primary key, b blob)")
-
-    def pairs(self, count: int, *, fresh: bool = False) -> list[float]:
-        """Return the seconds of pairs of commits; `fresh`: into a new log, which grows."""
-        if fresh:
-            self._db.close()
-            self._open()
-        else:
-            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        times = []
-        for _ in range(count):
-            began = time.perf_counter()
-            for _ in range(2):
-                self._db.execute("insert into t(b) values(?)", (b"x" * 400,))
-            times.append(time.perf_counter() - began)
-        return times
+def bare_pairs(database: apsw.Connection, count: int) -> list[float]:
+    """Return the seconds of pairs of commits; the log is reused, as the ledger's is."""
+    database.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    times = []
+    for _ in range(count):
+        began = time.perf_counter()
+        for _ in range(2):
+            database.execute("insert into t(b) values(?)", (b"x" * 400,))
+        times.append(time.perf_counter() - began)
+    return times
 
 
 def one_round(folder: Path, number: int) -> list[float]:
@@ -61,15 +53,14 @@ def compared(steps: int, rounds: int, found: Recorder) -> None:
         found.add(name, "µs", *(1e6 * one for one in seconds))
 
     with home.temporary(home.bench_agent("step", str(steps), str(rounds))) as place:
-        bare, fresh = (BareCommits(place.folder / name) for name in ("bare.db", "fresh.db"))
-        bare.pairs(500)
+        database = bare_database(place.folder / "bare.db")
+        bare_pairs(database, 500)
         place.start()
         place.drop("steps.md", GOAL)
         folder = home.wait_for(lambda: place.workspaces("*/here"))[0].parent
         for number in range(rounds):
             add(CLEW, one_round(folder, number))
-            add(BARE, bare.pairs(steps))
-            add(FRESH, fresh.pairs(steps, fresh=True))
+            add(BARE, bare_pairs(database, steps))
 
 
 def text(result: Result) -> tuple[str, ...]:
