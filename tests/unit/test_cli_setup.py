@@ -85,7 +85,6 @@ def leaving(monkeypatch):
     then: list[Any] = [_gone]
     original = submit.drop_all
     monkeypatch.setattr("clew_daemon.cli.client.call", call)
-    monkeypatch.setattr(submit, "call", call)
     monkeypatch.setattr(submit, "drop_all", drop_all)
     return then
 

@@ -136,10 +136,11 @@ class Instance:
     def settings_in_force(self) -> Settings:
         """The settings of the running daemon; without one those of the file, or CliError."""
         from clew_daemon.cli.client import ask_soon
+        from clew_daemon.control.requests import SettingsRequest
         from clew_shared.config.settings import Settings
 
         with suppress(CliError, ValueError):  # an older daemon
-            if (answer := ask_soon(self.socket, "settings")) is not None:
+            if (answer := ask_soon(self.socket, SettingsRequest())) is not None:
                 return Settings.model_validate_json(json.dumps(answer))
         return self.settings
 

@@ -13,12 +13,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.client import call
+from clew_daemon.cli.client import send
 from clew_daemon.cli.display.output import Line, print_json, print_lines
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.lazy import CommandGroup
 from clew_daemon.cli.queries import ledger_if_any, open_ledger
+from clew_daemon.control.requests import (
+    ImportRequest,
+    PruneRequest,
+    RemoveStrategyRequest,
+    RestoreStrategyRequest,
+)
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
@@ -92,7 +98,7 @@ def show(instance: Instance, bullet_id: str, as_json: bool) -> None:
 @click.pass_obj
 def remove(instance: Instance, bullet_id: str) -> None:
     """Move a strategy to the archive, where no agent sees it."""
-    call(instance.socket, "playbook_remove", id=bullet_id)
+    send(instance.socket, RemoveStrategyRequest(bullet_id))
     print(f"{clean(bullet_id)}: removed; `clew playbook restore {clean(bullet_id)}` brings it back")
 
 
@@ -101,7 +107,7 @@ def remove(instance: Instance, bullet_id: str) -> None:
 @click.pass_obj
 def restore(instance: Instance, bullet_id: str) -> None:
     """Take a strategy out of the archive."""
-    call(instance.socket, "playbook_restore", id=bullet_id)
+    send(instance.socket, RestoreStrategyRequest(bullet_id))
     print(f"{clean(bullet_id)}: restored")
 
 
@@ -115,7 +121,7 @@ def restore(instance: Instance, bullet_id: str) -> None:
 @click.pass_obj
 def prune(instance: Instance, below: float | None, as_json: bool) -> None:
     """Archive every strategy whose score, (helpful - harmful) / uses, is below a threshold."""
-    answer = call(instance.socket, "playbook_prune", below=below)
+    answer = send(instance.socket, PruneRequest(below))
     if as_json:
         print_json(answer)
         return
@@ -189,8 +195,8 @@ def import_(instance: Instance, file: str, as_json: bool) -> None:
     bullets = _read(file)
     done = {"added": 0, "updated": 0, "known": 0}
     for start in range(0, len(bullets), SENT_AT_ONCE):
-        part = [one.to_dict() for one in bullets[start : start + SENT_AT_ONCE]]
-        for name, count in call(instance.socket, "playbook_import", bullets=part).items():
+        part = tuple(one.to_dict() for one in bullets[start : start + SENT_AT_ONCE])
+        for name, count in send(instance.socket, ImportRequest(part)).items():
             done[name] += count
     if as_json:
         print_json(done)

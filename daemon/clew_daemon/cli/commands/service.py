@@ -82,9 +82,10 @@ def _unmanaged(instance: Instance) -> str:
 def _is_managed(instance: Instance) -> bool:
     """Return whether the running daemon reports that systemd started it."""
     from clew_daemon.cli.client import ask
+    from clew_daemon.control.requests import PingRequest
 
     try:
-        return bool((ask(instance.socket, "ping") or {}).get("managed"))
+        return bool((ask(instance.socket, PingRequest()) or {}).get("managed"))
     except CliError:  # it does not answer: unknown
         return False
 

@@ -115,13 +115,14 @@ def _probed() -> dict[str, Any] | str:
 
 def cgroup(instance: Instance) -> Iterator[Finding]:
     """Report the control groups of the daemon, or those of a daemon that would be started from here."""
-    from clew_daemon.cli.client import NoDaemon, call
+    from clew_daemon.cli.client import NoDaemon, send
+    from clew_daemon.control.requests import PingRequest
     from clew_daemon.host import units
     from clew_daemon.processes import cgroup_tree
     from clew_daemon.processes.cgroups import CONTROLLERS
 
     try:
-        view = call(instance.socket, "ping").get("cgroup", {})
+        view = send(instance.socket, PingRequest()).get("cgroup", {})
     except NoDaemon:
         own, why_not = cgroup_tree.own_group()
         if own:
