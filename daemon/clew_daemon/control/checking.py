@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from clew_daemon.control.requests import ControlRequest
+from clew_daemon.control.requests import GOALS_MAX, IMPORTED_AT_ONCE_MAX, ControlRequest
 from clew_daemon.control.server import ControlError
 
 if TYPE_CHECKING:
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from clew_daemon.control.server import Handler
 
 R = TypeVar("R", bound=ControlRequest)
-
-GOALS_MAX = 1_000
-"""How many goals one request may name."""
-IMPORTED_AT_ONCE_MAX = 100
 
 WHICH_GOAL = "which goal? Give its name, its id, or a unique beginning of either"
 FAULTS = {

@@ -6,8 +6,9 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.control.checking import GOALS_MAX, fault
+from clew_daemon.control.checking import fault
 from clew_daemon.control.objections import answer, is_runbook, objection, shown_status
+from clew_daemon.control.requests import GOALS_MAX
 from clew_daemon.control.server import ControlError
 from clew_daemon.processes import workspace_guard
 from clew_daemon.record.dependencies import holder

@@ -1,13 +1,18 @@
 """The requests of the control socket, one class each: the command line builds them, the daemon checks them.
 
 Plain data that imports nothing expensive, since every command of the command line may send one. `checking` reads them
-from JSON; the limits of their values are where they are carried out.
+from JSON; the code that carries them out checks the limits of their values.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
+
+GOALS_MAX = 1_000
+"""How many goals one request may name."""
+IMPORTED_AT_ONCE_MAX = 100
+"""How many strategies one request may import."""
 
 
 @dataclass(frozen=True)
