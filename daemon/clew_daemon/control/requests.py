@@ -21,6 +21,9 @@ class ControlRequest:
 
     method: ClassVar[str]
 
+    def __init_subclass__(cls, method: str = "") -> None:
+        cls.method = method
+
     def params(self) -> dict[str, Any]:
         """Return the parameters as they are sent: without those that are None."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -31,70 +34,59 @@ class ControlRequest:
 
 
 @dataclass(frozen=True)
-class PingRequest(ControlRequest):
+class PingRequest(ControlRequest, method="ping"):
     """Ask for the view of the daemon: its process, version, and whether it is ready."""
-
-    method: ClassVar[str] = "ping"
 
 
 @dataclass(frozen=True)
-class StatusRequest(ControlRequest):
+class StatusRequest(ControlRequest, method="status"):
     """Ask for one goal's tree, or for the list of goals.
 
     The list has all goals that have not ended and the last `limit` of the others (None: all); `before` restricts both
     to goals that were accepted before that one.
     """
 
-    method: ClassVar[str] = "status"
     goal: str | None = None
     before: str | None = None
     limit: int | None = None
 
 
 @dataclass(frozen=True)
-class ReloadRequest(ControlRequest):
+class ReloadRequest(ControlRequest, method="reload"):
     """Read the config again."""
 
-    method: ClassVar[str] = "reload"
-
 
 @dataclass(frozen=True)
-class SettingsRequest(ControlRequest):
+class SettingsRequest(ControlRequest, method="settings"):
     """Ask for the settings in force."""
 
-    method: ClassVar[str] = "settings"
-
 
 @dataclass(frozen=True)
-class ExecutorEnvRequest(ControlRequest):
+class ExecutorEnvRequest(ControlRequest, method="executor_env"):
     """Ask for the environment of executors."""
-
-    method: ClassVar[str] = "executor_env"
 
 
 # ---- goals: `goal` is a name, an id, or a unique beginning of either
 
 
 @dataclass(frozen=True)
-class FeedbackRequest(ControlRequest):
+class FeedbackRequest(ControlRequest, method="feedback"):
     """Send the agent a message; a blocked goal continues with it."""
 
-    method: ClassVar[str] = "feedback"
     goal: str
     text: str
 
 
 @dataclass(frozen=True)
-class UnblockRequest(ControlRequest):
+class UnblockRequest(ControlRequest, method="unblock"):
     """Allow a blocked action again."""
 
-    method: ClassVar[str] = "unblock"
     goal: str
     signature: str
 
 
 @dataclass(frozen=True)
-class GoalChangeRequest(ControlRequest):
+class GoalChangeRequest(ControlRequest, method="pause"):
     """Change one `goal`, several `goals`, or `all` to which the change applies."""
 
     goal: str | None = None
@@ -106,60 +98,48 @@ class GoalChangeRequest(ControlRequest):
 class PauseRequest(GoalChangeRequest):
     """Stop work on goals until they are resumed."""
 
-    method: ClassVar[str] = "pause"
-
 
 @dataclass(frozen=True)
-class ResumeRequest(GoalChangeRequest):
+class ResumeRequest(GoalChangeRequest, method="resume"):
     """Resume paused, waiting or blocked goals."""
 
-    method: ClassVar[str] = "resume"
-
 
 @dataclass(frozen=True)
-class CancelRequest(GoalChangeRequest):
+class CancelRequest(GoalChangeRequest, method="cancel"):
     """End goals, and their workers."""
 
-    method: ClassVar[str] = "cancel"
-
 
 @dataclass(frozen=True)
-class RetryRequest(GoalChangeRequest):
+class RetryRequest(GoalChangeRequest, method="retry"):
     """Continue goals that failed, were cancelled or are blocked; or completed ones with feedback."""
-
-    method: ClassVar[str] = "retry"
 
 
 # ---- the playbook
 
 
 @dataclass(frozen=True)
-class RemoveStrategyRequest(ControlRequest):
+class RemoveStrategyRequest(ControlRequest, method="playbook_remove"):
     """Move a strategy to the archive."""
 
-    method: ClassVar[str] = "playbook_remove"
     id: str
 
 
 @dataclass(frozen=True)
-class RestoreStrategyRequest(ControlRequest):
+class RestoreStrategyRequest(ControlRequest, method="playbook_restore"):
     """Take a strategy out of the archive."""
 
-    method: ClassVar[str] = "playbook_restore"
     id: str
 
 
 @dataclass(frozen=True)
-class PruneRequest(ControlRequest):
+class PruneRequest(ControlRequest, method="playbook_prune"):
     """Archive the strategies that score below a threshold (None: that of the config)."""
 
-    method: ClassVar[str] = "playbook_prune"
     below: float | None = None
 
 
 @dataclass(frozen=True)
-class ImportRequest(ControlRequest):
+class ImportRequest(ControlRequest, method="playbook_import"):
     """Import strategies, each a JSON object as in an export."""
 
-    method: ClassVar[str] = "playbook_import"
     bullets: tuple[Any, ...]
