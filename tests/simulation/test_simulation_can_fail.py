@@ -5,7 +5,7 @@ import sim_daemon
 from sim_life import LifeError, live
 from sim_world import World
 
-from clew_daemon.control import goal_requests
+from clew_daemon.control import goal_changes
 from clew_daemon.learning import reviewer
 from clew_daemon.processes import workspace_guard
 from clew_daemon.record import goals
@@ -176,7 +176,7 @@ def _much_asked(monkeypatch, *requests):
 
 def _goes_on_whatever_was_asked_meanwhile(monkeypatch):
     monkeypatch.setattr(journal, "refusal", lambda *_: "")
-    monkeypatch.setattr(goal_requests, "_request_basis", lambda _: None)
+    monkeypatch.setattr(goal_changes, "_request_basis", lambda _: None)
     _much_asked(monkeypatch, "pause", "resume", "cancel")
 
 
