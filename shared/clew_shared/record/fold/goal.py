@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from clew_shared.record.fold.tree import new_task, settle_task
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
-from clew_shared.record.progress import both_ends
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_shared.record.state import (
     CHECK_CHARS,
@@ -17,6 +16,7 @@ from clew_shared.record.state import (
     State,
     SuggestedCheck,
 )
+from clew_shared.text.shorten import both_ends
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
