@@ -30,8 +30,8 @@ STEP = {  # the marks at the beginning and at the end of each function on the wa
     "clew_shared.core.core:Core.outcome": ("judge", "judged"),
     "clew_daemon.record.goals:GoalStore._flush": ("record", ""),
     "clew_shared.ledger.writer:Writer.put": ("put", ""),
-    "clew_shared.ledger.writer:Writer._transact": ("commit", "committed"),
-    "clew_shared.ledger.writer:Writer._deliver": ("woke", ""),
+    "clew_shared.ledger.writer_thread:WriterThread._transact": ("commit", "committed"),
+    "clew_shared.ledger.writer:Writer.deliver": ("woke", ""),
     "clew_daemon.session.channel:Channel.send": ("answer", "sent"),
 }
 DAEMON = {
@@ -115,7 +115,7 @@ def wrap(target: str, put: Callable[[str], None], before: str, after: str) -> No
 
 
 def slow_commits(delay_ms: float, batches: list[tuple[int, int]]) -> None:
-    owner, name = resolve("clew_shared.ledger.writer:Writer._transact")
+    owner, name = resolve("clew_shared.ledger.writer_thread:WriterThread._transact")
     inner = getattr(owner, name)
 
     def transact(self: Any, batch: list[Any]) -> None:
