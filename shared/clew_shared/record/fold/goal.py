@@ -142,7 +142,7 @@ def reviewed(state: State, e: ev.Reviewed, _seq: int) -> None:
 def worker_started(state: State, e: ev.WorkerStarted, _seq: int) -> None:
     state.epoch, state.pid, state.pid_created = e.epoch, e.pid, e.created
     state.working, state.worker_since, state.may_make = True, e.at, False
-    state.turn_at = (state.current_task_idx, state.current_subtask_idx)
+    state.turn_at = state.place
 
 
 def worker_exited(state: State, e: ev.WorkerExited, _seq: int) -> None:
