@@ -28,7 +28,7 @@ STEP = {  # the marks at the beginning and at the end of each function on the wa
     "clew_shared.wire.protocol:params": ("check", "checked"),
     "clew_shared.core.core:Core.propose": ("judge", "judged"),
     "clew_shared.core.core:Core.outcome": ("judge", "judged"),
-    "clew_daemon.record.goals:GoalStore._flush": ("record", ""),
+    "clew_daemon.record.goal_events:GoalEvents._flush": ("record", ""),
     "clew_shared.ledger.writer:Writer.put": ("put", ""),
     "clew_shared.ledger.writer_thread:WriterThread._transact": ("commit", "committed"),
     "clew_shared.ledger.writer:Writer.deliver": ("woke", ""),
