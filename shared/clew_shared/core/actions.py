@@ -161,8 +161,14 @@ class ActionCommands(ThinkingCommands):
             return Verdict(True, seq)
         advice = Advice("repetition", nudge.message)
         self.emit(ev.Intervened(at=at, intervention=advice.kind, message=advice.message))
-        self._emit_loop(
-            advice.kind, nudge.evidence, at, signature=proposal.signature, attempts=nudge.attempt
+        self.emit(
+            ev.LoopDetected(
+                at=at,
+                loop=advice.kind,
+                signature=proposal.signature,
+                attempt_count=nudge.attempt,
+                evidence=nudge.evidence,
+            )
         )
         return Verdict(True, seq, intervention=advice)
 
@@ -187,12 +193,14 @@ class ActionCommands(ThinkingCommands):
             self._finish(seq, proposal.tool, proposal.args, done, at)
         level = self._escalate_proposals(at)
         if refusal.loop:
-            self._emit_loop(
-                refusal.reason,
-                refusal.evidence,
-                at,
-                signature=proposal.signature,
-                attempts=refusal.attempt,
+            self.emit(
+                ev.LoopDetected(
+                    at=at,
+                    loop=refusal.reason,
+                    signature=proposal.signature,
+                    attempt_count=refusal.attempt,
+                    evidence=refusal.evidence,
+                )
             )
         return Verdict(False, seq, refusal.reason, refusal.message, escalated_to=level)
 

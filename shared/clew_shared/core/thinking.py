@@ -46,7 +46,7 @@ class ThinkingCommands(TreeCommands):
         self.emit(found.model_copy(update={"at": at}))
         what = found.message.partition("\n")[0]
         named = signature if found.intervention == "same_error" else ""
-        self._emit_loop(found.intervention, what, at, signature=named)
+        self.emit(ev.LoopDetected(at=at, loop=found.intervention, signature=named, evidence=what))
         intervention = Advice(found.intervention, found.message)
         if self.state.ignored_interventions < self.ignored_limit or self.state.replan_required:
             return Feedback(intervention)

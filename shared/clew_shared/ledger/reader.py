@@ -21,7 +21,6 @@ from clew_shared.ledger.records import SEQ_MAX
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
 
 class ReadSide(Lookups):
@@ -92,10 +91,5 @@ class Reader(ReadSide):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -28,7 +28,7 @@ LOOPS_KEPT = 1_000
 VERSION = 1
 
 Began = ev.ActionAllowed | ev.ActionBlocked
-Ended = tuple[Action, int]
+EndedAction = tuple[Action, int]
 
 
 def state_view(state: State) -> dict[str, Any]:
@@ -227,7 +227,7 @@ def cost_view(cost: LlmCost) -> dict[str, float]:
     }
 
 
-class HistoryFold(EventFold[Ended]):
+class HistoryFold(EventFold[EndedAction]):
     """Turns a goal's events, in order, into the lines of history.jsonl and the entries of loops.json.
 
     It finds the actions that end, each with the number of the event with its output. `at` is the place (task, subtask)
@@ -254,28 +254,21 @@ class HistoryFold(EventFold[Ended]):
         del self.loops[:-LOOPS_KEPT]
 
     @takes(ev.ActionAllowed, ev.ActionBlocked)
-    def _judged(self, seq: int, event: Began) -> Ended | None:
+    def _judged(self, seq: int, event: Began) -> EndedAction | None:
         if isinstance(event, ev.ActionBlocked) and not event.done:
             return action_of(event, seq, self._at, "blocked"), seq
         self.begun(seq, event, self._at)
         return None
 
-    @takes(ev.ActionFinished)
-    def _finished(self, seq: int, event: ev.ActionFinished) -> Ended | None:
-        action = self._flying.pop(event.of, None)
-        if action is None:
-            return None
-        action.result, action.duration_s, action.changed = (
-            event.result,
-            event.duration_s,
-            event.changed,
-        )
-        return action, seq
-
-    @takes(ev.ActionInterrupted)
-    def _interrupted(self, seq: int, event: ev.ActionInterrupted) -> Ended | None:
+    @takes(ev.ActionFinished, ev.ActionInterrupted)
+    def _ended(
+        self, seq: int, event: ev.ActionFinished | ev.ActionInterrupted
+    ) -> EndedAction | None:
         action = self._flying.pop(event.of, None)
         if action is None:
             return None
         action.result = "interrupted"
+        if isinstance(event, ev.ActionFinished):
+            action.result, action.duration_s = event.result, event.duration_s
+            action.changed = event.changed
         return action, seq
