@@ -161,15 +161,7 @@ class ActionCommands(ThinkingCommands):
             return Verdict(True, seq)
         advice = Advice("repetition", nudge.message)
         self.emit(ev.Intervened(at=at, intervention=advice.kind, message=advice.message))
-        self.emit(
-            ev.LoopDetected(
-                at=at,
-                loop=advice.kind,
-                signature=proposal.signature,
-                attempt_count=nudge.attempt,
-                evidence=nudge.evidence,
-            )
-        )
+        self._emit_loop(advice.kind, proposal, nudge, at)
         return Verdict(True, seq, intervention=advice)
 
     def _refuse(
@@ -193,16 +185,19 @@ class ActionCommands(ThinkingCommands):
             self._finish(seq, proposal.tool, proposal.args, done, at)
         level = self._escalate_proposals(at)
         if refusal.loop:
-            self.emit(
-                ev.LoopDetected(
-                    at=at,
-                    loop=refusal.reason,
-                    signature=proposal.signature,
-                    attempt_count=refusal.attempt,
-                    evidence=refusal.evidence,
-                )
-            )
+            self._emit_loop(refusal.reason, proposal, refusal, at)
         return Verdict(False, seq, refusal.reason, refusal.message, escalated_to=level)
+
+    def _emit_loop(self, loop: str, proposal: Proposal, found: Nudge | Refusal, at: float) -> None:
+        self.emit(
+            ev.LoopDetected(
+                at=at,
+                loop=loop,
+                signature=proposal.signature,
+                attempt_count=found.attempt,
+                evidence=found.evidence,
+            )
+        )
 
     def _escalate_proposals(self, at: float) -> Level | None:
         """Escalate the subtask once blocked actions were proposed too often."""
