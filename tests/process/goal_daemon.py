@@ -23,7 +23,7 @@ from clew_shared.config.tables import (
 )
 from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.core.core import Core
-from clew_shared.prompt.transcript import KINDS, TranscriptFold, sent_entries
+from clew_shared.prompt.transcript import TranscriptFold, sent_entries
 from clew_shared.record import events as ev
 from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
@@ -220,7 +220,7 @@ class GoalDaemon:
         limit = self.options()["context"]["max_tokens"]
         fold = TranscriptFold(lambda seq: (outputs[seq] or b"").decode(), limit)
         for one in self.recorded:
-            if one.seq > self.state.subtask_seq and one.event.kind in KINDS:
+            if one.seq > self.state.subtask_seq and one.event.kind in TranscriptFold.kinds:
                 fold.take(one.seq, one.event)
         entries = [*map(entry_json, sent_entries(fold.entries, fold.folded))]
         return {"transcript": entries, "folded": fold.folded, "idea": fold.idea}

@@ -14,10 +14,9 @@ import structlog
 
 from clew_daemon.host import background
 from clew_daemon.learning.review import GoalOutcome, OutcomeFold
-from clew_daemon.record.store import output_text
+from clew_daemon.record.store import catch_up, output_text
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
 from clew_shared.record import events as ev
-from clew_shared.record.codec import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +33,6 @@ log = structlog.get_logger()
 PRUNE_EVERY_S = 3600.0
 STOP_S = 5.0
 RETRY_S = 5.0
-_OUTCOMES = (ev.GoalEnded, ev.GoalBlocked)
 
 
 class Reviewer:
@@ -68,7 +66,7 @@ class Reviewer:
         await asyncio.gather(self._task, return_exceptions=True)
 
     def _on_records(self, goal: str, records: list[RecordedEvent]) -> None:
-        if any(isinstance(record.event, _OUTCOMES) for record in records):
+        if any(isinstance(record.event, ev.RESTS) for record in records):
             self._due.put_nowait(goal)
 
     async def _work(self) -> None:
@@ -97,23 +95,5 @@ class Reviewer:
 
 def unreviewed_outcomes(ledger: Readable, state: State) -> list[GoalOutcome]:
     """Return the outcomes of a goal that were not reviewed yet."""
-    fold = OutcomeFold(state.spec, lambda seq: output_text(ledger, seq))
-    rows = ledger.read(state.goal_id, state.reviewed_seq)
-    found = (fold.apply(row.seq, decode(row.body)) for row in rows if row.kind in _FOLDED)
-    return [outcome for outcome in found if outcome]
-
-
-_FOLDED = frozenset(
-    {
-        "strategies_shown",
-        "action_allowed",
-        "action_blocked",
-        "action_finished",
-        "subtask_ended",
-        "escalated",
-        "planned",
-        "tree_edited",
-        "goal_ended",
-        "goal_blocked",
-    }
-)
+    fold = OutcomeFold(state.spec, lambda seq: output_text(ledger, seq), state.reviewed_seq)
+    return list(catch_up(fold, ledger, state.goal_id))

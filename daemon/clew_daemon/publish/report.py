@@ -13,9 +13,8 @@ from clew_shared.core.claims import described, finished_anyway, places
 from clew_shared.files.durable import sync
 from clew_shared.record.model import GoalStatus, StepStatus
 from clew_shared.record.moment import local
-from clew_shared.record.progress import both_ends
 from clew_shared.text.redact import redact
-from clew_shared.text.shorten import one_line
+from clew_shared.text.shorten import both_ends, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

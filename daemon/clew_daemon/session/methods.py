@@ -18,6 +18,7 @@ from clew_daemon.session.feedback import FeedbackSeen
 from clew_daemon.session.finishing import Finishing
 from clew_daemon.session.greeting import Greeting
 from clew_shared.record import events as ev
+from clew_shared.record.prompt_facts import COUNT_MAX
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_shared.text.redact import redact, redacted
 from clew_shared.views.publish import state_view
@@ -203,7 +204,7 @@ def _reflected(p: protocol.Reflect, new_feedback: list[str]) -> ev.Reflected:
 
 def _count(value: Any) -> int:
     """Return a count of tokens, 0 for what is none, as in the records that people read."""
-    is_count = isinstance(value, int | float) and 0 <= value <= ev.COUNT_MAX
+    is_count = isinstance(value, int | float) and 0 <= value <= COUNT_MAX
     return int(value) if is_count else 0
 
 

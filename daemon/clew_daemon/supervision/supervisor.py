@@ -34,7 +34,6 @@ log = structlog.get_logger()
 
 IDLE_S = 60.0
 """The longest delay of a goal that became due while the machine slept, or when the wall clock was set."""
-RESTS = (ev.GoalEnded, ev.GoalBlocked)
 
 
 class Supervisor:
@@ -195,7 +194,7 @@ class Supervisor:
 
     def _on_records(self, goal: str, records: list[RecordedEvent]) -> None:
         """React to durable events: reports become due, other goals may become ready."""
-        if any(isinstance(r.event, RESTS) for r in records):
+        if any(isinstance(r.event, ev.RESTS) for r in records):
             self._reports.due(goal)
         for event in (r.event for r in records if goal and r.event.kind.startswith("goal_")):
             self._waits.end(goal)

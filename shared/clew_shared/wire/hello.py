@@ -21,8 +21,8 @@ from pydantic import (
     WrapValidator,
 )
 
-from clew_shared.record.events import Prompt
 from clew_shared.record.model import StepStatus
+from clew_shared.record.prompt_facts import Prompt
 from clew_shared.wire.answers import AnswerModel
 from clew_shared.wire.tools import Tool
 
