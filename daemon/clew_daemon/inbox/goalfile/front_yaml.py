@@ -134,6 +134,16 @@ def plain_value(node: yaml.Node, path: Path, nodes: dict[Path, yaml.Node]) -> An
     return Unusable(node) if value is None else value
 
 
+def repeated_key(mapping: yaml.MappingNode) -> yaml.Node | None:
+    """Return the first key that an earlier one of the mapping equals, None without one."""
+    seen: set[str] = set()
+    for key, _ in mapping.value:
+        if key_text(key) in seen:
+            return key
+        seen.add(key_text(key))
+    return None
+
+
 def key_text(key: yaml.Node) -> str:
     """Return the text of a key, shortened; "?" where it is none."""
     return cut(key.value) if isinstance(key, yaml.ScalarNode) else "?"
