@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from clew_shared.prompt.windows import Window, Windows, is_marker, progress_marker, urgency_marker
+from clew_shared.text.shorten import without_middle
 from clew_shared.text.thoughts import GENERAL, echoes, merged, theme
 from clew_worker.library.exchanges import (
     Message,
@@ -294,7 +295,7 @@ class DualTrackContext:
         call, *results = pair.messages
         chars = max(len(text_of(result)) for result in results)
         while chars >= _SHORTEST_RESULT_CHARS:
-            shorter = [{**one, "content": _middle_cut(text_of(one), chars)} for one in results]
+            shorter = [{**one, "content": without_middle(text_of(one), chars)} for one in results]
             piece = Piece(PieceKind.PAIR, (call, *shorter))
             if self._size([piece]) <= room:
                 return [piece]
@@ -371,14 +372,6 @@ def _facts_message(facts: Sequence[Piece]) -> list[Message]:
     lines = [text_of(message) for message in flatten(facts)]
     text = "\n".join([_FACTS_HEADER, *lines])
     return [{"role": "user", "content": text}] if lines else []
-
-
-def _middle_cut(text: str, max_chars: int) -> str:
-    if len(text) <= max_chars:
-        return text
-    note = f"\n… {len(text) - max_chars} characters left out …\n"
-    kept = max(2, max_chars - len(note))
-    return text[: kept // 2] + note + text[len(text) - kept // 2 :]
 
 
 def _count(value: Any) -> int:

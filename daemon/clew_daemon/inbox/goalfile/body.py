@@ -15,8 +15,9 @@ from itertools import islice, pairwise
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
-from clew_daemon.inbox.goalfile.faults import GoalFileFault, shortened
+from clew_daemon.inbox.goalfile.faults import GoalFileFault
 from clew_daemon.inbox.goalfile.model import GoalFileSubtask, GoalFileTask, RunbookStep
+from clew_shared.text.shorten import in_whole_words
 
 LINES_MAX = 20_000
 SUBTASKS_MAX = 1_000
@@ -89,7 +90,7 @@ def _plain(body: str) -> Body:
     first = text.split("\n", 1)[0].strip()
     if len(first) > TITLE_CHARS_MAX:
         first = re.split(r"(?<=[.!?])\s", first[: TITLE_CHARS_MAX * 4], maxsplit=1)[0]
-    description = shortened(first.lstrip("#>*-+ ") or first, TITLE_CHARS_MAX)
+    description = in_whole_words(first.lstrip("#>*-+ ") or first, TITLE_CHARS_MAX)
     return Body(description=description, notes="" if text == description else text)
 
 
@@ -120,7 +121,7 @@ class _Reader:
         if not (goal or heads or done or lists):
             return _plain(self.body)
         notes = "\n\n".join(filter(None, (self._prose(s, lists, goal) for s in intro)))
-        description = shortened(goal or (heads[0].title if heads else ""), ITEM_CHARS_MAX)
+        description = in_whole_words(goal or (heads[0].title if heads else ""), ITEM_CHARS_MAX)
         if (notes and not goal) or not description:
             description = _plain(notes or self.body).description
         tasks = [self._task(section) for section in heads]
@@ -164,7 +165,7 @@ class _Reader:
         return [block for block in lists if whole or any(map(_is_marked, block.children))]
 
     def _task(self, section: _Section) -> GoalFileTask:
-        title = shortened(section.title, ITEM_CHARS_MAX)
+        title = in_whole_words(section.title, ITEM_CHARS_MAX)
         lists = [block for block in section.blocks if block.type in LISTS]
         subtasks = self._subtasks(section.items) or (GoalFileSubtask(description=title),)
         return GoalFileTask(description=title, notes=self._prose(section, lists), subtasks=subtasks)
@@ -192,7 +193,7 @@ class _Reader:
         if len(words) > ITEM_CHARS_MAX:
             notes = f"{words}\n\n{notes}".strip()
         return GoalFileSubtask(
-            description=shortened(words, ITEM_CHARS_MAX) or _named_by(steps[0]),
+            description=in_whole_words(words, ITEM_CHARS_MAX) or _named_by(steps[0]),
             done=bool(box and box[1] != " "),
             notes=notes,
             steps=steps,
@@ -204,7 +205,9 @@ class _Reader:
         if path is not None:
             fault = _path_fault(path)
             if fault:
-                self.faults.append(GoalFileFault(line, f"`file={shortened(path, 80)}` {fault}"))
+                self.faults.append(
+                    GoalFileFault(line, f"`file={in_whole_words(path, 80)}` {fault}")
+                )
             args = {"path": posixpath.normpath(path or "."), "content": fence.content}
             return RunbookStep(tool="write_file", args=args, line=line)
         if _language(fence) not in SHELLS:
@@ -229,7 +232,7 @@ class _Reader:
                     self._misnamed(self._line(heading), heading.markup, _inline(heading))
 
     def _misnamed(self, line: int, marks: str, title: str) -> None:
-        shown = f"{marks} {shortened(title, 80)}"
+        shown = f"{marks} {in_whole_words(title, 80)}"
         message = f"the checks under `{shown}` would not count: write the heading as `## Done when`"
         self.faults.append(GoalFileFault(line, message))
 
@@ -303,7 +306,7 @@ def _is_marked(item: SyntaxTreeNode) -> bool:
 def _named_by(step: RunbookStep) -> str:
     if step.tool == "write_file":
         return f"Write {step.args['path']}"
-    return f"Run {shortened(step.args['cmd'], TITLE_CHARS_MAX)}"
+    return f"Run {in_whole_words(step.args['cmd'], TITLE_CHARS_MAX)}"
 
 
 def _path_fault(path: str) -> str | None:
@@ -348,7 +351,9 @@ def _why_no_check(fence: SyntaxTreeNode) -> str:
         return "a block with `file=` writes a file"
     if _language(fence) in SHELLS:
         return "the block is empty"
-    named = f"a `{shortened(_language(fence), 40)}` block" if _language(fence) else "a plain block"
+    named = (
+        f"a `{in_whole_words(_language(fence), 40)}` block" if _language(fence) else "a plain block"
+    )
     return f"{named}; only a ```sh block is run"
 
 
