@@ -74,7 +74,7 @@ DAEMON = {
     "children.sweep": "clew_daemon.processes.children:Children.sweep",
     "agent.receive": "clew_daemon.session.channel:Channel.receive",
     "agent.attend": "clew_daemon.session.conversation:Conversation._answer",
-    "agent.judge": "clew_daemon.session.actions:Actions._judge",
+    "agent.judge": "clew_daemon.session.acting:Acting._judge",
     "agent.plan": "clew_daemon.session.methods:Methods._plan",
     "agent.send": "clew_daemon.session.channel:Channel.send",
     "executor.start": "clew_daemon.processes.executor:ExecutorProcess.start",

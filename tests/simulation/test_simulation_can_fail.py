@@ -9,7 +9,7 @@ from clew_daemon.control import goal_requests
 from clew_daemon.learning import reviewer
 from clew_daemon.processes import workspace_guard
 from clew_daemon.record import goals
-from clew_daemon.session import actions, conversation, desk, lifetime, liveness, session
+from clew_daemon.session import acting, conversation, desk, lifetime, liveness, session
 from clew_daemon.supervision import history, restart, schedule
 from clew_shared.core import actions as judging
 from clew_shared.core import core, journal, suggestions
@@ -71,13 +71,13 @@ def _answers_before_the_commit(monkeypatch):
 
 
 def _carries_out_twice(monkeypatch):
-    once = actions.Actions._carry_out
+    once = acting.Acting._carry_out
 
     async def twice(self, seq, p):
         await once(self, seq, p)
         return await once(self, seq, p)
 
-    monkeypatch.setattr(actions.Actions, "_carry_out", twice)
+    monkeypatch.setattr(acting.Acting, "_carry_out", twice)
 
 
 def _restarts_for_ever(monkeypatch):

@@ -94,7 +94,7 @@ def _strategies(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the strategies as the agent was shown them, and a line on the others."""
     from clew_daemon.learning.playbook import playbook_events
-    from clew_daemon.learning.record import fold
+    from clew_daemon.learning.playbook_fold import fold
 
     if not settings.playbook.enabled:
         return [], []

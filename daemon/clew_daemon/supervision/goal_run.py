@@ -1,7 +1,7 @@
 """Runs one goal: one worker after the other, until the goal ends, waits, or needs a person.
 
 Only a goal's own run starts and ends its workers. What follows from the end of a worker is decided by pure rules
-(`consequences`); this performs it.
+(`worker_end`); this performs it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from clew_daemon.processes.endings import Ended
 from clew_daemon.record.dependencies import KnownGoals
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
-from clew_daemon.supervision.consequences import (
+from clew_daemon.supervision.worker_end import (
     DETAIL_CHARS,
     HandOver,
     WaitFor,

@@ -226,14 +226,14 @@ def _events(instance: Instance) -> list[tuple[int, Event]]:
 
 
 def _playbook_of(instance: Instance) -> LearnedPlaybook:
-    from clew_daemon.learning.record import fold
+    from clew_daemon.learning.playbook_fold import fold
 
     return fold(event for _, event in _events(instance))
 
 
 def _view(instance: Instance, bullet_id: str) -> dict[str, Any]:
     """Return one strategy with its history and its source."""
-    from clew_daemon.learning.record import fold
+    from clew_daemon.learning.playbook_fold import fold
 
     events = _events(instance)
     playbook = fold(event for _, event in events)

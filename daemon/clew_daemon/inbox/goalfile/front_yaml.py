@@ -137,12 +137,9 @@ def plain_value(node: yaml.Node, path: Path, nodes: dict[Path, yaml.Node]) -> An
 
 def repeated_key(mapping: yaml.MappingNode) -> yaml.Node | None:
     """Return the first key that an earlier one of the mapping equals, None without one."""
-    seen: set[str] = set()
-    for key, _ in mapping.value:
-        if key_text(key) in seen:
-            return key
-        seen.add(key_text(key))
-    return None
+    keys: list[yaml.Node] = [key for key, _ in mapping.value]
+    first = dict[str, yaml.Node]()
+    return next((key for key in keys if first.setdefault(key_text(key), key) is not key), None)
 
 
 def key_text(key: yaml.Node) -> str:
