@@ -14,8 +14,8 @@ from clew_daemon.cli.errors import CliError
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
     from clew_daemon.processes.cells import Agent
+    from clew_shared.config.agent_tables import LlmAgentSettings
     from clew_shared.config.settings import Settings
-    from clew_shared.config.tables import LlmAgentSettings
     from clew_shared.ledger import Reader
     from clew_shared.prompt.view import PromptView
     from clew_shared.record.state import State
@@ -81,7 +81,7 @@ def _agent(settings: Settings, state: State) -> Agent:
 
 def _llm_agent(settings: Settings, agent: Agent) -> LlmAgentSettings:
     """Return the agent itself if it calls an LLM, otherwise the default one."""
-    from clew_shared.config.tables import LlmAgentSettings
+    from clew_shared.config.agent_tables import LlmAgentSettings
 
     if isinstance(agent, LlmAgentSettings):
         return agent

@@ -54,7 +54,5 @@ def recordable(text: str) -> str:
 
 def _resolved(places: Places) -> Places:
     """Return the places with their links resolved, as far as that can be done."""
-    names = ("config", "inbox", "outbox", "workspaces", "state", "run")
-    return replace(
-        places, **{name: Path(os.path.realpath(getattr(places, name))) for name in names}
-    )
+    named = {"config": places.config, **places.folders}
+    return replace(places, **{name: Path(os.path.realpath(one)) for name, one in named.items()})

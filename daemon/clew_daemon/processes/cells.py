@@ -60,14 +60,7 @@ def hidden(
 ) -> tuple[str, ...]:
     """Return the paths that no cell of this goal may see, whatever else allows them; `keys` are the key files."""
     own = state.spec.workspace
-    folders = [
-        places.config,
-        places.inbox,
-        places.outbox,
-        places.state,
-        places.run,
-        places.workspaces,
-    ]
+    folders = [places.config, *places.folders.values()]
     workspaces = [
         s.spec.workspace for s in others if not s.ended and not overlap(s.spec.workspace, own)
     ]
