@@ -37,7 +37,7 @@ STEP = {  # the marks at the beginning and at the end of each function on the wa
 DAEMON = {
     "noticed": "clew_daemon.processes.endings:by_exit",
     "torn down": "clew_daemon.session.session:Session._tear_down",
-    "end recorded": "clew_daemon.session.session:Session._close",
+    "end recorded": "clew_daemon.session.epoch:EpochRecord.close",
     "asked for a cell": "clew_daemon.processes.zygote:_send",
     "hello answered": "clew_daemon.session.methods:Methods._hello",
 }
