@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from clew_daemon.host import units
+from clew_daemon.host.unit_file import unit_path, unit_text
 from clew_daemon.host.units import (
     Installed,
     ServiceError,
@@ -19,8 +20,6 @@ from clew_daemon.host.units import (
     look,
     manager_version,
     uninstall,
-    unit_path,
-    unit_text,
 )
 
 CHECKED_IN = Path(__file__).parents[2] / "systemd" / "clew.service"

@@ -1,7 +1,6 @@
-"""The systemd user unit: its text, and putting it where the user's manager finds it.
+"""The systemd user unit: putting it where the user's manager finds it, and asking that manager.
 
-What the unit says has a reason, which stands beside it in the text itself. The daemon's side of
-the conversation is in `service`; nothing here is needed to run clew without systemd.
+Nothing here is needed to run clew without systemd.
 """
 
 from __future__ import annotations
@@ -16,16 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clew_daemon.host.unit_file import (
+    DEFAULT_HOME,
+    STOP_GRACE_S,
+    UNIT,
+    home_of,
+    is_of,
+    unit_path,
+    unit_text,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-UNIT = "clew.service"
-DEFAULT_HOME = "the default one"
-"""What messages call the home where no `--home` is given."""
-DEFAULT_EXEC = "%h/.local/bin/clew"
-STOP_GRACE_S = 10.0
-STOP_MARGIN_S = 20.0
-"""Agents get `stop_grace_s`, then their trees are killed and the ledger is closed."""
 
 SYSTEMCTL_DEADLINE_S = 30.0
 JOB_DEADLINE_S = 900.0
@@ -35,62 +36,6 @@ LINGER = Path("/var/lib/systemd/linger")
 _SHOWN = ("UnitFileState", "ActiveState", "MainPID", "ActiveEnterTimestamp", "StatusText")
 _WHY = "`systemctl --user status clew`, `clew logs` and `clew doctor` say more"
 _ELSEWHERE = "run this in a login session of this user; without systemd, use `clew run`"
-_HOME_OPTION = re.compile(r""" --home ("(?:[^"\\]|\\.)*"|\S+) run$""")
-
-_TEXT = """\
-# clew as a systemd user service. Written by `clew service install`.
-[Unit]
-Description=clew, a supervisor for LLM agents
-# The daemon backs off by itself; the manager never gives it up.
-StartLimitIntervalSec=0
-
-[Service]
-{kind}NotifyAccess=main
-ExecStart={exec_start}
-# A signal alone cannot fail; this does if the config is rejected.
-ExecReload={exec_reload}
-{environment}Restart=always
-RestartSec=1
-# 78 is a config that cannot be used: starting again would not change that.
-RestartPreventExitStatus=78
-WatchdogSec=30
-# SIGTERM goes to the daemon alone, which stops its agents one by one; what is left is killed.
-KillMode=mixed
-# stop_grace_s of the config, and time to end what is left and close the ledger.
-TimeoutStopSec={timeout_stop_s}
-# The daemon keeps each worker's tree in a control group of its own, and one that runs out of
-# memory is a crash of that worker, not the end of the service.
-Delegate=yes
-OOMPolicy=continue
-
-# What holds in a user unit without a user namespace, and leaves the workers' own sandboxes alone:
-# those make user, PID, mount, IPC and network namespaces, and system calls of @mount and @sandbox.
-# The rest (Protect*=, Private*=, MemoryDenyWriteExecute=, ...) is not here: docs/operations.md says why.
-NoNewPrivileges=yes
-LockPersonality=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-RestrictNamespaces=user pid mnt ipc net
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
-SystemCallArchitectures=native
-SystemCallFilter=~@clock @cpu-emulation @keyring @module @obsolete @raw-io @reboot @swap
-SystemCallErrorNumber=EPERM
-KeyringMode=private
-# A core of the daemon would hold the keys.
-LimitCORE=0
-
-[Install]
-WantedBy=default.target
-"""
-
-
-_NOTIFY_RELOAD = """\
-# Managers before 253 do not know notify-reload, warn, and keep the line before it.
-Type=notify
-Type=notify-reload
-"""
-_NOTIFY = "Type=notify\n"
-NOTIFY_RELOAD_SINCE = 253
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,46 +74,6 @@ class Service:
 
 class ServiceError(Exception):
     """The service cannot be started, stopped or asked; the message says why, and what to do."""
-
-
-def unit_text(
-    exec_path: str = DEFAULT_EXEC,
-    home: Path | None = None,
-    env: Mapping[str, str] | None = None,
-    *,
-    stop_grace_s: float = STOP_GRACE_S,
-    version: int | None = None,
-) -> str:
-    """Return the unit that runs `exec_path` on the clew home `home` (default: the XDG places).
-
-    `env` is set for the daemon; keys belong in `api_key_file`, since every process of the user
-    can read a unit. `version` is the manager's; None gives a text that loads with any.
-    Source: systemd.service(5), systemd.exec(5).
-    """
-    old = version is not None and version < NOTIFY_RELOAD_SINCE
-    exec_word = exec_path if exec_path == DEFAULT_EXEC else _quoted(exec_path)
-    given = (env or {}).items()
-    settings = (f"Environment={_quoted(f'{name}={value}')}\n" for name, value in given)
-    return _TEXT.format(
-        kind=_NOTIFY if old else _NOTIFY_RELOAD,
-        exec_start=f"{exec_word}{_home_option(home)} run",
-        exec_reload=f"{exec_word}{_home_option(home)} reload",
-        environment="".join(settings),
-        timeout_stop_s=round(stop_grace_s + STOP_MARGIN_S),
-    )
-
-
-def _home_option(home: Path | None) -> str:
-    # `$` is doubled in arguments alone: neither the program's path nor Environment= expand it.
-    return f" --home {_quoted(str(home)).replace('$', '$$')}" if home is not None else ""
-
-
-def unit_path(env: Mapping[str, str]) -> Path:
-    """Return where the user's own unit is."""
-    config = env.get("XDG_CONFIG_HOME", "")
-    home = Path(env.get("HOME", "~")).expanduser()
-    base = Path(config) if config.startswith("/") else home / ".config"
-    return base / "systemd" / "user" / UNIT
 
 
 def install(
@@ -259,7 +164,7 @@ def look(
     return Service(
         unit=str(path),
         installed=text is not None,
-        other_home=None if text is None or _is_of(text, home) else _home_of(text),
+        other_home=None if text is None or is_of(text, home) else home_of(text),
         up_to_date=None if text is None else text == expected,
         enabled=found.get("UnitFileState") == "enabled" if found else None,
         active=found.get("ActiveState"),
@@ -290,24 +195,18 @@ def is_lingering(env: Mapping[str, str]) -> bool:
     return bool(user) and (LINGER / user).exists()
 
 
-def _is_of(unit: str, home: Path | None) -> bool:
-    """Return whether a unit runs clew on this home."""
-    started, option = _started(unit), _home_option(home)
-    return started.endswith(f"{option} run") and bool(option or " --home " not in started)
-
-
 def _own(path: Path, home: Path | None, env: Mapping[str, str]) -> str | None:
     """Return the text of this home's unit, None where there is none; ServiceError where it is for another home."""
     text = _read(path)
-    if text is None or _is_of(text, home):
+    if text is None or is_of(text, home):
         return text
-    if home is None and _home_of(text) == DEFAULT_HOME:
+    if home is None and home_of(text) == DEFAULT_HOME:
         raise ServiceError(
             f"{path} is not one that `clew service install` wrote (see its ExecStart=): remove it first"
         )
     raise ServiceError(
-        f"the installed service is for another home: {_home_of(text)} (see ExecStart= in {path}); "
-        f"to remove it: {removal(_home_of(text), env)}"
+        f"the installed service is for another home: {home_of(text)} (see ExecStart= in {path}); "
+        f"to remove it: {removal(home_of(text), env)}"
     )
 
 
@@ -317,19 +216,6 @@ def removal(other_home: str, env: Mapping[str, str]) -> str:
         return f"clew --home {shlex.quote(other_home)} service uninstall"
     unset = "env -u CLEW_HOME " if env.get("CLEW_HOME") else ""
     return f"{unset}clew service uninstall"
-
-
-def _home_of(unit: str) -> str:
-    """Return the home that a unit runs clew on."""
-    found = _HOME_OPTION.search(_started(unit))
-    if found is None:
-        return DEFAULT_HOME
-    word = found[1][1:-1] if found[1].startswith('"') else found[1]
-    return re.sub(r"\\(.)|%(%)|\$(\$)", lambda one: one[one.lastindex or 0], word)
-
-
-def _started(unit: str) -> str:
-    return next((line for line in unit.splitlines() if line.startswith("ExecStart=")), "")
 
 
 def _install(home: Path | None) -> str:
@@ -399,14 +285,3 @@ def _run(
         timeout=deadline_s,
         check=False,
     )
-
-
-def _quoted(word: str) -> str:
-    """Quote one word of a unit file, so that its specifiers and quotes are taken literally.
-
-    Raises ValueError for a control character, which no unit file can hold.
-    """
-    if not word.isprintable():
-        raise ValueError(f"{word!r} cannot be in a unit file: it contains a control character")
-    plain = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    return plain if re.fullmatch(r"[\w@%+=:,./$-]+", plain, re.ASCII) else f'"{plain}"'
