@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from clew_daemon.inbox.goalfile.parse import workspace_fault
 from clew_shared.config.places import default_places, expanded
-from clew_shared.text.plain import plain
+from clew_shared.text.plain import plain, recordable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,11 +45,6 @@ def check(folder: Path, places: Places, env: Mapping[str, str]) -> None:
     for one in (places, _resolved(places)):
         if fault := workspace_fault(folder, one, other and _resolved(other)):
             raise ValueError(fault)
-
-
-def recordable(text: str) -> str:
-    """Return text as the ledger can keep it: a path or a file name may have bytes that are not UTF-8."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _resolved(places: Places) -> Places:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from clew_daemon.record.dependencies import KnownGoals
+from clew_daemon.session.blocking import block_goal
 from clew_daemon.supervision import schedule
-from clew_daemon.supervision.goal_run import block_goal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
