@@ -64,10 +64,9 @@ class InboxLeft:
     def look(self) -> Left:
         """Return what is left there now; blocks, raises nothing."""
         now = (_changed_ns(self._inbox), _changed_ns(self._inbox / REJECTED))
-        settled = max(now) < time.time_ns() - int(FRESH_S * 1e9)
-        settled = (
-            settled and not self._left.denied
-        )  # a change of mode leaves the folder's time as it is
+        is_old = max(now) < time.time_ns() - int(FRESH_S * 1e9)
+        # a change of mode leaves the folder's time as it is
+        settled = is_old and not self._left.denied
         if not (settled and now == self._seen):
             self._left = left(self._inbox)
         self._seen = now if settled else None
