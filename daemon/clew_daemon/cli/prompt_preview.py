@@ -13,8 +13,7 @@ from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
-    from clew_daemon.processes.cells import Agent
-    from clew_shared.config.agent_tables import LlmAgentSettings
+    from clew_shared.config.agent_tables import Agent, LlmAgentSettings
     from clew_shared.config.settings import Settings
     from clew_shared.ledger import Reader
     from clew_shared.prompt.view import PromptView

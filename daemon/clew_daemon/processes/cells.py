@@ -11,21 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.host.folders import overlap
-from clew_shared.config.settings import (
-    CommandAgentSettings,
-    LlmAgentSettings,
-    RunbookAgentSettings,
-    Settings,
-)
+from clew_shared.config.settings import CommandAgentSettings
 from clew_shared.wire.nursery import CellLimits, CellSpec, SandboxSpec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from clew_shared.config.agent_tables import Agent
     from clew_shared.config.places import Places
+    from clew_shared.config.settings import Settings
     from clew_shared.record.state import State
-
-Agent = LlmAgentSettings | RunbookAgentSettings | CommandAgentSettings
 
 EXECUTOR_ENV = ("PATH", "LANG", "TERM", "USER")
 AGENT_ENV = ("PATH", "LANG")

@@ -9,6 +9,7 @@ from clew_daemon.processes import cells
 if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts
     from clew_daemon.processes.workspace_guard import WorkspaceGuard
+    from clew_shared.config.agent_tables import Agent
     from clew_shared.config.settings import Settings
     from clew_shared.record.state import State
     from clew_shared.wire.nursery import CellSpec
@@ -33,7 +34,7 @@ class CellSpecs:
         """Return the spec of an executor."""
         return self._placed(self._rules().executor(), "executor")
 
-    def agent(self, agent: cells.Agent) -> CellSpec:
+    def agent(self, agent: Agent) -> CellSpec:
         """Return the spec of an agent."""
         return self._placed(self._rules().agent(agent, self.epoch), "agent")
 

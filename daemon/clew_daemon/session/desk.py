@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clew_daemon.parts import DaemonParts
-    from clew_daemon.processes.cells import Agent
     from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard
     from clew_daemon.session.launcher import Launcher
+    from clew_shared.config.agent_tables import Agent
     from clew_shared.config.settings import Settings
     from clew_shared.core.core import Core
 

@@ -119,9 +119,7 @@ class AgentSettings(Table):
             return self.default_name
         return name
 
-    def get(
-        self, name: str | None = None
-    ) -> LlmAgentSettings | RunbookAgentSettings | CommandAgentSettings:
+    def get(self, name: str | None = None) -> Agent:
         """Return the agent of that name, or the default one; KeyError where there is none."""
         name = self.resolve(name)
         if name in self.named:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from clew_daemon.host.keys import Keys
-    from clew_daemon.processes.cells import Agent
     from clew_daemon.processes.nursery import Cell
+    from clew_shared.config.agent_tables import Agent
     from clew_shared.config.places import Places
     from clew_shared.config.settings import Settings
     from clew_shared.wire.nursery import CellSpec
