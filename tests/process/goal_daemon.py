@@ -14,10 +14,10 @@ import traceback
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from clew_shared.config.agent_tables import LlmAgentSettings
 from clew_shared.config.tables import (
     IGNORED,
     ContextSettings,
-    LlmAgentSettings,
     LoopSettings,
     PlaybookSettings,
 )

@@ -20,8 +20,8 @@ from clew_shared.wire.hello import (
 from clew_shared.wire.tools import TOOLS
 
 if TYPE_CHECKING:
-    from clew_daemon.processes.cells import Agent
     from clew_daemon.record.store import Readable
+    from clew_shared.config.agent_tables import Agent
     from clew_shared.config.settings import Settings
     from clew_shared.record.state import State
 
