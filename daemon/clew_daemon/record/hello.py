@@ -10,6 +10,7 @@ from clew_daemon.record.store import output_text
 from clew_shared.config.settings import LlmAgentSettings
 from clew_shared.prompt.transcript import KINDS, TranscriptFold, sent_entries
 from clew_shared.record.codec import decode
+from clew_shared.tools import TOOLS
 from clew_shared.views.publish import state_view
 from clew_shared.wire.hello import (
     FinishedSubtask,
@@ -18,7 +19,6 @@ from clew_shared.wire.hello import (
     HelloOptions,
     HelloState,
 )
-from clew_shared.wire.tools import TOOLS
 
 if TYPE_CHECKING:
     from clew_daemon.processes.cells import Agent

@@ -14,9 +14,9 @@ from clew_shared.prompt.messages import chars
 from clew_shared.prompt.tools import REFLECT, schema_of
 from clew_shared.prompt.view import PromptView
 from clew_shared.text.redact import hide
+from clew_shared.tools import Tool
 from clew_shared.wire.answers import Noted
 from clew_shared.wire.hello import AgentOptions, Mode
-from clew_shared.wire.tools import Tool
 from clew_worker.agent import json_mode, reflecting
 from clew_worker.agent.calls import CallHandler
 from clew_worker.agent.client import AgentClient, Disconnected, RpcError
