@@ -79,7 +79,7 @@ class LanguageModel:
                 self._step_down(fault)
             else:
                 size = chars(messages) + tools_chars(view)
-                self._memory.calibrate(size, completion.usage.input)
+                self._memory.meter.calibrate(size, completion.usage.input)
                 return completion, self._read(completion, view.tools)
 
     def _offered(self, view: PromptView) -> tuple[Tool, ...]:
@@ -104,8 +104,8 @@ class LanguageModel:
         return _without_reflect(ModelAnswer(tuple(calls), completion.text.strip()))
 
     def _fold_harder(self, fault: Overflow) -> None:
-        self._memory.tightness += 1
-        if self._memory.tightness > TIGHTNESS_MAX:
+        self._memory.meter.tightness += 1
+        if self._memory.meter.tightness > TIGHTNESS_MAX:
             raise Misconfigured(
                 f"the prompt is too long for the model, however much is folded: {fault}. "
                 "Give the model a larger context, or set `[context] max_tokens` lower"
