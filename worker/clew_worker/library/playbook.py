@@ -6,6 +6,7 @@ Under a daemon, strategies are in the ledger and `learn` adds to them.
 import json
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -59,9 +60,7 @@ class Playbook(LearnedPlaybook):
         tags: dict[str, int] = {
             tag: sum(getattr(one, tag) for one in self._bullets.values()) for tag in TAGS
         }
-        by_section: dict[str, int] = {}
-        for bullet in self._bullets.values():
-            by_section[bullet.section] = by_section.get(bullet.section, 0) + 1
+        by_section = dict(Counter(one.section for one in self._bullets.values()))
         return {
             "bullets": len(self._bullets),
             "sections": len(by_section),
