@@ -27,10 +27,10 @@ from clew_shared.prompt.transcript import TranscriptFold, sent_entries
 from clew_shared.record import events as ev
 from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
+from clew_shared.tools import TOOLS
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
 from clew_shared.wire.hello import entry_json
-from clew_shared.wire.tools import TOOLS
 from clew_worker.executor.tools.outcome import ToolContext
 from clew_worker.executor.tools.registry import carry_out
 from clew_worker.executor.workspace import Workspace
@@ -170,7 +170,10 @@ class GoalDaemon:
             "thresholds": self.loops.model_dump(mode="json"),
             "playbook": [],
             "heartbeat_s": self.heartbeat_s,
-            "tools": [asdict(tool) for tool in TOOLS],
+            "tools": [
+                {"name": t.name, "description": t.description, "parameters": t.parameters}
+                for t in TOOLS
+            ],
             "notes": self.notes,
             "feedback": list(self.feedback),
             "credential": self.credential,

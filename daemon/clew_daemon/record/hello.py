@@ -9,6 +9,7 @@ from clew_daemon.record.shrink import fitted
 from clew_daemon.record.store import catch_up, output_text
 from clew_shared.config.settings import LlmAgentSettings
 from clew_shared.prompt.transcript import TranscriptFold, sent_entries
+from clew_shared.tools import TOOLS
 from clew_shared.views.publish import state_view
 from clew_shared.wire.hello import (
     FinishedSubtask,
@@ -17,7 +18,6 @@ from clew_shared.wire.hello import (
     HelloOptions,
     HelloState,
 )
-from clew_shared.wire.tools import TOOLS
 
 if TYPE_CHECKING:
     from clew_daemon.record.store import Readable

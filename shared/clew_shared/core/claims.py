@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from clew_shared.record.model import Result
 from clew_shared.text.shorten import in_one_line
+from clew_shared.tools import IDLE_TOOLS
 
 if TYPE_CHECKING:
     from clew_shared.record.model import Action, Subtask
     from clew_shared.record.state import State
 
 FAILED = (Result.FAILURE, Result.ERROR, Result.TIMEOUT)
-IDLE_TOOLS = ("wait", "recall")
-"""Tools whose success proves nothing: they do not act."""
-
 ARGS_CHARS = 200
 VALUE_CHARS = 60
 

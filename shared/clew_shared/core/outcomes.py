@@ -14,12 +14,12 @@ from clew_shared.record.consequences import (
     world_moved,
 )
 from clew_shared.record.progress import (
-    WRITE_ONLY_TOOLS,
     error_class,
     outcome,
     soft,
 )
 from clew_shared.text.shorten import both_ends
+from clew_shared.tools import WRITE_ONLY_TOOLS
 
 if TYPE_CHECKING:
     from clew_shared.core.answers import ActionReport

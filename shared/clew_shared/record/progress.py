@@ -11,9 +11,7 @@ from typing import Any, Final
 
 from clew_shared.record.model import Result
 from clew_shared.record.signature import digest
-
-WRITE_ONLY_TOOLS: Final = frozenset({"write_file", "edit_file"})
-"""Tools whose output adds nothing to the world: the result alone is their outcome."""
+from clew_shared.tools import WRITE_ONLY_TOOLS
 
 FAULT_SCAN_CHARS: Final = 2_000
 SOFT_LINES: Final = 6

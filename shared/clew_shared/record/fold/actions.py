@@ -22,7 +22,7 @@ from clew_shared.record.fold.thoughts import (
 )
 from clew_shared.record.model import ACTIONS_KEPT, Action, Result
 from clew_shared.record.moment import iso
-from clew_shared.record.progress import WRITE_ONLY_TOOLS, is_wait
+from clew_shared.record.progress import is_wait
 from clew_shared.record.signature import digest
 from clew_shared.record.state import (
     EVERYWHERE,
@@ -36,6 +36,7 @@ from clew_shared.record.state import (
     Tally,
 )
 from clew_shared.record.worlds import UNKNOWN, is_measured
+from clew_shared.tools import WRITE_ONLY_TOOLS
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
