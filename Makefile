@@ -7,6 +7,8 @@ STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.bench
 SEEDS ?= 1000
 export SEED ROUNDS
+# Without byte-code each start of Python takes three to four times as long.
+unexport PYTHONDONTWRITEBYTECODE
 QUICK := tests/unit tests/property tests/parity
 
 .DEFAULT_GOAL := help
