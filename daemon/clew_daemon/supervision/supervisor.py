@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 
-
 class Supervisor:
     """Starts goals when they are due, and stops them; `start` and `stop` once each."""
 
