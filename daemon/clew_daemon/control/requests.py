@@ -86,7 +86,7 @@ class UnblockRequest(ControlRequest, method="unblock"):
 
 
 @dataclass(frozen=True)
-class GoalChangeRequest(ControlRequest, method="pause"):
+class GoalChangeRequest(ControlRequest):
     """Change one `goal`, several `goals`, or `all` to which the change applies."""
 
     goal: str | None = None
@@ -95,7 +95,7 @@ class GoalChangeRequest(ControlRequest, method="pause"):
 
 
 @dataclass(frozen=True)
-class PauseRequest(GoalChangeRequest):
+class PauseRequest(GoalChangeRequest, method="pause"):
     """Stop work on goals until they are resumed."""
 
 
