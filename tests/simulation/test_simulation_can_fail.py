@@ -283,11 +283,25 @@ BROKEN = {
 }
 
 
+FOUND_AT = {
+    _looks_at_no_disk_before_it_refuses: 71,
+    _answers_before_the_commit: 6,
+    _notices_no_silence: 111,
+    _waits_for_replans_for_ever: 24,
+    _folds_more_than_there_is: 8,
+    _times_by_the_wall_clock: 9,
+    _forgets_who_works_where: 17,
+    _knows_no_budget: 16,
+    _takes_a_failed_ledger_for_a_bug: 15,
+}
+"""A seed that brought it to light late: tried first, and all others where it no longer does."""
+
+
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__.lstrip("_"))
 def test_a_daemon_that_is_broken_is_found_out(broken, monkeypatch):
     broken(monkeypatch)
     names = []
-    for seed in range(SEEDS):
+    for seed in (FOUND_AT.get(broken, 0), *range(SEEDS)):
         try:
             live(seed, CASTS.get(broken, ()))
         except LifeError as failed:
