@@ -13,10 +13,11 @@ HANDS = """
 import errno, os, socket, sys
 from clew_worker.executor import commands
 from clew_worker.executor.wire import Wire
+from clew_worker.sandbox import landlock
 
 ours, theirs = socket.socketpair()
 root = os.open("/", os.O_PATH)
-hands = commands.Commands(Wire(ours), root, inner_domain={inner_domain}, open_files=256)
+hands = commands.Commands(Wire(ours), root, rules={rules}, open_files=256)
 
 def run():
     try:
@@ -67,19 +68,19 @@ def lines_of(script, **values):
 )
 def test_a_fork_that_fails_is_told_and_the_next_command_runs(number, said):
     script = FORK_FAILS + "for _ in range(3): print(run())"
-    assert lines_of(script, number=number, inner_domain=False) == said
+    assert lines_of(script, number=number, rules=-1) == said
 
 
 def test_a_command_that_cannot_be_started_leaves_nothing_open():
     script = FORK_FAILS + "before = count_open(); run(); print(count_open() - before)"
-    assert lines_of(script, number=1, inner_domain=False) == ["0"]
+    assert lines_of(script, number=1, rules=-1) == ["0"]
 
 
 def test_where_the_starter_cannot_live_as_a_program_a_fork_does_its_work():
     if not landlock.abi():
         pytest.skip("no Landlock here")
     script = 'sys.executable = "/bin/false"\nfor _ in range(2): print(run())'
-    assert lines_of(script, inner_domain=True) == ["ran", "ran"]
+    assert lines_of(script, rules="landlock.inner_ruleset()") == ["ran", "ran"]
 
 
 @pytest.mark.parametrize("answer", [b"", b"\n", b"12", b"-1\n", b"no number\n"])

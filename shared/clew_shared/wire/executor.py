@@ -85,10 +85,14 @@ class RestoreEntry(WireMessage):
 
 
 class RestoreRequest(WireMessage):
-    """Restore entries from the goal's store, in order; those that are as wanted already count as restored."""
+    """Restore entries from the goal's store, in order; those that are as wanted already count as restored.
+
+    Folders that become empty are removed, unless the snapshot `tree` has them ("" has none).
+    """
 
     type: Literal["restore"] = "restore"
     id: int
+    tree: str = ""
     entries: tuple[RestoreEntry, ...]
 
 

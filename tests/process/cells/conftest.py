@@ -329,6 +329,8 @@ def spec(variant, home):
             stands_on=box.pop("stands_on", None),
             isolation="guard" if variant[0] == "guard" else "auto",
             limits=box.pop("limits", CellLimits()),
+            git=box.pop("git", ""),
+            ignore=box.pop("ignore", ()),
             sandbox=SandboxSpec(
                 mode=mode,
                 own_tools=own_tools,

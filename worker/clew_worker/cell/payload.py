@@ -68,6 +68,7 @@ def _payload(wiring: Wiring, guard: int) -> int:
     privileges.limit(spec.limits, processes=wiring.pidns and wiring.sandbox.userns, spare=spare)
     try:
         netns = _uses_netns(spec, wiring)
+        rules = sandbox.commands_rules(spec, wiring.sandbox, pidns=wiring.pidns)
         warnings = sandbox.confine(spec, wiring.sandbox, pidns=wiring.pidns, netns=netns)
     except (sandbox.SandboxError, OSError) as error:
         raise CellStartError("sandbox", str(error)) from error
@@ -76,7 +77,7 @@ def _payload(wiring: Wiring, guard: int) -> int:
         return 1
     os.close(_GO_FD)
     send_report(_REPORT_FD, b"W", warnings=warnings)
-    return _run(spec, program)
+    return _run(spec, program, rules)
 
 
 def _ordered() -> CellSpec | None:
@@ -160,8 +161,8 @@ def _program(spec: CellSpec) -> str:
     return found
 
 
-def _run(spec: CellSpec, program: str) -> int:
-    """Run the payload proper; return its exit code."""
+def _run(spec: CellSpec, program: str, rules: int) -> int:
+    """Run the payload proper; return its exit code. `rules`: as `sandbox.commands_rules`."""
     if spec.kind == "command":
         try:
             os.execve(program, spec.argv, os.environ)  # noqa: S606 - starting it is the job
@@ -170,7 +171,7 @@ def _run(spec: CellSpec, program: str) -> int:
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # no process of the same user reads its memory
     os.close(_REPORT_FD)
     try:
-        return _builtin(spec)
+        return _builtin(spec, rules)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BaseException:  # noqa: BLE001 - a crash: to the log, and exit code 1
@@ -182,12 +183,12 @@ def _run(spec: CellSpec, program: str) -> int:
             sys.stderr.flush()
 
 
-def _builtin(spec: CellSpec) -> int:
+def _builtin(spec: CellSpec, rules: int) -> int:
     """Call the entry of the executor or of a built-in agent."""
     if spec.kind == "executor":
         from clew_worker.executor import server
 
-        return server.main(spec, socket.socket(fileno=CHANNEL_FD))
+        return server.main(spec, socket.socket(fileno=CHANNEL_FD), rules)
     from clew_worker.agent.main import main
 
     return main(spec.agent, CHANNEL_FD)

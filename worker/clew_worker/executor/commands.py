@@ -32,9 +32,9 @@ class CommandEnd:
 class Commands:
     """Runs commands in a folder, one at a time; processes that they leave behind run on."""
 
-    def __init__(self, wire: Wire, folder: int, *, inner_domain: bool, open_files: int) -> None:
+    def __init__(self, wire: Wire, folder: int, *, rules: int, open_files: int) -> None:
         self._wire = wire
-        self._launcher = CommandLauncher(folder, inner_domain=inner_domain, open_files=open_files)
+        self._launcher = CommandLauncher(folder, rules=rules, open_files=open_files)
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ is then started again. Where it cannot run as a program of its own, it stays a f
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -32,12 +33,13 @@ class CommandError(Exception):
 class CommandLauncher:
     """Starts commands in `folder`, through a starter that is restarted when it has ended.
 
-    `folder` is an open descriptor: a path may lead to another folder by the time a command starts.
+    `folder` is an open descriptor: a path may lead to another folder by the time a command starts. `rules` is the
+    Landlock ruleset of the commands' domain, -1 for none.
     """
 
-    def __init__(self, folder: int, *, inner_domain: bool, open_files: int) -> None:
+    def __init__(self, folder: int, *, rules: int, open_files: int) -> None:
         self._folder = folder
-        self._inner_domain = inner_domain
+        self._rules = rules
         self._open_files = open_files
         self._starter: tuple[int, socket.socket] | None = None
         self._as_program = True
@@ -124,11 +126,9 @@ class CommandLauncher:
         """Be the process that starts commands, in a domain of its own, until the socket closes."""
         code = 1
         try:
-            os.dup2(fd, starter.SOCKET)
-            os.closerange(starter.SOCKET + 1, max(fd, 4 * self._open_files) + 1)
+            rules = self._place_descriptors(fd)
             privileges.limit_descriptors(self._open_files)
-            if self._inner_domain:
-                rules = landlock.inner_ruleset()
+            if rules >= 0:
                 if self._as_program:
                     _exec_starter(rules)
                 landlock.restrict(rules)
@@ -138,6 +138,16 @@ class CommandLauncher:
         finally:
             os._exit(code)
 
+    def _place_descriptors(self, fd: int) -> int:
+        """Leave the socket `fd` and the ruleset at fixed numbers, all else shut; return the ruleset's, -1 for none."""
+        wanted = (fd,) if self._rules < 0 else (fd, self._rules)
+        high = [fcntl.fcntl(one, fcntl.F_DUPFD, starter.SOCKET + len(wanted)) for one in wanted]
+        for number, one in enumerate(high, starter.SOCKET):
+            os.dup2(one, number)
+        most = max(*high, 4 * self._open_files)
+        os.closerange(starter.SOCKET + len(wanted), most + 1)
+        return starter.SOCKET + 1 if self._rules >= 0 else -1
+
 
 def _exec_starter(rules: int) -> None:
     """Become the starter as a program of its own; return where that cannot be started.
@@ -145,7 +155,6 @@ def _exec_starter(rules: int) -> None:
     Each command costs two forks, and those of a small process cost a tenth. A new program can be traced by processes
     of the same domain until it forbids it, so it enters the commands' domain only after that.
     """
-    os.set_inheritable(rules, True)
     coerced = () if "LC_CTYPE" in os.environ else ("LC_CTYPE",)  # PEP 538
     python = (sys.executable, "-I", "-S", "-X", "utf8", starter.__file__, str(rules), *coerced)
     with contextlib.suppress(OSError):

@@ -19,20 +19,24 @@ from clew_shared.wire.executor import (
     CheckRequest,
     DigestDone,
     DigestRequest,
+    ExecutorAnswer,
     ExecutorReady,
     ExecutorRequest,
+    RestoreRequest,
     RunRequest,
+    SnapshotRequest,
 )
 from clew_shared.wire.framing import OversizedMessageError
 from clew_shared.wire.nursery import CellSpec
 from clew_worker.executor.commands import Commands
 from clew_worker.executor.output import cut
+from clew_worker.executor.snapshots.restoring import Restorer
+from clew_worker.executor.snapshots.taking import SnapshotTaker
 from clew_worker.executor.tools import registry as tools
 from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
 from clew_worker.executor.wire import Wire, WireError
 from clew_worker.executor.workspace import Workspace
 from clew_worker.executor.world.world import WorldWatch
-from clew_worker.sandbox import landlock
 
 _OUTPUT_BYTES_MAX = 128 * 1024  # six times as long as JSON at worst: still one line
 
@@ -45,16 +49,17 @@ _GONE = (
 class ExecutorServer:
     """One workspace and its tools."""
 
-    def __init__(self, spec: CellSpec, wire: Wire) -> None:
+    def __init__(self, spec: CellSpec, wire: Wire, commands_rules: int) -> None:
         self._wire = wire
         at = "." if spec.stands_on else ""  # the cell has checked the folder that it is in
         self._workspace = Workspace(spec.sandbox.workspace, at)
         self._watch = WorldWatch(self._workspace.root, spec.ignore)
-        confined = spec.sandbox.mode != "off" and landlock.abi() > 0
+        self._snapshots = SnapshotTaker(spec, self._workspace, wire)
+        self._restorer = Restorer(spec, self._workspace, wire)
         self._commands = Commands(
             wire,
             self._workspace.fileno(),
-            inner_domain=confined,
+            rules=commands_rules,
             open_files=spec.limits.open_files,
         )
 
@@ -71,7 +76,7 @@ class ExecutorServer:
         self._watch.close()
         self._workspace.close()
 
-    def _answer(self, request: ExecutorRequest) -> ActionDone | CheckDone | DigestDone:
+    def _answer(self, request: ExecutorRequest) -> ExecutorAnswer:
         match request:
             case RunRequest():
                 return self._run(request)
@@ -79,6 +84,10 @@ class ExecutorServer:
                 return self._check(request)
             case DigestRequest():
                 return DigestDone(id=request.id, world=self._watch.digest(full=request.full))
+            case SnapshotRequest():
+                return self._snapshots.take(request)
+            case RestoreRequest():
+                return self._restorer.restore(request)
 
     def _run(self, request: RunRequest) -> ActionDone:
         outcome, duration_s = self._carry_out(request, request.tool, request.args)
@@ -122,10 +131,13 @@ class ExecutorServer:
         return outcome, round(time.monotonic() - started, 4)
 
 
-def main(spec: CellSpec, sock: socket.socket) -> int:
-    """Be the executor of `spec` on `sock` (a stream socket to the daemon); return the exit code."""
+def main(spec: CellSpec, sock: socket.socket, commands_rules: int) -> int:
+    """Be the executor of `spec` on `sock` (a stream socket to the daemon); return the exit code.
+
+    `commands_rules` is the Landlock ruleset of its commands, -1 for none.
+    """
     try:
-        executor = ExecutorServer(spec, Wire(sock))
+        executor = ExecutorServer(spec, Wire(sock), commands_rules)
     except OSError as error:
         sys.stderr.write(f"executor: {error.filename}: {error.strerror}\n")
         return ExitCode.CONFIGURATION

@@ -37,13 +37,13 @@ def probe() -> SandboxReport:
 def view(spec: CellSpec) -> namespaces.MountView:
     """Return what the mounts of a cell show, and which of it is writable."""
     box = spec.sandbox
-    own = (box.workspace, spec.cwd, *box.private)
+    own = (*grants.own_folders(spec), spec.cwd)
     acts = grants.may_write(spec)
     return namespaces.MountView(
         own=own,
         keep=(*box.write, *grants.visible(spec)),
         hide=box.hide,
-        writable=(box.workspace, *box.private, *box.write) if acts else (),
+        writable=(*grants.own_folders(spec), *box.write) if acts else (),
     )
 
 
@@ -76,6 +76,22 @@ def confine(spec: CellSpec, report: SandboxReport, *, pidns: bool, netns: bool) 
     if box.mode != "off":
         seccomp.confine(_walls(spec, pidns=pidns, network=_has_network(spec, netns=netns)))
     return lacking
+
+
+def commands_rules(spec: CellSpec, report: SandboxReport, *, pidns: bool) -> int:
+    """Return the ruleset of the domain that an executor's commands are in, -1 where there is none.
+
+    It is made before `confine`, while every path can be seen. Commands may do what the executor may, except to reach
+    the store of snapshots.
+    """
+    if spec.kind != "executor" or spec.sandbox.mode == "off" or not report.landlock_abi:
+        return -1
+    if not spec.sandbox.store:
+        return landlock.inner_ruleset()
+    try:
+        return landlock.ruleset(grants.grants(grants.of_commands(spec), private_shm=pidns))
+    except grants.TooManyPathsError as error:
+        raise SandboxError(str(error)) from error
 
 
 def _has_network(spec: CellSpec, *, netns: bool) -> bool:

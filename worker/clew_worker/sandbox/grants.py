@@ -72,7 +72,8 @@ def visible(spec: CellSpec) -> list[str]:
     """Return all paths that the cell may read, without regard to hidden ones; links are not resolved."""
     box = spec.sandbox
     command = interpreter.folders(spec.argv, spec.cwd, spec.env.get("PATH", os.defpath))
-    return [*SYSTEM, *_LINKED_FILES, *python_folders(), *command, *box.read]
+    git = (spec.git,) if spec.git else ()
+    return [*SYSTEM, *_LINKED_FILES, *python_folders(), *command, *git, *box.read]
 
 
 def may_write(spec: CellSpec) -> bool:
@@ -102,6 +103,21 @@ def private_to_root(folder: str) -> list[str]:
     return found
 
 
+def own_folders(spec: CellSpec) -> tuple[str, ...]:
+    """Return the folders that are the cell's own, even where they lie in a hidden one."""
+    box = spec.sandbox
+    store = (box.store,) if box.store and spec.kind == "executor" else ()
+    return (box.workspace, *box.private, *store)
+
+
+def of_commands(spec: CellSpec) -> CellSpec:
+    """Return the spec of the commands that an executor runs: the store of snapshots is hidden from them."""
+    box = spec.sandbox
+    return spec.model_copy(
+        update={"sandbox": box.model_copy(update={"store": "", "hide": (*box.hide, box.store)})}
+    )
+
+
 def grants(spec: CellSpec, *, private_shm: bool) -> list[Grant]:
     """Return what the cell may do, as docs/security.md ("Mechanisms") promises."""
     box = spec.sandbox
@@ -116,7 +132,7 @@ def grants(spec: CellSpec, *, private_shm: bool) -> list[Grant]:
     write = WRITE | Right.EXECUTE if acts else READ
     for path in visible(spec):
         result += [Grant(one, read) for one in beside(os.path.realpath(path), hidden)]
-    for path in (box.workspace, *box.private):
+    for path in own_folders(spec):
         own = os.path.realpath(path)
         others = [secret for secret in hidden if not is_within(own, secret)]
         result += [Grant(one, write) for one in beside(own, others)]

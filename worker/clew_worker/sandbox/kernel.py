@@ -38,6 +38,7 @@ MS_REC = 16384
 MS_SLAVE = 1 << 19
 
 RESOLVE_NO_MAGICLINKS = 0x02
+RESOLVE_NO_SYMLINKS = 0x04
 RESOLVE_BENEATH = 0x08
 _SYS_CLONE = {"x86_64": 56, "ppc64le": 120, "i686": 120, "armv7l": 120}
 _SYS_CLONE_GENERIC = 220
@@ -116,12 +117,13 @@ def set_read_only(target: str, *, read_only: bool, recursive: bool = True) -> No
     )
 
 
-def open_beneath(path: str, flags: int, mode: int, dir_fd: int) -> int:
+def open_beneath(path: str, flags: int, mode: int, dir_fd: int, *, links: bool = True) -> int:
     """Open `path` so that no part of it, link or not, leads out of `dir_fd`: EXDEV if one does.
 
+    Without `links` no part of it may be a link: ELOOP if one is.
     Raises OSError with ENOSYS where the kernel has no openat2 (before 5.6).
     """
-    resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS
+    resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (0 if links else RESOLVE_NO_SYMLINKS)
     mode = mode if flags & os.O_CREAT else 0
     how = struct.pack("QQQ", flags | os.O_CLOEXEC, mode, resolve)
     raw = ctypes.create_string_buffer(how, len(how))

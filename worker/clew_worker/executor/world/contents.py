@@ -26,6 +26,13 @@ def _by_stat(info: os.stat_result) -> bytes:
     return _summary(b"%d %d" % (info.st_size, info.st_mtime_ns))
 
 
+def is_settled(now_ns: int, mtime_ns: int, ctime_ns: int) -> bool:
+    """Return whether a change after `now_ns` would show in a file's times (git calls the others racy)."""
+    fresh_ns = _FRESH_NS if ctime_ns % _SECOND_NS else _FRESH_COARSE_NS
+    since_ns = now_ns - fresh_ns
+    return ctime_ns < since_ns and not since_ns <= mtime_ns <= now_ns
+
+
 class Contents:
     """Describes files, and remembers the contents of those that no longer change."""
 
@@ -75,15 +82,9 @@ class Contents:
         content = None if afresh else self._known.get(stamp) or self._before.get(stamp)
         if content is None:
             content = self._read(at, name, info)
-        if content is not None and self._rests(*times):
+        if content is not None and is_settled(self._now_ns, *times):
             self._known[stamp] = content
         return content
-
-    def _rests(self, mtime_ns: int, ctime_ns: int) -> bool:
-        """Return whether a change after now would show in the times (git calls the others racy)."""
-        fresh_ns = _FRESH_NS if ctime_ns % _SECOND_NS else _FRESH_COARSE_NS
-        since_ns = self._now_ns - fresh_ns
-        return ctime_ns < since_ns and not since_ns <= mtime_ns <= self._now_ns
 
     def _read(self, at: int, name: str, info: os.stat_result) -> bytes | None:
         """Return the digest of a file's content, or of size and time if it cannot be read; None if it has vanished."""

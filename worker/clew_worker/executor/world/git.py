@@ -10,7 +10,10 @@ import hashlib
 import os
 import stat
 import struct
+from collections.abc import Iterator
 from pathlib import Path
+
+from clew_shared.record.snapshot_events import GitPlace
 
 _REF_DEPTH_MAX = 5
 _INDEX_BYTES_MAX = 256 * 1024 * 1024
@@ -37,6 +40,19 @@ class GitState:
         head = _resolve(folder, _common_folder(folder), "HEAD")
         return hashlib.blake2b(head + b"\0" + self._staged(folder), digest_size=16).digest()
 
+    def place(self) -> GitPlace | None:
+        """Return where the repository stands, None outside of one."""
+        folder = _git_folder(self._root)
+        if folder is None:
+            return None
+        *names, commit = _resolve(folder, _common_folder(folder), "HEAD").split(b"\0")
+        branch = names[-1] if len(names) > 1 else b""
+        return GitPlace(
+            branch=branch.decode(errors="replace").removeprefix("refs/heads/"),
+            commit=commit.decode(errors="replace"),
+            index=self._staged(folder).hex(),
+        )
+
     def _staged(self, folder: Path) -> bytes:
         path = folder / "index"
         try:
@@ -49,6 +65,28 @@ class GitState:
         except OSError:
             return b""
         return self._index[1]
+
+
+def tracked(root: Path) -> list[bytes]:
+    """Return the paths in the index of the repository whose work tree is `root`; none where it cannot be read."""
+    folder = _git_folder(root)
+    if folder is None:
+        return []
+    try:
+        return [path for *_, path in _entries(_read(folder / "index", _INDEX_BYTES_MAX))]
+    except (OSError, struct.error, ValueError, IndexError):
+        return []
+
+
+def excludes(root: Path) -> bytes:
+    """Return the repository's own list of ignored files, `info/exclude`."""
+    folder = _git_folder(root)
+    if folder is None:
+        return b""
+    try:
+        return _read(_common_folder(folder) / "info" / "exclude", _TEXT_BYTES_MAX)
+    except OSError:
+        return b""
 
 
 def _git_folder(root: Path) -> Path | None:
@@ -123,13 +161,15 @@ def _index_digest(data: bytes) -> bytes:
     """
     digest = hashlib.blake2b(digest_size=16)
     try:
-        _read_entries(data, digest)
+        for entry in _entries(data):
+            digest.update(b"%o %s %d %s\0" % entry)
     except (struct.error, ValueError, IndexError):
         return hashlib.blake2b(data, digest_size=16).digest()
     return digest.digest()
 
 
-def _read_entries(data: bytes, digest: "hashlib.blake2b") -> None:
+def _entries(data: bytes) -> Iterator[tuple[int, bytes, int, bytes]]:
+    """Yield (mode, object, stage, path) of each entry of an index; raises struct.error, ValueError, IndexError."""
     magic, version, count = struct.unpack_from(">4sII", data)
     if magic != b"DIRC" or version not in (2, 3, 4):
         raise ValueError(version)
@@ -147,7 +187,7 @@ def _read_entries(data: bytes, digest: "hashlib.blake2b") -> None:
         end = data.index(b"\0", at)
         path += data[at:end]
         at = end + 1 if version == 4 else start + ((end - start) // 8 + 1) * 8
-        digest.update(b"%o %s %d %s\0" % (mode, name, flags & _STAGE, path))
+        yield mode, name, flags & _STAGE, path
     if data[at : at + 4] == b"link":
         raise ValueError("a split index: most entries are in another file")
 

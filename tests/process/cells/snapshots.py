@@ -1,0 +1,109 @@
+"""An executor with a store of snapshots, for the tests of taking and restoring."""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from clew_shared.snapshots import store as stores
+from clew_shared.snapshots.entries import changes
+from clew_shared.wire.executor import RestoreEntry, RestoreRequest, SnapshotRequest
+
+GIT = shutil.which("git") or ""
+MB = 1024 * 1024
+
+
+@dataclass
+class Snapshots:
+    """An executor, its workspace, and the store that it writes."""
+
+    hands: object
+    workspace: Path
+    store: stores.SnapshotStore
+    asked: int = 1000
+
+    def ask(self, base="", max_file_bytes=MB, room_bytes=100 * MB):
+        self.asked += 1
+        self.hands.send(
+            SnapshotRequest(
+                id=self.asked, base=base, max_file_bytes=max_file_bytes, room_bytes=room_bytes
+            )
+        )
+
+    def take(self, **request):
+        """The answer to a request for a snapshot, whatever it says."""
+        self.ask(**request)
+        answer = self.hands.receive()
+        assert (answer.type, answer.id) == ("snapshot_taken", self.asked)
+        return answer
+
+    def tree(self, **request):
+        """A snapshot's tree, which is there with all that it holds."""
+        answer = self.take(**request)
+        assert answer.fault == ""
+        self.store.check([answer.tree])
+        return answer.tree
+
+    def ask_to_restore(self, tree, entries):
+        self.asked += 1
+        self.hands.send(RestoreRequest(id=self.asked, tree=tree, entries=entries))
+
+    def restore(self, tree, entries):
+        self.ask_to_restore(tree, entries)
+        answer = self.hands.receive()
+        assert (answer.type, answer.id) == ("restored", self.asked)
+        return answer
+
+    def back(self, tree):
+        """Restore everything to a snapshot; return the answer."""
+        return self.restore(tree, self.entries(self.tree(), tree))
+
+    def entries(self, now, wanted):
+        """What restores `wanted` where `now` is there: removals, the deepest first, then folders, then files."""
+        found = [
+            RestoreEntry(name=name, present=present, wanted=then)
+            for name, (present, then) in changes(self.store, now, wanted).items()
+        ]
+        return tuple(sorted(found, key=order))
+
+    def listed(self, tree):
+        """The names in a snapshot, as they are quoted."""
+        return sorted(changes(self.store, "", tree))
+
+    def content(self, tree, name):
+        return self.store.blob(f"{tree}:files/{name}")
+
+
+def order(entry):
+    if entry.wanted is None:
+        return 0, -entry.name.count("/"), entry.name
+    return 1 if entry.wanted[0] & 0o170000 == 0o040000 else 2, entry.name.count("/"), entry.name
+
+
+def make_store(home):
+    folder = home / "state" / "store"
+    if not folder.exists():
+        folder.mkdir()
+        folder.chmod(0o777)
+    return stores.SnapshotStore(folder, GIT)
+
+
+def picture(folder):
+    """Everything in a folder: kind, permissions, content or target by path, as bytes."""
+    found = {}
+    todo = [os.fsencode(folder)]
+    while todo:
+        with os.scandir(todo.pop()) as entries:
+            for entry in entries:
+                info = entry.stat(follow_symlinks=False)
+                name = os.path.relpath(entry.path, os.fsencode(folder))
+                if entry.is_symlink():
+                    found[name] = ("link", os.readlink(entry.path))
+                elif entry.is_dir():
+                    found[name] = ("folder", info.st_mode)
+                    todo.append(entry.path)
+                elif entry.is_file():
+                    found[name] = (info.st_mode, Path(os.fsdecode(entry.path)).read_bytes())
+                else:
+                    found[name] = (info.st_mode, None)
+    return found

@@ -1,0 +1,213 @@
+"""One name in an open folder of the workspace: what is there, and how it is replaced in one step.
+
+Everything goes by the folder's descriptor, so nothing outside of it is ever written, whatever is swapped for a link
+meanwhile; and what has changed since it was looked at is not replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import stat
+from typing import TYPE_CHECKING
+
+from clew_worker.executor.snapshots.budget import SnapshotError
+from clew_worker.executor.snapshots.folders import open_folder
+from clew_worker.executor.snapshots.reading import blob_hash, blob_id, file_id
+from clew_worker.executor.snapshots.walk import stamp_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clew_worker.executor.snapshots.objects import ObjectReader
+
+Wanted = tuple[int, str] | None
+"""A `st_mode` and a git object, "" for a folder; None for nothing (`RestoreEntry`)."""
+
+_DRAFT = ".clew-undo-"
+_DRAFTS = re.compile(rf"{re.escape(_DRAFT)}[0-9a-f]{{16}}")
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+class ChangedError(Exception):
+    """Something else is there than what may be replaced."""
+
+
+class NamedPlace:
+    """A name in the folder `at`, as it is now."""
+
+    def __init__(self, at: int, name: str, objects: ObjectReader) -> None:
+        self._at = at
+        self._name = name
+        self._objects = objects
+        self._info = _looked(at, name)
+        self._ids: dict[int, str] = {}
+
+    def holds(self, wanted: Wanted) -> bool:
+        """Return whether exactly this is there."""
+        if wanted is None or self._info is None:
+            return wanted is None and self._info is None
+        mode, name = wanted
+        if stat.S_IFMT(mode) != stat.S_IFMT(self._info.st_mode):
+            return False
+        if stat.S_ISLNK(mode):
+            return blob_id(os.fsencode(os.readlink(self._name, dir_fd=self._at))) == name
+        if stat.S_IMODE(mode) != stat.S_IMODE(self._info.st_mode):
+            return False
+        return stat.S_ISDIR(mode) or self._has_content(name)
+
+    @property
+    def is_empty_folder(self) -> bool:
+        """Whether a folder is there with nothing in it."""
+        if self._info is None or not stat.S_ISDIR(self._info.st_mode):
+            return False
+        with _opened(self._at, self._name) as fd, os.scandir(fd) as entries:
+            return next(entries, None) is None
+
+    def put(self, wanted: Wanted) -> None:
+        """Put something in the place of what is there; ChangedError where that has changed since, or is in use."""
+        if wanted is None:
+            self._clear()
+        elif stat.S_ISDIR(wanted[0]):
+            self._put_folder(stat.S_IMODE(wanted[0]))
+        else:
+            self._put_file(*wanted)
+
+    def _has_content(self, name: str) -> bool:
+        """Return whether a file has this content; it is read only where the size is right."""
+        if self._info is None:
+            return False
+        size = self._info.st_size
+        if self._objects.size(name) != size:
+            return False
+        if size not in self._ids:
+            fd = os.open(self._name, _READ, dir_fd=self._at)
+            try:
+                same = stamp_of(os.fstat(fd)) == stamp_of(self._info)
+                self._ids[size] = file_id(fd, size) if same else ""
+            finally:
+                os.close(fd)
+        return self._ids[size] == name
+
+    def _check(self) -> None:
+        """Raise ChangedError where something else is there than there was."""
+        now = _looked(self._at, self._name)
+        same = (now and stamp_of(now)) == (self._info and stamp_of(self._info))
+        if not same:
+            raise ChangedError
+
+    def _clear(self) -> None:
+        if self._info is None:
+            return
+        if stat.S_ISDIR(self._info.st_mode):
+            self._remove_folder()
+        else:
+            self._check()
+            os.unlink(self._name, dir_fd=self._at)
+
+    def _remove_folder(self) -> None:
+        try:
+            os.rmdir(self._name, dir_fd=self._at)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.ENOENT):
+                raise ChangedError from None
+            raise
+
+    def _put_folder(self, bits: int) -> None:
+        if self._info is None or not stat.S_ISDIR(self._info.st_mode):
+            self._clear()
+            try:
+                os.mkdir(self._name, 0o700, dir_fd=self._at)
+            except FileExistsError:
+                raise ChangedError from None
+        with _opened(self._at, self._name) as fd:
+            os.fchmod(fd, bits)
+
+    def _put_file(self, mode: int, name: str) -> None:
+        draft = f"{_DRAFT}{secrets.token_hex(8)}"
+        try:
+            self._write_draft(draft, mode, name)
+            if self._info is not None and not stat.S_ISDIR(self._info.st_mode):
+                self._check()
+                os.rename(draft, self._name, src_dir_fd=self._at, dst_dir_fd=self._at)
+                return
+            self._clear()
+            self._place_new(draft)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(draft, dir_fd=self._at)
+
+    def _place_new(self, draft: str) -> None:
+        """Give a draft its name where nothing has that name; ChangedError where something has."""
+        at = self._at
+        try:
+            os.link(draft, self._name, src_dir_fd=at, dst_dir_fd=at, follow_symlinks=False)
+        except FileExistsError:
+            raise ChangedError from None
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if _looked(at, self._name) is not None:
+                raise ChangedError from None
+            os.rename(draft, self._name, src_dir_fd=at, dst_dir_fd=at)
+
+    def _write_draft(self, draft: str, mode: int, name: str) -> None:
+        if stat.S_ISLNK(mode):
+            os.symlink(b"".join(self._objects.read(name)), draft, dir_fd=self._at)
+            return
+        size = self._objects.size(name)
+        digest = blob_hash(size)
+        fd = os.open(draft, _NEW, 0o600, dir_fd=self._at)
+        with os.fdopen(fd, "wb") as file:
+            for data in self._objects.read(name):
+                digest.update(data)
+                file.write(data)
+            file.flush()
+            if digest.hexdigest() != name:
+                raise SnapshotError("its content in the store is damaged")
+            os.fchmod(fd, stat.S_IMODE(mode))
+            os.fsync(fd)
+
+
+def remove_drafts(at: int) -> None:
+    """Remove what an undo that was killed has left in a folder."""
+    with os.scandir(at) as entries:
+        names = [entry.name for entry in entries if _DRAFTS.fullmatch(entry.name)]
+    for name in names:
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=at)
+
+
+@contextlib.contextmanager
+def writable(at: int) -> Iterator[None]:
+    """Let the owner of a folder write in it for a while, where its mode forbids that."""
+    mode = stat.S_IMODE(os.fstat(at).st_mode)
+    closed = mode & 0o300 != 0o300 and os.geteuid() != 0
+    if closed:
+        os.fchmod(at, mode | 0o300)
+    try:
+        yield
+    finally:
+        if closed:
+            os.fchmod(at, mode)
+
+
+def _looked(at: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=at, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+@contextlib.contextmanager
+def _opened(at: int, name: str) -> Iterator[int]:
+    fd = open_folder(at, name)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

@@ -1,0 +1,203 @@
+"""Takes snapshots: looks at the workspace, reads what has changed, and writes that into the store.
+
+Killed at any point it leaves a store that the next snapshot can use: a snapshot exists once git has written its ref,
+and what is remembered of it is checked against that ref.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clew_shared.record.snapshot_events import LEFT_OUT_MAX, ChangeCount, LeftOut
+from clew_shared.record.touched import NAMES_BYTES_MAX
+from clew_shared.snapshots.names import quoted
+from clew_shared.snapshots.store import FILES, SnapshotStore, StoreError, at
+from clew_shared.text.plain import plain
+from clew_shared.views import contextdir
+from clew_shared.wire.executor import SnapshotDone, SnapshotRequest
+from clew_worker.executor.snapshots import commit, memory
+from clew_worker.executor.snapshots.budget import Budget, SnapshotError
+from clew_worker.executor.snapshots.changes import Changes
+from clew_worker.executor.snapshots.memory import LastSnapshot
+from clew_worker.executor.snapshots.process import GitFailedError, GitProcess
+from clew_worker.executor.snapshots.rules import IgnoreRules
+from clew_worker.executor.snapshots.walk import Listing, Walk, Walked, modes_of
+from clew_worker.executor.world.git import GitState
+from clew_worker.executor.world.ignored import Ignored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clew_shared.wire.nursery import CellSpec
+    from clew_worker.executor.wire import Wire
+    from clew_worker.executor.workspace import Workspace
+
+SNAPSHOT_S = 60.0
+COUNT_S = 20.0
+"""How long a snapshot may take, and counting the changed lines after it; the daemon waits longer for the answer."""
+
+_MEMORY = "last.json"
+_RULES = "ignore.json"
+_SAVE_FROM = 100  # files newly recognised: then reading them again costs more than saving the file
+
+
+class SnapshotTaker:
+    """Takes the snapshots of one workspace, and remembers the last one."""
+
+    def __init__(self, spec: CellSpec, workspace: Workspace, wire: Wire) -> None:
+        self._workspace = workspace
+        self._wire = wire
+        self._git = spec.git
+        self._folder = Path(spec.sandbox.store)
+        self._store = SnapshotStore(self._folder, spec.git)
+        self._ignore = list(spec.ignore)
+        self._state = GitState(Path(workspace.root))
+        self._last: LastSnapshot | None = None
+        self._rules: IgnoreRules | None = None
+
+    def take(self, request: SnapshotRequest) -> SnapshotDone:
+        """Take a snapshot; the answer states why there is none where that fails."""
+        budget = Budget(self._wire, SNAPSHOT_S)
+        try:
+            return self._take(request, budget)
+        except (SnapshotError, StoreError) as error:
+            fault = str(error)
+        except OSError as error:
+            fault = plain(OSError(error.errno, error.strerror))
+        self._last = self._rules = None  # as in the store, whatever was found so far
+        return SnapshotDone(id=request.id, fault=fault)
+
+    def _take(self, request: SnapshotRequest, budget: Budget) -> SnapshotDone:
+        self._prepare()
+        last = self._remembered()
+        before = commit.packed_bytes(self._store)
+        walked = self._walk(last, request.max_file_bytes, budget)
+        taken = self._write(walked, last, request, budget)
+        self._count(taken, request.base)
+        refreshed = self._refreshed(taken)
+        if last is None or taken.tree != last.tree or refreshed >= _SAVE_FROM:
+            memory.save(self._folder / _MEMORY, taken, self._ignore)
+        self._last = taken
+        return SnapshotDone(
+            id=request.id,
+            tree=taken.tree,
+            files=len(taken.listing.files),
+            bytes=max(commit.packed_bytes(self._store) - before, 0),
+            left_out=tuple(_named(walked.left_out)),
+            left_out_total=len(walked.left_out),
+            changed=taken.changed,
+            git=self._state.place(),
+        )
+
+    def _prepare(self) -> None:
+        """Have a store that can be used; raises SnapshotError, OSError."""
+        if not (self._folder.name and self._folder.is_dir()):
+            raise SnapshotError("there is no store for snapshots")
+        if self._workspace.gone:
+            raise SnapshotError("the workspace was removed")
+        if not self._store.exists:
+            at(self._folder, self._git or None)
+            self._store.make()
+        commit.tidy(self._store)
+
+    def _remembered(self) -> LastSnapshot | None:
+        """Return the last snapshot if the store still has it as it is remembered."""
+        last = self._last or memory.load(self._folder / _MEMORY, self._ignore)
+        if last is None or commit.commit_of(self._store, last.number) != last.commit:
+            return None
+        return last
+
+    def _walk(self, last: LastSnapshot | None, max_file_bytes: int, budget: Budget) -> Walked:
+        if self._rules is None:
+            self._rules = IgnoreRules(Path(self._workspace.root), self._folder / _RULES)
+        known = last.listing if last else Listing()
+        ignored = Ignored((*self._ignore, contextdir.FOLDER))
+        walk = Walk(self._workspace.fileno(), ignored, self._rules, known, budget)
+        info = self._folder.stat()
+        found = walk.look(max_file_bytes, (info.st_dev, info.st_ino))
+        self._rules.freeze()
+        return found
+
+    def _write(
+        self, walked: Walked, last: LastSnapshot | None, request: SnapshotRequest, budget: Budget
+    ) -> LastSnapshot:
+        """Write what differs from the last snapshot; return the new one, which may be the same."""
+        known = last.listing if last else Listing()
+        root = self._workspace.fileno()
+        changes = Changes(walked, known, root, request.max_file_bytes, budget)
+        stream = changes.read()
+        first = next(stream, None)
+        if last is not None and first is None and not changes.of_modes:
+            return replace(last, listing=walked.listing)
+        at(self._folder, self._git or None)
+        number, after = commit.last_number(self._store) + 1, last.commit if last else ""
+        room = request.room_bytes
+        try:
+            with commit.NewSnapshot(self._store, budget, number, after, room) as new:
+                for change in itertools.chain((first,) if first else (), stream):
+                    new.write(change)
+                name, tree = new.finish(modes_of(walked.listing))
+        except GitFailedError:
+            self._forget()
+            raise
+        return LastSnapshot(number, name, tree, walked.listing)
+
+    def _forget(self) -> None:
+        """Have the next snapshot read everything again: what is remembered may be what git has failed on."""
+        with contextlib.suppress(OSError):
+            (self._folder / _MEMORY).unlink(missing_ok=True)
+            commit.tidy(self._store)
+
+    def _count(self, taken: LastSnapshot, base: str) -> None:
+        """Count what changed since `base`; where that takes too long nothing is counted."""
+        if taken.base == base and taken.base:
+            return
+        taken.base, taken.changed = base, ChangeCount()
+        if base in ("", taken.tree):
+            return
+        options = ("-r", "-z", "--numstat", "-M", "--no-ext-diff", "--no-textconv")
+        budget = Budget(self._wire, COUNT_S)
+        with (
+            contextlib.suppress(SnapshotError),
+            GitProcess(
+                self._store, budget, "diff-tree", *options, base, taken.tree, "--", FILES
+            ) as git,
+        ):
+            taken.changed = _counted(git.finish())
+
+    def _refreshed(self, taken: LastSnapshot) -> int:
+        """Return how many files are recognised from now on that were not before."""
+        if self._last is None or taken.tree != self._last.tree:
+            return 0
+        before = self._last.listing.files
+        return sum(file is not before.get(path) for path, file in taken.listing.files.items())
+
+
+def _counted(numstat: bytes) -> ChangeCount:
+    """Count files and lines; a renamed file is one, and a binary one has no lines."""
+    files = added = removed = 0
+    fields = iter(numstat.split(b"\0")[:-1])
+    for text in fields:
+        plus, minus, name = text.split(b"\t", 2)
+        files += 1
+        added += int(plus) if plus != b"-" else 0
+        removed += int(minus) if minus != b"-" else 0
+        if not name:  # renamed: both names follow
+            next(fields), next(fields)
+    return ChangeCount(files=files, added=added, removed=removed)
+
+
+def _named(left_out: dict[str, str]) -> Iterator[LeftOut]:
+    """Yield what is left out, as much of it as fits in an answer."""
+    room = NAMES_BYTES_MAX
+    for path in sorted(left_out)[:LEFT_OUT_MAX]:
+        name = quoted(os.fsencode(path))
+        room -= len(name.encode())
+        if room < 0:
+            return
+        yield LeftOut(path=name, why=left_out[path])
