@@ -6,9 +6,10 @@ An undo that was cut off is completed before the goal does anything else. Restor
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -53,14 +54,26 @@ class GitMoved:
 
 @dataclass(frozen=True, slots=True)
 class UndoResult:
-    """What an undo would do, or has done (`done`); `moved` is why it does nothing."""
+    """What an undo would do, or has done (`done`); `moved` is why it does nothing.
+
+    `changed` are names that were changed while it was performed, and `failed` is why others could not be restored:
+    both are left as they are. `left_out` counts the files that are too large for a snapshot, or no files.
+    """
 
     span: Span
     plan: UndoPlan
     moved: GitMoved | None = None
+    left_out: int = 0
     done: bool = False
     restored: int = 0
+    changed: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """A digest of what would be restored and what would be left, for comparison with an earlier plan."""
+        shown = repr((self.span, self.plan)).encode()
+        return hashlib.blake2b(shown, digest_size=16).hexdigest()
 
 
 class Undo:
@@ -77,11 +90,17 @@ class Undo:
             return await self._planned(core, subtask, there)
 
     async def perform(
-        self, core: Core, subtask: tuple[int, int] | None, *, theirs: bool
+        self,
+        core: Core,
+        subtask: tuple[int, int] | None,
+        *,
+        theirs: bool,
+        expected: str | None = None,
     ) -> UndoResult:
         """Undo a goal, or one subtask; raises as preview.
 
-        `theirs`: what someone else has changed too, or what was changed again later, is overwritten.
+        `theirs`: what someone else has changed too, or what was changed again later, is overwritten. `expected` is
+        the digest of the plan that was shown: nothing is restored if that has changed.
         """
         async with visit(self._parts, core, self._launcher) as there:
             await self._complete(core, there)
@@ -89,12 +108,17 @@ class Undo:
             entries = list(result.plan.restore)
             if theirs:
                 entries += [Restored(one.name, one.present, one.wanted) for one in result.plan.left]
-            if result.moved or not entries:
+            is_other = expected is not None and expected != result.digest
+            if result.moved or is_other or not entries:
                 return result
             begun = await self._begin(core, result.span, entries, theirs=theirs)
             finished, failed = await self._restore(core, begun, entries, there, resumed=False)
-            return UndoResult(
-                result.span, result.plan, done=True, restored=finished.restored, failed=failed
+            return replace(
+                result,
+                done=True,
+                restored=finished.restored,
+                changed=tuple(name for name in finished.left if name not in failed),
+                failed=failed,
             )
 
     async def complete(self, core: Core) -> None:
@@ -119,7 +143,7 @@ class Undo:
         if not found.restore:
             span, found = _of_last_undo(rows, known, span, found)
         moved = await self._moved(rows, span, present, there)
-        return UndoResult(span, found, moved)
+        return UndoResult(span, found, moved, present.left_out_total)
 
     async def _moved(
         self,
@@ -216,7 +240,7 @@ def _of_last_undo(
 
 def _no_snapshot(core: Core) -> str:
     why = core.state.snapshots.missing or "it has not started, or it ran with an earlier version"
-    return f"{core.state.goal_id} has no snapshot: {why}"
+    return f"there is no snapshot: {why}"
 
 
 def _packed(entries: list[Restored]) -> bytes:
