@@ -42,7 +42,9 @@ COUNT_S = 20.0
 
 _MEMORY = "last.json"
 _RULES = "ignore.json"
-_SAVE_FROM = 100  # files newly recognised: then reading them again costs more than saving the file
+_SAVE_FROM = (
+    100  # files read and found unchanged: reading them again costs more than saving the file
+)
 
 
 class SnapshotTaker:
@@ -78,8 +80,8 @@ class SnapshotTaker:
         walked = self._walk(last, request.max_file_bytes, budget)
         taken = self._write(walked, last, request, budget)
         self._count(taken, request.base)
-        refreshed = self._refreshed(taken)
-        if last is None or taken.tree != last.tree or refreshed >= _SAVE_FROM:
+        read = sum(map(len, walked.unread.values()))
+        if last is None or taken.commit != last.commit or read >= _SAVE_FROM:
             memory.save(self._folder / _MEMORY, taken, self._ignore)
         self._last = taken
         return SnapshotDone(
@@ -169,13 +171,6 @@ class SnapshotTaker:
         ):
             taken.changed = _counted(git.finish())
 
-    def _refreshed(self, taken: LastSnapshot) -> int:
-        """Return how many files are recognised from now on that were not before."""
-        if self._last is None or taken.tree != self._last.tree:
-            return 0
-        before = self._last.listing.files
-        return sum(file is not before.get(path) for path, file in taken.listing.files.items())
-
 
 def _counted(numstat: bytes) -> ChangeCount:
     """Count files and lines; a renamed file is one, and a binary one has no lines."""
@@ -187,7 +182,8 @@ def _counted(numstat: bytes) -> ChangeCount:
         added += int(plus) if plus != b"-" else 0
         removed += int(minus) if minus != b"-" else 0
         if not name:  # renamed: both names follow
-            next(fields), next(fields)
+            next(fields)
+            next(fields)
     return ChangeCount(files=files, added=added, removed=removed)
 
 
