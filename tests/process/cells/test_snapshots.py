@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of 
 
 from snapshots import GIT, MB, Snapshots, make_store
 
+from clew_shared.files.removal import remove_tree
 from clew_shared.wire.nursery import CellLimits
 
+DEADLINE_S = 60.0
 pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
 
 
@@ -121,6 +124,7 @@ def test_a_deep_tree_is_kept_as_far_as_paths_reach(snapshots):
     assert answer.files > 1000
     assert set(left_out(answer).values()) == {"deep"}
     assert one.take().tree == answer.tree
+    remove_tree(one.workspace / "d")
 
 
 def test_what_cannot_be_kept_is_left_out_and_named(snapshots, variant):
@@ -199,7 +203,8 @@ def test_a_memory_of_another_snapshot_is_ignored(snapshots):
 def test_what_the_world_ignores_is_in_no_snapshot(snapshots):
     one = snapshots(ignore=("*.log", "build/", "a/b"))
     one.sh(
-        "mkdir -p .agent_context build a/b sub/build; for f in .agent_context build a/b a sub/build .; do echo x > $f/x; done; echo x > y.log"
+        "mkdir -p .agent_context build a/b sub/build; echo x > y.log; "
+        "for f in .agent_context build a/b a sub/build .; do echo x > $f/x; done"
     )
     assert one.listed(one.tree()) == ["a/x", "sub", "x"]
 
@@ -254,20 +259,12 @@ def test_ignored_files_are_in_no_snapshot_by_the_rules_of_the_first(snapshots):
 def test_tracked_files_in_an_ignored_folder_are_kept_and_no_others(snapshots):
     one = snapshots()
     one.sh(
-        "git init -q .; echo vendor > .gitignore; mkdir -p vendor/a vendor/b; touch vendor/a/x vendor/a/y vendor/b/z; git add -f vendor/a/x"
+        "git init -q .; echo vendor > .gitignore; mkdir -p vendor/a vendor/b; "
+        "touch vendor/a/x vendor/a/y vendor/b/z; git add -f vendor/a/x"
     )
     assert one.listed(one.tree()) == [".gitignore", "vendor/a/x"]
     one.sh("touch vendor/a/new; echo 1 > vendor/a/x")
     assert one.listed(one.tree()) == [".gitignore", "vendor/a/x"]
-
-
-def test_too_many_entries_are_no_snapshot(snapshots):
-    one = snapshots()
-    one.sh(
-        "seq 1000 | xargs touch; for n in $(seq 300); do mkdir d$n; (cd d$n; seq 850 | xargs touch); done",
-        timeout_s=600,
-    )
-    assert one.take().fault == "the workspace has more than 250000 entries"
 
 
 def test_a_store_at_its_limit_gets_no_more_and_stays_usable(snapshots):
@@ -296,9 +293,9 @@ def test_a_git_that_is_too_old_is_no_snapshot(snapshots, home):
     ("does", "says"),
     [
         ("kill -9 $$", "git fast-import: ended by signal 9"),
-        ("cat >/dev/null; echo fatal: broken >&2; exit 1", "git fast-import: broken"),
+        ("head -c 9 >/dev/null; echo fatal: broken >&2; exit 1", "git fast-import: broken"),
         ("exec <&-; sleep 0.1; exit 3", "git fast-import: exit code 3"),
-        ("cat >/dev/null", "git fast-import: exit code 0"),
+        ("exit 0", "git fast-import: exit code 0"),
     ],
 )
 def test_a_git_that_fails_is_no_snapshot_and_the_next_one_is_right(snapshots, home, does, says):
@@ -341,39 +338,37 @@ def test_what_a_killed_git_has_left_is_removed(snapshots):
     assert not [file for file in left if file.exists()]
 
 
-def test_the_executor_and_its_git_end_when_the_daemon_hangs_up_meanwhile(
-    snapshots, home, gone, watch
+def hanging_git(folder):
+    """A git that notes in the file `began` that it writes a snapshot, and never ends."""
+    git = folder / "git"
+    hangs = f"touch {folder}/began; exec sleep 1000"
+    git.write_text(f'#!/bin/sh\ncase "$*" in *fast-import*) {hangs};; *) exec {GIT} "$@";; esac\n')
+    git.chmod(0o755)
+    return str(git)
+
+
+def until_there(path):
+    deadline = time.monotonic() + DEADLINE_S
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} does not appear"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("hung_up", [True, False])
+def test_git_ends_with_the_executor_that_is_killed_or_hung_up_on(
+    snapshots, home, gone, watch, hung_up
 ):
-    git = home / "workspace" / "git"
-    git.write_text(
-        f'#!/bin/sh\ncase "$*" in *fast-import*) touch began; exec sleep 1000;; *) exec {GIT} "$@";; esac\n'
-    )
-    git.write_text(git.read_text().replace("touch began", f"touch {home}/workspace/began"))
-    git.chmod(0o755)
-    one = snapshots(git=str(git))
+    one = snapshots(git=hanging_git(home / "workspace"))
     one.ask()
-    while not (home / "workspace" / "began").exists():
-        os.sched_yield()
+    until_there(home / "workspace" / "began")
     below = watch(one.hands.cell.tree())
-    one.hands.cell.channel.shutdown(2)
-    assert one.hands.cell.wait() == 0
+    assert len(below) >= 2
+    if hung_up:
+        one.hands.cell.channel.shutdown(2)
+    else:
+        os.kill(one.hands.cell.pid, signal.SIGKILL)
+    assert one.hands.cell.wait() == (0 if hung_up else 128 + signal.SIGKILL)
     assert gone(below)
-
-
-def test_git_ends_with_a_killed_executor(snapshots, home, gone, watch):
-    git = home / "workspace" / "git"
-    git.write_text(
-        f'#!/bin/sh\ncase "$*" in *fast-import*) touch {home}/workspace/began; exec sleep 1000;; *) exec {GIT} "$@";; esac\n'
-    )
-    git.chmod(0o755)
-    one = snapshots(git=str(git))
-    one.ask()
-    while not (home / "workspace" / "began").exists():
-        os.sched_yield()
-    below = watch(one.hands.cell.tree())
-    os.kill(one.hands.cell.pid, signal.SIGKILL)
-    assert gone(below)
-    one.hands.cell.wait()
     again = snapshots()
     assert "git" in again.listed(again.tree())
 

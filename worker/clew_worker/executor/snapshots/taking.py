@@ -143,16 +143,17 @@ class SnapshotTaker:
                 for change in itertools.chain((first,) if first else (), stream):
                     new.write(change)
                 name, tree = new.finish(modes_of(walked.listing))
-        except GitFailedError:
-            self._forget()
+        except SnapshotError as error:
+            self._clean_up(forget=isinstance(error, GitFailedError))
             raise
         return LastSnapshot(number, name, tree, walked.listing)
 
-    def _forget(self) -> None:
-        """Have the next snapshot read everything again: what is remembered may be what git has failed on."""
+    def _clean_up(self, *, forget: bool) -> None:
+        """Remove what an unfinished snapshot has left; `forget` what is remembered, which git may have failed on."""
         with contextlib.suppress(OSError):
-            (self._folder / _MEMORY).unlink(missing_ok=True)
             commit.tidy(self._store)
+            if forget:
+                (self._folder / _MEMORY).unlink(missing_ok=True)
 
     def _count(self, taken: LastSnapshot, base: str) -> None:
         """Count what changed since `base`; where that takes too long nothing is counted."""
