@@ -1,6 +1,5 @@
 """Restoring entries from a snapshot: everything back as it was, and nothing of anyone else's overwritten."""
 
-import os
 import stat
 import sys
 from pathlib import Path
@@ -28,13 +27,13 @@ def snapshots(executor, home):
 
 BEFORE = (
     "mkdir -p a/b empty 'closed folder' gone/deeper; echo 1 > a/b/file; ln -s a link; echo x > run; chmod 755 run; "
-    "echo s > secret; chmod 600 secret; chmod 700 'closed folder'; echo 2 > 'closed folder/in'; echo d > gone/deeper/x; "
-    "echo f > swapped; mkdir other; echo o > other/in; ln -s nowhere turned; echo 4 > 'new\nline'"
+    "echo s > secret; chmod 600 secret; chmod 700 'closed folder'; echo 2 > 'closed folder/in'; "
+    "echo d > gone/deeper/x; echo f > swapped; mkdir other; echo o > other/in; ln -s nowhere turned; echo 4 > 'new\nline'"
 )
 AFTER = (
     "echo 2 > a/b/file; rm link; ln -s run link; chmod 644 run; echo t >> secret; rm -r empty gone; "
-    "rm swapped; mkdir -p swapped/sub; echo n > swapped/sub/x; rm -r other; echo o > other; rm turned; echo t > turned; "
-    "mkdir -p fresh/one/two; echo n > fresh/one/two/x; mkdir fresh/nothing; chmod 711 a; rm 'new\nline'; "
+    "rm swapped; mkdir -p swapped/sub; echo n > swapped/sub/x; rm -r other; echo o > other; "
+    "rm turned; echo t > turned; mkdir -p fresh/one/two; echo n > fresh/one/two/x; mkdir fresh/nothing; chmod 711 a; rm 'new\nline'; "
     "echo x > 'closed folder/more'; mkdir -m 700 own; echo y > own/z"
 )
 
@@ -113,7 +112,7 @@ def test_what_has_changed_since_is_left(snapshots, what):
     one.sh(after)
     entries = one.entries(one.tree(), base)
     one.sh(since)
-    present = {name: seen for name, seen in states(one.workspace).items()}
+    present = states(one.workspace)
     answer = one.restore(base, entries)
     assert (answer.restored, answer.left) == ((), ("f",))
     assert states(one.workspace) == present
@@ -197,7 +196,8 @@ def test_read_only_folders_are_written_and_stay_read_only(snapshots):
 def test_setuid_and_other_odd_permissions_come_back(snapshots):
     one = snapshots()
     one.sh(
-        "for m in 4755 2755 1644 444 000; do echo x > f$m; chmod $m f$m; done; mkdir -m 1777 sticky; echo x > sticky/x"
+        "for m in 4755 2755 1644 444 000; do echo x > f$m; chmod $m f$m; done; "
+        "mkdir -m 1777 sticky; echo x > sticky/x"
     )
     answer = one.take()
     before = picture_modes(one.workspace)
@@ -252,4 +252,4 @@ def test_nothing_is_written_outside_while_a_folder_is_swapped_for_a_link(snapsho
         one.restore(base, one.entries(now, base))
         one.restore(now, one.entries(base, now))
     one.hands.sh("kill $(cat ../private/pid)")
-    assert os.listdir(outside) == []
+    assert list(outside.iterdir()) == []

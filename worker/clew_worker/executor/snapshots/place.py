@@ -62,9 +62,14 @@ class NamedPlace:
         return stat.S_ISDIR(mode) or self._has_content(name)
 
     @property
+    def is_folder(self) -> bool:
+        """Whether a folder is there."""
+        return self._info is not None and stat.S_ISDIR(self._info.st_mode)
+
+    @property
     def is_empty_folder(self) -> bool:
         """Whether a folder is there with nothing in it."""
-        if self._info is None or not stat.S_ISDIR(self._info.st_mode):
+        if not self.is_folder:
             return False
         with _opened(self._at, self._name) as fd, os.scandir(fd) as entries:
             return next(entries, None) is None

@@ -118,7 +118,7 @@ class _Restoring:
             except ChangedError:
                 return  # where there is no such folder, nothing is in it
             place = NamedPlace(at, split(path)[1], self._objects)
-            if place.holds(None):
+            if place.holds(None) or (place.is_folder and self._is_wanted(path)):
                 return
             if not place.holds(entry.present):
                 raise ChangedError
