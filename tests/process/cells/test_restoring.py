@@ -28,13 +28,14 @@ def snapshots(executor, home):
 BEFORE = (
     "mkdir -p a/b empty 'closed folder' gone/deeper; echo 1 > a/b/file; ln -s a link; echo x > run; chmod 755 run; "
     "echo s > secret; chmod 600 secret; chmod 700 'closed folder'; echo 2 > 'closed folder/in'; "
-    "echo d > gone/deeper/x; echo f > swapped; mkdir other; echo o > other/in; ln -s nowhere turned; echo 4 > 'new\nline'"
+    "echo d > gone/deeper/x; echo f > swapped; mkdir other; echo o > other/in; ln -s nowhere turned; "
+    "echo 4 > 'new\nline'"
 )
 AFTER = (
     "echo 2 > a/b/file; rm link; ln -s run link; chmod 644 run; echo t >> secret; rm -r empty gone; "
     "rm swapped; mkdir -p swapped/sub; echo n > swapped/sub/x; rm -r other; echo o > other; "
-    "rm turned; echo t > turned; mkdir -p fresh/one/two; echo n > fresh/one/two/x; mkdir fresh/nothing; chmod 711 a; rm 'new\nline'; "
-    "echo x > 'closed folder/more'; mkdir -m 700 own; echo y > own/z"
+    "rm turned; echo t > turned; mkdir -p fresh/one/two; echo n > fresh/one/two/x; mkdir fresh/nothing; "
+    "chmod 711 a; rm 'new\nline'; echo x > 'closed folder/more'; mkdir -m 700 own; echo y > own/z"
 )
 
 

@@ -22,6 +22,7 @@ from clew_worker.executor.snapshots.objects import ObjectReader
 from clew_worker.executor.snapshots.place import (
     ChangedError,
     NamedPlace,
+    make_folder,
     remove_drafts,
     writable,
 )
@@ -169,10 +170,8 @@ class _Restoring:
             raise
         self._seen.add(path)
         with writable(at), contextlib.suppress(FileExistsError):
-            os.mkdir(name, 0o700, dir_fd=at)
-        made = open_folder(at, name)
-        os.fchmod(made, _FOLDER_MODE)
-        return made
+            make_folder(at, name, _FOLDER_MODE)
+        return open_folder(at, name)
 
     def _remove_emptied(self) -> None:
         """Remove the folders that have become empty, the deepest first, unless they are wanted."""
