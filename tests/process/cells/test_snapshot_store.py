@@ -48,7 +48,6 @@ ATTACKS = {
     "replace": "mkdir new && mv -T new {store}",
     "link a file of it": "ln {store}/HEAD linked",
     "move a file into it": "echo x > x && mv x {store}/HEAD",
-    "change its mode": "chmod 777 {store}/objects && ls {store}/objects",
     "use it as a repository": "git -c safe.directory='*' --git-dir={store} log refs/snapshots/1",
     "point a .git file to it": "echo gitdir: {store} > .git && git -c safe.directory='*' log refs/snapshots/1",
     "borrow its objects": (
@@ -71,6 +70,24 @@ def test_no_command_reaches_the_store(snapshots, name):
     assert picture(snapshots.store.folder) == before
     snapshots.hands.sh("rm -rf .git link new x r c")
     assert snapshots.tree() == tree
+
+
+@pytest.mark.parametrize("mode", ["000", "777"])
+def test_permissions_that_a_command_has_changed_are_set_right_by_the_next_snapshot(snapshots, mode):
+    names = "objects/pack/* objects/pack objects refs/snapshots config last.json"
+    before = picture(snapshots.store.folder)
+    snapshots.hands.sh(f"cd /; for f in {names}; do chmod {mode} {snapshots.store.folder}/$f; done")
+    assert snapshots.hands.sh(f"ls {snapshots.store.folder}/objects").result == "failure"
+    snapshots.sh("echo more > more")
+    assert snapshots.listed(snapshots.tree()) == ["file", "more"]
+    after = picture(snapshots.store.folder)
+    folders = [name for name in before if before[name][0] == "folder"]
+    assert {after[name] for name in folders} == {("folder", 0o40700)}
+    assert not [
+        name
+        for name in after
+        if after[name][0] not in ("folder", "link") and after[name][0] & 0o077
+    ]
 
 
 def test_commands_reach_their_own_folders_as_without_a_store(snapshots, home):
@@ -106,7 +123,8 @@ def test_no_setting_of_the_workspace_is_obeyed(snapshots):
         f"git config filter.x.required true; git config core.fsmonitor '{evil}'; "
         f"git config core.hooksPath $PWD/hooks; git config core.attributesFile $PWD/.gitattributes; "
         f"git config diff.x.textconv '{evil}'; git config diff.x.command '{evil}'; git config core.pager '{evil}'; "
-        "printf '* filter=x diff=x\\n*.txt text eol=crlf ident\\n*.u working-tree-encoding=UTF-16\\n' > .gitattributes; "
+        "printf '* filter=x diff=x\\n*.txt text eol=crlf ident\\n' > .gitattributes; "
+        "echo '*.u working-tree-encoding=UTF-16' >> .gitattributes; "
         "mkdir -p hooks; printf '#!/bin/sh\\ntouch ../obeyed\\n' > hooks/reference-transaction; "
         "cp hooks/reference-transaction hooks/post-index-change; chmod +x hooks/*; "
         "cp hooks/reference-transaction .git/hooks/; "

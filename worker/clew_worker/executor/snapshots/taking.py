@@ -101,10 +101,10 @@ class SnapshotTaker:
             raise SnapshotError("there is no store for snapshots")
         if self._workspace.gone:
             raise SnapshotError("the workspace was removed")
+        commit.tidy(self._store)
         if not self._store.exists:
             at(self._folder, self._git or None)
             self._store.make()
-        commit.tidy(self._store)
 
     def _remembered(self) -> LastSnapshot | None:
         """Return the last snapshot if the store still has it as it is remembered."""
