@@ -7,10 +7,14 @@ STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.bench
 SEEDS ?= 1000
 export SEED ROUNDS
+# Without byte-code each start of Python takes three to four times as long.
+unexport PYTHONDONTWRITEBYTECODE
 QUICK := tests/unit tests/property tests/parity
+# One more than the two cores that CI has: tests of real processes wait a good part of their time.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick check format lint types imports bench bench-peers simulate chaos surroundings soak clean
+.PHONY: help install demo test test-long quick check static format lint types imports bench bench-peers simulate chaos surroundings soak clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -31,13 +35,18 @@ install: $(STAMP) ## create the environment for working on clew, in .venv
 demo: $(RUN_STAMP) ## show clew at work on a sample goal; no LLM, no service needed
 	$(BIN)/clew demo --chaos
 
-test: $(STAMP) ## run all tests
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+test: $(STAMP) ## run all tests but the long ones, in less than ten minutes on two cores
+	$(PYTEST)
+
+test-long: $(STAMP) ## run the long tests of all folders but those of chaos and soak
+	$(PYTEST) -m long --ignore tests/chaos --ignore tests/soak
 
 quick: $(STAMP) ## run the tests that start no daemon: unit, property, parity
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(QUICK)
+	$(PYTEST) $(QUICK)
 
-check: format lint types imports quick ## format, lint, types, import rules and quick tests
+check: static quick ## all static checks and the quick tests
+
+static: format lint types imports ## format, lint, types and import rules
 
 format: $(STAMP) ## check the formatting
 	$(BIN)/ruff format --check .
@@ -59,7 +68,6 @@ $(BENCH_STAMP): $(STAMP)
 bench: $(BENCH_STAMP) ## measure, and write the tables of docs/performance.md; nothing is asserted
 	$(BIN)/python -m bench.trajectories
 	$(BIN)/python -m bench.context
-	$(BIN)/python -m bench.library
 	$(BIN)/python -m bench.step
 	$(BIN)/python -m bench.fleet
 	$(BIN)/python -m bench.growth --full
@@ -75,10 +83,10 @@ simulate: $(STAMP) ## run simulated lives of the daemon: make simulate SEEDS=N [
 	$(BIN)/python tests/simulation/simulate.py --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
 
 chaos: $(STAMP) ## inject real faults at every labelled point and at random: make chaos [SEED=n] [ROUNDS=n]
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m '' tests/chaos tests/security
+	$(PYTEST) -m '' tests/chaos tests/security
 
 surroundings: $(STAMP) ## run the main scenario in a matrix of environments; homes and workspaces moved, replaced, copied
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m '' tests/surroundings
+	$(PYTEST) -m '' tests/surroundings
 
 soak: $(STAMP) ## an hour of work in minutes: make soak [SEED=n] [ACTIONS=20000] [GOALS=200]
 	$(BIN)/python -m pytest -m '' -s tests/soak

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sys
 from dataclasses import dataclass
 from itertools import count
 
@@ -24,6 +25,10 @@ hypothesis.settings.register_profile("long", max_examples=2_000, deadline=None)
 """`pytest --hypothesis-profile=long`: twenty times as deep, for tests that set no number of their own."""
 
 SEEDS = 1 << 24
+
+# Each of many hundred daemons and agents would compile all its modules again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_configure():

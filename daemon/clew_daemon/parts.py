@@ -9,6 +9,7 @@ from clew_shared.config.settings import LATER_TABLES
 
 if TYPE_CHECKING:
     from clew_daemon.host.keys import Keys
+    from clew_daemon.host.snapshot_space import SnapshotSpace
     from clew_daemon.learning.playbook import PlaybookStore
     from clew_daemon.processes.cgroups import Cgroups
     from clew_daemon.processes.children import Children
@@ -36,6 +37,7 @@ class DaemonParts:
     nursery: Nursery
     slots: LlmSlots
     publisher: Publisher
+    space: SnapshotSpace
     git: dict[str, str] = field(default_factory=dict)
     started: dict[str, Settings] = field(default_factory=dict)
 

@@ -71,7 +71,7 @@ def refused(clew, *words: str, code: int = 78) -> None:
 
 
 def says(clew, *args: str, words: tuple = (), code: int = 1) -> str:
-    said = clew.clew(*args, code=code)
+    said = clew.cli(*args, code=code)
     assert "Traceback" not in said
     assert all(word in said for word in words), said
     return said

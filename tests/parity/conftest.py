@@ -1,6 +1,15 @@
 """The library's tests run as somebody would who has just adopted it: in a folder of their own, without a daemon."""
 
+import sys
+from pathlib import Path
+
 import pytest
+
+from clew_worker import ContextManager
+
+sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
+
+from managed import GOAL
 
 
 @pytest.fixture(autouse=True)
@@ -8,3 +17,24 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CLEW_FD", raising=False)
     return tmp_path
+
+
+@pytest.fixture
+def opened(folder):
+    """Open goals that are closed when the test is over."""
+    all_opened = []
+
+    def open_goal(goal=GOAL):
+        ctx = ContextManager()
+        all_opened.append(ctx)
+        ctx.load_or_init(goal)
+        return ctx
+
+    yield open_goal
+    for ctx in all_opened:
+        ctx.close()
+
+
+@pytest.fixture
+def ctx(opened):
+    return opened()

@@ -1,59 +1,15 @@
 """The promises of `ContextManager` without a daemon, one test each."""
 
-import json
 from pathlib import Path
 
 import pytest
+from managed import GOAL, PYTEST, WRITE, planned, published, signature
 
 from clew_shared.ledger import verify
 from clew_shared.record.codec import decode
 from clew_shared.record.fold import fold
 from clew_shared.record.snapshot import dump
-from clew_worker import Action, ContextManager, LedgerError, Subtask, Task, WrongState
-
-GOAL = "Create mathx package with tests"
-WRITE = ("write_file", {"path": "mathx/__init__.py", "content": "..."}, "success")
-PYTEST = ("run_cmd", {"cmd": ["pytest", "-q"]}, "error")
-
-
-@pytest.fixture
-def opened(folder):
-    """Open goals that are closed when the test is over."""
-    all_opened = []
-
-    def open_goal(goal=GOAL):
-        ctx = ContextManager()
-        all_opened.append(ctx)
-        ctx.load_or_init(goal)
-        return ctx
-
-    yield open_goal
-    for ctx in all_opened:
-        ctx.close()
-
-
-@pytest.fixture
-def ctx(opened):
-    return opened()
-
-
-def planned(ctx, *tasks):
-    """Give the goal tasks, each a tuple of its subtasks' names."""
-    for i, names in enumerate(tasks or (("Create mathx/__init__.py", "Add add() function"),)):
-        task = Task(description=f"Task {i + 1}")
-        task.subtasks = [Subtask(description=name) for name in names]
-        ctx.state.goal.tasks.append(task)
-    return ctx.state.goal.tasks
-
-
-def published(name):
-    text = (Path(".agent_context") / name).read_text()
-    return [json.loads(line) for line in text.splitlines()] if "jsonl" in name else json.loads(text)
-
-
-def signature(name, args, *_):
-    return Action(name, args).signature()
-
+from clew_worker import ContextManager, LedgerError, Subtask, Task, WrongState
 
 # -- the tree ------------------------------------------------------------------------------------------
 
@@ -154,194 +110,6 @@ def test_actions_without_tasks_are_kept_under_the_goals_own_description(ctx):
     ctx.record_action(*WRITE)
     assert ctx.state.goal.tasks[0].subtasks[0].description == GOAL
     assert "write_file" in ctx.get_compact_context()
-
-
-# -- loops ---------------------------------------------------------------------------------------------
-
-
-def test_the_third_identical_action_is_refused_and_blocked(ctx):
-    planned(ctx)
-    assert [ctx.record_action(*PYTEST) for _ in range(4)] == [True, True, False, False]
-    name = signature(*PYTEST)
-    assert ctx.state.blocked_actions == [name]
-    assert ctx.state.loop_counts[name] == 3
-    assert published("state.json")["blocked_actions"] == [name]
-    (loop,) = published("loops.json")
-    assert (loop["kind"], loop["action_signature"]) == ("repetition", name)
-    assert (loop["attempt_count"], loop["task_idx"], loop["subtask_idx"]) == (3, 0, 0)
-    assert "blocked (repetition)" in ctx.answer.message
-
-
-@pytest.mark.parametrize("told", [{}, {"error_msg": "1 failed"}, {"output": "1 failed"}])
-@pytest.mark.parametrize("write_first", [True, False])
-def test_the_second_round_of_two_actions_is_refused(ctx, told, write_first):
-    planned(ctx)
-
-    def write():
-        return ctx.record_action(*WRITE)
-
-    def run():
-        return ctx.record_action(*PYTEST, **told)
-
-    round_of = (write, run) if write_first else (run, write)
-    assert [act() for act in round_of * 2] == [True, True, True, False]
-    assert published("loops.json")[0]["kind"] == "alternation"
-
-
-def test_after_an_alternation_other_actions_are_allowed(ctx):
-    planned(ctx)
-    for action in (PYTEST, WRITE) * 2:
-        ctx.record_action(*action)
-    others = [ctx.record_action("read_file", {"path": str(i)}, "success") for i in range(20)]
-    assert all(others)
-
-
-def test_without_tasks_a_stubborn_agent_is_refused_nothing_but_what_is_blocked(ctx):
-    for action in (PYTEST, WRITE) * 8:
-        ctx.record_action(*action)
-    assert not ctx.record_action(*PYTEST)
-    assert ctx.record_action("read_file", {"path": "a"}, "success")
-
-
-def test_actions_that_were_not_seen_before_are_never_refused(ctx):
-    planned(ctx)
-    assert all(ctx.record_action("step", {"i": i}, "success") for i in range(60))
-    assert published("loops.json") == []
-    assert ctx.state.goal.tasks[0].subtasks[0].actions_total == 60
-    assert len(published("state.json")["goal"]["tasks"][0]["subtasks"][0]["actions"]) == 20
-
-
-def test_new_actions_that_all_say_the_same_are_warned_of_but_never_refused(ctx):
-    planned(ctx)
-    for i in range(40):
-        assert ctx.record_action("run_cmd", {"cmd": f"echo {i}"}, "success", output="ok")
-    assert "WARNING: nothing new came of the last steps" in ctx.get_compact_context()
-    assert ctx.state.subtask.attempts == 0
-
-
-def test_testing_after_each_different_edit_is_no_loop(ctx, folder):
-    planned(ctx)
-    for i in range(6):
-        (folder / "code.py").write_text(f"x = {i}")
-        assert ctx.record_action(
-            "write_file", {"path": "code.py", "content": f"x = {i}"}, "success"
-        )
-        assert ctx.record_action(*PYTEST, error_msg="1 failed")
-
-
-def test_the_same_again_with_another_answer_is_no_loop(ctx):
-    planned(ctx)
-    for i in range(6):
-        assert ctx.record_action("run_cmd", {"cmd": "ls"}, "success", output=f"file{i}.txt")
-
-
-def test_reading_the_same_again_is_refused_at_the_fourth_time(ctx):
-    planned(ctx)
-    said = [
-        ctx.record_action("read_file", {"path": "a"}, "success", output="same") for _ in range(4)
-    ]
-    assert said == [True, True, True, False]
-
-
-def test_signatures_ignore_the_order_of_arguments_and_trailing_blanks(ctx):
-    planned(ctx)
-    ctx.record_action("run_cmd", {"cmd": "ls", "cwd": "./src/"}, "success")
-    ctx.record_action("run_cmd", {"cwd": "src", "cmd": "ls"}, "success")
-    assert not ctx.record_action("run_cmd", {"cwd": "src", "cmd": "ls  "}, "success")
-
-
-def test_a_block_taken_out_by_hand_is_lifted_with_its_counts(ctx, opened):
-    planned(ctx)
-    for _ in range(3):
-        ctx.record_action(*PYTEST)
-    ctx.state.blocked_actions.clear()
-    assert ctx.record_action(*PYTEST)
-    assert ctx.state.loop_counts == {signature(*PYTEST): 1}
-    assert opened().state.blocked_actions == []
-
-
-def test_a_block_put_in_by_hand_holds(ctx, opened):
-    planned(ctx)
-    ctx.state.blocked_actions.add(signature(*WRITE))
-    assert not ctx.record_action(*WRITE)
-    assert not opened().record_action(*WRITE)
-
-
-def test_a_loop_summary_names_what_was_found(ctx):
-    planned(ctx)
-    assert ctx.get_loop_summary() == "No loops detected."
-    for _ in range(3):
-        ctx.record_action(*PYTEST)
-    assert f"repetition (attempt 3): {signature(*PYTEST)}" in ctx.get_loop_summary()
-
-
-# -- failures ------------------------------------------------------------------------------------------
-
-
-def test_the_first_failure_leaves_the_subtask_in_progress(ctx):
-    subtask = planned(ctx)[0].subtasks[0]
-    assert ctx.mark_subtask_complete(success=False, reason="ImportError") is None
-    assert (subtask.status, subtask.attempts) == ("in_progress", 1)
-    assert subtask.last_failure == "ImportError"
-    assert ctx.record_action(*WRITE)
-    assert "Last failure: ImportError" in ctx.get_compact_context()
-
-
-def test_the_second_failure_blocks_the_subtask_and_escalates(ctx):
-    subtask = planned(ctx)[0].subtasks[0]
-    ctx.mark_subtask_complete(success=False, reason="one")
-    assert ctx.mark_subtask_complete(success=False, reason="two") == "task"
-    assert (subtask.status, subtask.attempts, subtask.last_failure) == ("blocked", 2, "two")
-    (loop,) = published("loops.json")
-    assert (loop["kind"], loop["escalated_to"]) == ("failures", "task")
-    assert not ctx.record_action(*WRITE)
-    assert ctx.answer.reason == "replan_required"
-
-
-def blocked(ctx, *tasks):
-    found = planned(ctx, *tasks)
-    ctx.mark_subtask_complete(success=False, reason="one")
-    ctx.mark_subtask_complete(success=False, reason="two")
-    return found
-
-
-def test_advancing_leaves_a_blocked_subtask_behind(ctx):
-    tasks = blocked(ctx)
-    assert ctx.advance_to_next_subtask() is True
-    assert ctx.state.current_subtask_idx == 1
-    assert ctx.record_action(*WRITE)
-    assert tasks[0].subtasks[0].status == "blocked"
-    ctx.mark_subtask_complete(success=True)
-    assert ctx.advance_to_next_subtask() is False
-    assert ctx.state.goal.status == "in_progress"
-
-
-def test_another_way_put_into_the_tree_is_a_replan_and_inherits_the_blocks(ctx):
-    planned(ctx, ("a",))
-    for _ in range(3):
-        ctx.record_action(*PYTEST)
-    task = blocked(ctx)[0]
-    task.subtasks[0] = Subtask("another way")
-    assert ctx.record_action(*WRITE)
-    assert task.subtasks[0].status == "in_progress"
-    assert not ctx.record_action(*PYTEST)
-
-
-def test_replans_that_fail_go_up_to_the_goal_and_to_a_person(ctx):
-    task = blocked(ctx, ("a",))[0]
-    levels = []
-    for i in range(2):
-        task.subtasks.append(Subtask(f"way {i}"))
-        levels += [ctx.mark_subtask_complete(success=False, reason="no") for _ in range(2)]
-    assert levels == [None, "task", None, "goal"]
-
-
-def test_attempts_at_blocked_actions_block_the_subtask(ctx):
-    planned(ctx)
-    for _ in range(6):
-        ctx.record_action(*PYTEST)
-    assert ctx.state.subtask.status == "blocked"
-    assert ctx.state.replan_required == "task"
 
 
 # -- opening again -------------------------------------------------------------------------------------
@@ -619,5 +387,5 @@ def test_what_is_in_memory_is_the_fold_of_what_is_recorded(ctx):
     ctx.propose("run_cmd", {"cmd": "in flight"})
 
     goal = ctx._open
-    rows = ((r.seq, decode(r.body)) for r in goal._records.read(ctx.state.goal_id))
+    rows = ((r.seq, decode(r.body)) for r in goal._record._ledger.read(ctx.state.goal_id))
     assert dump(fold(rows)) == dump(goal.state)

@@ -9,6 +9,7 @@ import ctypes
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -259,7 +260,7 @@ class Clew:
         return said.getvalue()
 
     def verified(self) -> bool:
-        return bool(json.loads(self.clew("verify", "--json"))["ok"])
+        return bool(json.loads(self.cli("verify", "--json"))["ok"])
 
     # -- processes
 
@@ -309,6 +310,13 @@ class Clew:
 
 def toml(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)  # the same for what stands in these configs
+
+
+def remove_at_once(folder: Path) -> None:
+    """Remove a folder in which something may still be writing, which keeps `rmtree` alone from ending."""
+    aside = folder.with_name(f".{folder.name}.removed")
+    folder.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def become_subreaper(*, on: bool = True) -> None:

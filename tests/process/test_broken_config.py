@@ -73,6 +73,11 @@ def moved(make_clew, tmp_path):
     return clew.start()
 
 
+def config_error(clew):
+    """What status says of the file; on a slow disk it is what was found a moment ago."""
+    return json.loads(clew.cli("status", "--json"))["daemon"]["config_error"]
+
+
 def _call(at, method, **params):
     from clew_daemon.cli.client import call
 
@@ -86,8 +91,8 @@ def test_goals_are_inspected_and_stopped_whatever_the_file_on_disk_says(moved, t
     moved.wait("action.allowed", goal=goal)
     for number, (damage, told) in enumerate(DAMAGES.items()):
         damage(config)
-        view = json.loads(moved.clew("status", "--json"))
-        assert told in view["daemon"]["config_error"], damage
+        moved.until(lambda told=told: told in (config_error(moved) or ""), f"{damage}")
+        view = json.loads(moved.cli("status", "--json"))
         assert [one["id"] for one in view["goals"]] == [goal]
         for command in (
             ("status", goal),
@@ -108,7 +113,7 @@ def test_goals_are_inspected_and_stopped_whatever_the_file_on_disk_says(moved, t
         moved.cli("reload", code=1)
         moved.cli("config", code=1)
         restored(config, text)
-        assert json.loads(moved.clew("status", "--json"))["daemon"]["config_error"] is None
+        moved.until(lambda: config_error(moved) is None, "the config is whole")
     moved.cli("cancel", goal)
     moved.stop()
 

@@ -1,6 +1,6 @@
 """A workspace that is removed under a running goal: the action says so, and a person is asked."""
 
-import shutil
+from harness import remove_at_once
 
 
 def test_an_action_in_a_workspace_that_was_removed_is_an_error_and_the_goal_waits_for_a_person(
@@ -21,7 +21,7 @@ def test_an_action_in_a_workspace_that_was_removed_is_an_error_and_the_goal_wait
     clew.start()
     goal = clew.submit("---\nagent: worker\nchecks: {any: 'true'}\n---\n# Work\n")
     clew.said(goal)
-    shutil.rmtree(clew.workspace(goal))
+    remove_at_once(clew.workspace(goal))
     clew.ask("feedback", goal=goal, text="go on")
     assert clew.wait("goal.blocked", goal=goal)["reason"] == "the workspace is gone"
     assert clew.said(goal, count=2)[1:] == [["error", True]]
@@ -45,7 +45,7 @@ def test_finish_in_a_workspace_that_was_removed_is_not_accepted(clew):
     clew.start()
     goal = clew.submit("---\nagent: worker\n---\n# Work\n")
     clew.said(goal)
-    shutil.rmtree(clew.workspace(goal))
+    remove_at_once(clew.workspace(goal))
     clew.ask("feedback", goal=goal, text="go on")
     assert clew.wait("goal.blocked", goal=goal)["reason"] == "the workspace is gone"
     assert "gone" in str(clew.said(goal, count=2)[1])

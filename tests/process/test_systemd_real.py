@@ -13,7 +13,7 @@ import pytest
 TOOL = Path(__file__).parents[2].parent / "shared" / "tools" / "systemd-user.sh"
 MANAGER = Path("/lib/systemd/systemd")
 
-pytestmark = pytest.mark.systemd
+pytestmark = [pytest.mark.systemd, pytest.mark.long]
 
 PLAYER = Path(__file__).parent / "agents" / "player.py"
 

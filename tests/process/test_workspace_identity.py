@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from harness import alive
+from harness import alive, remove_at_once
 
 ACTING = """
 hello()
@@ -80,7 +80,7 @@ def test_another_folder_in_the_place_of_the_workspace_is_not_acted_in(clew, plac
 def test_an_idle_worker_is_ended_when_its_workspace_is_removed_and_made_again(clew, place):
     goal = acting(clew, place)
     pid = clew.agent_pid(goal)
-    shutil.rmtree(place)
+    remove_at_once(place)
     place.mkdir()
     assert blocked(clew, goal)["reason"] == REPLACED
     clew.until(lambda: not alive(pid), "the worker's end")

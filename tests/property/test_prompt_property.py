@@ -10,8 +10,8 @@ from clew_shared.prompt.layout import folded_count, lay_out
 from clew_shared.prompt.view import PromptView
 from clew_shared.record.model import Goal, Subtask, Task
 from clew_shared.record.state import State
+from clew_shared.tools import TOOLS
 from clew_shared.wire.hello import Call, FinishedSubtask, Said
-from clew_shared.wire.tools import TOOLS
 from clew_worker.agent import json_mode
 from clew_worker.agent.plans import read_plan
 

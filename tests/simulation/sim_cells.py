@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.processes.nursery import Cell, SpawnError
 from clew_shared.wire import protocol
-from clew_shared.wire.executor import ActionDone, CheckDone, WorldDigest
+from clew_shared.wire.executor import ActionDone, CheckDone, SnapshotDone, WorldDigest
 
 if TYPE_CHECKING:
     from sim_world import World
@@ -112,7 +112,7 @@ def cell(world: World, goal: str, role: str) -> Cell:
 
 
 def stood_on(world: World, goal: str, place: tuple[int, int]) -> Files:
-    """Enter the folder of a cell, as `clew_worker.cell.cell` does: no other one that took its place."""
+    """Enter the folder of a cell, as `clew_worker.cell.payload` does: no other one that took its place."""
     folder = world.there(world.workspace(goal))
     if folder is None:
         raise SpawnError("spawn", "cannot enter the workspace")
@@ -220,6 +220,14 @@ class SimExecutor:
         await asyncio.sleep(self._world.rng.uniform(0.0, 0.02))
         self._living()
         return self._seen().name
+
+    async def snapshot(self, **_: Any) -> SnapshotDone:
+        self._living()
+        await asyncio.sleep(self._world.rng.expovariate(5.0))
+        self._living()
+        if self._world.rng.random() < self._world.chaos.digest_fails:
+            return SnapshotDone(id=0, fault="the disk is full")
+        return SnapshotDone(id=0, tree=self._seen().digest, files=1, bytes=100)
 
     async def check(self, name: str, cmd: str, **_: Any) -> CheckDone:
         self._living()

@@ -29,13 +29,18 @@ def test_a_seed_lives_the_same_life_again():
 
 
 def test_lives_have_all_that_a_life_can_have():
-    lives = [live(seed) for seed in range(120)]
-    ends = {status for lived in lives for status in lived.statuses}
-    assert {"completed", "failed", "blocked", "cancelled"} <= ends
-    assert sum(lived.restarts for lived in lives) > 20
-    kinds = {kind for lived in lives for kind in lived.events}
-    assert {"action_interrupted", "planned", "escalated", "unblocked", "feedback_given"} <= kinds
-    assert {"check_proposed", "finish_questioned"} <= kinds
+    missing = {"completed", "failed", "blocked", "cancelled"}
+    missing |= {"action_interrupted", "planned", "escalated", "unblocked", "feedback_given"}
+    missing |= {"check_proposed", "finish_questioned"}
+    restarts = 0
+    for seed in range(120):
+        lived = live(seed)
+        missing -= {*lived.statuses, *lived.events}
+        restarts += lived.restarts
+        if not missing and restarts > 20:
+            break
+    assert missing == set()
+    assert restarts > 20
 
 
 def test_a_clock_that_was_set_keeps_no_goal_waiting_whose_time_has_come(monkeypatch):

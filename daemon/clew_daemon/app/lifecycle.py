@@ -18,7 +18,12 @@ import uvloop
 from clew_daemon import VERSION
 from clew_daemon.app.housekeeping import Housekeeping
 from clew_daemon.app.ledger_health import LedgerHealth, wait_for_rescue
-from clew_daemon.app.recovery import block_in_other_home, end_leftovers, refuse_incomplete
+from clew_daemon.app.recovery import (
+    block_in_other_home,
+    complete_undos,
+    end_leftovers,
+    refuse_incomplete,
+)
 from clew_daemon.app.reloader import Reloader
 from clew_daemon.app.status import DaemonView, StatusLine
 from clew_daemon.bootstrap import TRANSIENT_ERRNOS, failed, ledger_file
@@ -26,6 +31,7 @@ from clew_daemon.control.handlers import ControlHandlers
 from clew_daemon.control.server import Control
 from clew_daemon.host.folders import FolderError
 from clew_daemon.host.sd_notify import Notifier
+from clew_daemon.host.snapshot_space import SnapshotSpace
 from clew_daemon.host.threads import THREADS, ThreadsError, pool
 from clew_daemon.inbox.acceptance import accept
 from clew_daemon.inbox.inbox import Inbox
@@ -43,8 +49,10 @@ from clew_daemon.record import home
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.watch import RecordWatch
 from clew_daemon.session import liveness
+from clew_daemon.session.launcher import Launcher
 from clew_daemon.supervision.retention import Retention
 from clew_daemon.supervision.supervisor import Supervisor
+from clew_daemon.undo.undo import Undo
 from clew_shared.exit_codes import ExitCode
 from clew_shared.ledger import Ledger, LedgerError, LedgerFailed, LedgerLostError, LedgerUnwell
 from clew_shared.text.plain import plain
@@ -163,6 +171,7 @@ class App:
         daemon.playbook.load()
         self._daemon = daemon
         self._supervisor = Supervisor(daemon)
+        self._undo = Undo(daemon, Launcher(daemon.nursery))
         self._status.describe(daemon, self._supervisor)
         self._reviewer = Reviewer(goals, daemon.playbook, lambda: daemon.settings.playbook)
         self._reloader = Reloader(daemon, self._supervisor, self._status, self._notifier)
@@ -197,6 +206,7 @@ class App:
             nursery=Nursery(children, bootstrap.nursery_env, bootstrap.preload, bootstrap.zygote),
             slots=LlmSlots(lambda: daemon.settings.limits.llm_calls),
             publisher=Publisher(goals),
+            space=SnapshotSpace(self._places.snapshots),
             git=bootstrap.git_identity,
         )
         return daemon
@@ -217,6 +227,7 @@ class App:
         await self._control.start()
         await self._start_nursery()
         await self._reviewer.start()
+        await complete_undos(self._daemon, self._undo)
         await self._supervisor.start()
         await self._inbox.start()
         await self._housekeeping.start(self._notifier)
@@ -277,9 +288,8 @@ class App:
     def _on_interrupt(self) -> None:
         self._interrupts += 1
         if self._interrupts > 1:
-            os._exit(
-                ExitCode.FAILED
-            )  # every worker dies with the daemon; the ledger is a valid prefix
+            # every worker dies with the daemon; the ledger is a valid prefix
+            os._exit(ExitCode.FAILED)
         self._stop_soon()
 
     def _on_hangup(self) -> None:

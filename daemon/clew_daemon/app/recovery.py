@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from typing import TYPE_CHECKING
@@ -12,15 +13,22 @@ import structlog
 from clew_daemon.record import home
 from clew_daemon.record.lost_record import accept as accept_lacking
 from clew_daemon.record.lost_record import lacking, lost
+from clew_daemon.undo.visit import VisitFailed
 from clew_shared.record import events as ev
+from clew_shared.snapshots.store import StoreError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from clew_daemon.parts import DaemonParts
     from clew_daemon.record.goals import GoalStore
+    from clew_daemon.undo.undo import Undo
     from clew_shared.record.daemon_events import HomeKnown
 
 log = structlog.get_logger()
+
+UNDO_S = 60.0
+"""How long a start waits for one undo to be completed."""
 
 
 def refuse_incomplete(ledger: Path, state: Path) -> None:
@@ -47,6 +55,18 @@ async def block_in_other_home(goals: GoalStore, before: HomeKnown | None, now: H
             reason, question = home.question(before, core.state)
             blocked = ev.GoalBlocked(at=time.time(), reason=reason, question=question)
             await goals.emit(core, blocked)
+
+
+async def complete_undos(daemon: DaemonParts, undo: Undo) -> None:
+    """Complete each undo that the last daemon did not, before its goal does anything else."""
+    for goal, core in daemon.goals.cores.items():
+        if not core.state.snapshots.undoing:
+            continue
+        try:
+            async with asyncio.timeout(UNDO_S):
+                await undo.complete(await daemon.goals.whole(goal))
+        except (VisitFailed, StoreError, TimeoutError) as error:  # the goal waits for a person
+            log.error("undo.failed", goal=goal, reason=str(error) or "it took too long")  # noqa: TRY400 - a reason
 
 
 def end_leftovers(goals: GoalStore, *, ours: bool) -> None:

@@ -17,7 +17,12 @@ from clew_shared.wire.executor import (
     CheckRequest,
     DigestDone,
     DigestRequest,
+    RestoreDone,
+    RestoreEntry,
+    RestoreRequest,
     RunRequest,
+    SnapshotDone,
+    SnapshotRequest,
     read_answer,
     to_line,
 )
@@ -30,13 +35,15 @@ if TYPE_CHECKING:
     from clew_daemon.processes.nursery import Cell, Nursery
     from clew_shared.wire.nursery import CellSpec
 
-AnswerT = TypeVar("AnswerT", ActionDone, DigestDone, CheckDone)
+AnswerT = TypeVar("AnswerT", ActionDone, DigestDone, CheckDone, SnapshotDone, RestoreDone)
 
 READY_TIMEOUT_S = 60.0
 ANSWER_MARGIN_S = 30.0
 """An executor that is later than its own deadline by more than this hangs."""
 
 DIGEST_TIMEOUT_S = 120.0
+SNAPSHOT_TIMEOUT_S = 120.0
+RESTORE_TIMEOUT_S = 300.0
 
 
 class ExecutorDied(Exception):
@@ -142,6 +149,24 @@ class ExecutorProcess:
             return CheckDone(
                 id=0, name=name, result="error", exit_code=None, output=text, duration_s=0.0
             )
+
+    async def snapshot(self, *, base: str, max_file_bytes: int, room_bytes: int) -> SnapshotDone:
+        """Take a snapshot of the workspace; `base` is the tree to count changes from, "" for none."""
+
+        def request(number: int) -> SnapshotRequest:
+            return SnapshotRequest(
+                id=number, base=base, max_file_bytes=max_file_bytes, room_bytes=room_bytes
+            )
+
+        return await self._ask(SnapshotDone, request, SNAPSHOT_TIMEOUT_S)
+
+    async def restore(self, entries: tuple[RestoreEntry, ...]) -> RestoreDone:
+        """Restore entries of a snapshot, RESTORE_MAX at the most; safe to repeat."""
+
+        def request(number: int) -> RestoreRequest:
+            return RestoreRequest(id=number, entries=entries)
+
+        return await self._ask(RestoreDone, request, RESTORE_TIMEOUT_S)
 
     async def end(self) -> None:
         """End the executor and everything that it started."""

@@ -100,6 +100,7 @@ class Conversation:
     def _see_what_follows(self) -> None:
         """See what the last message means for the worker: it may be over, or need a person."""
         desk, state = self._desk, self._desk.core.state
+        desk.snapshots.follow()
         self._owed = self._owed + 1 if state.replan_required in ("task", "goal") else 0
         if desk.traits.is_runbook and self._owed:
             desk.hand_over("the runbook cannot replan")

@@ -51,6 +51,11 @@ class ExecutorPool:
         """The executor's cell, None before it was needed."""
         return self._executor.cell if self._executor else None
 
+    @property
+    def alive(self) -> bool:
+        """An executor runs and can be asked."""
+        return not self._ended and self._executor is not None and self._executor.alive
+
     async def prepare(self) -> None:
         """Make ready for a new cell: the goal's very folder, a TMPDIR and a HOME.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from clew_shared.record.touched import Touched
 
 if TYPE_CHECKING:
     from clew_shared.record.model import Level
@@ -26,6 +28,7 @@ class ActionReport:
     world: str = ""
     duration_s: float = 0.0
     exit_code: int | None = None
+    touched: Touched = field(default_factory=Touched)
 
 
 @dataclass(frozen=True, slots=True)

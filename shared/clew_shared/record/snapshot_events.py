@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from clew_shared.record.events import GoalEvent
+from clew_shared.record.touched import Touched
 
 LEFT_OUT_MAX = 100
 """How many names an event lists that are not in a snapshot."""
@@ -41,8 +42,8 @@ class SnapshotTaken(GoalEvent, frozen=True):
     """A snapshot of the workspace is in the goal's store.
 
     `moment`: the goal began, a worker started, a subtask began or ended, the worker ended, an action changed too many
-    files to list, before an undo, after it. `own` and `foreign` are names that were changed since the last action:
-    by a check, and by someone else, as in ActionFinished.
+    files to list, before an undo, after it. `touched`: what was changed since the last action, by a check or by
+    someone else.
     """
 
     kind: Literal["snapshot_taken"] = "snapshot_taken"
@@ -53,10 +54,7 @@ class SnapshotTaken(GoalEvent, frozen=True):
     left_out_total: int = 0
     moment: SnapshotMoment = "subtask"
     changed: ChangeCount = ChangeCount()
-    own: tuple[tuple[str, str], ...] = ()
-    own_total: int = 0
-    foreign: tuple[str, ...] = ()
-    foreign_total: int = 0
+    touched: Touched = Touched()
     git: GitPlace | None = None
 
 

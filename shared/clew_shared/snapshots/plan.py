@@ -87,13 +87,15 @@ class _Span:
         self.all_foreign |= step.all_foreign
 
     def is_own(self, name: str, now: Entry | None) -> bool:
-        """Return whether a change between the two snapshots was the goal's alone."""
-        if self.all_foreign or name in self.foreign:
-            return False
-        if name not in self.own:
+        """Return whether the goal has made a file what it is at the end of the span."""
+        if name not in self.own or self.all_own:
             return self.all_own
-        after = self.own[name]  # "?" where it was not read: too large, or not a file
-        return after == "?" or self.all_own or after == (now.id or "/" if now else "")
+        there = (now.id or "/") if now else ""
+        return self.own[name] in (there, "?")  # "?": it was not read, too large, or not a file
+
+    def is_foreign(self, name: str) -> bool:
+        """Return whether someone else changed a file, or may have."""
+        return self.all_foreign or name in self.foreign
 
 
 @dataclass(slots=True)
@@ -150,12 +152,8 @@ def _see(files: dict[str, _File], span: _Span, step: Seen, *, inside: bool) -> N
     for name, (was, now) in step.changes.items():
         file = files.setdefault(name, _File(base=was, end=was))
         file.present = now
-        own = span.is_own(name, now)
         if inside:
+            own = span.is_own(name, now)
             file.end = now
             file.own |= own
-            file.foreign |= not own
-    for name in (
-        span.foreign & files.keys()
-    ):  # changed and changed back, or changed again by an action
-        files[name].foreign |= inside
+            file.foreign |= not own or span.is_foreign(name)

@@ -34,10 +34,10 @@ def _acts(seq: int, event: ev.Event) -> Iterator[Acted]:
         case ev.ActionFinished() | snap.SnapshotTaken():
             yield Acted(
                 seq,
-                dict(event.own),
-                frozenset(event.foreign),
-                all_own=event.own_total != len(event.own),
-                all_foreign=event.foreign_total != len(event.foreign),
+                dict(event.touched.own),
+                frozenset(event.touched.foreign),
+                all_own=event.touched.own_cut,
+                all_foreign=event.touched.foreign_cut,
             )
         case ev.ActionInterrupted():  # it was running until the next snapshot, as far as is known
             yield Acted(seq, all_own=True)

@@ -10,14 +10,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from clew_shared.record.snapshot_events import ChangeCount, GitPlace, LeftOut
+from clew_shared.record.touched import Touched
 from clew_shared.record.worlds import UNKNOWN
 from clew_shared.wire.framing import WireMessage, encode
 
 LINE_BYTES_MAX = 1024 * 1024
 
-PATHS_MAX = 1_000
-PATHS_BYTES_MAX = 100_000
-"""How many names one answer lists of what was changed, and how long they may be together."""
 RESTORE_MAX = 200
 """How many entries one request restores: names have up to 16 KiB when quoted."""
 
@@ -96,19 +94,6 @@ class RestoreRequest(WireMessage):
     id: int
     tree: str = ""
     entries: tuple[RestoreEntry, ...]
-
-
-class Touched(WireMessage):
-    """What was changed in the workspace since the last report: by the executor itself, and by someone else.
-
-    `own` names each with its git object ("" removed, "/" a folder, "?" not read). Both lists are cut at PATHS_MAX;
-    the totals count all, -1 where the workspace could not be measured whole.
-    """
-
-    own: tuple[tuple[str, str], ...] = ()
-    own_total: int = 0
-    foreign: tuple[str, ...] = ()
-    foreign_total: int = 0
 
 
 class WorldDigest(WireMessage):

@@ -135,6 +135,13 @@ def plain_value(node: yaml.Node, path: Path, nodes: dict[Path, yaml.Node]) -> An
     return Unusable(node) if value is None else value
 
 
+def repeated_key(mapping: yaml.MappingNode) -> yaml.Node | None:
+    """Return the first key that an earlier one of the mapping equals, None without one."""
+    keys: list[yaml.Node] = [key for key, _ in mapping.value]
+    first = dict[str, yaml.Node]()
+    return next((key for key in keys if first.setdefault(key_text(key), key) is not key), None)
+
+
 def key_text(key: yaml.Node) -> str:
     """Return the text of a key, shortened; "?" where it is none."""
     return cut(key.value) if isinstance(key, yaml.ScalarNode) else "?"

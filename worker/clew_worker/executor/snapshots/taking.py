@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew_shared.record.snapshot_events import LEFT_OUT_MAX, ChangeCount, LeftOut
+from clew_shared.record.touched import NAMES_BYTES_MAX
 from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.store import FILES, SnapshotStore, StoreError, at
 from clew_shared.text.plain import plain
 from clew_shared.views import contextdir
-from clew_shared.wire.executor import PATHS_BYTES_MAX, SnapshotDone, SnapshotRequest
+from clew_shared.wire.executor import SnapshotDone, SnapshotRequest
 from clew_worker.executor.snapshots import commit, memory
 from clew_worker.executor.snapshots.budget import Budget, SnapshotError
 from clew_worker.executor.snapshots.changes import Changes
@@ -190,7 +191,7 @@ def _counted(numstat: bytes) -> ChangeCount:
 
 def _named(left_out: dict[str, str]) -> Iterator[LeftOut]:
     """Yield what is left out, as much of it as fits in an answer."""
-    room = PATHS_BYTES_MAX
+    room = NAMES_BYTES_MAX
     for path in sorted(left_out)[:LEFT_OUT_MAX]:
         name = quoted(os.fsencode(path))
         room -= len(name.encode())

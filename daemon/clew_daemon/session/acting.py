@@ -1,0 +1,243 @@
+"""The methods that judge, carry out and record actions: `act`, `propose`, `outcome`, `record`.
+
+A verdict and an outcome are durable before the agent learns of them (docs/guarantees.md).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.processes.executor import (
+    ExecutorDied,
+    OutOfResources,
+    WorkspaceMissingError,
+)
+from clew_daemon.processes.workspace_guard import Missing
+from clew_daemon.record.store import output_of
+from clew_shared.core.answers import ActionReport, Feedback, LookFirst, Verdict, WrongState
+from clew_shared.ledger.records import SEQ_MAX
+from clew_shared.record.worlds import UNKNOWN
+from clew_shared.text.redact import redact, redacted
+from clew_shared.wire.answers import ActionOutcome, Intervention, Judged, Noted, Recorded
+
+if TYPE_CHECKING:
+    from clew_daemon.session.desk import GoalDesk
+    from clew_shared.core.answers import Advice
+    from clew_shared.wire import protocol
+    from clew_shared.wire.executor import ActionDone
+
+
+class Acting:
+    """The actions of one worker, one after the other."""
+
+    def __init__(self, desk: GoalDesk) -> None:
+        self._desk = desk
+
+    async def act(self, p: protocol.Act) -> Judged:
+        """Judge an action, carry it out where it is allowed, and record its outcome."""
+        desk = self._desk
+        await desk.ready.wait()
+        await desk.look_past_claims()
+        verdict = await self._judge(p)
+        if not verdict.allowed:
+            return _refused(verdict)
+        report = await self._carry_out(verdict.seq, p)
+        with desk.entering() as core:
+            if report is None:
+                core.interrupt("executor_died", time.time(), counts=True, only=verdict.seq)
+                feedback = Feedback()
+            else:
+                feedback = core.outcome(verdict.seq, report, time.time())
+        if report is None:
+            await desk.look()  # else the next action would be taken for what this one did
+            desk.snapshots.executor_died()
+        else:
+            desk.snapshots.acted(too_many=report.touched.own_cut)
+        await desk.commit()
+        if report and report.result == "error":
+            await desk.hand_over_if_missing()
+        return _allowed(verdict, feedback, _outcome(report, feedback))
+
+    async def propose(self, p: protocol.Propose) -> Judged:
+        """Judge an action that the agent carries out itself."""
+        await self._desk.ready.wait()
+        verdict = await self._judge(p)
+        return _allowed(verdict, Feedback()) if verdict.allowed else _refused(verdict)
+
+    async def outcome(self, p: protocol.Outcome) -> Noted:
+        """Record the outcome of an allowed action that the agent has carried out; a second report changes nothing."""
+        desk = self._desk
+        if p.result == "interrupted":
+            with desk.entering() as core:
+                core.interrupt("the agent says so", time.time(), counts=False, only=p.seq)
+            await desk.look()  # else the next action would be taken for what this one did
+            await desk.commit()
+            return noted(Feedback())
+        report = ActionReport(p.result)
+        if p.seq in desk.core.state.in_flight:
+            report = await self._reported(p)
+        with desk.entering() as core:
+            feedback = core.outcome(p.seq, report, time.time())
+        if not feedback.known and not desk.knows_action(p.seq):
+            raise WrongState(f"no action {p.seq} of this goal was allowed")
+        await desk.commit()
+        return noted(feedback)
+
+    async def record(self, p: protocol.Record) -> Recorded:
+        """Judge and record an action that the agent has already carried out."""
+        desk = self._desk
+        await desk.ready.wait()
+        report = await self._reported(p)
+        with desk.entering() as core:
+            verdict = core.record(redact(p.tool), redacted(p.args), report, time.time())
+        await desk.commit()
+        judged = _allowed(verdict, Feedback()) if verdict.allowed else _refused(verdict)
+        return Recorded(allowed=verdict.allowed, **judged.model_dump(exclude_unset=True))
+
+    async def _judge(self, p: protocol.Act) -> Verdict:
+        """Judge a proposal; before a refusal, look whether the workspace is still what it was."""
+        desk, p = self._desk, _redacted(p)
+        if desk.stopping:
+            return await self._turn_away(p)
+        with desk.entering() as core:
+            verdict = core.propose(p.tool, p.args, time.time(), p.rationale, fresh=False)
+        if isinstance(verdict, LookFirst):
+            await desk.look()
+            with desk.entering() as core:
+                verdict = core.propose(p.tool, p.args, time.time(), p.rationale)
+        await desk.commit()
+        return verdict
+
+    async def _turn_away(self, p: protocol.Act) -> Verdict:
+        """Refuse what a worker that is being stopped still proposes; recorded as any other refusal."""
+        reason = "The worker is being stopped; nothing more is carried out."
+        with self._desk.recording() as core:
+            verdict = core.turn_away(p.tool, p.args, time.time(), reason)
+        await self._desk.commit()
+        return verdict
+
+    async def _carry_out(self, seq: int, p: protocol.Act) -> ActionReport | None:
+        """Run an allowed action; returns None where its effect is unknown."""
+        if p.tool == "recall":
+            return self._recall(p.args)
+        began = time.monotonic()
+        await self._desk.snapshots.settled()
+        try:
+            executor = await self._desk.executors.executor_or_missing()
+            if isinstance(executor, Missing):
+                text = f"{executor.detail} Nothing can be done there: a person is asked."
+                return ActionReport("error", text, changed=False)
+            limits = self._desk.settings.limits
+            done = await executor.run(
+                seq,
+                p.tool,
+                p.args,
+                timeout_s=limits.action_timeout_s,
+                output_bytes=limits.output_bytes,
+            )
+        except OutOfResources:
+            raise  # the action has not begun and is not to blame: the worker waits
+        except WorkspaceMissingError as error:
+            return ActionReport("error", f"Nothing was done: {error}", changed=False)
+        except ExecutorDied as error:
+            await self._desk.executors.died(str(error))
+            return None
+        return _report(done, time.monotonic() - began)
+
+    def _recall(self, args: dict[str, Any]) -> ActionReport:
+        seq = args.get("seq")
+        if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= SEQ_MAX:
+            return ActionReport(
+                "error", "recall needs `seq`, the number of an earlier action", False
+            )
+        found = output_of(self._desk.parts.goals.ledger, self._desk.goal_id, seq)
+        if found is None:
+            return ActionReport("error", f"no earlier action {seq} with an output", False)
+        return ActionReport("success", found, False)
+
+    async def _reported(self, p: protocol.Outcome | protocol.Record) -> ActionReport:
+        """Return what an agent reports; where it leaves out `changed`, the workspace is measured."""
+        world = await self._desk.executors.digest(full=False) if p.changed is None else ""
+        return ActionReport(
+            p.result,
+            None if p.output is None else redact(p.output),
+            p.changed,
+            world,
+            p.duration_s or 0.0,
+            getattr(p, "exit_code", None),
+        )
+
+
+def _redacted(p: protocol.Act) -> protocol.Act:
+    """Return a proposal as it is judged and recorded: without secret keys."""
+    clean = {
+        "tool": redact(p.tool),
+        "args": redacted(p.args),
+        "rationale": redact(p.rationale),
+    }
+    return p.model_copy(update=clean)
+
+
+def noted(feedback: Feedback) -> Noted:
+    """Return the answer to what the agent has reported."""
+    return Noted(
+        intervention=_intervention(feedback.intervention), escalated_to=feedback.escalated_to
+    )
+
+
+def _report(done: ActionDone, took_s: float) -> ActionReport:
+    """Return what the core learns of an action; what the tool says of changes counts where nothing was measured."""
+    world = done.world.name if done.world else ""
+    return ActionReport(
+        done.result,
+        redact(done.output),
+        done.changed if world == UNKNOWN else None,
+        world,
+        done.duration_s or took_s,
+        done.exit_code,
+        done.touched,
+    )
+
+
+def _outcome(report: ActionReport | None, feedback: Feedback) -> ActionOutcome:
+    if report is None:
+        return ActionOutcome(
+            result="interrupted", output="", duration_s=0.0, changed=None, reason="executor_died"
+        )
+    code = {} if report.exit_code is None else {"exit_code": report.exit_code}
+    return ActionOutcome.model_validate(
+        {
+            "result": report.result,
+            "output": report.output or "",
+            "duration_s": report.duration_s,
+            "changed": feedback.changed,
+            **code,
+        }
+    )
+
+
+def _allowed(verdict: Verdict, feedback: Feedback, outcome: ActionOutcome | None = None) -> Judged:
+    judged = Judged(
+        verdict="allowed",
+        seq=verdict.seq,
+        intervention=_intervention(feedback.intervention or verdict.intervention),
+        escalated_to=feedback.escalated_to or verdict.escalated_to,
+    )
+    return judged.model_copy(update={"outcome": outcome}) if outcome else judged
+
+
+def _refused(verdict: Verdict) -> Judged:
+    return Judged(
+        verdict="blocked",
+        seq=verdict.seq,
+        reason=verdict.reason,
+        message=verdict.message,
+        intervention=_intervention(verdict.intervention),
+        escalated_to=verdict.escalated_to,
+    )
+
+
+def _intervention(advice: Advice | None) -> Intervention | None:
+    return Intervention(**asdict(advice)) if advice else None

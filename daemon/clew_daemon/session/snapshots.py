@@ -1,0 +1,152 @@
+"""When snapshots of a goal's workspace are taken, and how they are recorded (docs/snapshots.md).
+
+The executor takes them; this decides when, one after the other, while the agent thinks. An action waits for a snapshot
+that is due, since it must show the workspace before that action. Without a snapshot the goal goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import structlog
+
+from clew_daemon.processes.executor import ExecutorDied
+from clew_daemon.processes.nursery import SpawnError
+from clew_shared.ledger import LedgerError
+from clew_shared.record import snapshot_events as snap
+from clew_shared.text.redact import redact
+
+if TYPE_CHECKING:
+    from clew_daemon.parts import DaemonParts
+    from clew_daemon.session.executors import ExecutorPool
+    from clew_shared.core.core import Core
+    from clew_shared.record.snapshot_events import SnapshotMoment
+    from clew_shared.wire.executor import SnapshotDone
+
+log = structlog.get_logger()
+
+LAST_SNAPSHOT_S = 10.0
+"""How long the end of a worker waits for its last snapshot; the start of the next one sees what it would have shown."""
+
+MB = 1024 * 1024
+
+Position = tuple[int, int, str]
+
+
+class WorkspaceSnapshots:
+    """The snapshots that one worker's session takes."""
+
+    def __init__(self, parts: DaemonParts, core: Core, executors: ExecutorPool) -> None:
+        self._parts = parts
+        self._core = core
+        self._executors = executors
+        self._task: asyncio.Task[None] | None = None
+        self._position = self._here()
+        self._acted = False
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the config wants snapshots."""
+        return self._parts.settings_of(self._core.state.goal_id).snapshots.enabled
+
+    def start(self) -> None:
+        """Take the snapshot of a worker's start: it shows what changed while no executor watched."""
+        self._due("worker" if self._core.state.snapshots.first else "goal")
+
+    def executor_died(self) -> None:
+        """Take the snapshot of a new executor's start; the last one's memory of the workspace is lost."""
+        self._due("worker")
+
+    def acted(self, *, too_many: bool) -> None:
+        """Note that an action or a check was carried out; one that changed too much to list needs a snapshot."""
+        self._acted = True
+        if too_many:
+            self._due("large")
+
+    def follow(self) -> None:
+        """Take a snapshot where another subtask begins, or the current one has ended."""
+        if (here := self._here()) != self._position:
+            self._position = here
+            self._due("subtask")
+
+    @property
+    def complete(self) -> bool:
+        """No snapshot is due or under way."""
+        return not self._acted and (self._task is None or self._task.done())
+
+    async def settled(self) -> None:
+        """Wait until no snapshot is under way."""
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def end(self) -> None:
+        """Take the last snapshot of this worker, where anything was done since the one before it."""
+        if self._acted:
+            self._due("end")
+        await self.settled()
+
+    async def close(self) -> None:
+        """Take the last snapshot in bounded time, and drop one that takes longer: the worker is being ended."""
+        if self._acted and self._executors.alive:
+            self._due("end")
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=LAST_SNAPSHOT_S)
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _here(self) -> Position:
+        state = self._core.state
+        status = str(state.subtask.status) if state.subtask else ""
+        return state.current_task_idx, state.current_subtask_idx, status
+
+    def _due(self, moment: SnapshotMoment) -> None:
+        if self.enabled:
+            self._acted = False
+            self._task = asyncio.ensure_future(self._take(moment, self._task))
+
+    async def _take(self, moment: SnapshotMoment, before: asyncio.Task[None] | None) -> None:
+        """Take one snapshot after the one before it, and record it; a failure is recorded too."""
+        goal = self._core.state.goal_id
+        try:
+            if before is not None:
+                await before
+            executor = await self._executors.executor()
+            limits = self._parts.settings_of(goal).snapshots
+            done = await executor.snapshot(
+                base=self._core.state.snapshots.first,
+                max_file_bytes=limits.max_file_mb * MB,
+                room_bytes=self._parts.space.room(goal, limits.max_mb * MB),
+            )
+            await record(self._parts, self._core, done, moment)
+        except (ExecutorDied, SpawnError, OSError) as error:
+            log.warning("snapshot.failed", goal=goal, reason=str(error))
+        except LedgerError:
+            pass  # the daemon is about to stop
+
+
+async def record(
+    parts: DaemonParts, core: Core, done: SnapshotDone, moment: SnapshotMoment
+) -> snap.SnapshotTaken | None:
+    """Record a snapshot, or once why there is none; return its event."""
+    if done.fault:
+        reason = redact(done.fault)
+        if reason != core.state.snapshots.missing:
+            await parts.goals.emit(core, snap.SnapshotsMissing(at=time.time(), reason=reason))
+        return None
+    event = snap.SnapshotTaken(
+        at=time.time(),
+        tree=done.tree,
+        files=done.files,
+        bytes=done.bytes,
+        left_out=done.left_out,
+        left_out_total=done.left_out_total,
+        moment=moment,
+        changed=done.changed,
+        git=done.git,
+        touched=done.touched,
+    )
+    parts.space.grew(core.state.goal_id, done.bytes)
+    await parts.goals.emit(core, event)
+    return event

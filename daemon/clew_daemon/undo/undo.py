@@ -1,0 +1,235 @@
+"""Performs an undo: the present is kept as a snapshot, what is restored is on record, and then it is restored.
+
+An undo that was cut off is completed before the goal does anything else. Restoring an entry twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from clew_daemon.host.git import program
+from clew_daemon.undo import scope
+from clew_daemon.undo.visit import VisitFailed, visit
+from clew_shared.record import snapshot_events as snap
+from clew_shared.record.codec import decode
+from clew_shared.record.touched import NAMES_MAX
+from clew_shared.snapshots.entries import Entry
+from clew_shared.snapshots.plan import Left, Restored, UndoPlan, plan
+from clew_shared.snapshots.steps import steps
+from clew_shared.snapshots.store import at
+
+if TYPE_CHECKING:
+    from clew_daemon.parts import DaemonParts
+    from clew_daemon.session.launcher import Launcher
+    from clew_daemon.undo.scope import Span
+    from clew_daemon.undo.visit import WorkspaceVisit
+    from clew_shared.core.core import Core
+    from clew_shared.record import events as ev
+    from clew_shared.record.snapshot_events import GitPlace
+    from clew_shared.snapshots.plan import Step
+    from clew_shared.snapshots.store import SnapshotStore
+
+log = structlog.get_logger()
+
+
+class UndoRefused(Exception):
+    """There is nothing that could be undone; the text says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitMoved:
+    """HEAD or the index of the user's repository is not where it was: nothing is restored."""
+
+    before: GitPlace
+    now: GitPlace
+    commits: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class UndoResult:
+    """What an undo would do, or has done (`done`); `moved` is why it does nothing."""
+
+    span: Span
+    plan: UndoPlan
+    moved: GitMoved | None = None
+    done: bool = False
+    restored: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+class Undo:
+    """Undoes the changes of goals; a goal that is being undone must have no worker meanwhile."""
+
+    def __init__(self, parts: DaemonParts, launcher: Launcher) -> None:
+        self._parts = parts
+        self._launcher = launcher
+
+    async def preview(self, core: Core, subtask: tuple[int, int] | None) -> UndoResult:
+        """Return what undoing a goal, or one subtask, would do; raises UndoRefused, VisitFailed, StoreError."""
+        async with visit(self._parts, core, self._launcher) as there:
+            await self._complete(core, there)
+            return await self._planned(core, subtask, there)
+
+    async def perform(
+        self, core: Core, subtask: tuple[int, int] | None, *, theirs: bool
+    ) -> UndoResult:
+        """Undo a goal, or one subtask; raises as preview.
+
+        `theirs`: what someone else has changed too, or what was changed again later, is overwritten.
+        """
+        async with visit(self._parts, core, self._launcher) as there:
+            await self._complete(core, there)
+            result = await self._planned(core, subtask, there)
+            entries = list(result.plan.restore)
+            if theirs:
+                entries += [Restored(one.name, one.present, one.wanted) for one in result.plan.left]
+            if result.moved or not entries:
+                return result
+            begun = await self._begin(core, result.span, entries, theirs=theirs)
+            finished, failed = await self._restore(core, begun, entries, there, resumed=False)
+            return UndoResult(
+                result.span, result.plan, done=True, restored=finished.restored, failed=failed
+            )
+
+    async def complete(self, core: Core) -> None:
+        """Complete an undo that an earlier daemon did not; raises VisitFailed, StoreError."""
+        async with visit(self._parts, core, self._launcher) as there:
+            await self._complete(core, there)
+
+    # -- planning --------------------------------------------------------------------------------------
+
+    async def _planned(
+        self, core: Core, subtask: tuple[int, int] | None, there: WorkspaceVisit
+    ) -> UndoResult:
+        if not core.state.snapshots.first:
+            raise UndoRefused(_no_snapshot(core))
+        present = await there.snapshot("undo")
+        rows = await asyncio.to_thread(self._rows, core.state.goal_id)
+        span = scope.of_subtask(rows, *subtask) if subtask else scope.of_goal(rows)
+        if span is None:
+            raise UndoRefused("that subtask carried out no action: there is nothing to undo")
+        known = await asyncio.to_thread(steps, self.store(core.state.goal_id), rows)
+        found = plan(known, span.first, span.last)
+        if not found.restore:
+            span, found = _of_last_undo(rows, known, span, found)
+        moved = await self._moved(rows, span, present, there)
+        return UndoResult(span, found, moved)
+
+    async def _moved(
+        self,
+        rows: list[tuple[int, ev.Event]],
+        span: Span,
+        present: snap.SnapshotTaken,
+        there: WorkspaceVisit,
+    ) -> GitMoved | None:
+        """Return how the user's repository has moved since the beginning of a span, None where it has not."""
+        first = next(event for seq, event in rows if seq == span.first)
+        before = first.git if isinstance(first, snap.SnapshotTaken) else None
+        if before == present.git or before is None or present.git is None:
+            return None
+        commits = []
+        if before.commit and present.git.commit and before.commit != present.git.commit:
+            commits = await there.commits(before.commit, present.git.commit)
+        return GitMoved(before, present.git, commits)
+
+    def _rows(self, goal: str) -> list[tuple[int, ev.Event]]:
+        """Read the whole record of a goal; it blocks."""
+        return [(row.seq, decode(row.body)) for row in self._parts.goals.ledger.read(goal)]
+
+    def store(self, goal: str) -> SnapshotStore:
+        """Return the store of a goal; raises StoreError without a usable git."""
+        return at(self._parts.places.snapshots / goal, program(self._parts.keys.env))
+
+    # -- restoring -------------------------------------------------------------------------------------
+
+    async def _begin(self, core: Core, span: Span, entries: list[Restored], *, theirs: bool) -> int:
+        """Record what will be restored, before anything is; return the number of that event."""
+        event = snap.UndoStarted(
+            at=time.time(),
+            scope=span.scope,
+            task_idx=span.task_idx,
+            subtask_idx=span.subtask_idx,
+            first=span.first,
+            last=span.last,
+            entries=len(entries),
+            theirs=theirs,
+        )
+        goals = self._parts.goals
+        with goals.entering(core):
+            seq = core.emit(event, _packed(entries))
+        await goals.commit(core)
+        return seq
+
+    async def _complete(self, core: Core, there: WorkspaceVisit) -> None:
+        """Complete the undo that is under way on record, if there is one."""
+        if begun := core.state.snapshots.undoing:
+            body = await asyncio.to_thread(self._parts.goals.ledger.output, begun)
+            log.info("undo.resumed", goal=core.state.goal_id, undo=begun)
+            await self._restore(core, begun, _unpacked(body or b"[]"), there, resumed=True)
+
+    async def _restore(
+        self,
+        core: Core,
+        begun: int,
+        entries: list[Restored],
+        there: WorkspaceVisit,
+        *,
+        resumed: bool,
+    ) -> tuple[snap.UndoFinished, dict[str, str]]:
+        own: list[tuple[str, str]] = []
+        left: list[str] = []
+        failed: dict[str, str] = {}
+        async for done in there.restore(entries):
+            own += done.restored
+            left += done.left
+            failed |= done.faults
+        event = snap.UndoFinished(
+            at=time.time(),
+            of=begun,
+            restored=len(own),
+            own=tuple(own[:NAMES_MAX]),
+            left=tuple(left[:NAMES_MAX]),
+            left_total=len(left),
+            resumed=resumed,
+        )
+        await self._parts.goals.emit(core, event)
+        await there.snapshot("undone")
+        return event, failed
+
+
+def _of_last_undo(
+    rows: list[tuple[int, ev.Event]], known: list[Step], span: Span, found: UndoPlan
+) -> tuple[Span, UndoPlan]:
+    """Return the reversal of the last undo where there is nothing else to undo, else what was found."""
+    last = scope.of_last_undo(rows)
+    if last is None:
+        return span, found
+    back = plan(known, last.first, last.last)
+    return (last, back) if back.restore else (span, found)
+
+
+def _no_snapshot(core: Core) -> str:
+    why = core.state.snapshots.missing or "it has not started, or it ran with an earlier version"
+    return f"{core.state.goal_id} has no snapshot: {why}"
+
+
+def _packed(entries: list[Restored]) -> bytes:
+    return json.dumps([[one.name, one.present, one.wanted] for one in entries]).encode()
+
+
+def _unpacked(body: bytes) -> list[Restored]:
+    def entry(value: Any) -> Entry | None:
+        return None if value is None else Entry(*value)
+
+    return [
+        Restored(name, entry(present), entry(wanted)) for name, present, wanted in json.loads(body)
+    ]
+
+
+__all__ = ["Left", "Undo", "UndoRefused", "UndoResult", "VisitFailed"]

@@ -1,0 +1,103 @@
+"""A visit to a goal's workspace without an agent: an executor that only takes and restores snapshots."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from clew_daemon.processes import workspace_guard
+from clew_daemon.processes.executor import ExecutorDied
+from clew_daemon.processes.nursery import SpawnError
+from clew_daemon.session.cell_specs import CellSpecs
+from clew_daemon.session.executors import ExecutorPool
+from clew_daemon.session.snapshots import MB, record
+from clew_shared.text.plain import plain
+from clew_shared.wire.executor import RESTORE_MAX, RestoreEntry
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from clew_daemon.parts import DaemonParts
+    from clew_daemon.processes.executor import ExecutorProcess
+    from clew_daemon.session.launcher import Launcher
+    from clew_shared.core.core import Core
+    from clew_shared.record.snapshot_events import SnapshotMoment, SnapshotTaken
+    from clew_shared.snapshots.plan import Restored
+    from clew_shared.wire.executor import RestoreDone
+
+GIT_LOG_S = 20.0
+
+
+class VisitFailed(Exception):
+    """The workspace cannot be worked in now; the text says why."""
+
+
+class WorkspaceVisit:
+    """One executor in a goal's workspace."""
+
+    def __init__(self, parts: DaemonParts, core: Core, executor: ExecutorProcess) -> None:
+        self._parts = parts
+        self._core = core
+        self._executor = executor
+
+    async def snapshot(self, moment: SnapshotMoment) -> SnapshotTaken:
+        """Take and record a snapshot; raises VisitFailed where none can be taken."""
+        limits = self._parts.settings.snapshots
+        goal = self._core.state.goal_id
+        done = await self._executor.snapshot(
+            base=self._core.state.snapshots.first,
+            max_file_bytes=limits.max_file_mb * MB,
+            room_bytes=self._parts.space.room(goal, limits.max_mb * MB),
+        )
+        event = await record(self._parts, self._core, done, moment)
+        if event is None:
+            raise VisitFailed(f"no snapshot can be taken: {done.fault}")
+        return event
+
+    async def restore(self, entries: Sequence[Restored]) -> AsyncIterator[RestoreDone]:
+        """Restore entries, some at a time; those that are restored already stay as they are."""
+        for start in range(0, len(entries), RESTORE_MAX):
+            part = entries[start : start + RESTORE_MAX]
+            yield await self._executor.restore(
+                tuple(
+                    RestoreEntry(name=one.name, present=one.present, wanted=one.wanted)
+                    for one in part
+                )
+            )
+
+    async def commits(self, old: str, new: str) -> list[str]:
+        """Return the commits between two, as `git log --oneline` shows them, newest first; [] where git fails."""
+        cmd = f"git --no-pager log --oneline --no-decorate -n 20 {old}..{new}"
+        done = await self._executor.check("git log", cmd, timeout_s=GIT_LOG_S, output_bytes=10_000)
+        return done.output.splitlines() if done.result == "success" else []
+
+
+@contextlib.asynccontextmanager
+async def visit(
+    parts: DaemonParts, core: Core, launcher: Launcher
+) -> AsyncIterator[WorkspaceVisit]:
+    """Enter a goal's workspace with an executor, which is ended with everything that it started.
+
+    Raises VisitFailed where another folder is there, something else works in it, or no executor can be started.
+    """
+    state = core.state
+    try:
+        guard = await asyncio.to_thread(
+            workspace_guard.enter, state.spec.workspace, state.workspace, make=False
+        )
+    except OSError as error:
+        raise VisitFailed(plain(error)) from error
+    if isinstance(guard, workspace_guard.Missing):
+        raise VisitFailed(guard.detail)
+    with contextlib.closing(guard):
+        if other := guard.occupy():
+            raise VisitFailed(f"{other} works in {state.spec.workspace}")
+        specs = CellSpecs(parts, state, state.epoch, guard)
+        executors = ExecutorPool(parts, specs, launcher)
+        try:
+            yield WorkspaceVisit(parts, core, await executors.executor())
+        except (ExecutorDied, SpawnError, OSError) as error:
+            raise VisitFailed(f"the executor failed: {plain(error)}") from error
+        finally:
+            await executors.end()

@@ -1,0 +1,33 @@
+"""What was changed in a workspace between two looks, and by whom."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+NAMES_MAX = 1_000
+NAMES_BYTES_MAX = 100_000
+"""How many names are listed, and how long they may be together."""
+
+
+class Touched(BaseModel, frozen=True, extra="ignore"):
+    """What was changed since the last report, by quoted name relative to the workspace.
+
+    `own`: during the action or check, each with its git object after it ("" removed, "/" a folder, "?" not read).
+    `foreign`: before it, while nothing ran. Both are cut at NAMES_MAX; the totals count all, -1 where the workspace
+    could not be measured whole.
+    """
+
+    own: tuple[tuple[str, str], ...] = ()
+    own_total: int = 0
+    foreign: tuple[str, ...] = ()
+    foreign_total: int = 0
+
+    @property
+    def own_cut(self) -> bool:
+        """More was changed by the goal than is listed."""
+        return self.own_total != len(self.own)
+
+    @property
+    def foreign_cut(self) -> bool:
+        """More may have been changed by someone else than is listed."""
+        return self.foreign_total != len(self.foreign)

@@ -1,0 +1,168 @@
+"""The folder of the inbox: whose it is, in what state, and how it is watched."""
+
+import asyncio
+import shutil
+import threading
+
+import pytest
+from inbox_taker import Daemon, names, running
+
+from clew_daemon.inbox.files import Dropped
+from clew_daemon.inbox.owner import LOCK_NAME, HeldElsewhereError, InboxOwner
+from clew_daemon.inbox.verdicts import Accepted, Verdict
+
+
+async def test_an_inbox_that_another_daemon_owns_is_left_alone_until_it_is_free(daemon, folder):
+    other = Daemon(folder)
+    async with running(daemon):
+        second = other.inbox(sweep_s=0.05)
+        await second.start()
+        await other.until(lambda: other.events() == ["inbox.unusable"])
+        (folder / "goal.md").write_text("once")
+        await daemon.until_drops(1)
+    assert "belongs to another daemon" in other.logged.entries[0]["error"]
+    assert "[paths] inbox" in other.logged.entries[0]["error"]
+    assert other.drops == []
+    daemon.owner.release()
+    await other.until(lambda: second._watched)
+    (folder / "goal.md").write_text("again")
+    await other.until_drops(1)
+    await second.stop()
+    assert other.events() == ["inbox.unusable"]
+
+
+async def test_the_lock_is_taken_again_in_a_folder_that_stands_in_the_inboxs_place(daemon, folder):
+    async with running(daemon, sweep_s=0.05):
+        folder.rename(folder.with_name("moved"))
+        await daemon.until(lambda: "inbox.recreated" in daemon.events())
+        with pytest.raises(HeldElsewhereError):
+            InboxOwner(folder).take()
+        InboxOwner(folder.with_name("moved")).take()  # no longer ours
+        (folder / "goal.md").write_text("here")
+        await daemon.until_drops(1)
+
+
+async def test_a_folder_in_the_inboxs_place_that_another_daemon_owns_is_unusable_for_now(
+    daemon, folder
+):
+    theirs = folder.with_name("theirs")
+    theirs.mkdir(parents=True)
+    owner = InboxOwner(theirs)
+    owner.take()
+    async with running(daemon, sweep_s=0.05):
+        folder.rename(folder.with_name("moved"))
+        theirs.rename(folder)
+        await daemon.until(lambda: "inbox.unusable" in daemon.events())
+        (folder / "goal.md").write_text("not ours")
+        owner.release()
+        await daemon.until_drops(1)
+    assert daemon.events().count("inbox.unusable") == 1
+
+
+async def test_a_lock_that_is_removed_is_taken_again(daemon, folder):
+    async with running(daemon) as inbox:
+        (folder / LOCK_NAME).unlink()
+        await inbox.sweep()
+        with pytest.raises(HeldElsewhereError):
+            InboxOwner(folder).take()
+
+
+async def test_an_inbox_that_cannot_be_locked_is_unusable_with_the_reason_and_tried_again(
+    daemon, folder
+):
+    (folder / LOCK_NAME).mkdir(parents=True)
+    inbox = daemon.inbox(sweep_s=0.05)
+    (folder / "goal.md").write_text("first the lock")
+    await inbox.start()
+    await daemon.until(lambda: daemon.events() == ["inbox.unusable"])
+    assert "plain file" in daemon.logged.entries[0]["error"]
+    assert daemon.drops == []
+    (folder / LOCK_NAME).rmdir()
+    await daemon.until_drops(1)
+    await inbox.stop()
+    assert daemon.events() == ["inbox.unusable"]
+
+
+async def test_a_folder_that_is_deleted_is_made_anew_and_watched(daemon, folder):
+    async with running(daemon):
+        for count in range(1, 4):
+            shutil.rmtree(folder)
+            await daemon.until(folder.is_dir)
+            await daemon.until(lambda n=count: daemon.events().count("inbox.recreated") == n)
+            (folder / f"goal-{count}.md").write_text("after all")
+            await daemon.until_drops(count)
+            await daemon.until(lambda: not names(folder))
+
+
+async def test_without_inotify_files_are_taken_by_the_sweep(daemon, folder, monkeypatch):
+    def refuse(self, path):
+        raise OSError(24, "inotify instance limit reached")
+
+    monkeypatch.setattr("clew_daemon.inbox.folder_watch.FolderWatch.renew", refuse)
+    inbox = daemon.inbox(sweep_s=0.1)
+    await inbox.start()
+    await daemon.until(lambda: "inbox.unwatched" in daemon.events())
+    (folder / "goal.md").write_text("seen by looking")
+    await daemon.until_drops(1)
+    await inbox.stop()
+    assert daemon.events() == ["inbox.unwatched"]
+
+
+async def test_a_folder_that_is_a_file_is_named_once_and_used_when_it_is_mended(daemon, folder):
+    folder.parent.mkdir(parents=True)
+    folder.write_text("in the way")
+    inbox = daemon.inbox(sweep_s=0.05)
+    await inbox.start()
+    await daemon.until(lambda: daemon.events() == ["inbox.unusable"])
+    folder.unlink()
+    await daemon.until(lambda: inbox._watched)
+    (folder / "goal.md").write_text("mended")
+    await daemon.until_drops(1)
+    await inbox.stop()
+    assert daemon.events() == ["inbox.unusable"]
+
+
+async def test_start_and_stop_are_legal_in_any_order_and_leave_no_thread(daemon, folder):
+    inbox = daemon.inbox()
+    await inbox.stop()
+    await inbox.start()
+    await inbox.start()
+    await inbox.stop()
+    await inbox.stop()
+    await inbox.start()
+    await inbox.stop()
+    watching = [t for t in threading.enumerate() if type(t).__module__.startswith("watchdog")]
+    assert watching == []
+
+
+async def test_stop_lets_what_is_under_way_end(daemon, folder):
+    inside, go_on = asyncio.Event(), asyncio.Event()
+    done: list[str] = []
+
+    async def accept(drop: Dropped) -> Verdict:
+        inside.set()
+        await go_on.wait()
+        done.append(drop.name)
+        return Accepted(drop.name)
+
+    daemon.accept = accept
+    inbox = daemon.inbox()
+    folder.mkdir(parents=True)
+    (folder / "goal.md").write_text("slow")
+    await inbox.start()
+    await inside.wait()
+    stopping = asyncio.create_task(inbox.stop())
+    go_on.set()
+    await stopping
+    assert done == ["goal.md"]
+    assert names(folder) == []
+
+
+async def test_a_sweep_takes_what_has_settled_now(daemon, folder):
+    inbox = daemon.inbox(settle_s=0)
+    folder.mkdir(parents=True)
+    (folder / "goal.md").write_text("now")
+    await inbox.sweep()
+    await inbox.sweep()
+    await inbox.stop()
+    assert daemon.names == ["goal.md"]

@@ -1,0 +1,242 @@
+"""Files of the inbox are taken: each one once, whole, and in the order of their age."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections import Counter
+
+from inbox_taker import names, running
+
+from clew_daemon.inbox.files import Dropped
+from clew_daemon.inbox.verdicts import Accepted, Verdict
+
+
+async def test_a_file_that_is_written_is_handed_over_and_leaves(daemon, folder):
+    async with running(daemon):
+        (folder / "goal.md").write_text("# Say hello")
+        await daemon.until_drops(1)
+        await daemon.until(lambda: not names(folder))
+    assert [(drop.name, drop.raw) for drop in daemon.drops] == [("goal.md", b"# Say hello")]
+
+
+async def test_a_file_that_is_moved_in_is_taken_without_a_sweep(daemon, folder, tmp_path):
+    (tmp_path / "elsewhere.txt").write_text("do it")
+    async with running(daemon):
+        (tmp_path / "elsewhere.txt").rename(folder / "goal.TXT")
+        await daemon.until_drops(1)
+    assert daemon.names == ["goal.TXT"]
+
+
+async def test_files_that_lie_there_at_the_start_are_taken(daemon, folder):
+    folder.mkdir(parents=True)
+    (folder / "goal.md").write_text("early")
+    async with running(daemon):
+        await daemon.until_drops(1)
+    assert daemon.drops[0].raw == b"early"
+
+
+async def test_other_names_stay_where_they_are(daemon, folder):
+    folder.mkdir(parents=True)
+    others = {".hidden.md", "goal.md.tmp", "goal.md.part", "goal.md~", "goal.yaml", "goal"}
+    for name in others:
+        (folder / name).write_text("not yet")
+    async with running(daemon):
+        (folder / "goal.md").write_text("now")
+        await daemon.until_drops(1)
+    assert daemon.names == ["goal.md"]
+    assert others <= set(names(folder))
+    assert daemon.events() == []
+
+
+async def test_a_file_that_grows_is_taken_once_and_whole(daemon, folder):
+    parts = [f"line {count}\n".encode() for count in range(20)]
+    async with running(daemon, settle_s=2):
+        with (folder / "goal.md").open("wb", buffering=0) as file:
+            for part in parts:
+                file.write(part)
+                await asyncio.sleep(0.02)  # a slow writer is the very thing that is tried
+        await daemon.until_drops(1)
+    assert [drop.raw for drop in daemon.drops] == [b"".join(parts)]
+
+
+async def test_an_empty_file_waits_for_its_content(daemon, folder):
+    async with running(daemon, settle_s=0.05):
+        (folder / "goal.md").touch()
+        (folder / "later.md").write_text("a file that settles long before an empty one would")
+        await daemon.until_drops(1)
+        (folder / "goal.md").write_text("here it comes")
+        await daemon.until_drops(2)
+    assert daemon.drops[1].raw == b"here it comes"
+
+
+async def test_a_file_that_stays_empty_is_handed_over_as_such(daemon, folder):
+    async with running(daemon):
+        (folder / "goal.md").touch()
+        await daemon.until_drops(1)
+    assert daemon.drops[0].raw == b""
+
+
+async def test_of_a_huge_file_one_byte_more_than_the_limit_is_read(daemon, folder):
+    async with running(daemon):
+        with (folder / "goal.md").open("wb") as file:
+            file.truncate(1 << 40)
+        await daemon.until_drops(1)
+    assert len(daemon.drops[0].raw) == 1024 * 1024 + 1
+
+
+async def test_a_file_is_claimed_before_it_is_accepted(daemon, folder):
+    seen: list[bool] = []
+
+    def answer(drop: Dropped) -> Verdict:
+        seen.append((folder / drop.name).exists())
+        return Accepted(drop.name)
+
+    daemon.answer = answer
+    async with running(daemon):
+        (folder / "goal.md").write_text("mine")
+        await daemon.until_drops(1)
+        await daemon.until(lambda: not names(folder))
+    assert seen == [False]
+
+
+async def test_a_file_that_someone_has_open_for_writing_waits_under_its_own_name(daemon, folder):
+    """Longer than settle_s without a write is no end: half a goal file was carried out so."""
+    async with running(daemon):
+        with (folder / "half.md").open("wb", buffering=0) as file:
+            file.write(b"first half, ")
+            await daemon.until(lambda: "inbox.waiting" in daemon.events())
+            (folder / "other.md").write_text("others do not wait for it")
+            await daemon.until(lambda: names(folder) == ["half.md"])
+            file.write(b"second half")
+        await daemon.until_drops(2)
+        await daemon.until(lambda: not names(folder))
+    assert [drop.raw for drop in daemon.drops][1:] == [b"first half, second half"]
+    assert daemon.logged.entries == [
+        {
+            "event": "inbox.waiting",
+            "name": "half.md",
+            "reason": "another program still has it open for writing",
+            "log_level": "info",
+        }
+    ]
+
+
+async def test_a_writer_that_ends_the_lease_sends_no_signal_that_ends_the_daemon(tmp_path):
+    """The kernel signals the holder of a lease when someone opens the file; by default that kills."""
+    path = tmp_path / "goal.md"
+    path.write_text("x")
+    code = (
+        "import fcntl, os, sys\n"
+        "from clew_daemon.inbox import files\n"
+        "real = fcntl.fcntl\n"
+        "def opened_meanwhile(fd, command, value=0):\n"
+        "    if command == fcntl.F_SETLEASE and value == fcntl.F_UNLCK:\n"
+        "        try:\n"
+        "            os.open(sys.argv[1], os.O_WRONLY | os.O_NONBLOCK)\n"
+        "        except BlockingIOError:\n"
+        "            print('broken')\n"
+        "    return real(fd, command, value)\n"
+        "fcntl.fcntl = opened_meanwhile\n"
+        "print(files._has_writer(os.open(sys.argv[1], os.O_RDONLY)))\n"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+    done = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["broken", "False"]), done.stderr
+
+
+async def test_a_file_with_two_names_in_the_inbox_is_two_drops(daemon, folder):
+    folder.mkdir(parents=True)
+    (folder / "one.md").write_text("same")
+    os.link(folder / "one.md", folder / "two.md")
+    async with running(daemon):
+        await daemon.until_drops(2)
+        await daemon.until(lambda: not names(folder))
+    assert sorted(daemon.names) == ["one.md", "two.md"]
+    assert len({drop.identity for drop in daemon.drops}) == 2
+
+
+async def test_a_link_gives_its_targets_content_and_only_the_link_goes(daemon, folder, tmp_path):
+    (tmp_path / "kept.md").write_text("mine")
+    async with running(daemon):
+        for count in (1, 2):
+            (folder / "goal.md").symlink_to(tmp_path / "kept.md")
+            await daemon.until_drops(count)
+            await daemon.until(lambda: not names(folder))
+    assert [drop.raw for drop in daemon.drops] == [b"mine", b"mine"]
+    assert daemon.drops[0].identity != daemon.drops[1].identity
+    assert (tmp_path / "kept.md").read_text() == "mine"
+
+
+async def test_what_is_no_file_is_never_opened_and_named_once(daemon, folder):
+    folder.mkdir(parents=True)
+    (folder / "folder.md").mkdir()
+    os.mkfifo(folder / "fifo.md")
+    (folder / "nowhere.md").symlink_to("missing")
+    (folder / "device.md").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as listener:
+        short = os.open(folder, os.O_RDONLY)
+        listener.bind(f"/proc/self/fd/{short}/socket.md")  # sun_path holds 108 bytes at the most
+        os.close(short)
+        async with running(daemon) as inbox:
+            await inbox.sweep()
+            (folder / "goal.md").write_text("a file")
+            await daemon.until_drops(1)
+    assert sorted(entry["name"] for entry in daemon.logged.entries) == [
+        "device.md",
+        "fifo.md",
+        "folder.md",
+        "nowhere.md",
+        "socket.md",
+    ]
+
+
+async def test_a_thousand_files_at_once_are_each_taken_once_the_oldest_first(daemon, folder):
+    folder.mkdir(parents=True)
+    in_order = [f"goal-{count:04}.md" for count in range(1000)]
+    for count, name in enumerate(reversed(in_order)):
+        (folder / name).write_text(name)
+        os.utime(folder / name, ns=(0, (1000 - count) * 10**9))
+    async with running(daemon):
+        await daemon.until_drops(1000)
+        await daemon.until(lambda: not names(folder))
+    assert daemon.names == in_order
+
+
+async def test_a_thousand_files_dropped_while_it_runs_are_each_taken_once(daemon, folder):
+    async with running(daemon):
+        for count in range(1000):
+            (folder / f"goal-{count}.md").write_text(str(count))
+        await daemon.until(lambda: not names(folder))
+    assert Counter(daemon.names) == {f"goal-{count}.md": 1 for count in range(1000)}
+
+
+async def test_another_file_renamed_over_the_name_meanwhile_is_not_lost(daemon, folder, tmp_path):
+    def answer(drop: Dropped) -> Verdict:
+        if drop.raw == b"first":
+            (tmp_path / "second").write_text("second")
+            (tmp_path / "second").rename(folder / "goal.md")
+        return Accepted(drop.name)
+
+    daemon.answer = answer
+    async with running(daemon):
+        (folder / "goal.md").write_text("first")
+        await daemon.until_drops(2)
+        await daemon.until(lambda: not names(folder))
+    assert [drop.raw for drop in daemon.drops] == [b"first", b"second"]
+
+
+async def test_text_appended_after_the_reading_is_a_drop_of_its_own(daemon, folder):
+    def answer(drop: Dropped) -> Verdict:
+        if drop.raw == b"first":
+            (folder / "goal.md").write_text("first and more")
+        return Accepted(drop.name)
+
+    daemon.answer = answer
+    async with running(daemon):
+        (folder / "goal.md").write_text("first")
+        await daemon.until_drops(2)
+    assert daemon.drops[1].raw == b"first and more"

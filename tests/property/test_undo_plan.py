@@ -1,0 +1,145 @@
+"""Undo against a model: whatever happens in which order, the goal's changes go and everyone else's stay."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew_shared.snapshots.entries import Entry
+from clew_shared.snapshots.plan import Acted, Seen, own_changes, plan
+
+NAMES = st.sampled_from(["a", "b", "c", "d/e"])
+CONTENTS = st.sampled_from(["", "1", "2", "3"])  # "": there is no file
+EDITS = st.dictionaries(NAMES, CONTENTS, max_size=3)
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("act"), EDITS),
+        st.tuples(st.just("someone"), EDITS),
+        st.tuples(st.just("snapshot"), st.just({})),
+        st.tuples(st.just("restart"), st.just({})),
+    ),
+    max_size=16,
+)
+
+
+def entry(content):
+    return Entry(0o100644, content) if content else None
+
+
+@dataclass
+class World:
+    """A workspace, what the executor has noticed of it, and what is on record."""
+
+    files: dict = field(default_factory=lambda: dict.fromkeys(["a", "b", "c", "d/e"], "0"))
+    steps: list = field(default_factory=list)
+    seen: dict = field(default_factory=dict)
+    noticed: dict = field(default_factory=dict)
+    by_goal: set = field(default_factory=set)
+    by_others: set = field(default_factory=set)
+
+    def __post_init__(self):
+        self.snapshot()
+        self.base = dict(self.files)
+
+    def edit(self, edits):
+        changed = {name for name, content in edits.items() if self.files[name] != content}
+        self.files |= edits
+        return changed
+
+    def foreign(self):
+        return frozenset(n for n in self.files if self.files[n] != self.noticed[n])
+
+    def act(self, edits):
+        foreign = self.foreign()
+        own = self.edit(edits)
+        self.by_goal |= own
+        seq = len(self.steps) + 1
+        self.steps.append(Acted(seq, {n: self.files[n] for n in own}, foreign))
+        self.noticed = dict(self.files)
+
+    def someone(self, edits):
+        self.by_others |= self.edit(edits)
+
+    def snapshot(self, _edits=None, *, foreign=None):
+        foreign = (self.foreign() if self.noticed else frozenset()) if foreign is None else foreign
+        changes = {
+            name: (entry(self.seen.get(name, "")), entry(content))
+            for name, content in self.files.items()
+            if self.seen.get(name, "") != content
+        }
+        seq = len(self.steps) + 1
+        self.steps += [Acted(seq, {}, foreign), Seen(seq + 1, changes)]
+        self.seen, self.noticed = dict(self.files), dict(self.files)
+
+    def restart(self, _edits):
+        """A new executor remembers nothing of the one before it: the snapshot at its start shows what changed."""
+        self.snapshot(foreign=frozenset())
+
+
+def undo(world, first, last=None):
+    world.snapshot()
+    found = plan(world.steps, first, last)
+    for one in found.restore:
+        assert entry(world.files[one.name]) == one.present
+        world.files[one.name] = one.wanted.id if one.wanted else ""
+    return found
+
+
+@given(EVENTS)
+def test_undo_reverts_exactly_what_only_the_goal_has_changed(events):
+    world = World()
+    for kind, edits in events:
+        getattr(world, kind)(edits)
+    before = dict(world.files)
+    found = undo(world, 2)
+    for name, content in world.files.items():
+        if name in world.by_others:
+            assert content == before[name], "what someone else has changed is left as it is"
+        else:
+            assert content == world.base[name], "what only the goal has changed is as it was"
+    assert {one.name for one in found.left} <= world.by_others & world.by_goal
+
+
+@given(EVENTS, EVENTS)
+def test_undoing_an_undo_brings_everything_back(events, earlier):
+    world = World()
+    for kind, edits in [*earlier, *events]:
+        getattr(world, kind)(edits)
+    world.snapshot()
+    before, present = dict(world.files), world.steps[-1].seq
+    found = plan(world.steps, 2)
+    for one in found.restore:
+        world.files[one.name] = one.wanted.id if one.wanted else ""
+    restored = {one.name: world.files[one.name] for one in found.restore}
+    world.steps.append(Acted(len(world.steps) + 1, restored))
+    world.noticed = dict(world.files)
+    world.snapshot()
+    undo(world, present)
+    assert world.files == before
+
+
+@given(EVENTS, EVENTS)
+def test_undoing_one_subtask_leaves_what_was_changed_after_it(events, later):
+    world = World()
+    for kind, edits in events:
+        getattr(world, kind)(edits)
+    world.snapshot()
+    end, last = dict(world.files), world.steps[-1].seq
+    for kind, edits in later:
+        getattr(world, kind)(edits)
+    before = dict(world.files)
+    for one in undo(world, 2, last).restore:
+        assert before[one.name] == end[one.name]
+        assert world.files[one.name] == world.base[one.name]
+
+
+@given(EVENTS)
+def test_a_diff_shows_what_the_goal_has_changed_and_nothing_else(events):
+    world = World()
+    for kind, edits in events:
+        getattr(world, kind)(edits)
+    world.snapshot()
+    shown = own_changes(world.steps, 2)
+    assert set(shown) <= world.by_goal
+    changed = {n for n in world.files if world.files[n] != world.base[n]}
+    assert set(shown) >= (world.by_goal - world.by_others) & changed
