@@ -42,7 +42,7 @@ class UndoRequests:
 
     async def _result(self, core: Core, request: UndoRequest) -> UndoResult:
         if not request.perform:
-            return await self._undo.preview(core, request.subtask)
+            return await self._undo.preview(core, request.subtask, theirs=request.theirs)
         return await self._undo.perform(
             core, request.subtask, theirs=request.theirs, expected=request.expected
         )

@@ -54,7 +54,7 @@ class GitMoved:
 
 @dataclass(frozen=True, slots=True)
 class UndoResult:
-    """What an undo would do, or has done (`done`); `moved` is why it does nothing.
+    """What an undo would do, or has done (`done`); `moved` is why it does nothing, `tree` the snapshot gone back to.
 
     `changed` are names that were changed while it was performed, and `failed` is why others could not be restored:
     both are left as they are. `left_out` counts the files that are too large for a snapshot, or no files.
@@ -62,6 +62,7 @@ class UndoResult:
 
     span: Span
     plan: UndoPlan
+    tree: str = ""
     moved: GitMoved | None = None
     left_out: int = 0
     done: bool = False
@@ -76,6 +77,20 @@ class UndoResult:
         return hashlib.blake2b(shown, digest_size=16).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """What is restored, from the snapshot `tree`."""
+
+    tree: str
+    entries: list[Restored]
+
+    def packed(self) -> bytes:
+        """Return it as it is recorded."""
+        return json.dumps(
+            [self.tree, [[one.name, one.present, one.wanted] for one in self.entries]]
+        ).encode()
+
+
 class Undo:
     """Undoes the changes of goals; a goal that is being undone must have no worker meanwhile."""
 
@@ -83,11 +98,13 @@ class Undo:
         self._parts = parts
         self._launcher = launcher
 
-    async def preview(self, core: Core, subtask: tuple[int, int] | None) -> UndoResult:
+    async def preview(
+        self, core: Core, subtask: tuple[int, int] | None, *, theirs: bool
+    ) -> UndoResult:
         """Return what undoing a goal, or one subtask, would do; raises UndoRefused, VisitFailed, StoreError."""
         async with visit(self._parts, core, self._launcher) as there:
             await self._complete(core, there)
-            return await self._planned(core, subtask, there)
+            return await self._planned(core, subtask, there, theirs=theirs)
 
     async def perform(
         self,
@@ -104,15 +121,16 @@ class Undo:
         """
         async with visit(self._parts, core, self._launcher) as there:
             await self._complete(core, there)
-            result = await self._planned(core, subtask, there)
+            result = await self._planned(core, subtask, there, theirs=theirs)
             entries = list(result.plan.restore)
             if theirs:
                 entries += [Restored(one.name, one.present, one.wanted) for one in result.plan.left]
             is_other = expected is not None and expected != result.digest
             if result.moved or is_other or not entries:
                 return result
-            begun = await self._begin(core, result.span, entries, theirs=theirs)
-            finished, failed = await self._restore(core, begun, entries, there, resumed=False)
+            work = Restoration(result.tree, entries)
+            begun = await self._begin(core, result.span, work, theirs=theirs)
+            finished, failed = await self._restore(core, begun, work, there, resumed=False)
             return replace(
                 result,
                 done=True,
@@ -129,8 +147,14 @@ class Undo:
     # -- planning --------------------------------------------------------------------------------------
 
     async def _planned(
-        self, core: Core, subtask: tuple[int, int] | None, there: WorkspaceVisit
+        self,
+        core: Core,
+        subtask: tuple[int, int] | None,
+        there: WorkspaceVisit,
+        *,
+        theirs: bool,
     ) -> UndoResult:
+        """Plan an undo; where nothing is left to undo, that of the last undo. Raises as preview."""
         if not core.state.snapshots.first:
             raise UndoRefused(_no_snapshot(core))
         present = await there.snapshot("undo")
@@ -140,27 +164,12 @@ class Undo:
             raise UndoRefused("that subtask carried out no action: there is nothing to undo")
         known = await asyncio.to_thread(steps, self.store(core.state.goal_id), rows)
         found = plan(known, span.first, span.last)
-        if not found.restore:
+        if not (found.restore or (theirs and found.left)):
             span, found = _of_last_undo(rows, known, span, found)
-        moved = await self._moved(rows, span, present, there)
-        return UndoResult(span, found, moved, present.left_out_total)
-
-    async def _moved(
-        self,
-        rows: list[tuple[int, ev.Event]],
-        span: Span,
-        present: snap.SnapshotTaken,
-        there: WorkspaceVisit,
-    ) -> GitMoved | None:
-        """Return how the user's repository has moved since the beginning of a span, None where it has not."""
         first = next(event for seq, event in rows if seq == span.first)
-        before = first.git if isinstance(first, snap.SnapshotTaken) else None
-        if before == present.git or before is None or present.git is None:
-            return None
-        commits = []
-        if before.commit and present.git.commit and before.commit != present.git.commit:
-            commits = await there.commits(before.commit, present.git.commit)
-        return GitMoved(before, present.git, commits)
+        assert isinstance(first, snap.SnapshotTaken)  # noqa: S101 - spans begin with a snapshot
+        moved = await _moved(first.git, present.git, there)
+        return UndoResult(span, found, first.tree, moved, present.left_out_total)
 
     def _rows(self, goal: str) -> list[tuple[int, ev.Event]]:
         """Read the whole record of a goal; it blocks."""
@@ -172,7 +181,7 @@ class Undo:
 
     # -- restoring -------------------------------------------------------------------------------------
 
-    async def _begin(self, core: Core, span: Span, entries: list[Restored], *, theirs: bool) -> int:
+    async def _begin(self, core: Core, span: Span, work: Restoration, *, theirs: bool) -> int:
         """Record what will be restored, before anything is; return the number of that event."""
         event = snap.UndoStarted(
             at=time.time(),
@@ -181,12 +190,12 @@ class Undo:
             subtask_idx=span.subtask_idx,
             first=span.first,
             last=span.last,
-            entries=len(entries),
+            entries=len(work.entries),
             theirs=theirs,
         )
         goals = self._parts.goals
         with goals.entering(core):
-            seq = core.emit(event, _packed(entries))
+            seq = core.emit(event, work.packed())
         await goals.commit(core)
         return seq
 
@@ -195,13 +204,13 @@ class Undo:
         if begun := core.state.snapshots.undoing:
             body = await asyncio.to_thread(self._parts.goals.ledger.output, begun)
             log.info("undo.resumed", goal=core.state.goal_id, undo=begun)
-            await self._restore(core, begun, _unpacked(body or b"[]"), there, resumed=True)
+            await self._restore(core, begun, _unpacked(body), there, resumed=True)
 
     async def _restore(
         self,
         core: Core,
         begun: int,
-        entries: list[Restored],
+        work: Restoration,
         there: WorkspaceVisit,
         *,
         resumed: bool,
@@ -209,7 +218,7 @@ class Undo:
         own: list[tuple[str, str]] = []
         left: list[str] = []
         failed: dict[str, str] = {}
-        async for done in there.restore(entries):
+        async for done in there.restore(work.entries, work.tree):
             own += done.restored
             left += done.left
             failed |= done.faults
@@ -225,6 +234,18 @@ class Undo:
         await self._parts.goals.emit(core, event)
         await there.snapshot("undone")
         return event, failed
+
+
+async def _moved(
+    before: GitPlace | None, now: GitPlace | None, there: WorkspaceVisit
+) -> GitMoved | None:
+    """Return how the user's repository has moved, None where it has not."""
+    if before == now or before is None or now is None:
+        return None
+    commits = []
+    if before.commit and now.commit and before.commit != now.commit:
+        commits = await there.commits(before.commit, now.commit)
+    return GitMoved(before, now, commits)
 
 
 def _of_last_undo(
@@ -243,17 +264,15 @@ def _no_snapshot(core: Core) -> str:
     return f"there is no snapshot: {why}"
 
 
-def _packed(entries: list[Restored]) -> bytes:
-    return json.dumps([[one.name, one.present, one.wanted] for one in entries]).encode()
+def _unpacked(body: bytes | None) -> Restoration:
+    """Return the restoration that is on record; an empty one where its record is damaged."""
 
-
-def _unpacked(body: bytes) -> list[Restored]:
     def entry(value: Any) -> Entry | None:
         return None if value is None else Entry(*value)
 
-    return [
-        Restored(name, entry(present), entry(wanted)) for name, present, wanted in json.loads(body)
-    ]
+    tree, entries = json.loads(body) if body else ("", [])
+    restored = [Restored(name, entry(present), entry(wanted)) for name, present, wanted in entries]
+    return Restoration(tree, restored)
 
 
 __all__ = ["Left", "Undo", "UndoRefused", "UndoResult", "VisitFailed"]
