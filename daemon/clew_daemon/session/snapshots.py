@@ -19,7 +19,10 @@ from clew_shared.record import snapshot_events as snap
 from clew_shared.text.redact import redact
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from clew_daemon.parts import DaemonParts
+    from clew_daemon.processes.executor import ExecutorProcess
     from clew_daemon.session.executors import ExecutorPool
     from clew_shared.core.core import Core
     from clew_shared.record.snapshot_events import SnapshotMoment
@@ -38,10 +41,14 @@ Position = tuple[int, int, str]
 class WorkspaceSnapshots:
     """The snapshots that one worker's session takes."""
 
-    def __init__(self, parts: DaemonParts, core: Core, executors: ExecutorPool) -> None:
+    def __init__(
+        self, parts: DaemonParts, core: Core, executors: ExecutorPool, *, acting: Callable[[], bool]
+    ) -> None:
         self._parts = parts
         self._core = core
         self._executors = executors
+        self._acting = acting  # the agent carries out an action itself now
+        self._begun: ExecutorProcess | None = None
         self._task: asyncio.Task[None] | None = None
         self._position = self._here()
         self._acted = False
@@ -58,6 +65,12 @@ class WorkspaceSnapshots:
     def executor_died(self) -> None:
         """Take the snapshot of a new executor's start; the last one's memory of the workspace is lost."""
         self._due("worker")
+
+    async def before_action(self, executor: ExecutorProcess) -> None:
+        """Take the snapshot of a new executor's start where none was taken yet, before it changes anything."""
+        if executor is not self._begun:
+            self._due("worker")
+            await self.settled()
 
     def acted(self, *, too_many: bool) -> None:
         """Note that an action or a check was carried out; one that changed too much to list needs a snapshot."""
@@ -113,8 +126,10 @@ class WorkspaceSnapshots:
             if before is not None:
                 await before
             executor = await self._executors.executor()
+            self._begun = executor
             limits = self._parts.settings_of(goal).snapshots
             done = await executor.snapshot(
+                own=self._acting(),
                 base=self._core.state.snapshots.first,
                 max_file_bytes=limits.max_file_mb * MB,
                 room_bytes=self._parts.space.room(goal, limits.max_mb * MB),
