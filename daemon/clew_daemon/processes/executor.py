@@ -160,11 +160,11 @@ class ExecutorProcess:
 
         return await self._ask(SnapshotDone, request, SNAPSHOT_TIMEOUT_S)
 
-    async def restore(self, entries: tuple[RestoreEntry, ...]) -> RestoreDone:
-        """Restore entries of a snapshot, RESTORE_MAX at the most; safe to repeat."""
+    async def restore(self, entries: tuple[RestoreEntry, ...], *, tree: str) -> RestoreDone:
+        """Restore entries of the snapshot `tree`, RESTORE_MAX at the most; safe to repeat."""
 
         def request(number: int) -> RestoreRequest:
-            return RestoreRequest(id=number, entries=entries)
+            return RestoreRequest(id=number, entries=entries, tree=tree)
 
         return await self._ask(RestoreDone, request, RESTORE_TIMEOUT_S)
 

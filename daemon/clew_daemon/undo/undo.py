@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -53,14 +53,29 @@ class GitMoved:
 
 @dataclass(frozen=True, slots=True)
 class UndoResult:
-    """What an undo would do, or has done (`done`); `moved` is why it does nothing."""
+    """What an undo would do, or has done (`done`); `moved` is why it does nothing, `tree` the snapshot gone back to."""
 
     span: Span
     plan: UndoPlan
+    tree: str = ""
     moved: GitMoved | None = None
     done: bool = False
     restored: int = 0
     failed: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """What is restored, from the snapshot `tree`."""
+
+    tree: str
+    entries: list[Restored]
+
+    def packed(self) -> bytes:
+        """Return it as it is recorded."""
+        return json.dumps(
+            [self.tree, [[one.name, one.present, one.wanted] for one in self.entries]]
+        ).encode()
 
 
 class Undo:
@@ -91,11 +106,10 @@ class Undo:
                 entries += [Restored(one.name, one.present, one.wanted) for one in result.plan.left]
             if result.moved or not entries:
                 return result
-            begun = await self._begin(core, result.span, entries, theirs=theirs)
-            finished, failed = await self._restore(core, begun, entries, there, resumed=False)
-            return UndoResult(
-                result.span, result.plan, done=True, restored=finished.restored, failed=failed
-            )
+            work = Restoration(result.tree, entries)
+            begun = await self._begin(core, result.span, work, theirs=theirs)
+            finished, failed = await self._restore(core, begun, work, there, resumed=False)
+            return replace(result, done=True, restored=finished.restored, failed=failed)
 
     async def complete(self, core: Core) -> None:
         """Complete an undo that an earlier daemon did not; raises VisitFailed, StoreError."""
@@ -118,25 +132,10 @@ class Undo:
         found = plan(known, span.first, span.last)
         if not found.restore:
             span, found = _of_last_undo(rows, known, span, found)
-        moved = await self._moved(rows, span, present, there)
-        return UndoResult(span, found, moved)
-
-    async def _moved(
-        self,
-        rows: list[tuple[int, ev.Event]],
-        span: Span,
-        present: snap.SnapshotTaken,
-        there: WorkspaceVisit,
-    ) -> GitMoved | None:
-        """Return how the user's repository has moved since the beginning of a span, None where it has not."""
         first = next(event for seq, event in rows if seq == span.first)
-        before = first.git if isinstance(first, snap.SnapshotTaken) else None
-        if before == present.git or before is None or present.git is None:
-            return None
-        commits = []
-        if before.commit and present.git.commit and before.commit != present.git.commit:
-            commits = await there.commits(before.commit, present.git.commit)
-        return GitMoved(before, present.git, commits)
+        assert isinstance(first, snap.SnapshotTaken)  # noqa: S101 - spans begin with a snapshot
+        moved = await _moved(first.git, present.git, there)
+        return UndoResult(span, found, first.tree, moved)
 
     def _rows(self, goal: str) -> list[tuple[int, ev.Event]]:
         """Read the record of a goal, as far as its store has the snapshots; it blocks."""
@@ -149,7 +148,7 @@ class Undo:
 
     # -- restoring -------------------------------------------------------------------------------------
 
-    async def _begin(self, core: Core, span: Span, entries: list[Restored], *, theirs: bool) -> int:
+    async def _begin(self, core: Core, span: Span, work: Restoration, *, theirs: bool) -> int:
         """Record what will be restored, before anything is; return the number of that event."""
         event = snap.UndoStarted(
             at=time.time(),
@@ -158,12 +157,12 @@ class Undo:
             subtask_idx=span.subtask_idx,
             first=span.first,
             last=span.last,
-            entries=len(entries),
+            entries=len(work.entries),
             theirs=theirs,
         )
         goals = self._parts.goals
         with goals.entering(core):
-            seq = core.emit(event, _packed(entries))
+            seq = core.emit(event, work.packed())
         await goals.commit(core)
         return seq
 
@@ -172,13 +171,13 @@ class Undo:
         if begun := core.state.snapshots.undoing:
             body = await asyncio.to_thread(self._parts.goals.ledger.output, begun)
             log.info("undo.resumed", goal=core.state.goal_id, undo=begun)
-            await self._restore(core, begun, _unpacked(body or b"[]"), there, resumed=True)
+            await self._restore(core, begun, _unpacked(body), there, resumed=True)
 
     async def _restore(
         self,
         core: Core,
         begun: int,
-        entries: list[Restored],
+        work: Restoration,
         there: WorkspaceVisit,
         *,
         resumed: bool,
@@ -186,7 +185,7 @@ class Undo:
         own: list[tuple[str, str]] = []
         left: list[str] = []
         failed: dict[str, str] = {}
-        async for done in there.restore(entries):
+        async for done in there.restore(work.entries, work.tree):
             own += done.restored
             left += done.left
             failed |= done.faults
@@ -202,6 +201,18 @@ class Undo:
         await self._parts.goals.emit(core, event)
         await there.snapshot("undone")
         return event, failed
+
+
+async def _moved(
+    before: GitPlace | None, now: GitPlace | None, there: WorkspaceVisit
+) -> GitMoved | None:
+    """Return how the user's repository has moved, None where it has not."""
+    if before == now or before is None or now is None:
+        return None
+    commits = []
+    if before.commit and now.commit and before.commit != now.commit:
+        commits = await there.commits(before.commit, now.commit)
+    return GitMoved(before, now, commits)
 
 
 def _of_last_undo(
@@ -220,17 +231,15 @@ def _no_snapshot(core: Core) -> str:
     return f"{core.state.goal_id} has no snapshot: {why}"
 
 
-def _packed(entries: list[Restored]) -> bytes:
-    return json.dumps([[one.name, one.present, one.wanted] for one in entries]).encode()
+def _unpacked(body: bytes | None) -> Restoration:
+    """Return the restoration that is on record; an empty one where its record is damaged."""
 
-
-def _unpacked(body: bytes) -> list[Restored]:
     def entry(value: Any) -> Entry | None:
         return None if value is None else Entry(*value)
 
-    return [
-        Restored(name, entry(present), entry(wanted)) for name, present, wanted in json.loads(body)
-    ]
+    tree, entries = json.loads(body) if body else ("", [])
+    restored = [Restored(name, entry(present), entry(wanted)) for name, present, wanted in entries]
+    return Restoration(tree, restored)
 
 
 __all__ = ["Left", "Undo", "UndoRefused", "UndoResult", "VisitFailed"]

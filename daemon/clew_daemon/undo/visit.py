@@ -55,15 +55,16 @@ class WorkspaceVisit:
             raise VisitFailed(f"no snapshot can be taken: {done.fault}")
         return event
 
-    async def restore(self, entries: Sequence[Restored]) -> AsyncIterator[RestoreDone]:
-        """Restore entries, some at a time; those that are restored already stay as they are."""
+    async def restore(self, entries: Sequence[Restored], tree: str) -> AsyncIterator[RestoreDone]:
+        """Restore entries of a snapshot, some at a time; those that are restored already stay as they are."""
         for start in range(0, len(entries), RESTORE_MAX):
             part = entries[start : start + RESTORE_MAX]
             yield await self._executor.restore(
                 tuple(
                     RestoreEntry(name=one.name, present=one.present, wanted=one.wanted)
                     for one in part
-                )
+                ),
+                tree=tree,
             )
 
     async def commits(self, old: str, new: str) -> list[str]:

@@ -22,6 +22,19 @@ class Snapshots:
     store: stores.SnapshotStore
     asked: int = 1000
 
+    def sh(self, script, **args):
+        """Have the executor run a script that must succeed, with a usual umask."""
+        git = 'git() { command git -c safe.directory="*" "$@"; }'  # the folder is root's
+        done = self.hands.sh(f"umask 022; {git}; {script}", **args)
+        assert done.result == "success", done.output
+
+    def refs(self):
+        return sorted((self.store.folder / "refs" / "snapshots").glob("*"))
+
+    def size(self):
+        """How many bytes the store has."""
+        return sum(file.stat().st_size for file in self.store.folder.rglob("*") if file.is_file())
+
     def ask(self, base="", max_file_bytes=MB, room_bytes=100 * MB):
         self.asked += 1
         self.hands.send(
@@ -98,7 +111,7 @@ def picture(folder):
                 info = entry.stat(follow_symlinks=False)
                 name = os.path.relpath(entry.path, os.fsencode(folder))
                 if entry.is_symlink():
-                    found[name] = ("link", os.readlink(entry.path))
+                    found[name] = ("link", os.readlink(entry.path))  # noqa: PTH115 - bytes
                 elif entry.is_dir():
                     found[name] = ("folder", info.st_mode)
                     todo.append(entry.path)

@@ -1,14 +1,23 @@
 """Snapshots: what is in them, what is left out and named, and what never makes one wrong."""
 
+import os
+import shutil
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
 
-from snapshots import GIT, Snapshots, make_store
+from snapshots import GIT, MB, Snapshots, make_store
 
+from clew_shared.files.removal import remove_tree
+from clew_shared.wire.nursery import CellLimits
+
+DEADLINE_S = 60.0
 pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
 
 
@@ -16,49 +25,355 @@ pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
 def snapshots(executor, home):
     """Start an executor whose goal has a store."""
 
-    def start(**box):
+    def start(git=GIT, **box):
         store = make_store(home)
-        hands = executor(store=str(store.folder), git=GIT, **box)
+        hands = executor(store=str(store.folder), git=git, **box)
         return Snapshots(hands, home / "workspace", store)
 
     return start
 
 
-def write(folder, name, content="x\n"):
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content)
-    path.chmod(0o644)
+def left_out(answer):
+    return {one.path: one.why for one in answer.left_out}
 
 
 def test_a_snapshot_holds_files_links_and_folders_as_they_are(snapshots):
     one = snapshots()
-    assert (
-        one.hands.sh(
-            "umask 022; mkdir -p a/b empty; echo hi > a/b/file; ln -s ../a a/link; ln a/b/file hard; "
-            "echo x > run; chmod 755 run; echo s > secret; chmod 600 secret; mkdir closed; chmod 700 closed"
-        ).result
-        == "success"
+    one.sh(
+        "umask 022; mkdir -p a/b empty; echo hi > a/b/file; ln -s ../a a/link; ln a/b/file hard; "
+        "echo x > run; chmod 755 run; echo s > secret; chmod 600 secret; mkdir closed; chmod 700 closed"
     )
     answer = one.take()
     assert (answer.fault, answer.files) == ("", 5)
-    assert one.listed(answer.tree) == [
-        "a/b/file",
-        "a/link",
-        "closed",
-        "empty",
-        "hard",
-        "run",
-        "secret",
-    ]
+    names = ["a/b/file", "a/link", "closed", "empty", "hard", "run", "secret"]
+    assert one.listed(answer.tree) == names
     assert one.content(answer.tree, "a/b/file") == b"hi\n"
     assert one.store.blob(f"{answer.tree}:modes") == b"40700 closed\n40755 empty\n0600 secret\n"
 
 
 def test_nothing_changed_is_the_same_snapshot_and_costs_nothing(snapshots):
     one = snapshots()
-    write(one.workspace, "file")
+    one.sh("echo x > file")
     first, second = one.take(), one.take()
     assert first.tree == second.tree
     assert second.bytes == 0
-    assert len(list((one.store.folder / "refs" / "snapshots").iterdir())) == 1
+    assert [ref.name for ref in one.refs()] == ["1"]
+
+
+def test_an_empty_workspace_has_a_snapshot(snapshots):
+    one = snapshots()
+    assert one.listed(one.tree()) == []
+    one.sh("echo x > file; rm file")
+    assert one.listed(one.tree()) == []
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_only_what_differs_is_written_also_by_a_restarted_executor(snapshots, restarted):
+    one = snapshots()
+    one.sh("for n in 1 2 3 4 5 6 7 8; do head -c 50000 /dev/urandom > big$n; done")
+    first = one.take()
+    assert first.bytes > 400_000
+    one = snapshots() if restarted else one
+    one.sh("echo new > file")
+    second = one.take(base=first.tree)
+    assert 0 < second.bytes < 10_000
+    assert (second.changed.files, second.changed.added, second.changed.removed) == (1, 1, 0)
+    assert one.listed(second.tree) == sorted([*one.listed(first.tree), "file"])
+
+
+def test_files_and_folders_that_change_places_are_right_in_the_next_snapshot(snapshots):
+    one = snapshots()
+    one.sh("mkdir a; echo 1 > a/x; echo 2 > b; mkdir c; ln -s b l; echo 5 > gone")
+    one.tree()
+    one.sh("rm -r a b c l gone; echo 3 > a; mkdir b; echo 4 > b/y; echo c > c; mkdir l")
+    assert one.listed(one.tree()) == ["a", "b/y", "c", "l"]
+
+
+def test_a_renamed_file_counts_as_one_and_a_binary_one_has_no_lines(snapshots):
+    one = snapshots()
+    one.sh("seq 100 > old; printf 'a\\0b' > binary; seq 3 > text")
+    base = one.tree()
+    one.sh("mv old new; printf 'a\\0c' > binary; seq 4 > text")
+    changed = one.take(base=base).changed
+    assert (changed.files, changed.added, changed.removed) == (3, 1, 0)
+
+
+def test_any_name_is_kept(snapshots):
+    one = snapshots()
+    names = [b"new\nline", b"not utf\xff8", b'quo"te', b"back\\slash", b" space ", b"Case", b"case"]
+    names += [b"tab\t", "é".encode(), b"-dash", b"git~1", b"x" * 255]
+    for name in names:
+        Path(os.fsdecode(bytes(one.workspace) + b"/" + name)).write_bytes(name)
+    tree = one.take().tree
+    listed = one.store.run("ls-tree", "-r", "-z", "--name-only", f"{tree}:files").split(b"\0")
+    assert sorted(listed[:-1]) == sorted(names)
+
+
+def test_a_deep_tree_is_kept_as_far_as_paths_reach(snapshots):
+    one = snapshots()
+    folder = os.open(one.workspace, os.O_RDONLY)
+    for _ in range(2100):
+        os.mkdir("d", dir_fd=folder)
+        below = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    answer = one.take()
+    assert answer.fault == ""
+    assert answer.files > 1000
+    assert set(left_out(answer).values()) == {"deep"}
+    assert one.take().tree == answer.tree
+    remove_tree(one.workspace / "d")
+
+
+def test_what_cannot_be_kept_is_left_out_and_named(snapshots, variant):
+    one = snapshots()
+    one.sh(
+        "mkfifo pipe; truncate -s 5G sparse; head -c 2000 /dev/zero > large; echo x > closed; "
+        "chmod 000 closed; mkdir folder; echo x > folder/file; chmod 000 folder; echo x > small; "
+        "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")' || true"
+    )
+    answer = one.take(max_file_bytes=1000)
+    found = left_out(answer)
+    assert {name: found[name] for name in ("pipe", "sparse", "large")} == {
+        "pipe": "fifo",
+        "sparse": "large",
+        "large": "large",
+    }
+    assert found.get("socket", "socket") == "socket"
+    assert answer.left_out_total == len(found)
+    unreadable = {name for name, why in found.items() if why == "unreadable"}
+    assert unreadable == (set() if variant[1] is None else {"closed", "folder"})
+    assert "small" in one.listed(answer.tree)
+    one.sh("chmod 755 folder")
+
+
+def test_no_more_than_some_names_are_listed_of_what_is_left_out(snapshots):
+    one = snapshots()
+    one.sh("seq 300 | sed 's/^/pipe/' | xargs mkfifo")
+    answer = one.take()
+    assert (len(answer.left_out), answer.left_out_total) == (100, 300)
+
+
+def test_a_file_that_keeps_changing_is_whole_or_left_out(snapshots):
+    one = snapshots()
+    one.hands.sh("(while :; do head -c 300000 /dev/zero | tr '\\0' a > file; done) & echo $! > pid")
+    for _ in range(5):
+        answer = one.take()
+        assert answer.fault == ""
+        if "file" in one.listed(answer.tree):
+            assert set(one.content(answer.tree, "file")) <= {ord("a")}
+        else:
+            assert left_out(answer).get("file", "changing") == "changing"
+    one.hands.sh("kill $(cat pid)")
+
+
+def test_a_change_within_one_tick_of_the_clock_is_not_missed(snapshots):
+    one = snapshots()
+    for n in range(20):
+        (one.workspace / "file").write_text(f"{n:04}")
+        assert one.content(one.take().tree, "file") == b"%04d" % n
+
+
+def test_a_damaged_memory_is_ignored(snapshots):
+    one = snapshots()
+    one.sh("echo x > file; mkdir empty")
+    tree = one.tree()
+    memory = one.store.folder / "last.json"
+    text = memory.read_bytes()
+    for damaged in (b"", text[:-10], text.replace(b"file", b"fike"), b"\xff\xfe", b"[]\n[]"):
+        memory.write_bytes(damaged)
+        assert snapshots().tree() == tree
+
+
+def test_a_memory_of_another_snapshot_is_ignored(snapshots):
+    one = snapshots()
+    one.sh("echo x > file")
+    one.tree()
+    old = (one.store.folder / "last.json").read_bytes()
+    one.sh("echo y > file")
+    one.tree()
+    (one.store.folder / "refs" / "snapshots" / "1").unlink()
+    (one.store.folder / "last.json").write_bytes(old)
+    again = snapshots()
+    assert again.content(again.tree(), "file") == b"y\n"
+
+
+def test_what_the_world_ignores_is_in_no_snapshot(snapshots):
+    one = snapshots(ignore=("*.log", "build/", "a/b"))
+    one.sh(
+        "mkdir -p .agent_context build a/b sub/build; echo x > y.log; "
+        "for f in .agent_context build a/b a sub/build .; do echo x > $f/x; done"
+    )
+    assert one.listed(one.tree()) == ["a/x", "sub", "x"]
+
+
+def test_the_repositories_are_left_out_and_their_files_are_not(snapshots):
+    one = snapshots()
+    one.sh(
+        "git init -q .; echo x > file; mkdir inner; git init -q inner; echo y > inner/file; "
+        "mkdir tree; echo 'gitdir: ../.git' > tree/.git; echo z > tree/file; mkdir .GIT; echo > .GIT/x"
+    )
+    before = subprocess.run(
+        ["ls", "-laR", "--full-time", ".git"], cwd=one.workspace, capture_output=True, check=True
+    )
+    assert one.listed(one.tree()) == ["file", "inner/file", "tree/file"]
+    after = subprocess.run(
+        ["ls", "-laR", "--full-time", ".git"], cwd=one.workspace, capture_output=True, check=True
+    )
+    assert before.stdout == after.stdout
+
+
+def test_it_says_where_the_repository_stands(snapshots):
+    one = snapshots()
+    assert one.take().git is None
+    one.sh("git init -q -b trunk .; echo x > file; git add file")
+    first = one.take().git
+    assert (first.branch, first.commit) == ("trunk", "")
+    one.sh("git -c user.name=n -c user.email=e commit -qm one; echo y > file")
+    second = one.take().git
+    assert (second.branch, len(second.commit), second.index) == ("trunk", 40, first.index)
+    one.sh("git add file; git checkout -q --detach")
+    third = one.take().git
+    assert (third.branch, third.commit) == ("", second.commit)
+    assert third.index != second.index
+
+
+def test_ignored_files_are_in_no_snapshot_by_the_rules_of_the_first(snapshots):
+    one = snapshots()
+    one.sh(
+        "git init -q .; printf '*.o\\n/out/\\n!keep.o\\ndata/*\\n!data/keep\\n' > .gitignore; "
+        "echo local > .git/info/exclude; mkdir -p out sub data forced; echo '!b.o' > sub/.gitignore; "
+        "touch a.o keep.o out/x sub/a.o sub/b.o data/x data/keep local forced/t.o; git add -f forced/t.o"
+    )
+    kept = [".gitignore", "data/keep", "forced/t.o", "keep.o", "sub/.gitignore", "sub/b.o"]
+    assert one.listed(one.tree()) == kept
+    one.sh("echo '*.tmp' > .gitignore; touch x.tmp y.o; git rm -q --cached forced/t.o")
+    assert one.listed(one.tree()) == sorted([*kept, "x.tmp"])
+    again = snapshots()
+    again.sh("touch z.tmp z.o")
+    assert again.listed(again.tree()) == sorted([*kept, "x.tmp", "z.tmp"])
+
+
+def test_tracked_files_in_an_ignored_folder_are_kept_and_no_others(snapshots):
+    one = snapshots()
+    one.sh(
+        "git init -q .; echo vendor > .gitignore; mkdir -p vendor/a vendor/b; "
+        "touch vendor/a/x vendor/a/y vendor/b/z; git add -f vendor/a/x"
+    )
+    assert one.listed(one.tree()) == [".gitignore", "vendor/a/x"]
+    one.sh("touch vendor/a/new; echo 1 > vendor/a/x")
+    assert one.listed(one.tree()) == [".gitignore", "vendor/a/x"]
+
+
+def test_a_store_at_its_limit_gets_no_more_and_stays_usable(snapshots):
+    one = snapshots()
+    one.sh("echo x > file")
+    tree = one.tree()
+    one.sh("for n in $(seq 20); do head -c 1000000 /dev/urandom > big$n; done")
+    assert one.take(room_bytes=5 * MB).fault == "the snapshots have reached their limit of 5 MB"
+    assert one.size() < MB
+    one.sh("rm big*")
+    assert one.take(room_bytes=5 * MB).tree == tree
+
+
+def test_without_git_there_is_no_snapshot(snapshots):
+    assert snapshots(git="").take().fault == "git is not installed"
+
+
+def test_a_git_that_is_too_old_is_no_snapshot(snapshots, home):
+    git = home / "workspace" / "git"
+    git.write_text("#!/bin/sh\necho git version 2.20.1\n")
+    git.chmod(0o755)
+    assert snapshots(git=str(git)).take().fault == "git is too old: 2.20, at least 2.34"
+
+
+@pytest.mark.parametrize(
+    ("does", "says"),
+    [
+        ("kill -9 $$", "git fast-import: ended by signal 9"),
+        ("head -c 9 >/dev/null; echo fatal: broken >&2; exit 1", "git fast-import: broken"),
+        ("exec <&-; sleep 0.1; exit 3", "git fast-import: exit code 3"),
+        ("exit 0", "git fast-import: exit code 0"),
+    ],
+)
+def test_a_git_that_fails_is_no_snapshot_and_the_next_one_is_right(snapshots, home, does, says):
+    git = home / "workspace" / "git"
+    git.write_text(f'#!/bin/sh\ncase "$*" in *fast-import*) {does};; *) exec {GIT} "$@";; esac\n')
+    git.chmod(0o755)
+    one = snapshots(git=str(git))
+    one.sh("echo x > file")
+    assert one.take().fault == says
+    assert one.refs() == []
+    again = snapshots()
+    assert "file" in again.listed(again.tree())
+
+
+def test_a_disk_that_is_full_is_no_snapshot_and_leaves_nothing(snapshots):
+    one = snapshots(limits=CellLimits(file_size_mb=1))
+    one.sh("echo x > file")
+    tree = one.tree()
+    one.sh("for n in 1 2 3; do head -c 900000 /dev/urandom > big$n; done")
+    assert one.take().fault
+    assert one.size() < MB
+    one.sh("rm big*")
+    assert one.tree() == tree
+
+
+def test_what_a_killed_git_has_left_is_removed(snapshots):
+    one = snapshots()
+    one.sh("echo x > file")
+    one.tree()
+    left = [
+        one.store.folder / "fast_import_crash_17",
+        one.store.folder / "objects" / "pack" / "tmp_pack_abc",
+        one.store.folder / "objects" / "pack" / "tmp_idx_abc",
+        one.store.folder / "refs" / "snapshots" / "2.lock",
+    ]
+    for file in left:
+        file.write_bytes(b"x" * 1000)
+    one.sh("echo y > file")
+    one.tree()
+    assert not [file for file in left if file.exists()]
+
+
+def hanging_git(folder):
+    """A git that notes in the file `began` that it writes a snapshot, and never ends."""
+    git = folder / "git"
+    hangs = f"touch {folder}/began; exec sleep 1000"
+    git.write_text(f'#!/bin/sh\ncase "$*" in *fast-import*) {hangs};; *) exec {GIT} "$@";; esac\n')
+    git.chmod(0o755)
+    return str(git)
+
+
+def until_there(path):
+    deadline = time.monotonic() + DEADLINE_S
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} does not appear"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("hung_up", [True, False])
+def test_git_ends_with_the_executor_that_is_killed_or_hung_up_on(
+    snapshots, home, gone, watch, hung_up
+):
+    one = snapshots(git=hanging_git(home / "workspace"))
+    one.ask()
+    until_there(home / "workspace" / "began")
+    below = watch(one.hands.cell.tree())
+    assert len(below) >= 2
+    if hung_up:
+        one.hands.cell.channel.shutdown(2)
+    else:
+        os.kill(one.hands.cell.pid, signal.SIGKILL)
+    assert one.hands.cell.wait() == (0 if hung_up else 128 + signal.SIGKILL)
+    assert gone(below)
+    again = snapshots()
+    assert "git" in again.listed(again.tree())
+
+
+def test_a_workspace_that_was_removed_has_no_snapshot(snapshots):
+    one = snapshots()
+    shutil.rmtree(one.workspace)
+    assert one.take().fault == "the workspace was removed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from clew_shared.snapshots.entries import git_mode
@@ -38,7 +39,6 @@ class Changes:
         self._root = root
         self._max_file_bytes = max_file_bytes
         self._budget = budget
-        self._stored = {file.id for file in known.files.values()}
         self._permissions = False
 
     @property
@@ -83,9 +83,16 @@ class Changes:
         if was is not None and was.id == now.id and git_mode(was.mode) == git_mode(now.mode):
             self._permissions |= was.mode != now.mode
             return
-        stored = now.id in self._stored
+        if now.id in self._stored:
+            yield FileChange(path, now)
+            return
         self._stored.add(now.id)
-        yield FileChange(path, now, None if stored else content.data)
+        yield FileChange(path, now, content.data)
+
+    @cached_property
+    def _stored(self) -> set[str]:
+        """The contents that the store has."""
+        return {file.id for file in self._known.files.values()}
 
     def _content(self, at: int, path: str) -> Content | None:
         if at < 0:

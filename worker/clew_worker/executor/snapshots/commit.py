@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -31,6 +32,8 @@ _PACKS = "objects/pack"
 _LOOK_AGAIN_BYTES = 8 * 1024 * 1024
 _MB = 1024 * 1024
 _TREE = re.compile(rb"\d+ tree ([0-9a-f]{40})\t")
+_FOLDERS = ("", "info", "objects", "objects/info", _PACKS, "refs", "refs/heads", REFS)
+_LOCKS = (".lock", ".keep")
 _LEFT_BY_GIT = ("tmp_", ".tmp-", "fast_import_crash_")
 
 
@@ -121,12 +124,27 @@ def commit_of(store: SnapshotStore, number: int) -> str:
 
 
 def tidy(store: SnapshotStore) -> None:
-    """Remove what a git that was killed has left: unfinished packs, locks, crash reports. Raises OSError."""
-    for folder in (store.folder, store.folder / _PACKS, store.folder / REFS):
+    """Remove what a git that was killed has left, and set the permissions right. Raises OSError.
+
+    Landlock knows no permissions: a command can change them, but can neither read nor write the store all the same.
+    """
+    for name in _FOLDERS:
+        folder = store.folder / name
+        with contextlib.suppress(FileNotFoundError, PermissionError):  # another user's is left
+            if stat.S_IMODE(folder.stat().st_mode) != 0o700:
+                folder.chmod(0o700)
         for entry in _entries(folder):
-            if entry.name.startswith(_LEFT_BY_GIT) or entry.name.endswith((".lock", ".keep")):
-                with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError, PermissionError):
+                if entry.name.startswith(_LEFT_BY_GIT) or entry.name.endswith(_LOCKS):
                     Path(entry.path).unlink()
+                elif entry.is_file(follow_symlinks=False):
+                    _set_right(entry)
+
+
+def _set_right(entry: os.DirEntry[str]) -> None:
+    mode = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
+    if mode & 0o077 or not mode & 0o400:
+        Path(entry.path).chmod(0o600)
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:

@@ -62,9 +62,14 @@ class NamedPlace:
         return stat.S_ISDIR(mode) or self._has_content(name)
 
     @property
+    def is_folder(self) -> bool:
+        """Whether a folder is there."""
+        return self._info is not None and stat.S_ISDIR(self._info.st_mode)
+
+    @property
     def is_empty_folder(self) -> bool:
         """Whether a folder is there with nothing in it."""
-        if self._info is None or not stat.S_ISDIR(self._info.st_mode):
+        if not self.is_folder:
             return False
         with _opened(self._at, self._name) as fd, os.scandir(fd) as entries:
             return next(entries, None) is None
@@ -122,7 +127,7 @@ class NamedPlace:
         if self._info is None or not stat.S_ISDIR(self._info.st_mode):
             self._clear()
             try:
-                os.mkdir(self._name, 0o700, dir_fd=self._at)
+                make_folder(self._at, self._name, bits)
             except FileExistsError:
                 raise ChangedError from None
         with _opened(self._at, self._name) as fd:
@@ -172,6 +177,15 @@ class NamedPlace:
                 raise SnapshotError("its content in the store is damaged")
             os.fchmod(fd, stat.S_IMODE(mode))
             os.fsync(fd)
+
+
+def make_folder(at: int, name: str, bits: int) -> None:
+    """Make a folder with these permissions, whatever the umask is: killed right after, it is as it should be."""
+    umask = os.umask(0)
+    try:
+        os.mkdir(name, bits, dir_fd=at)
+    finally:
+        os.umask(umask)
 
 
 def remove_drafts(at: int) -> None:

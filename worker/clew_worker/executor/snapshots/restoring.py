@@ -22,6 +22,7 @@ from clew_worker.executor.snapshots.objects import ObjectReader
 from clew_worker.executor.snapshots.place import (
     ChangedError,
     NamedPlace,
+    make_folder,
     remove_drafts,
     writable,
 )
@@ -118,7 +119,7 @@ class _Restoring:
             except ChangedError:
                 return  # where there is no such folder, nothing is in it
             place = NamedPlace(at, split(path)[1], self._objects)
-            if place.holds(None):
+            if place.holds(None) or (place.is_folder and self._is_wanted(path)):
                 return
             if not place.holds(entry.present):
                 raise ChangedError
@@ -169,10 +170,8 @@ class _Restoring:
             raise
         self._seen.add(path)
         with writable(at), contextlib.suppress(FileExistsError):
-            os.mkdir(name, 0o700, dir_fd=at)
-        made = open_folder(at, name)
-        os.fchmod(made, _FOLDER_MODE)
-        return made
+            make_folder(at, name, _FOLDER_MODE)
+        return open_folder(at, name)
 
     def _remove_emptied(self) -> None:
         """Remove the folders that have become empty, the deepest first, unless they are wanted."""

@@ -43,7 +43,9 @@ COUNT_S = 20.0
 
 _MEMORY = "last.json"
 _RULES = "ignore.json"
-_SAVE_FROM = 100  # files newly recognised: then reading them again costs more than saving the file
+_SAVE_FROM = (
+    100  # files read and found unchanged: reading them again costs more than saving the file
+)
 
 
 class SnapshotTaker:
@@ -80,8 +82,8 @@ class SnapshotTaker:
         walked = self._walk(last, request.max_file_bytes, budget)
         taken = self._write(walked, last, request, budget)
         self._count(taken, request.base)
-        refreshed = self._refreshed(taken)
-        if last is None or taken.tree != last.tree or refreshed >= _SAVE_FROM:
+        read = sum(map(len, walked.unread.values()))
+        if last is None or taken.commit != last.commit or read >= _SAVE_FROM:
             memory.save(self._folder / _MEMORY, taken, self._ignore)
         self._last = taken
         return SnapshotDone(
@@ -101,10 +103,10 @@ class SnapshotTaker:
             raise SnapshotError("there is no store for snapshots")
         if self._workspace.gone:
             raise SnapshotError("the workspace was removed")
+        commit.tidy(self._store)
         if not self._store.exists:
             at(self._folder, self._git or None)
             self._store.make()
-        commit.tidy(self._store)
 
     def _remembered(self) -> LastSnapshot | None:
         """Return the last snapshot if the store still has it as it is remembered."""
@@ -143,16 +145,17 @@ class SnapshotTaker:
                 for change in itertools.chain((first,) if first else (), stream):
                     new.write(change)
                 name, tree = new.finish(modes_of(walked.listing))
-        except GitFailedError:
-            self._forget()
+        except SnapshotError as error:
+            self._clean_up(forget=isinstance(error, GitFailedError))
             raise
         return LastSnapshot(number, name, tree, walked.listing)
 
-    def _forget(self) -> None:
-        """Have the next snapshot read everything again: what is remembered may be what git has failed on."""
+    def _clean_up(self, *, forget: bool) -> None:
+        """Remove what an unfinished snapshot has left; `forget` what is remembered, which git may have failed on."""
         with contextlib.suppress(OSError):
-            (self._folder / _MEMORY).unlink(missing_ok=True)
             commit.tidy(self._store)
+            if forget:
+                (self._folder / _MEMORY).unlink(missing_ok=True)
 
     def _count(self, taken: LastSnapshot, base: str) -> None:
         """Count what changed since `base`; where that takes too long nothing is counted."""
@@ -171,13 +174,6 @@ class SnapshotTaker:
         ):
             taken.changed = _counted(git.finish())
 
-    def _refreshed(self, taken: LastSnapshot) -> int:
-        """Return how many files are recognised from now on that were not before."""
-        if self._last is None or taken.tree != self._last.tree:
-            return 0
-        before = self._last.listing.files
-        return sum(file is not before.get(path) for path, file in taken.listing.files.items())
-
 
 def _counted(numstat: bytes) -> ChangeCount:
     """Count files and lines; a renamed file is one, and a binary one has no lines."""
@@ -189,7 +185,8 @@ def _counted(numstat: bytes) -> ChangeCount:
         added += int(plus) if plus != b"-" else 0
         removed += int(minus) if minus != b"-" else 0
         if not name:  # renamed: both names follow
-            next(fields), next(fields)
+            next(fields)
+            next(fields)
     return ChangeCount(files=files, added=added, removed=removed)
 
 

@@ -1,0 +1,256 @@
+"""Restoring entries from a snapshot: everything back as it was, and nothing of anyone else's overwritten."""
+
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
+
+from snapshots import GIT, Snapshots, make_store, picture
+
+pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
+
+
+@pytest.fixture
+def snapshots(executor, home):
+    """Start an executor whose goal has a store."""
+
+    def start(git=GIT, **box):
+        store = make_store(home)
+        hands = executor(store=str(store.folder), git=git, **box)
+        return Snapshots(hands, home / "workspace", store)
+
+    return start
+
+
+BEFORE = (
+    "mkdir -p a/b empty 'closed folder' gone/deeper; echo 1 > a/b/file; ln -s a link; echo x > run; chmod 755 run; "
+    "echo s > secret; chmod 600 secret; chmod 700 'closed folder'; echo 2 > 'closed folder/in'; "
+    "echo d > gone/deeper/x; echo f > swapped; mkdir other; echo o > other/in; ln -s nowhere turned; "
+    "echo 4 > 'new\nline'"
+)
+AFTER = (
+    "echo 2 > a/b/file; rm link; ln -s run link; chmod 644 run; echo t >> secret; rm -r empty gone; "
+    "rm swapped; mkdir -p swapped/sub; echo n > swapped/sub/x; rm -r other; echo o > other; "
+    "rm turned; echo t > turned; mkdir -p fresh/one/two; echo n > fresh/one/two/x; mkdir fresh/nothing; "
+    "chmod 711 a; rm 'new\nline'; echo x > 'closed folder/more'; mkdir -m 700 own; echo y > own/z"
+)
+
+
+def test_everything_comes_back_as_it_was_and_forth_again(snapshots):
+    one = snapshots()
+    one.sh(BEFORE)
+    before, base = picture(one.workspace), one.tree()
+    one.sh(AFTER)
+    after, now = picture(one.workspace), one.tree()
+    answer = one.back(base)
+    assert (answer.left, answer.faults) == ((), {})
+    assert picture(one.workspace) == before
+    assert one.tree() == base
+    assert one.back(now).left == ()
+    assert picture(one.workspace) == after
+
+
+def test_the_same_request_again_finds_everything_restored(snapshots):
+    one = snapshots()
+    one.sh(BEFORE)
+    before, base = picture(one.workspace), one.tree()
+    one.sh(AFTER)
+    entries = one.entries(one.tree(), base)
+    first, second = one.restore(base, entries), one.restore(base, entries)
+    assert first.restored == second.restored
+    assert len(second.restored) == len(entries)
+    assert picture(one.workspace) == before
+
+
+@pytest.mark.parametrize("cut", range(0, 24, 3))
+def test_an_undo_that_was_cut_off_is_completed_by_the_same_request(snapshots, cut):
+    one = snapshots()
+    one.sh(BEFORE)
+    before, base = picture(one.workspace), one.tree()
+    one.sh(AFTER)
+    entries = one.entries(one.tree(), base)
+    one.restore(base, entries[:cut])
+    drafts = (".clew-undo-0123456789abcdef", "a/b/.clew-undo-0123456789abcdef")
+    for name in drafts:
+        (one.workspace / name).write_text("half")
+    assert one.restore(base, entries).left == ()
+    assert picture(one.workspace) == before
+
+
+def test_the_answer_names_what_is_there_now(snapshots):
+    one = snapshots()
+    one.sh("echo 1 > file; mkdir empty")
+    base = one.tree()
+    one.sh("echo 2 > file; rmdir empty; echo 3 > new")
+    name = one.store.run("rev-parse", f"{base}:files/file").decode().strip()
+    assert set(one.back(base).restored) == {("new", ""), ("empty", "/"), ("file", name)}
+
+
+CHANGED_SINCE = {
+    "another content": ("echo 1 > f", "echo 2 > f", "echo 3 > f"),
+    "the same size": ("echo 1 > f", "echo 2 > f", "sleep 0.01; echo 9 > f"),
+    "another mode": ("echo 1 > f", "echo 2 > f", "chmod 600 f"),
+    "a link instead": ("echo 1 > f", "echo 2 > f", "rm f; ln -s x f"),
+    "another target": ("ln -s 1 f", "rm f; ln -s 2 f", "rm f; ln -s 3 f"),
+    "a folder instead": ("echo 1 > f", "echo 2 > f", "rm f; mkdir f; echo x > f/x"),
+    "a FIFO instead": ("echo 1 > f", "echo 2 > f", "rm f; mkfifo f"),
+    "removed": ("echo 1 > f", "echo 2 > f", "rm f"),
+    "made again": ("echo 1 > f", "rm f", "echo 3 > f"),
+    "changed, and it was new": (":", "echo 2 > f", "echo 3 > f"),
+    "huge": ("echo 1 > f", "echo 2 > f", "truncate -s 900G f"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGED_SINCE)
+def test_what_has_changed_since_is_left(snapshots, what):
+    before, after, since = CHANGED_SINCE[what]
+    one = snapshots()
+    one.sh(before)
+    base = one.tree()
+    one.sh(after)
+    entries = one.entries(one.tree(), base)
+    one.sh(since)
+    present = states(one.workspace)
+    answer = one.restore(base, entries)
+    assert (answer.restored, answer.left) == ((), ("f",))
+    assert states(one.workspace) == present
+
+
+def states(folder):
+    """Name, inode and times of everything: nothing was touched where they are equal."""
+    found = {}
+    for path in folder.rglob("*"):
+        info = path.lstat()
+        found[path.name] = (info.st_ino, info.st_mtime_ns, info.st_ctime_ns, info.st_mode)
+    return found
+
+
+def test_a_folder_with_something_else_in_it_is_left(snapshots):
+    one = snapshots()
+    base = one.tree()
+    one.sh("mkdir -m 700 d; echo x > d/x; mkdir e; echo y > e/y")
+    entries = one.entries(one.tree(), base)
+    one.sh("echo mine > d/mine; echo mine > e/mine")
+    answer = one.restore(base, entries)
+    assert answer.left == ("d",)
+    assert sorted(path.name for path in one.workspace.rglob("mine")) == ["mine", "mine"]
+    assert not (one.workspace / "d" / "x").exists()
+
+
+def test_a_folder_that_was_empty_before_stays_when_it_is_emptied(snapshots):
+    one = snapshots()
+    one.sh("mkdir -p empty/inner kept; echo x > kept/x")
+    before, base = picture(one.workspace), one.tree()
+    one.sh("echo new > empty/inner/new; echo y > kept/y")
+    assert one.back(base).left == ()
+    assert picture(one.workspace) == before
+
+
+def test_nothing_is_restored_through_a_link_in_the_place_of_a_folder(snapshots, home):
+    one = snapshots()
+    one.sh("mkdir d; echo 1 > d/f; mkdir e")
+    base = one.tree()
+    one.sh("echo 2 > d/f; echo new > d/new; rmdir e")
+    entries = one.entries(one.tree(), base)
+    outside = home / "private" / "outside"
+    outside.mkdir()
+    outside.chmod(0o777)
+    (outside / "f").write_text("2\n")
+    (outside / "f").chmod(0o644)
+    (outside / "new").write_text("new\n")
+    one.sh(f"rm -r d; ln -s {outside} d")
+    answer = one.restore(base, entries)
+    assert "d/f" in answer.left
+    assert {path.name: path.read_text() for path in outside.iterdir()} == {
+        "f": "2\n",
+        "new": "new\n",
+    }
+
+
+def test_no_entry_leads_out_of_the_workspace_or_into_a_repository(snapshots):
+    one = snapshots()
+    one.sh("echo 1 > f")
+    base = one.tree()
+    one.sh("echo 2 > f")
+    (entry,) = one.entries(one.tree(), base)
+    for name in ("../f", "/f", "a/../../f", "", ".", "a//f", ".git/config", "a/.GIT/hooks/x"):
+        bad = entry.model_copy(update={"name": name, "present": None})
+        answer = one.restore(base, (bad,))
+        assert answer.faults == {name: "not a path of a snapshot"}, name
+
+
+def test_read_only_folders_are_written_and_stay_read_only(snapshots):
+    one = snapshots()
+    one.sh("mkdir d; echo 1 > d/f; echo 2 > d/g; chmod 500 d")
+    before, base = picture(one.workspace), one.tree()
+    one.sh("chmod 700 d; echo 3 > d/f; rm d/g; echo 4 > d/h; chmod 500 d")
+    answer = one.back(base)
+    assert (answer.left, answer.faults) == ((), {})
+    assert picture(one.workspace) == before
+    assert stat.S_IMODE((one.workspace / "d").stat().st_mode) == 0o500
+    one.sh("chmod 700 d")
+
+
+def test_setuid_and_other_odd_permissions_come_back(snapshots):
+    one = snapshots()
+    one.sh(
+        "for m in 4755 2755 1644 444 000; do echo x > f$m; chmod $m f$m; done; "
+        "mkdir -m 1777 sticky; echo x > sticky/x"
+    )
+    answer = one.take()
+    before = picture_modes(one.workspace)
+    one.sh("chmod 644 f*; for f in f*; do echo y > $f; done; chmod 755 sticky")
+    assert one.back(answer.tree).faults == {}
+    kept = set(one.listed(answer.tree))
+    assert {n: m for n, m in picture_modes(one.workspace).items() if n in kept} == {
+        n: m for n, m in before.items() if n in kept
+    }
+
+
+def picture_modes(folder):
+    return {path.relative_to(folder).as_posix(): path.lstat().st_mode for path in folder.rglob("*")}
+
+
+def test_a_content_that_is_not_in_the_store_leaves_its_file_and_restores_the_others(snapshots):
+    one = snapshots()
+    one.sh("echo 1 > f; echo 1 > g")
+    base = one.tree()
+    one.sh("echo 2 > f; echo 2 > g")
+    f, g = one.entries(one.tree(), base)
+    lost = f.model_copy(update={"wanted": (f.wanted[0], "0" * 40)})
+    answer = one.restore(base, (lost, g))
+    assert answer.faults == {"f": "the store does not have it"}
+    assert [name for name, _ in answer.restored] == ["g"]
+
+
+def test_without_git_everything_is_left(snapshots):
+    one = snapshots()
+    one.sh("echo 1 > f")
+    base = one.tree()
+    one.sh("echo 2 > f")
+    entries = one.entries(one.tree(), base)
+    answer = snapshots(git="/nowhere/git").restore(base, entries)
+    assert answer.left == ("f",)
+    assert answer.faults["f"].startswith("git cannot be started")
+    assert (one.workspace / "f").read_text() == "2\n"
+
+
+def test_nothing_is_written_outside_while_a_folder_is_swapped_for_a_link(snapshots, home):
+    one = snapshots()
+    outside = home / "private" / "outside"
+    outside.mkdir()
+    outside.chmod(0o777)
+    one.sh("mkdir d; for n in $(seq 20); do echo 1 > d/f$n; done")
+    base = one.tree()
+    one.sh("for n in $(seq 20); do echo 2 > d/f$n; done")
+    now = one.tree()
+    loop = f"while :; do mv d real; ln -s {outside} d; rm d; mv real d; done"
+    one.sh(f"({loop}) >/dev/null 2>&1 & echo $! > ../private/pid")
+    for _ in range(10):
+        one.restore(base, one.entries(now, base))
+        one.restore(now, one.entries(base, now))
+    one.hands.sh("kill $(cat ../private/pid)")
+    assert list(outside.iterdir()) == []

@@ -1,0 +1,147 @@
+"""The store of snapshots against the commands that an executor runs: out of reach, and nothing planted is obeyed."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
+
+from snapshots import GIT, Snapshots, make_store, picture
+
+from clew_worker import sandbox
+
+pytestmark = [
+    pytest.mark.skipif(not GIT, reason="git is not installed"),
+    pytest.mark.skipif(sandbox.landlock.abi() == 0, reason="this kernel has no Landlock"),
+]
+
+
+@pytest.fixture
+def snapshots(executor, home):
+    """An executor whose goal has a store with one snapshot."""
+    store = make_store(home)
+    one = Snapshots(executor(store=str(store.folder), git=GIT), home / "workspace", store)
+    one.sh("echo 'the content' > file")
+    one.tree()
+    return one
+
+
+ATTACKS = {
+    "read": "cat {store}/HEAD",
+    "list": "ls {store}",
+    "read through a link": "ln -s {store} link && cat link/config",
+    "read through the executor's root": "cat /proc/$PPID/root{store}/HEAD",
+    "read through the executor's descriptors": "cat /proc/$PPID/fd/*",
+    "write": "echo x > {store}/HEAD",
+    "append": "echo x >> {store}/config",
+    "create": "echo x > {store}/hooks",
+    "fill": "head -c 1000000 /dev/zero > {store}/objects/pack/fill",
+    "plant a hook": "mkdir -p {store}/hooks && echo x > {store}/hooks/post-update",
+    "plant an object": "mkdir {store}/objects/00 && echo x > {store}/objects/00/00",
+    "plant alternates": "echo $PWD > {store}/objects/info/alternates",
+    "truncate": "truncate -s 0 {store}/last.json",
+    "remove": "rm -f {store}/HEAD",
+    "remove everything": "rm -r {store}",
+    "rename": "mv {store} {store}.old",
+    "rename a file of it": "mv {store}/HEAD moved",
+    "replace": "mkdir new && mv -T new {store}",
+    "link a file of it": "ln {store}/HEAD linked",
+    "move a file into it": "echo x > x && mv x {store}/HEAD",
+    "use it as a repository": "git -c safe.directory='*' --git-dir={store} log refs/snapshots/1",
+    "point a .git file to it": "echo gitdir: {store} > .git && git -c safe.directory='*' log refs/snapshots/1",
+    "borrow its objects": (
+        "git init -q r && echo {store}/objects > r/.git/objects/info/alternates && "
+        "git -C r -c safe.directory='*' cat-file blob {blob}"
+    ),
+    "make a reference to it": "git -c safe.directory='*' clone -q --shared {store} c && ls c/file",
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_no_command_reaches_the_store(snapshots, name):
+    tree = snapshots.tree()
+    blob = snapshots.store.run("rev-parse", f"{tree}:files/file").decode().strip()
+    before = picture(snapshots.store.folder)
+    done = snapshots.hands.sh(ATTACKS[name].format(store=snapshots.store.folder, blob=blob))
+    assert done.result == "failure"
+    assert "the content" not in done.output
+    assert "refs/heads/none" not in done.output
+    assert picture(snapshots.store.folder) == before
+    snapshots.hands.sh("rm -rf .git link new x r c")
+    assert snapshots.tree() == tree
+
+
+@pytest.mark.parametrize("mode", ["000", "777"])
+def test_permissions_that_a_command_has_changed_are_set_right_by_the_next_snapshot(snapshots, mode):
+    names = "objects/pack/* objects/pack objects refs/snapshots config last.json"
+    before = picture(snapshots.store.folder)
+    snapshots.hands.sh(f"cd /; for f in {names}; do chmod {mode} {snapshots.store.folder}/$f; done")
+    assert snapshots.hands.sh(f"ls {snapshots.store.folder}/objects").result == "failure"
+    snapshots.sh("echo more > more")
+    assert snapshots.listed(snapshots.tree()) == ["file", "more"]
+    after = picture(snapshots.store.folder)
+    folders = [name for name in before if before[name][0] == "folder"]
+    assert {after[name] for name in folders} == {("folder", 0o40700)}
+    assert not [
+        name
+        for name in after
+        if after[name][0] not in ("folder", "link") and after[name][0] & 0o077
+    ]
+
+
+def test_commands_reach_their_own_folders_as_without_a_store(snapshots, home):
+    done = snapshots.hands.sh(
+        'echo x > here && echo y > "$TMPDIR/there" && cat here && ls /usr/bin/env'
+    )
+    assert done.output == "x\n/usr/bin/env\n"
+    assert snapshots.hands.sh("mkdir -p a b && echo 1 > a/f && mv a/f b/f").result == "success"
+    assert snapshots.hands.sh(f"cat {home}/state/secret").result == "failure"
+
+
+def test_a_command_holds_no_descriptor_of_the_store(snapshots):
+    script = "for n in 0 1 2 3 4 5 6 7 8 9; do [ -e /proc/$$/fd/$n ] && echo $n; done; true"
+    assert snapshots.hands.sh(script).output.split() == ["0", "1", "2"]
+
+
+def test_commands_can_signal_and_trace_the_executor_no_more_than_without_a_store(snapshots):
+    done = snapshots.hands.sh("kill -0 $PPID; echo $?; cat /proc/$PPID/environ")
+    assert "1\n" in done.output
+    assert done.result == "failure"
+
+
+def test_a_starter_that_was_killed_is_restarted_in_the_same_domain(snapshots):
+    assert snapshots.hands.sh("kill -KILL -1; echo alive").output == "alive\n"
+    assert snapshots.hands.sh("echo again").output == "again\n"
+    assert snapshots.hands.sh(f"cat {snapshots.store.folder}/HEAD").result == "failure"
+
+
+def test_no_setting_of_the_workspace_is_obeyed(snapshots):
+    evil = f"touch {snapshots.workspace}/obeyed; cat"
+    snapshots.sh(
+        f"git init -q .; git config filter.x.clean '{evil}'; git config filter.x.smudge '{evil}'; "
+        f"git config filter.x.required true; git config core.fsmonitor '{evil}'; "
+        f"git config core.hooksPath $PWD/hooks; git config core.attributesFile $PWD/.gitattributes; "
+        f"git config diff.x.textconv '{evil}'; git config diff.x.command '{evil}'; git config core.pager '{evil}'; "
+        "printf '* filter=x diff=x\\n*.txt text eol=crlf ident\\n' > .gitattributes; "
+        "echo '*.u working-tree-encoding=UTF-16' >> .gitattributes; "
+        "mkdir -p hooks; printf '#!/bin/sh\\ntouch ../obeyed\\n' > hooks/reference-transaction; "
+        "cp hooks/reference-transaction hooks/post-index-change; chmod +x hooks/*; "
+        "cp hooks/reference-transaction .git/hooks/; "
+        "printf 'a\\r\\nb\\n$Id$\\n' > mixed.txt; printf 'abc' > text.u"
+    )
+    base = snapshots.tree()
+    assert snapshots.content(base, "mixed.txt") == b"a\r\nb\n$Id$\n"
+    assert snapshots.content(base, "text.u") == b"abc"
+    before = picture(snapshots.workspace)
+    snapshots.sh("echo other > mixed.txt; echo other > text.u; rm -r hooks")
+    assert snapshots.take(base=base).changed.files == 4
+    assert snapshots.back(base).left == ()
+    assert picture(snapshots.workspace) == before
+    assert not (snapshots.workspace / "obeyed").exists()
+
+
+def test_the_users_environment_does_not_reach_git(snapshots, home):
+    (home / "private" / ".gitconfig").write_text("[core]\n\tautocrlf = true\n[broken\n")
+    snapshots.sh("printf 'a\\r\\n' > windows")
+    assert snapshots.content(snapshots.tree(), "windows") == b"a\r\n"
