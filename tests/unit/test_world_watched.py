@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -226,7 +227,7 @@ def test_a_file_with_two_names_is_looked_at_each_time(watched, root):
 @pytest.fixture
 def same_stat(monkeypatch):
     """No stat tells that a file has changed."""
-    monkeypatch.setattr(contents.Contents, "_rests", lambda *_: True)
+    monkeypatch.setattr(contents, "is_settled", lambda *_: True)
     monkeypatch.setattr(contents, "_stamp", lambda dev, ino, *_: b"%d %d" % (dev, ino))
 
 
@@ -263,19 +264,16 @@ def test_a_written_file_is_read_again_where_its_folders_times_were_set_too(
     [(1_000_000, False), (30_000_001, True), (-5_000_000_001, False)],
 )
 def test_a_file_that_changed_within_a_tick_is_not_remembered(age_ns, rests):
-    known = contents.Contents()
-    known.begin(1.0)
-    at = known._now_ns - age_ns
+    now_ns = time.time_ns()
+    at = now_ns - age_ns
     at += not at % 10**9  # of a disk that keeps more than seconds
-    assert known._rests(0, at) is rests
+    assert contents.is_settled(now_ns, 0, at) is rests
 
 
 def test_where_times_are_whole_seconds_a_file_must_rest_longer():
-    known = contents.Contents()
-    known.begin(1.0)
-    now_s = known._now_ns // 10**9
-    assert not known._rests(0, (now_s - 1) * 10**9)
-    assert known._rests(0, (now_s - 4) * 10**9)
+    now_s = 1_700_000_000
+    assert not contents.is_settled(now_s * 10**9, 0, (now_s - 1) * 10**9)
+    assert contents.is_settled(now_s * 10**9, 0, (now_s - 4) * 10**9)
 
 
 def test_what_is_not_read_in_time_counts_by_size_and_time(root, monkeypatch):
@@ -326,7 +324,7 @@ def test_a_very_deep_workspace_is_digested_as_far_as_paths_reach(watched, root):
 
 def test_contents_of_files_that_are_gone_are_swept_out(watched, root, monkeypatch):
     monkeypatch.setattr("clew_worker.executor.world.world._FORGOTTEN_MAX", 0)
-    monkeypatch.setattr(contents.Contents, "_rests", lambda *_: True)
+    monkeypatch.setattr(contents, "is_settled", lambda *_: True)
     for number in range(50):
         (root / "a" / "f").write_text(str(number))
         watched.digest(full=False)

@@ -179,7 +179,9 @@ class App:
         view = DaemonView(
             daemon, self._status, began=self._began, managed=self._notifier.is_managed
         )
-        handlers = ControlHandlers(daemon, self._supervisor, view.now, self._reloader.reload)
+        handlers = ControlHandlers(
+            daemon, self._supervisor, self._undo, view.now, self._reloader.reload
+        )
         self._control = Control(self._places.socket, handlers.by_method())
         self._inbox = self._make_inbox(daemon)
         presence = PresenceCheck(self._bootstrap, self._control)

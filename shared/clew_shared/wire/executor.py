@@ -42,11 +42,17 @@ class RunRequest(WireMessage):
 
 
 class DigestRequest(WireMessage):
-    """Ask for the digest of the world; `full`: look at every file, whatever the kernel reports as changed."""
+    """Ask for the digest of the world; `full`: look at every file, whatever the kernel reports as changed.
+
+    `own`: an action that the agent carries out itself was under way, so what changed since the last look is the
+    goal's. `report`: what changed since the last report goes into this answer, otherwise into a later one.
+    """
 
     type: Literal["digest"] = "digest"
     id: int
     full: bool = True
+    own: bool = False
+    report: bool = False
 
 
 class CheckRequest(WireMessage):
@@ -63,11 +69,12 @@ class CheckRequest(WireMessage):
 class SnapshotRequest(WireMessage):
     """Take a snapshot into the goal's store. `base` is the tree to count changes from, "" for none.
 
-    Files above `max_file_bytes` are left out; a store above `room_bytes` gets no more.
+    Files above `max_file_bytes` are left out; a store above `room_bytes` gets no more. `own`: as in DigestRequest.
     """
 
     type: Literal["snapshot"] = "snapshot"
     id: int
+    own: bool = False
     base: str = ""
     max_file_bytes: int
     room_bytes: int
@@ -110,7 +117,7 @@ class WorldDigest(WireMessage):
 
 
 class ActionDone(WireMessage):
-    """The answer to RunRequest: an action's outcome, and the world after it.
+    """The answer to RunRequest: an action's outcome, and the world after it. `touched` includes what a check changed.
 
     `changed` says whether the tool itself changed files, None where it cannot know; compared worlds are more reliable.
     """
@@ -166,6 +173,7 @@ class DigestDone(WireMessage):
     type: Literal["digested"] = "digested"
     id: int
     world: WorldDigest
+    touched: Touched = Touched()
 
 
 class CheckDone(WireMessage):

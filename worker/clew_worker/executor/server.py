@@ -13,6 +13,7 @@ from dataclasses import replace
 from pydantic import ValidationError
 
 from clew_shared.exit_codes import ExitCode
+from clew_shared.record.touched import Touched
 from clew_shared.wire.executor import (
     ActionDone,
     CheckDone,
@@ -22,12 +23,15 @@ from clew_shared.wire.executor import (
     ExecutorAnswer,
     ExecutorReady,
     ExecutorRequest,
+    RestoreDone,
     RestoreRequest,
     RunRequest,
+    SnapshotDone,
     SnapshotRequest,
 )
 from clew_shared.wire.framing import OversizedMessageError
 from clew_shared.wire.nursery import CellSpec
+from clew_worker.executor.attribution import Attribution
 from clew_worker.executor.commands import Commands
 from clew_worker.executor.output import cut
 from clew_worker.executor.snapshots.restoring import Restorer
@@ -54,6 +58,7 @@ class ExecutorServer:
         at = "." if spec.stands_on else ""  # the cell has checked the folder that it is in
         self._workspace = Workspace(spec.sandbox.workspace, at)
         self._watch = WorldWatch(self._workspace.root, spec.ignore)
+        self._attribution = Attribution(self._watch, self._workspace.fileno())
         self._snapshots = SnapshotTaker(spec, self._workspace, wire)
         self._restorer = Restorer(spec, self._workspace, wire)
         self._commands = Commands(
@@ -83,14 +88,17 @@ class ExecutorServer:
             case CheckRequest():
                 return self._check(request)
             case DigestRequest():
-                return DigestDone(id=request.id, world=self._watch.digest(full=request.full))
+                return self._digest(request)
             case SnapshotRequest():
-                return self._snapshots.take(request)
+                return self._snapshot(request)
             case RestoreRequest():
-                return self._restorer.restore(request)
+                return self._restore(request)
 
     def _run(self, request: RunRequest) -> ActionDone:
+        self._attribution.look()
         outcome, duration_s = self._carry_out(request, request.tool, request.args)
+        world = self._watch.digest(full=False)
+        self._attribution.sort(own=True)
         return ActionDone(
             id=request.id,
             seq=request.seq,
@@ -99,11 +107,14 @@ class ExecutorServer:
             exit_code=outcome.exit_code,
             duration_s=duration_s,
             changed=outcome.changed,
-            world=self._watch.digest(full=False),
+            world=world,
+            touched=self._attribution.report(),
         )
 
     def _check(self, request: CheckRequest) -> CheckDone:
+        self._attribution.look()
         outcome, duration_s = self._carry_out(request, "run_cmd", {"cmd": request.cmd})
+        self._attribution.look(own=True)
         return CheckDone(
             id=request.id,
             name=request.name,
@@ -112,6 +123,27 @@ class ExecutorServer:
             output=outcome.output,
             duration_s=duration_s,
         )
+
+    def _digest(self, request: DigestRequest) -> DigestDone:
+        world = self._watch.digest(full=request.full)
+        self._attribution.sort(own=request.own)
+        touched = self._attribution.report() if request.report else Touched()
+        return DigestDone(id=request.id, world=world, touched=touched)
+
+    def _snapshot(self, request: SnapshotRequest) -> SnapshotDone:
+        """Take a snapshot; where there is none, what has changed is reported with the next one."""
+        self._attribution.look(own=request.own)
+        taken = self._snapshots.take(request)
+        if taken.fault:
+            return taken
+        self._attribution.anchor()
+        return taken.model_copy(update={"touched": self._attribution.report()})
+
+    def _restore(self, request: RestoreRequest) -> RestoreDone:
+        self._attribution.look()
+        done = self._restorer.restore(request)
+        self._attribution.look_after_restore(name for name, _ in done.restored)
+        return done
 
     def _carry_out(
         self, request: RunRequest | CheckRequest, name: str, args: dict[str, object]

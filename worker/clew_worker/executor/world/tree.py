@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from clew_worker.executor.world.folder import Folder, Identity
+from clew_worker.executor.world.traces import Traces
 from clew_worker.executor.world.watches import WRITTEN
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from clew_worker.executor.world.watches import Touched, Watches
 
 ENTRIES_MAX = 250_000
-WATCHED_FROM = 500  # entries; fewer are looked at within some milliseconds
+WATCHED_FROM = 100  # entries; fewer are looked at within a millisecond
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 Entry = tuple[str, os.stat_result]
@@ -39,6 +40,7 @@ class Tree:
         self._contents = contents
         self._watches = watches
         self.root = Folder(None, "", "", _identity(root))
+        self.traces = Traces()
         self._digest = b""
         self._stale = {self.root}
         self._room = 0
@@ -120,7 +122,7 @@ class Tree:
             folder = left.pop()
             if self._room <= 0 or time.monotonic() > self._until:
                 self.partial = True
-                self._settle_on(folder, {}, {}, frozenset())
+                self._settle_on(folder, {}, {}, {}, frozenset())
             else:
                 before = folder.below
                 self._list(folder)
@@ -136,6 +138,7 @@ class Tree:
     def _list(self, folder: Folder) -> None:
         """Look at all that is in a folder; one that cannot be opened is empty."""
         lines: dict[str, bytes] = {}
+        modes: dict[str, int] = {}
         below: dict[str, Folder] = {}
         linked = []
         fd = self._open(folder)
@@ -147,13 +150,14 @@ class Tree:
                 line = self._described(folder, fd, name, info, below)
                 if line is not None:
                     lines[name] = line
+                    modes[name] = info.st_mode
                     if info.st_nlink > 1 and name not in below:
                         linked.append(name)
         finally:
             if fd >= 0:
                 os.close(fd)
         self._room -= len(lines)
-        self._settle_on(folder, lines, below, frozenset(linked))
+        self._settle_on(folder, lines, modes, below, frozenset(linked))
 
     def _described(
         self, folder: Folder, fd: int, name: str, info: os.stat_result, below: dict[str, Folder]
@@ -177,24 +181,26 @@ class Tree:
         self,
         folder: Folder,
         lines: dict[str, bytes],
+        modes: dict[str, int],
         below: dict[str, Folder],
         linked: frozenset[str],
     ) -> None:
         """Note what a folder holds."""
+        self.traces.note_differences(folder, lines, modes)
         for name, child in folder.below.items():
             if below.get(name) is not child:
                 self._release(child)
         if lines != folder.lines:
             self._stale.add(folder)
         self.entries += len(lines) - len(folder.lines)
-        folder.lines, folder.below, folder.linked = lines, below, linked
+        folder.lines, folder.modes, folder.below, folder.linked = lines, modes, below, linked
         (self.linked.add if linked else self.linked.discard)(folder)
 
     def _update(self, folder: Folder, names: dict[str, int]) -> list[Folder]:
         """Look at some names of a folder; returns the folders among them, all as new ones."""
         fd = self._open(folder)
         if fd < 0:
-            self._settle_on(folder, {}, {}, frozenset())
+            self._settle_on(folder, {}, {}, {}, frozenset())
             return []
         found = []
         try:
@@ -208,13 +214,15 @@ class Tree:
 
     def _update_one(self, folder: Folder, fd: int, name: str, *, afresh: bool) -> list[Folder]:
         new: list[Folder] = []
-        described, links = None, 1
+        described, links, mode = None, 1, 0
+        self.traces.note(folder, name)
         try:
             info = os.stat(name, dir_fd=fd, follow_symlinks=False)
         except OSError:
             pass
         else:
-            if stat.S_ISDIR(info.st_mode):
+            mode = info.st_mode
+            if stat.S_ISDIR(mode):
                 described, new = b"d", [self._new(folder, name, info)]
             else:
                 described = self._contents.describe(fd, name, info, afresh=afresh)
@@ -223,8 +231,9 @@ class Tree:
             self._release(folder.below.pop(name))
         self.entries += (described is not None) - (name in folder.lines)
         folder.lines.pop(name, None)
+        folder.modes.pop(name, None)
         if described is not None:
-            folder.lines[name] = _line(name, described)
+            folder.lines[name], folder.modes[name] = _line(name, described), mode
         folder.below.update((name, child) for child in new)
         folder.linked = folder.linked | {name} if links > 1 else folder.linked - {name}
         (self.linked.add if folder.linked else self.linked.discard)(folder)
@@ -251,6 +260,7 @@ class Tree:
         while left:
             one = left.pop()
             one.gone = True
+            self.traces.note_all(one)
             self.entries -= len(one.lines)
             self._watches.forget(one)
             self._stale.discard(one)

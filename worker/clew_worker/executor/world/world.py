@@ -35,7 +35,7 @@ class WorldWatch:
         self._contents = Contents()
         self._watches = Watches()
         self._tree = Tree(root, ignored, self._contents, self._watches)
-        self._walked = False
+        self._walked = self._reported = False
 
     def close(self) -> None:
         """Release the watches; legal at any time."""
@@ -44,8 +44,18 @@ class WorldWatch:
     def digest(self, *, full: bool = True) -> WorldDigest:
         """Digest the workspace as it is now; files that vanish meanwhile are not in it.
 
-        With `full` every file's stat is looked at, otherwise those that the kernel reports as touched.
+        `full`: see `look`.
         """
+        self.look(full=full)
+        whole = self._tree.settle() + self._git.digest()
+        return WorldDigest(
+            digest=hashlib.blake2b(whole, digest_size=16).hexdigest(),
+            entries=self._tree.entries,
+            partial=self._tree.partial,
+        )
+
+    def look(self, *, full: bool) -> None:
+        """See what is there now: with `full` by every file's stat, otherwise by what the kernel reports as touched."""
         budget_s = FULL_LOOK_S if full else LOOK_S
         self._contents.begin(budget_s / 2)
         touched = self._touched()
@@ -53,12 +63,20 @@ class WorldWatch:
             self._tree.look(touched, () if full else self._watches.blind, LOOK_S)
         if full or touched is None or self._tree.partial:
             self._walk(budget_s)
-        whole = self._tree.settle() + self._git.digest()
-        return WorldDigest(
-            digest=hashlib.blake2b(whole, digest_size=16).hexdigest(),
-            entries=self._tree.entries,
-            partial=self._tree.partial,
-        )
+        if self._tree.partial:
+            self._tree.traces.lose()
+
+    def changed(self) -> dict[str, str] | None:
+        """Return what has changed between the last look before the last call and the last look, by path.
+
+        Each with its kind (`traces`). None where not everything was seen; the first call begins, and returns nothing.
+        """
+        traces, first = self._tree.traces, not self._reported
+        found = traces.changed(self._tree.root) if traces.whole else None
+        if not self._tree.partial:
+            traces.begin()
+        self._reported = True
+        return {} if first else found
 
     def _touched(self) -> Touched | None:
         """Return the names that must be looked at, None for everything."""
