@@ -68,7 +68,6 @@ $(BENCH_STAMP): $(STAMP)
 bench: $(BENCH_STAMP) ## measure, and write the tables of docs/performance.md; nothing is asserted
 	$(BIN)/python -m bench.trajectories
 	$(BIN)/python -m bench.context
-	$(BIN)/python -m bench.library
 	$(BIN)/python -m bench.step
 	$(BIN)/python -m bench.fleet
 	$(BIN)/python -m bench.growth --full

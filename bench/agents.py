@@ -3,7 +3,7 @@
 `step MANY [ROUNDS]` proposes and reports as cheaply as a process can (MANY is a number, or seconds as `3s`). A round
 begins when its file `go.N` is there (with no ROUNDS at once); the seconds of its steps go to `times.N`, the moment of
 its start to `began.N`. `grow STEPS FILE` appends its steps to a file and waits to be killed. `act ROUNDS` uses clew's
-tools. `durable PORT` does durable steps as `bench.peers` asks for them, `failing PORT TIMES` repeats one that fails.
+tools. `durable PORT` does durable steps as `bench.peers` asks for them.
 """
 
 import json
@@ -89,13 +89,8 @@ def grow(client, steps, file):
     with Path(file).open("a", buffering=1) as out:
         out.write(f"hello {epoch} {time.time():.6f}\n")
         for n in range(int(steps)):
-            began = time.perf_counter()
-            verdict = client.call(
-                "propose", tool="edit", args={"path": "a.py", "line": f"{epoch}.{n}"}
-            )
-            report = {"result": "success", "output": f"edited line {n}", "changed": True}
-            client.call("outcome", seq=verdict["seq"], **report)
-            out.write(f"step {n} {time.perf_counter() - began:.9f}\n")
+            took_s = one_step(client, b"%d.%d" % (epoch, n))
+            out.write(f"step {n} {took_s:.9f}\n")
         out.write("end\n")
     while True:
         time.sleep(0.5)
@@ -135,7 +130,7 @@ def next_step(hello, effects, line):
     return last + 1 if carried_out else last
 
 
-def durable(client, port, _):
+def durable(client, port):
     from peers import steps_line
 
     hello = client.call("hello", protocol=1, agent="durable/1")
@@ -153,23 +148,7 @@ def durable(client, port, _):
         number += 1
 
 
-def failing(client, port, times):
-    from peers.steps_line import Line
-
-    line = Line(int(port), client.call("hello", protocol=1, agent="failing/1")["goal_id"])
-    for _ in range(int(times)):
-        verdict = client.call("propose", tool="run_cmd", args={"cmd": "pytest nowhere.py"})
-        allowed = verdict["verdict"] == "allowed"
-        tried = "ran" if allowed else verdict["reason"]
-        line.say({"tried": tried, "escalated_to": verdict["escalated_to"]})
-        if allowed:
-            report = {"result": "failure", "output": "pytest nowhere.py: no such file"}
-            client.call("outcome", seq=verdict["seq"], changed=False, **report)
-    sys.exit(1)
-
-
 if __name__ == "__main__":
     mode, *arguments = sys.argv[1:]
-    {"step": step, "grow": grow, "act": act, "durable": durable, "failing": failing}[mode](
-        Client(), *arguments
-    )
+    modes = {"step": step, "grow": grow, "act": act, "durable": durable}
+    modes[mode](Client(), *arguments)

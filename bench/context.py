@@ -12,6 +12,7 @@ Tokens are characters / 4. A prefix cache serves what a prompt has in common wit
 0.1, any other 1.25 (written). Nothing is asserted.
 """
 
+import argparse
 import itertools
 import json
 import os
@@ -182,6 +183,7 @@ def work(turns: list[Turn]) -> tuple[list[dict], list[str], tuple[list[str], int
 
 
 def main() -> None:
+    argparse.ArgumentParser(prog="python -m bench.context", description=__doc__).parse_args()
     turns = script()
     requests, outputs, (by_turn, largest, build_ms), actions = work(turns)
     system = text_of({"tools": requests[0]["tools"], "messages": requests[0]["messages"][:1]})

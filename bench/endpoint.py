@@ -13,7 +13,7 @@ _GOAL = re.compile(rb"worker (\d+)")
 
 
 class Asked(NamedTuple):
-    """One request: when its last byte arrived (monotonic), of which `worker N`, and its body."""
+    """One request: when its last byte arrived (s since 1970), of which `worker N`, and its body."""
 
     at: float
     worker: int
@@ -58,7 +58,7 @@ class Endpoint:
                 head = await reader.readuntil(b"\r\n\r\n")
                 found = _LENGTH.search(head)
                 body = await reader.readexactly(int(found[1]) if found else 0)
-                asked = Asked(time.monotonic(), int((_GOAL.search(body) or (0, b"-1"))[1]), body)
+                asked = Asked(time.time(), int((_GOAL.search(body) or (0, b"-1"))[1]), body)
                 self.asked.append(asked)
                 answer = self.answer(asked)
                 if answer is None:

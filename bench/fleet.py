@@ -1,7 +1,7 @@
 """Many workers at once: python -m bench.fleet [--workers 1 8 64] [--seconds S] [--slower 0 2 5].
 
 Steps and commits a second, records a commit, the daemon's processor time a step, latency, and how the steps spread:
-on this disk, and with every commit made so many milliseconds slower, as on a disk with a slower fsync. Each worker
+on this disk, and with each commit some milliseconds slower, as on a disk with a slower fsync. Each worker
 proposes and reports as fast as it is answered.
 """
 
@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 import psutil
-from bench import home, marks, page, plots, runner
+from bench import home, page, plots, runner, slow_disk
 from bench.figures import Recorder, Result, Series, short
 
 
@@ -38,7 +38,7 @@ def run(workers: int, seconds: float, slower_ms: float) -> FleetRun:
     config = f"[daemon]\nmax_workers = {workers}\n" + home.bench_agent("step", f"{seconds}s", "1")
     with home.temporary(config) as place:
         out = place.folder / "commits.json"
-        place.program = [marks.__file__, "step", str(out), str(slower_ms)]
+        place.program = [slow_disk.__file__, str(out), str(slower_ms)]
         place.start()
         for number in range(workers):
             place.drop(f"w{number}.md", f"---\nagent: bench\n---\n# Worker {number}\n")
@@ -53,9 +53,9 @@ def run(workers: int, seconds: float, slower_ms: float) -> FleetRun:
         times = [_floats(folder / "times.0") for folder in folders]
         began = [_floats(folder / "began.0")[0] for folder in folders]
         place.stop()
-        batches = json.loads(out.read_text())["batches"]
+        batches = json.loads(out.read_text())
     ended = max(at + sum(own) for at, own in zip(began, times, strict=True))
-    jobs = [jobs for at, jobs in batches if min(began) <= at / 1e9 <= ended]
+    jobs = [jobs for at, jobs in batches if min(began) <= at <= ended]
     return FleetRun(workers, ended - min(began), times, len(jobs), sum(jobs), loop_s, daemon_s)
 
 

@@ -93,15 +93,12 @@ def in_turns(named: dict[str, Started], rounds: int, found: Recorder) -> None:
 
 
 def measure_commands(rounds: int, found: Recorder) -> None:
-    """Measure commands beside a daemon, then those that read the ledger without one."""
+    """Measure commands beside a daemon; `bench.growth` measures those that read the ledger without one."""
     with temporary(CONFIG) as home:
         home.start().drop("hello.md", RUNBOOK)
         wait_for(lambda: home.count("goal.completed"))
-        named = commands(home, call(home.socket, "status")["goals"][0]["id"])
-        in_turns(named, rounds, found)
-        home.stop()
-        alone = {f"{name} (no daemon)": named[name] for name in ("clew status", "clew status GOAL")}
-        in_turns(alone, rounds, found)
+        goal = call(home.socket, "status")["goals"][0]["id"]
+        in_turns(commands(home, goal), rounds, found)
 
 
 def parts(home: Home) -> dict[str, list[psutil.Process]]:

@@ -1,4 +1,4 @@
-"""What grows with the record: a step, memory, `state.json`, a snapshot, recovery, commands: python -m bench.growth.
+"""What grows with the record: a step, memory, files, recovery, commands: python -m bench.growth.
 
 Homes are made (`bench.grown`) with many recorded actions of one goal in progress, or many goals that are over. A real
 daemon continues each, is killed with SIGKILL and started again, in turns; so are the commands, beside an empty
@@ -20,34 +20,26 @@ from bench.processes import pss_mb
 
 from clew_daemon.record.store import load_state
 from clew_shared.ledger import Reader
-from clew_shared.record.snapshot import STATE_VERSION, compressed, dump
-from clew_shared.text.redact import redacted
-from clew_shared.views.contextdir import FOLDER, ContextDir
-from clew_shared.views.publish import state_view
+from clew_shared.record.snapshot import STATE_VERSION
+from clew_shared.views.contextdir import FOLDER
 
 EMPTY = "an empty home"
-TIMES = 5  # what is timed in this process
 READY = "from `daemon.started` (Python and imports done) to `daemon.ready`"
 OF_ACTIONS = {
     "step": "a step, p50 (5 to 95 %)",
     "step, p99": "a step, p99",
     "daemon": "the daemon's memory (PSS)",
     "state.json": "`state.json`",
-    "view": "its view, on the daemon's loop",
-    "publish": "its view, redaction and writing",
     "snapshot": "a snapshot",
-    "dump": "a snapshot, on the daemon's loop",
-    "pack": "its packing, in a thread",
-    "snapshot behind": "how far a snapshot was behind",
     "recovery": READY,
-    "at work again": "from `daemon.started` to the worker's first word",
+    "at work again": "from `daemon.started` to the worker's hello",
     "load": "of it, the goal's state",
     "fold of all": "the goal's state without a snapshot",
 }
 OF_GOALS = {"recovery": READY, "daemon": "the daemon's memory (PSS)"}
 COMMANDS = {command: f"`clew {command}`" for command in ("status", "history", "loops")}
 CURVES = {
-    "at work again": "clew: a killed daemon's start to its worker's first word",
+    "at work again": "clew: a killed daemon's start to its worker's hello",
     "history": "clew history",
     "load": "a goal's state, from its snapshot and what follows",
     "fold of all": "a goal's state without a snapshot",
@@ -111,23 +103,14 @@ class WithoutSnapshot:
 
 
 def in_process(home: Home, name: str, found: Recorder) -> None:
-    """Time what a daemon does with the state: fold from a snapshot and from nothing, dump it, publish it."""
-    workspace = home.folder / "workspaces" / "grow"
+    """Time the fold of a goal's state, from a snapshot and from nothing; weigh snapshot and `state.json`."""
     with Reader.open(home.folder / "state" / "ledger.db") as reader:
-        state = found.time(f"{name}: load", lambda: load_state(reader, grown.GOAL))
+        found.time(f"{name}: load", lambda: load_state(reader, grown.GOAL))
         if snapshot := reader.latest_snapshot(grown.GOAL, STATE_VERSION):
             found.add(f"{name}: snapshot", "kB", len(snapshot[1]) / 1000)
-            found.add(f"{name}: snapshot behind", "events", state.seq - snapshot[0])
         bare: Any = WithoutSnapshot(reader)
         found.time(f"{name}: fold of all", lambda: load_state(bare, grown.GOAL))
-    for _ in range(TIMES):
-        dumped = found.time(f"{name}: dump", lambda: dump(state))
-        found.time(f"{name}: pack", lambda: compressed(dumped))  # noqa: B023 - at once
-        began = time.perf_counter()
-        view = found.time(f"{name}: view", lambda: state_view(state))
-        ContextDir(str(workspace)).rebuild(redacted(view), [], [])
-        found.add(f"{name}: publish", "ms", (time.perf_counter() - began) * 1000)
-    shown = workspace / FOLDER / "state.json"
+    shown = home.folder / "workspaces" / "grow" / FOLDER / "state.json"
     found.add(f"{name}: state.json", "kB", shown.stat().st_size / 1000)
 
 
@@ -168,7 +151,7 @@ def plot(result: Result) -> None:
 
 
 def made(folder: Path, kind: str, count: int, config: str) -> Home:
-    """Make a home with so many actions of one goal, or so many goals that are over, or one new goal."""
+    """Make a home with many actions of one goal, with many goals that are over, or with one new goal."""
     state, workspaces = folder / "state", folder / "workspaces"
     (workspaces / "grow").mkdir(parents=True)
     began = time.monotonic()

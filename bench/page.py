@@ -5,9 +5,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Series
+from bench.figures import Series, short
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+CLEARLY = 1.1
+"""Medians that differ by less than a tenth count as equal: these machines are noisy."""
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
@@ -35,12 +37,33 @@ def grid(
     return table([corner, *columns.values()], lines)
 
 
+def better(
+    label: str, ours: Series, others: Mapping[str, Series], *, rate: bool = False
+) -> list[str]:
+    """Return a line that names the others that are clearly better, by medians; none without others.
+
+    A lower figure is better, except for a rate.
+    """
+    best = ours.median * (CLEARLY if rate else 1 / CLEARLY)
+    medians = sorted(((one.median, name) for name, one in others.items()), reverse=rate)
+    named = [
+        f"{name} ({short(median)})"
+        for median, name in medians
+        if (median > best if rate else median < best)
+    ]
+    if not others:
+        return []
+    if not named:
+        return [f"- {label}: no other is clearly better than clew."]
+    return [f"- {label}: better than clew ({short(ours.median)} {ours.unit}): {'; '.join(named)}."]
+
+
 def image(title: str, name: str) -> str:
     return f"![{title}](performance/{name}.svg)"
 
 
 def write(name: str, *parts: str, page: Path = PAGE) -> None:
-    """Replace a bench's part of the page: what stands between `<!-- NAME -->` and `<!-- /NAME -->`."""
+    """Replace a bench's part of the page: the text between `<!-- NAME -->` and `<!-- /NAME -->`."""
     whole, text = page.read_text(), "\n\n".join(part for part in parts if part)
     part = re.compile(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- /{re.escape(name)} -->)", re.DOTALL)
     if not part.search(whole):

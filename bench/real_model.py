@@ -1,14 +1,11 @@
 """A small real model behind an OpenAI-compatible endpoint works on three goals: python -m bench.real_model URL MODEL.
 
-    python -m bench.real_model URL MODEL [RUNS] [KIND...]      KIND: clew, no-playbook, simple
-    GOALS="hello calc" MODE=json TURNS=20 LIMIT_S=600 python -m bench.real_model ...
-
-`clew` is the built-in agent with what it learned in the runs before, `no-playbook` the same without the playbook,
-`simple` has the need-to-know text alone (`simple_agent.py`). The goal's checks decide: a goal counts only when the
-daemon records `completed`; else it ends by its turns or by the time. One JSON line a run goes to standard output, a
-table at the end to standard error.
+It is asked by the built-in agent with what it learned in the runs before (`clew`), and by the same without the playbook
+(`no-playbook`). The goal's checks decide: a goal counts only when the daemon records `completed`; else it ends by its
+turns or by the time. One JSON line a run goes to standard output, a table at the end to standard error.
 """
 
+import argparse
 import contextlib
 import itertools
 import json
@@ -21,9 +18,6 @@ from pathlib import Path
 
 from bench.home import Home, temporary, wait_for
 from bench.page import table
-
-import clew_shared
-import clew_worker
 
 CALC = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n"
 CALC_TESTS = (
@@ -49,7 +43,7 @@ GOALS = {  # text, checks, files
         {},
     ),
 }
-KINDS = ("clew", "no-playbook", "simple")
+KINDS = ("clew", "no-playbook")
 ENDED = ("completed", "failed", "blocked", "cancelled")
 FIELDS = ("status", "iteration", "actions_total", "blocked_total", "reason")
 COLUMNS = {
@@ -59,9 +53,6 @@ COLUMNS = {
     "tokens_out": "out",
     "seconds": "s",
 }
-MODE = os.environ.get("MODE", "auto")
-TURNS = int(os.environ.get("TURNS", "20"))
-LIMIT_S = float(os.environ.get("LIMIT_S", "600"))
 
 
 def asked(home: Home, *args: str) -> dict:
@@ -69,22 +60,16 @@ def asked(home: Home, *args: str) -> dict:
     return json.loads(done.stdout) if "--json" in args else {}
 
 
-def config(kind: str, url: str, model: str) -> str:
-    agent = f"base_url = '{url}'\nmodel = '{model}'\nmode = '{MODE}'\ntimeout_s = 600\n"
-    if kind == "simple":
-        program = Path(__file__).with_name("simple_agent.py")
-        command = json.dumps([sys.executable, str(program), url, model, MODE])
-        sources = sorted({str(Path(m.__file__).parents[1]) for m in (clew_shared, clew_worker)})
-        sandbox = f"[sandbox]\nread = {json.dumps(sources)}\nenv = ['PYTHONPATH']\n"
-        agent = f"kind = 'command'\ncommand = {command}\n{sandbox}"
+def config(kind: str, options: argparse.Namespace) -> str:
+    model = f"base_url = '{options.url}'\nmodel = '{options.model}'\nmode = '{options.mode}'\n"
     learns = str(kind == "clew").lower()
     return (
-        f"[daemon]\nmax_workers = 1\n[context]\nmax_iterations = {TURNS}\n"
-        f"[playbook]\nenabled = {learns}\n[agents.default]\n{agent}"
+        f"[daemon]\nmax_workers = 1\n[context]\nmax_iterations = {options.turns}\n"
+        f"[playbook]\nenabled = {learns}\n[agents.default]\n{model}timeout_s = 600\n"
     )
 
 
-def run(home: Home, name: str, number: int) -> dict:
+def run(home: Home, name: str, number: int, limit_s: float) -> dict:
     """Work on a goal once; return its status."""
     text, checks, files = GOALS[name]
     workspace, outbox = home.folder / "work" / f"{name}-{number}", home.folder / "outbox"
@@ -96,7 +81,7 @@ def run(home: Home, name: str, number: int) -> dict:
     front = f"---\nworkspace: {workspace}\nchecks:\n{lines}\n---\n"
     home.drop(f"{name}-{number}.md", f"{front}{text}\n")
     with contextlib.suppress(TimeoutError):
-        (report,) = wait_for(lambda: {*outbox.glob("*.md")} - known, LIMIT_S, 0.2)
+        (report,) = wait_for(lambda: {*outbox.glob("*.md")} - known, limit_s, 0.2)
         seconds = time.monotonic() - began
         return asked(home, "status", report.stem, "--json")["goal"] | {"seconds": seconds}
     goals = asked(home, "status", "--json")["goals"]
@@ -104,7 +89,7 @@ def run(home: Home, name: str, number: int) -> dict:
     asked(home, "cancel", late)
     wait_for((outbox / f"{late}.md").exists, 600, 0.2)
     found = asked(home, "status", late, "--json")["goal"]
-    return found | {"status": "too long", "seconds": LIMIT_S}
+    return found | {"status": "too long", "seconds": limit_s}
 
 
 def row(kind: str, name: str, number: int, found: dict) -> dict:
@@ -123,20 +108,28 @@ def summary(rows: list[dict]) -> str:
 
 
 def main() -> None:
-    url, model = sys.argv[1:3]
-    runs = int(sys.argv[3]) if len(sys.argv) > 3 else 5
+    parser = argparse.ArgumentParser(prog="python -m bench.real_model", description=__doc__)
+    parser.add_argument("url")
+    parser.add_argument("model")
+    parser.add_argument("--runs", type=int, default=5, help="of each goal and kind [5]")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--goals", nargs="+", choices=GOALS, default=list(GOALS))
+    parser.add_argument("--mode", default="auto", help="how the model calls tools [auto]")
+    parser.add_argument("--turns", type=int, default=20, help="at most, of each run [20]")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds of each run [600]")
+    options = parser.parse_args()
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     rows: list[dict] = []
     with contextlib.ExitStack() as stack:
         homes = {
-            kind: stack.enter_context(temporary(config(kind, url, model))).start()
-            for kind in sys.argv[4:] or KINDS
+            kind: stack.enter_context(temporary(config(kind, options))).start()
+            for kind in options.kinds
         }
-        for name in os.environ.get("GOALS", " ".join(GOALS)).split():
-            for number in range(runs):  # in turns, so that the machine's load is the same for all
-                for kind, home in homes.items():
-                    rows.append(row(kind, name, number, run(home, name, number)))
-                    print(json.dumps(rows[-1]), flush=True)
+        # in turns, so that the machine's load is the same for all
+        for name, number in itertools.product(options.goals, range(options.runs)):
+            for kind, home in homes.items():
+                rows.append(row(kind, name, number, run(home, name, number, options.limit)))
+                print(json.dumps(rows[-1]), flush=True)
     print(summary(rows), file=sys.stderr)
 
 

@@ -2,8 +2,8 @@
 
 The built-in `llm` agent waits for its model's answer when it is killed. The next one is back when its `hello` was
 answered (`worker.ready` in the log, durable) and when its first question has reached the model; it has acted when its
-first action is on record. Then 50 workers are killed at once. The least that a restart costs is measured in turns with
-it; memory is that of idle workers, beside fresh Pythons with the same imports.
+first action is on record. Then 50 workers are killed at once. Memory is that of idle workers, beside fresh Pythons with
+the same imports.
 """
 
 import contextlib
@@ -17,39 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from bench import marks, page, plots, runner
+from bench import page, plots, runner
 from bench.endpoint import Asked, Endpoint, tool_call
 from bench.figures import Recorder, Result, short
-from bench.home import Home, disk_folder, temporary, wait_for
+from bench.home import Home, temporary, wait_for
 
 PAUSE_S = 0.25
 """How long a worker is left alone before it is killed."""
 
-FLOORS = {
-    "spawn": "posix_spawn of a tiny Python, bare pidfd loop",
-    "fork": "fork from a warm process, bare pidfd loop",
-    "cold": "posix_spawn of a Python with these imports",
-}
 ONCE = ("clew, hello answered", "clew, model asked", "clew, first action done")
-MODES = {  # the sandbox, and whether without namespaces
-    "clew, without namespaces": ("enforce", "1"),
-    "clew, [sandbox] mode = off": ("off", ""),
-}
-PARTS = {
-    "the agent's processes die, and it is noticed": ("", "noticed begins"),
-    "what is left of the worker ends": ("noticed begins", "torn down ends"),
-    "its end is recorded": ("torn down ends", "end recorded ends"),
-    "decision, next session": ("end recorded ends", "asked for a cell begins"),
-    "the nursery has the request": ("asked for a cell begins", "nursery spawn begins"),
-    "mounts": ("nursery spawn begins", "closed off ends"),
-    "environment, limits": ("closed off ends", "confined begins"),
-    "Landlock, capabilities, seccomp": ("confined begins", "confined ends"),
-    "event loop, connection": ("confined ends", "says hello begins"),
-    "hello answered (its start and that it is ready recorded)": (
-        *("says hello begins", "hello answered ends"),
-    ),
-    "the model's client, prompt, question": ("hello answered ends", "asked"),
-}
+UNCONFINED = "clew, [sandbox] mode = off"
 COLD = """
 import signal, sys
 from clew_worker.cell import nursery
@@ -114,22 +91,22 @@ class KilledWorkers:
         """Return the newest process of each goal's agent."""
         return [*{e["goal"]: int(e["pid"]) for e in self.home.events("worker.started")}.values()]
 
-    def kill(self) -> tuple[float, float, int, int]:
-        """Kill all agents; return both clocks, and the numbers of questions and of log lines before."""
+    def kill(self) -> tuple[float, int, int]:
+        """Kill all agents; return the moment, and the numbers of questions and of log lines before."""
         pids, asked, since = self.agents(), len(self.llm.asked), self.home.lines
-        began, at = time.monotonic(), time.time()
+        at = time.time()
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        return began, at, asked, since
+        return at, asked, since
 
     def kill_once(self) -> tuple[float, float, float]:
         """Kill the one agent; milliseconds until `hello` was answered, the model asked, an action done."""
         self.wanted = 1
-        began, at, asked, since = self.kill()
+        at, asked, since = self.kill()
         wait_for(lambda: len(self.llm.asked) >= asked + 2)
         acted = wait_for(lambda: self.home.events("action.finished", since))[0]["at"]
         ready = self.home.events("worker.ready", since)[0]["at"]
-        return 1e3 * (ready - at), 1e3 * (self.llm.asked[asked].at - began), 1e3 * (acted - at)
+        return 1e3 * (ready - at), 1e3 * (self.llm.asked[asked].at - at), 1e3 * (acted - at)
 
     def memory(self) -> dict[str, float]:
         """Return the mean PSS and USS in MB of an idle worker with its guards, and of its agent alone."""
@@ -143,73 +120,34 @@ class KilledWorkers:
 
 
 @contextlib.contextmanager
-def working(workers: int = 1, mode: str = "enforce", marked: str = "") -> Iterator[KilledWorkers]:
-    """A daemon with agents at work; the times of its restarts go to the file `marked`."""
+def working(workers: int = 1, mode: str = "enforce") -> Iterator[KilledWorkers]:
+    """A daemon with agents at work."""
     killed = KilledWorkers()
     with killed.llm as llm:
         config = CONFIG.format(url=llm.url, mode=mode, workers=workers)
         with temporary(config) as killed.home:
-            if marked:
-                killed.home.program = [marks.__file__, "restart", marked]
             killed.home.start()
             killed.submit(workers)
             yield killed
 
 
-@contextlib.contextmanager
-def floors() -> Iterator[dict[str, subprocess.Popen[str]]]:
-    """The bare loops, each a process that restarts its child when asked."""
-    options: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    module, root = [sys.executable, "-m", "bench.restart_floors"], Path(__file__).parents[1]
-    loops = {kind: subprocess.Popen([*module, kind], cwd=root, **options) for kind in FLOORS}
-    try:
-        yield loops
-    finally:
-        for loop in loops.values():
-            loop.communicate(timeout=30)
-
-
 def single(kills: int, found: Recorder) -> dict[str, float]:
-    """Measure restarts one at a time, in turns with the floors; return an idle worker's memory."""
-    with floors() as loops, working() as killed:
+    """Measure restarts one at a time; return an idle worker's memory."""
+    with working() as killed:
         killed.kill_once()  # nothing is warm for the first one
-        for n in range(kills):
+        for _ in range(kills):
             time.sleep(PAUSE_S)
             for name, took_ms in zip(ONCE, killed.kill_once(), strict=True):
                 found.add(name, "ms", took_ms)
-            for kind, loop in loops.items():
-                if kind != "cold" or n % 3 == 0:
-                    time.sleep(PAUSE_S / 3)
-                    print(file=loop.stdin, flush=True)
-                    found.add(FLOORS[kind], "ms", float(loop.stdout.readline()))
         return killed.memory()
 
 
-def other_modes(kills: int, found: Recorder) -> None:
-    """Measure restarts without namespaces, and without a sandbox."""
-    for name, (mode, os.environ[marks.GUARD]) in MODES.items():
-        with working(mode=mode, marked="-") as killed:
-            for into in [Recorder()] + [found] * kills:
-                time.sleep(PAUSE_S)
-                into.add(name, "ms", killed.kill_once()[0])
-    del os.environ[marks.GUARD]
-
-
-def parts(kills: int, found: Recorder) -> None:
-    """Measure the parts of a restart, by marks on the way."""
-    with disk_folder() as folder, working(marked=str(folder / "marks")) as killed:
-        seen = marks.Marks(folder / "marks")
-        for n in range(kills + 1):
+def unconfined(kills: int, found: Recorder) -> None:
+    """Measure restarts without a sandbox."""
+    with working(mode="off") as killed:
+        for into in [Recorder()] + [found] * kills:
             time.sleep(PAUSE_S)
-            seen.clear()
-            began, _, asked, since = killed.kill()
-            wait_for(lambda: len(killed.llm.asked) > asked)  # noqa: B023 - asked at once
-            wait_for(lambda: killed.home.events("worker.ready", since))  # noqa: B023 - as above
-            at = seen.read() | {"": began, "asked": killed.llm.asked[asked].at}
-            for name, (first, last) in PARTS.items() if n else ():
-                found.add(name, "ms", 1e3 * (at[last] - at[first]))
-            if n % 20 == 19:  # a worker that never acts is not restarted for ever
-                killed.kill_once()
+            into.add(UNCONFINED, "ms", killed.kill_once()[0])
 
 
 def mass(workers: int, rounds: int, found: Recorder) -> dict[str, float]:
@@ -218,11 +156,11 @@ def mass(workers: int, rounds: int, found: Recorder) -> dict[str, float]:
         asked, events = killed.llm.asked, killed.home.events
         for _ in range(rounds):
             time.sleep(1.0)
-            began, at, before, since = killed.kill()
+            at, before, since = killed.kill()
             wait_for(lambda: len(asked) >= before + workers, every_s=0.1)  # noqa: B023 - at once
             wait_for(lambda: len(events("worker.ready", since)) >= workers, every_s=0.1)  # noqa: B023
             ready_s = max(event["at"] for event in events("worker.ready", since)) - at
-            asked_s = max(one.at for one in asked[before:]) - began
+            asked_s = max(one.at for one in asked[before:]) - at
             found.add(f"clew, {workers} workers, hello answered", "s", ready_s)
             found.add(f"clew, {workers} workers, model asked", "s", asked_s)
         time.sleep(1.0)
@@ -255,31 +193,27 @@ def cold_memory() -> dict[str, float]:
 
 
 def text(result: Result) -> tuple[str, ...]:
-    """Return the page's part: tables of restarts, of their parts, and of memory."""
-    series, memory = result.series, result.facts["memory"]
-    restarts = [(s.name, s, len(s.values)) for s in series.values() if s.name not in PARTS]
-    spent = [(name, short(series[name].median)) for name in PARTS]
+    """Return the page's part: tables of restarts and of memory."""
+    memory = result.facts["memory"]
+    restarts = [(one.name, one, len(one.values)) for one in result.series.values()]
     kinds = next(iter(memory.values()))
     idle = [(f"{kind}, MB", *(short(held[kind]) for held in memory.values())) for kind in kinds]
     return (
         result.source,
         page.table(["from SIGKILL", "median (5 to 95 %)", "n"], restarts),
         page.image("A restart", "restart"),
-        page.table(["part", "ms"], spent),
         page.table(["idle", *memory], idle),
     )
 
 
 def plot(result: Result) -> None:
-    shown = [s for s in result.series.values() if s.unit == "ms" and s.name not in PARTS]
+    shown = [s for s in result.series.values() if s.unit == "ms"]
     plots.dots("restart", "SIGKILL until the next one is there", shown)
 
 
 def measure(options: runner.Options, found: Recorder) -> dict[str, Any]:
     alone = single(options.kills, found)
-    other_modes(max(5, options.kills // 3), found)
-    parts(max(5, options.kills // 3), found)
-    print(f"the parts together: {sum(found[name].median for name in PARTS):.1f} ms")
+    unconfined(max(5, options.kills // 3), found)
     among = mass(options.workers, options.rounds, found)
     each = f"each of {options.workers} clew workers"
     return {"memory": {"cold": cold_memory(), "one clew worker": alone, each: among}}

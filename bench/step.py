@@ -1,73 +1,41 @@
 """A judged and recorded step against two bare WAL commits, in turns: python -m bench.step [--help].
 
 A real daemon and a real worker that proposes and reports (`changed` given, so that only judging and recording is
-measured). In turns with it: pairs of bare commits (`synchronous=FULL`, one row of 400 bytes, the log reused), and the
-same messages answered at once, or recorded without a decision (`bench/least.py`). Then the parts of a step
-(`bench/marks.py`), and the proof by strace that each answer follows its sync (`bench/synced.py`).
+measured). In turns with it: pairs of bare commits (`synchronous=FULL`, one row of 400 bytes, the log reused).
+Then the proof by strace that each answer follows its sync (`bench/synced.py`).
 """
 
-import json
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from statistics import median
 
 import apsw
-from bench import home, marks, page, plots, runner, synced
+from bench import home, page, plots, runner, synced
 from bench.figures import Recorder, Result, Series, short
 
-LEAST = Path(__file__).with_name("least.py")
 GOAL = "---\nagent: bench\n---\n# Many steps\n"
-CLEW, BARE, FRESH = "clew: a step", "two bare commits", "two bare commits, a fresh log"
-LEASTS = {
-    "commits": "two messages, recorded and answered",
-    "inline": "two messages, recorded in the loop's thread",
-    "messages": "two messages, answered at once",
-}
-PARTS = (
-    ("the line read as JSON", "parse", "parsed"),
-    ("its params checked", "check", "checked"),
-    ("judged and folded", "judge", "judged"),
-    ("encoded and chained", "record", "put"),
-    ("handed to the writer thread", "put", "commit"),
-    ("committed", "commit", "committed"),
-    ("back to the loop", "committed", "woke"),
-    ("the answer made", "woke", "answer"),
-    ("the answer sent", "answer", "sent"),
-)
-REST = "the agent, and the way there and back"
+CLEW, BARE = "clew: a step", "two bare commits"
 
 
-class BareCommits:
-    """A database that takes one row a commit; its log is reused, as the ledger's is."""
+def bare_database(path: Path) -> apsw.Connection:
+    """Return a database that takes one row a commit."""
+    database = apsw.Connection(str(path))
+    for pragma in ("journal_mode=wal", "synchronous=full", "wal_autocheckpoint=0"):
+        database.execute(f"pragma {pragma}").fetchall()
+    database.execute("create table t(a integer primary key, b blob)")
+    return database
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._open()
 
-    def _open(self) -> None:
-        self._db = apsw.Connection(str(self._path))
-        for pragma in ("journal_mode=wal", "synchronous=full", "wal_autocheckpoint=0"):
-            self._db.execute(f"pragma {pragma}").fetchall()
-        self._db.execute("create table if not exists t(a integer primary key, b blob)")
-
-    def pairs(self, count: int, *, fresh: bool = False) -> list[float]:
-        """Return the seconds of pairs of commits; `fresh`: into a new log, which grows."""
-        if fresh:
-            self._db.close()
-            self._open()
-        else:
-            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        times = []
-        for _ in range(count):
-            began = time.perf_counter()
-            for _ in range(2):
-                self._db.execute("insert into t(b) values(?)", (b"x" * 400,))
-            times.append(time.perf_counter() - began)
-        return times
+def bare_pairs(database: apsw.Connection, count: int) -> list[float]:
+    """Return the seconds of pairs of commits; the log is reused, as the ledger's is."""
+    database.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    times = []
+    for _ in range(count):
+        began = time.perf_counter()
+        for _ in range(2):
+            database.execute("insert into t(b) values(?)", (b"x" * 400,))
+        times.append(time.perf_counter() - began)
+    return times
 
 
 def one_round(folder: Path, number: int) -> list[float]:
@@ -78,110 +46,49 @@ def one_round(folder: Path, number: int) -> list[float]:
     return [float(line) for line in times.read_text().split()]
 
 
-@contextmanager
-def least(folder: Path, what: str, steps: int, rounds: int) -> Iterator[Path]:
-    """A program that does the least, in a folder of its own."""
-    place = folder / what
-    place.mkdir()
-    command = [sys.executable, str(LEAST), what, str(steps), str(rounds)]
-    with subprocess.Popen(command, cwd=place) as program:
-        try:
-            home.wait_for((place / "here").exists)
-            yield place
-            program.wait(home.WAIT_S)
-        finally:
-            program.kill()
-
-
 def compared(steps: int, rounds: int, found: Recorder) -> None:
     """Measure all in turns, in microseconds."""
 
     def add(name: str, seconds: list[float]) -> None:
         found.add(name, "µs", *(1e6 * one for one in seconds))
 
-    for name in (CLEW, BARE, FRESH, *LEASTS.values()):
-        add(name, [])
     with home.temporary(home.bench_agent("step", str(steps), str(rounds))) as place:
-        bare, fresh = (BareCommits(place.folder / name) for name in ("bare.db", "fresh.db"))
-        bare.pairs(500)
+        database = bare_database(place.folder / "bare.db")
+        bare_pairs(database, 500)
         place.start()
         place.drop("steps.md", GOAL)
-        home.wait_for(lambda: place.workspaces("*/here"))
-        folders = {CLEW: place.workspaces("*/here")[0].parent}
-        with ExitStack() as stack:
-            for what, name in LEASTS.items():
-                folders[name] = stack.enter_context(least(place.folder, what, steps, rounds))
-            for number in range(rounds):
-                add(BARE, bare.pairs(steps))
-                for name, folder in folders.items():
-                    add(name, one_round(folder, number))
-                add(FRESH, fresh.pairs(steps, fresh=True))
-
-
-def parts(steps: int, found: Recorder) -> None:
-    """Measure what a step is made of, in microseconds a step (two messages)."""
-    with home.temporary(home.bench_agent("step", str(steps))) as place:
-        out = place.folder / "marks.json"
-        place.program = [marks.__file__, "step", str(out), "-1"]
-        place.start()
-        place.drop("steps.md", GOAL)
-        times = home.wait_for(lambda: place.workspaces("*/times.0"))[0].read_text().split()
-        place.stop()
-        messages = list(_messages(json.loads(out.read_text())["marks"]))
-    for name, first, last in PARTS:
-        took = [(one[last] - one[first]) / 1e3 for one in messages]
-        found.add(name, "µs", *(a + b for a, b in zip(took[::2], took[1::2], strict=False)))
-    rest = median(1e6 * float(one) for one in times) - sum(found[n].median for n, _, _ in PARTS)
-    found.add(REST, "µs", rest)
-
-
-def _messages(seen: list[tuple[int, str]]) -> Iterator[dict[str, int]]:
-    """Yield each message's moments, of those that went the whole way undisturbed."""
-    names = {name for _, *both in PARTS for name in both}
-    message: dict[str, int] = {}
-    for at, name in seen:
-        if name == "parse":
-            message = {}
-        message.setdefault(name, at)
-        if name == "sent" and names <= message.keys():
-            yield message
+        folder = home.wait_for(lambda: place.workspaces("*/here"))[0].parent
+        for number in range(rounds):
+            add(CLEW, one_round(folder, number))
+            add(BARE, bare_pairs(database, steps))
 
 
 def text(result: Result) -> tuple[str, ...]:
     """Return the page's part."""
-    steps, base = steps_of(result), result.series[BARE].median
+    base = result.series[BARE].median
     rows = [
         [
             *(one.name, *(f"{short(one.quantile(share))} µs" for share in (0.5, 0.9, 0.99))),
             f"{one.median / base:.2f}",
         ]
-        for one in steps
+        for one in result.series.values()
     ]
-    made_of = [one for one in result.series.values() if one not in steps]
     return (
         page.table(("", "median", "p90", "p99", "times two bare commits"), rows),
         page.image("A step and what it is compared with", "step"),
-        "What a step is made of (two messages; of another run, since the stop-watch takes its time, too):",
-        page.table(("part", "a step"), [[s.name, f"{short(s.median)} µs"] for s in made_of]),
         result.facts["proof"],
         result.source,
     )
 
 
-def steps_of(result: Result) -> list[Series]:
-    return [result.series[name] for name in (CLEW, BARE, FRESH, *LEASTS.values())]
-
-
 def plot(result: Result) -> None:
-    some = [
-        Series(s.name, s.unit, s.values[:: max(1, len(s.values) // 150)]) for s in steps_of(result)
-    ]
+    every = list(result.series.values())
+    some = [Series(s.name, s.unit, s.values[:: max(1, len(s.values) // 150)]) for s in every]
     plots.dots("step", "A step, and what it is compared with (some of the values)", some)
 
 
 def measure(options: runner.Options, found: Recorder) -> dict[str, str]:
     compared(options.steps, options.rounds, found)
-    parts(options.steps * 10, found)
     proof = synced.prove(options.proved)
     if proof.code == 1:
         sys.exit(proof.text)

@@ -1,12 +1,12 @@
-"""Play recorded agent runs through the gate: python -m bench.trajectories [FILE] [-v].
+"""Play recorded agent runs through the gate: python -m bench.trajectories [FILE] [-v]
 
 Each run is fed to the core as an agent with tools of its own would report it. Printed: loops caught in time, too late,
 too early; good runs with a refusal (a false alarm) or an intervention.
 """
 
+import argparse
 import itertools
 import json
-import sys
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -92,16 +92,18 @@ def _note(played: PlayedRun, i: int, intervention: Any) -> None:
 
 
 def main() -> None:
-    files = [a for a in sys.argv[1:] if not a.startswith("-")]
-    text = Path(files[0] if files else DATA).read_text(encoding="utf-8")
-    runs = [json.loads(line) for line in text.splitlines()]
-    results = [play(run) for run in runs]
+    parser = argparse.ArgumentParser(prog="python -m bench.trajectories", description=__doc__)
+    parser.add_argument("file", nargs="?", type=Path, default=DATA, help="one run a line, as JSON")
+    parser.add_argument("-v", action="store_true", help="show the runs that went well, too")
+    options = parser.parse_args()
+    runs = options.file.read_text(encoding="utf-8").splitlines()
+    results = [play(json.loads(run)) for run in runs]
     for played in results:
-        if "-v" in sys.argv or played.verdict not in ("quiet", "caught", "spoken to"):
+        if options.v or played.verdict not in ("quiet", "caught", "spoken to"):
             run = played.run
             print(
                 f"{run['id']:14} {run['truth']:5} {'contested' if run['contested'] else '':10}"
-                f"{played.verdict:12} refusals={played.refusals[:4]} words={played.interventions[:4]}"
+                f"{played.verdict:12} refusals={played.refusals[:4]} interventions={played.interventions[:4]}"
             )
     for truth, contested in itertools.product(("loop", "ok"), (False, True)):
         of = (truth, contested)

@@ -7,29 +7,19 @@ answers.
 
 import json
 import socket
-import subprocess
-import sys
-import threading
 import time
-from pathlib import Path
-from typing import Any
 
 import psutil
-from bench.peers.peer import CHILD, ChildSpec, Peer, Row, fresh
-from bench.peers.ready import ReadyPipe
+from bench.home import Home, wait_for
+from bench.peers.peer import CHILD, ChildSpec, Peer, fresh
 
-READY_S = 60.0
 COMMON = "[daemon]\nmax_workers = 500\n[limits]\nllm_calls = 500\n[sandbox]\n"
 
 
 class ClewPeer(Peer):
     """Each child's very command line as an agent with tools of its own."""
 
-    def __init__(self, row: Row, folder: Path, pipe: ReadyPipe) -> None:
-        super().__init__(row, folder, pipe)
-        self._pids: dict[str, int] = {}
-        self._names: dict[str, str] = {}
-        self._ready, self._ended = threading.Event(), threading.Event()
+    home: Home
 
     def config(self, children: list[ChildSpec]) -> str:
         folders = f'read = ["{CHILD.parent}"]\nwrite = ["{self.pipe.path.parent}"]\n'
@@ -44,57 +34,37 @@ class ClewPeer(Peer):
         return child.name
 
     def begin(self, children: list[ChildSpec]) -> None:
-        home = fresh(self.folder / "home")
-        (home / "inbox").mkdir()
-        (home / "config.toml").write_text(self.config(children))
-        self._ready, self._ended = threading.Event(), threading.Event()
-        command = [sys.executable, "-m", "clew_daemon", "--home", str(home), "run"]
-        self.launch(*command, stdout=subprocess.PIPE, CLEW_LOG__FORMAT="json")
-        threading.Thread(target=self._follow, daemon=True).start()
-        if not self._ready.wait(READY_S) or self._ended.is_set():
-            raise TimeoutError("the daemon is not ready")
+        self.home = Home(fresh(self.folder / "home"), self.config(children))
+        with self.home.log.open("ab") as log:
+            self.launch(*self.home.command("run"), stdout=log.fileno(), CLEW_LOG__FORMAT="json")
+        wait_for(lambda: self.home.count("daemon.ready"))
         for child in children:
-            part = home / f"{child.name}.part"
-            part.write_text(f"---\nagent: {self.agent(child)}\n---\n# {child.name}\n\nWait.\n")
-            part.rename(home / "inbox" / f"{child.name}.md")
+            goal = f"---\nagent: {self.agent(child)}\n---\n# {child.name}\n\nWait.\n"
+            self.home.drop(f"{child.name}.md", goal)
 
     def pids(self, names: list[str]) -> list[int]:
-        return [self._pids[name] for name in names]
+        workers = self.workers()
+        return [workers[name] for name in names]
+
+    def workers(self) -> dict[str, int]:
+        """Return the newest process of each child, by the daemon's log."""
+        names = self.names()
+        return {names[one["goal"]]: one["pid"] for one in self.home.events("worker.started")}
+
+    def names(self) -> dict[str, str]:
+        """Return the children's names by goal."""
+        accepted = self.home.events("goal.accepted")
+        return {one["goal"]: one["file"].removesuffix(".md") for one in accepted}
 
     def _is_child(self, process: psutil.Process) -> bool:
-        return process.pid in self._pids.values()
-
-    def _follow(self) -> None:
-        """Read the log as it is written."""
-        assert self.process is not None
-        assert self.process.stdout is not None
-        with self.process.stdout as lines:
-            for line in lines:
-                at_s = time.monotonic()
-                if b'"worker.' in line or b'"goal.accepted"' in line or b'"daemon.ready"' in line:
-                    self._take(json.loads(line), at_s)
-        self._ended.set()
-        self._ready.set()
-
-    def _take(self, line: dict[str, Any], at_s: float) -> None:
-        match line["event"]:
-            case "daemon.ready":
-                self._ready.set()
-            case "goal.accepted":
-                self._names[line["goal"]] = line["file"].removesuffix(".md")
-            case "worker.started":
-                self._pids[self._names[line["goal"]]] = line["pid"]
-            case "worker.ready":
-                self.worker_ready(self._names[line["goal"]], at_s)
-
-    def worker_ready(self, name: str, at_s: float) -> None:
-        """Nothing to do: a command reports by itself, as under every supervisor."""
+        return process.pid in self.workers().values()
 
 
 class BuiltInPeer(ClewPeer):
     """The built-in agent, which is always a loaded child."""
 
     _model: socket.socket | None = None
+    _lines = 0  # of the log, as of the last report
 
     def config(self, _: list[ChildSpec]) -> str:
         self._model = socket.create_server(("127.0.0.1", 0), backlog=4096)  # it never accepts
@@ -105,10 +75,23 @@ class BuiltInPeer(ClewPeer):
     def agent(self, _: ChildSpec) -> str:
         return "waiting"
 
-    def worker_ready(self, name: str, at_s: float) -> None:
-        self.pipe.report(name, self._pids[name], at_s)
+    def begin(self, children: list[ChildSpec]) -> None:
+        super().begin(children)
+        self._lines = 0
+        self.pipe.reporter = self._report
+
+    def _report(self) -> None:
+        """Report for the agents that became ready since the last time."""
+        ready = self.home.events("worker.ready", self._lines)
+        self._lines = self.home.lines
+        names, workers = (self.names(), self.workers()) if ready else ({}, {})
+        monotonic_s = time.monotonic() - time.time()
+        for one in ready:
+            name = names[one["goal"]]
+            self.pipe.report(name, workers[name], one["at"] + monotonic_s)
 
     def stop(self) -> None:
+        self.pipe.reporter = None
         super().stop()
         if self._model:
             self._model.close()

@@ -7,9 +7,11 @@ matter.
 import os
 import select
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
+
+REPORT_S = 0.01
 
 
 class Ready(NamedTuple):
@@ -29,6 +31,7 @@ class ReadyPipe:
         self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # open for writing, too: it never ends
         self._rest = b""
         self.last: dict[str, Ready] = {}
+        self.reporter: Callable[[], None] | None = None  # called while the bench waits
 
     def close(self) -> None:
         os.close(self._fd)
@@ -57,6 +60,9 @@ class ReadyPipe:
         return self.last[name].at_s if name in self.last else 0.0
 
     def _read(self, timeout_s: float) -> bool:
+        if self.reporter:
+            self.reporter()
+            timeout_s = min(timeout_s, REPORT_S)
         if not select.select([self._fd], [], [], timeout_s)[0]:
             return False
         *lines, self._rest = (self._rest + os.read(self._fd, 65536)).split(b"\n")

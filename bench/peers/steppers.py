@@ -1,6 +1,6 @@
 """Programs that do durable steps as the bench orders them: started, killed and started again.
 
-Knows how each peer is started and which files it writes; `durable_measures` knows what is measured.
+Knows how each peer is started and which files it writes; `durable` knows what is measured.
 """
 
 import json
@@ -8,12 +8,12 @@ import signal
 import socket
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 from bench.home import Home, bench_agent, disk_folder, wait_for
@@ -22,7 +22,6 @@ from bench.processes import alive, command, tree
 
 HERE = Path(__file__).parent
 WAIT_S = 120.0
-TIMES = 500  # how often an agent tries what fails each time
 CONFIG = """
 [daemon]
 max_workers = 64
@@ -67,121 +66,47 @@ class StepWire:
         self._socket.close()
 
 
-class Script:
-    """A peer's program, in the peer's own environment."""
+class StepProgram(ABC):
+    """A program in a folder of its own, and the connections of its workflows."""
 
     DATABASE, EFFECTS, LOG = "*.sqlite*", "*.effects", "log"
 
-    def __init__(self, folder: Path, workflows: int, words: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path, workflows: int) -> None:
         self.folder, self.workflows = folder, workflows
-        python, script, *self._options = words
-        self._command = [python, str(HERE / script), str(folder)]
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self, port: int) -> None:
-        line = [*self._command, str(port), str(self.workflows), *self._options]
-        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(line, cwd=self.folder, stdout=log, **streams)
-
-    def kill(self) -> None:
-        if self._process:
-            self._process.kill()
-            self._process.wait(WAIT_S)
-
-    def processes(self) -> list[psutil.Process]:
-        assert self._process
-        return tree(self._process.pid)
-
-    agents = processes
-
-
-class ClewProgram:
-    """A daemon on a home of its own, with a goal for each workflow and an agent with its own tools."""
-
-    DATABASE, EFFECTS = "state/ledger.db*", "workspaces/*/*.effects"
-    LOG = "daemon.log"
-
-    def __init__(
-        self, folder: Path, workflows: int, config: str = CONFIG, mode: str = "durable"
-    ) -> None:
-        self.folder, self.workflows, self._config, self._mode = folder, workflows, config, mode
-        self._home = Home(folder, config)
-
-    def start(self, port: int) -> None:
-        if self._home.daemon is None:
-            agent = bench_agent(self._mode, str(port), str(TIMES))
-            self._home = Home(self.folder, self._config + agent)
-            for index in range(self.workflows):
-                goal = f"---\nagent: bench\n---\n# Work {index}\nsteps\n"
-                self._home.drop(f"work-{index}.md", goal)
-        self._home.launch(stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
-
-    def kill(self) -> None:
-        """SIGKILL, and wait until its workers have ended, too."""
-        if self._home.daemon and self._home.daemon.poll() is None:
-            left = self.processes()
-            self._home.stop(signal.SIGKILL)
-            wait_for(lambda: not any(map(alive, left)), every_s=0.002)
-
-    def processes(self) -> list[psutil.Process]:
-        return tree(self._home.pid)
-
-    def agents(self) -> list[psutil.Process]:
-        """Return the processes that do the steps, without those around them."""
-        return [one for one in self.processes() if "agents.py" in " ".join(command(one))]
-
-    def asked(self, *arguments: str) -> Any:
-        """Return what the command line says of this home."""
-        line = self._home.command(*arguments, "--json")
-        return json.loads(subprocess.run(line, check=True, capture_output=True, timeout=60).stdout)
-
-
-Program = Script | ClewProgram
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One of the ways of a peer to do a step."""
-
-    peer: str
-    name: str
-    make: Callable[[Path, int], Program]
-
-
-class Running:
-    """A program and the connections of its workflows."""
-
-    def __init__(self, way: Way, program: Program) -> None:
-        self.way, self.program = way, program
         self.wires: list[StepWire] = []
         self._server = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._port = str(self._server.getsockname()[1])
+
+    @abstractmethod
+    def launch(self) -> None:
+        """Launch its process, which connects to the bench for each workflow."""
+
+    @abstractmethod
+    def end_processes(self) -> None:
+        """SIGKILL it, and wait until all of it has ended."""
+
+    @abstractmethod
+    def processes(self) -> list[psutil.Process]:
+        """Return what runs of it; the first one writes the record."""
 
     def start(self) -> float:
-        """Start the program, and return the moment of its launch."""
+        """Launch it, and return the moment of its launch."""
         launched = time.monotonic()
-        self.program.start(self._server.getsockname()[1])
+        self.launch()
         return launched
 
     def connect(self) -> None:
         """Wait until every workflow can begin its next step."""
-        self.wires = [self.accept() for _ in range(self.program.workflows)]
+        self.wires = [self.accept() for _ in range(self.workflows)]
 
     def accept(self) -> StepWire:
-        if wire := self.accept_within(WAIT_S):
-            return wire
-        raise TimeoutError(f"{self.way.name} does not begin:\n{self.log()}")
-
-    def accept_within(self, patience_s: float) -> StepWire | None:
-        """Return one workflow's connection; None if none comes, or the program has ended."""
-        until = time.monotonic() + patience_s
-        while self.program.processes():
-            self._server.settimeout(min(1.0, max(0.01, until - time.monotonic())))
+        """Return one workflow's connection."""
+        until = time.monotonic() + WAIT_S
+        self._server.settimeout(1.0)
+        while self.processes() and time.monotonic() < until:
             with suppress(TimeoutError):
                 return StepWire(self._server.accept()[0])
-            if time.monotonic() > until:
-                break
-        return None
+        raise TimeoutError(f"it does not begin:\n{self.log()}")
 
     def steps(self, count: int) -> list[float]:
         """Do steps in each workflow; return how long each took, in seconds."""
@@ -190,12 +115,10 @@ class Running:
                 wire.ask(count)
             return [took for wire in self.wires for took in wire.hear("took_s")["took_s"]]
         except OSError as error:
-            end = self.log()
-            raise RuntimeError(f"{self.way.name} did not do its steps: {error}\n{end}") from None
+            raise RuntimeError(f"it did not do its steps: {error}\n{self.log()}") from None
 
     def kill(self) -> None:
-        """SIGKILL, and wait until all of it has ended."""
-        self.program.kill()
+        self.end_processes()
         for wire in self.wires:
             wire.close()
         self.wires = []
@@ -205,32 +128,85 @@ class Running:
         self._server.close()
 
     def size_mb(self) -> float:
-        return sum(path.stat().st_size for path in self.files(self.program.DATABASE)) / 1e6
-
-    def files(self, pattern: str) -> list[Path]:
-        return list(self.program.folder.glob(pattern))
+        return sum(path.stat().st_size for path in self.folder.glob(self.DATABASE)) / 1e6
 
     def log(self) -> str:
         """Return the end of its log."""
-        return "".join(one.read_text(errors="replace") for one in self.files(self.program.LOG))[
-            -2000:
-        ]
+        path = self.folder / self.LOG
+        return path.read_text(errors="replace")[-2000:] if path.exists() else ""
+
+
+class ScriptProgram(StepProgram):
+    """A peer's program, in the peer's own environment."""
+
+    def __init__(self, folder: Path, workflows: int, peer: str, options: str) -> None:
+        super().__init__(folder, workflows)
+        script = [python(peer), str(HERE / f"steps_{peer}.py"), str(folder)]
+        self._command = [*script, self._port, str(workflows), *options.split()]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def launch(self) -> None:
+        with (self.folder / self.LOG).open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def end_processes(self) -> None:
+        if self._process:
+            self._process.kill()
+            self._process.wait(WAIT_S)
+
+    def processes(self) -> list[psutil.Process]:
+        return tree(self._process.pid) if self._process else []
+
+
+class ClewProgram(StepProgram):
+    """A daemon on a home of its own, with a goal for each workflow and an agent with its own tools."""
+
+    DATABASE, EFFECTS, LOG = "state/ledger.db*", "workspaces/*/*.effects", "daemon.log"
+
+    def __init__(self, folder: Path, workflows: int, config: str = CONFIG) -> None:
+        super().__init__(folder, workflows)
+        self._home = Home(folder, config + bench_agent("durable", self._port))
+        for index in range(workflows):
+            goal = f"---\nagent: bench\n---\n# Work {index}\nsteps\n"
+            self._home.drop(f"work-{index}.md", goal)
+
+    def launch(self) -> None:
+        self._home.launch(stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+
+    def end_processes(self) -> None:
+        if self._home.daemon and self._home.daemon.poll() is None:
+            left = self.processes()
+            self._home.stop(signal.SIGKILL)
+            wait_for(lambda: not any(map(alive, left)), every_s=0.002)
+
+    def processes(self) -> list[psutil.Process]:
+        return tree(self._home.pid)
+
+    def agent(self) -> psutil.Process:
+        """Return the process that does the steps, without those around it."""
+        (agent,) = (p for p in self.processes() if "agents.py" in " ".join(command(p)))
+        return agent
+
+
+class Way(NamedTuple):
+    """One of the ways of a peer to do a step."""
+
+    peer: str
+    make: Callable[[Path, int], StepProgram]
 
 
 PACKAGES = {"dbos": ("dbos",), "langgraph": ("langgraph", "langgraph-checkpoint-sqlite")}
-WAYS = {
-    "dbos": ("DBOS", ""),
-    "dbos-wal": ("DBOS, its file set to WAL by hand", "--wal"),
-    "dbos-two": ("DBOS, the decision a step of its own", "--decide"),
-    "langgraph": ("LangGraph, growing list", ""),
-    "langgraph-delta": ("LangGraph, DeltaChannel", "--state delta"),
-    "langgraph-constant": ("LangGraph, no list", "--state constant"),
-    "langgraph-two": (
-        "LangGraph, no list, the decision a node of its own",
-        "--state constant --decide",
-    ),
+OPTIONS = {
+    "dbos": "",
+    "dbos-wal": "--wal",
+    "dbos-two": "--decide",
+    "langgraph": "",
+    "langgraph-delta": "--state delta",
+    "langgraph-constant": "--state constant",
+    "langgraph-two": "--state constant --decide",
 }
-NAMES = {"clew": "clew", **{way: name for way, (name, _) in WAYS.items()}}
 
 
 def python(peer: str) -> str:
@@ -239,35 +215,32 @@ def python(peer: str) -> str:
 
 def ways(peers: list[str]) -> tuple[dict[str, Way], dict[str, str]]:
     """Return what can be measured here, and why the rest cannot."""
-    found = {"clew": Way("clew", "clew", ClewProgram)} if "clew" in peers else {}
+    found = {"clew": Way("clew", ClewProgram)} if "clew" in peers else {}
     missing: dict[str, str] = {}
-    for peer, packages in PACKAGES.items():
-        if peer in peers:
-            try:
-                venv(peer, *packages)
-            except MissingError as error:
-                missing[peer] = str(error)
-    for way, (name, options) in WAYS.items():
+    for peer in PACKAGES.keys() & set(peers):
+        try:
+            venv(peer, *PACKAGES[peer])
+        except MissingError as error:
+            missing[peer] = str(error)
+    for way, options in OPTIONS.items():
         peer = way.partition("-")[0]
         if peer in peers and peer not in missing:
-            words = (python(peer), f"steps_{peer}.py", *options.split())
-            found[way] = Way(peer, name, partial(Script, words=words))
+            found[way] = Way(peer, partial(ScriptProgram, peer=peer, options=options))
     return found, missing
 
 
 @contextmanager
 def running(
     wanted: Mapping[str, Way], many: Mapping[str, int] | None = None
-) -> Iterator[dict[str, Running]]:
+) -> Iterator[dict[str, StepProgram]]:
     """Start programs in folders of their own, with a workflow or `many`; end them on every path."""
     with ExitStack() as stack:
-        everyone = {}
+        programs = {}
         for name, way in wanted.items():
-            workflows = many[name] if many else 1
             folder = stack.enter_context(disk_folder())
-            everyone[name] = one = Running(way, way.make(folder, workflows))
+            programs[name] = one = way.make(folder, many[name] if many else 1)
             stack.callback(one.end)
             one.start()
-        for one in everyone.values():
+        for one in programs.values():
             one.connect()
-        yield everyone
+        yield programs

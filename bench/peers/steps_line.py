@@ -24,7 +24,7 @@ class Line:
         self.say({"workflow": workflow})
 
     def say(self, what):
-        """Send a message; end the process if the bench has gone."""
+        """Send a message; end the process if the bench has ended."""
         try:
             self._socket.sendall((json.dumps(what) + "\n").encode())
         except OSError:

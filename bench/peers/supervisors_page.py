@@ -1,7 +1,7 @@
-"""The part `peers` of docs/performance.md: tables, plots, and sentences that name who is better than clew."""
+"""The part `peers` of docs/performance.md: tables, plots, and lines that name the peers that are better than clew."""
 
 from bench import page, plots
-from bench.figures import Result, Series, short
+from bench.figures import Result, Series
 
 CLEW, BUILT_IN = "clew", "clew, built-in agent"
 BACK = {  # measures, with their units, and the heads of their columns
@@ -31,15 +31,13 @@ PLOTS = {
     "restart, loaded": "A loaded child, killed: ready again after",
     "mass restart": "The whole fleet, killed at once: all ready again after",
 }
-CLEARLY = 1.1
-"""Medians that differ by less than a tenth count as equal: these machines are noisy."""
 
 
 def text(result: Result) -> tuple[str, ...]:
     """Return the whole part."""
     facts, names = result.facts, result.facts["names"]
     fleet, idle = facts["fleet"], "a supervisor's own processes, each child's memory apart"
-    told = [[f"{names[k]} {facts['versions'][k]}", facts["settings"][k]] for k in names]
+    settings = [[f"{names[k]} {facts['versions'][k]}", facts["settings"][k]] for k in names]
     fates = [
         [names[key], *(seen.get(fate, "") for fate in FATES)]
         for key in names
@@ -54,10 +52,10 @@ def text(result: Result) -> tuple[str, ...]:
         f"Idle ({fleet} idle children and eight more; {idle}):",
         _values(result, IDLE),
         "\n".join(others_better(result, IDLE)),
-        "What becomes of a worker, and of what it started, when somebody is killed:",
+        "What becomes of a worker, and of what it started, when a process is killed:",
         page.table(["", *FATES], fates),
-        "What each was told:",
-        page.table(["", "keeps a child up by"], told),
+        "How each is configured:",
+        page.table(["", "setting that keeps a child up"], settings),
         *(
             f"Not measured: {names.get(key, key)} ({why})."
             for key, why in sorted(facts["out"].items())
@@ -73,22 +71,15 @@ def plot(result: Result) -> None:
 
 
 def others_better(result: Result, measures: dict[str, tuple[str, str]]) -> list[str]:
-    """Return a line for each measure that names who is clearly better than clew, by the medians."""
+    """Return a line for each measure that names the peers that are better than clew."""
     lines = []
-    for measure, (unit, label) in measures.items():
+    for measure, (_, label) in measures.items():
         seen = _by_peer(result, measure)
-        ours = [seen.pop(name).median for name in (CLEW, BUILT_IN) if name in seen]
-        if not ours or not seen:
-            continue
-        # the nursery has the same to do as the others only where their children are loaded
-        best = min(ours) if measure == "restart, loaded" else ours[0]
-        medians = sorted((one.median, name) for name, one in seen.items())
-        better = [f"{name} ({short(mid)})" for mid, name in medians if mid * CLEARLY < best]
-        if better:
-            end = f"better than clew ({short(best)} {unit}) are {', '.join(better)}."
-        else:
-            end = "nobody is clearly better than clew."
-        lines.append(f"- {label}: {end}")
+        ours = [seen.pop(name) for name in (CLEW, BUILT_IN) if name in seen]
+        if measure == "restart, loaded":  # only here has the nursery the same to do as the others
+            ours.sort(key=lambda one: one.median)
+        if ours:
+            lines += page.better(label, ours[0], seen)
     return lines
 
 

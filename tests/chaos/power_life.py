@@ -177,11 +177,11 @@ async def live(path: Path, dice: Random, jobs: int, model: Model, *, synchronous
     life = Life(_before(path), [model], disk.log)
     try:
         ledger = Ledger.open(path, vfs=disk.vfs_name)
-        writer = ledger._writer
-        writer._con.pragma("synchronous", synchronous)
-        writer._checkpoints.pages_max = WAL_PAGES_MAX
-        queue = writer._jobs = Together()
-        _note_acknowledgements(writer, disk.log)
+        thread = ledger._writer._thread
+        thread._con.pragma("synchronous", synchronous)
+        thread._checkpoints.pages_max = WAL_PAGES_MAX
+        queue = thread.jobs = Together()
+        _note_acknowledgements(thread, disk.log)
         while jobs > 0:
             if dice.random() < 0.15:
                 await ledger.pack(dice.choice(GOALS))
@@ -217,18 +217,18 @@ async def _ask(ledger: Ledger, job: Job) -> None:
             await ledger.purge(goal)
 
 
-def _note_acknowledgements(writer, log: list[Op]) -> None:
+def _note_acknowledgements(thread, log: list[Op]) -> None:
     """Put into the log where the writer has said that so many jobs are durable."""
-    call, done = writer._call, 0
+    call, done = thread._call, 0
 
     def told(function, *args) -> None:
         nonlocal done
-        if function == writer._deliver:
+        if function == thread._reports.deliver:
             done += sum(not is_tidying(job) for job in args[0])
             log.append(Op("word", word=done))
         call(function, *args)
 
-    writer._call = told
+    thread._call = told
 
 
 def held(path: Path) -> str:

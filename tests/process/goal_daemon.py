@@ -14,23 +14,23 @@ import traceback
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from clew_shared.config.agent_tables import LlmAgentSettings
 from clew_shared.config.tables import (
     IGNORED,
     ContextSettings,
-    LlmAgentSettings,
     LoopSettings,
     PlaybookSettings,
 )
 from clew_shared.core.answers import ActionReport, WrongState
 from clew_shared.core.core import Core
-from clew_shared.prompt.transcript import KINDS, TranscriptFold, sent_entries
+from clew_shared.prompt.transcript import TranscriptFold, sent_entries
 from clew_shared.record import events as ev
 from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
+from clew_shared.tools import TOOLS
 from clew_shared.views.publish import state_view
 from clew_shared.wire import protocol
 from clew_shared.wire.hello import entry_json
-from clew_shared.wire.tools import TOOLS
 from clew_worker.executor.tools.outcome import ToolContext
 from clew_worker.executor.tools.registry import carry_out
 from clew_worker.executor.workspace import Workspace
@@ -170,7 +170,10 @@ class GoalDaemon:
             "thresholds": self.loops.model_dump(mode="json"),
             "playbook": [],
             "heartbeat_s": self.heartbeat_s,
-            "tools": [asdict(tool) for tool in TOOLS],
+            "tools": [
+                {"name": t.name, "description": t.description, "parameters": t.parameters}
+                for t in TOOLS
+            ],
             "notes": self.notes,
             "feedback": list(self.feedback),
             "credential": self.credential,
@@ -220,7 +223,7 @@ class GoalDaemon:
         limit = self.options()["context"]["max_tokens"]
         fold = TranscriptFold(lambda seq: (outputs[seq] or b"").decode(), limit)
         for one in self.recorded:
-            if one.seq > self.state.subtask_seq and one.event.kind in KINDS:
+            if one.seq > self.state.subtask_seq and one.event.kind in TranscriptFold.kinds:
                 fold.take(one.seq, one.event)
         entries = [*map(entry_json, sent_entries(fold.entries, fold.folded))]
         return {"transcript": entries, "folded": fold.folded, "idea": fold.idea}

@@ -130,7 +130,7 @@ def test_clews_own_files_and_the_python_tell_that_a_nursery_is_out_of_date(live)
         await one.start()
         made_of = one._zygote.hello.made_of
         names = {Path(path).name for path in made_of}
-        assert {"cell.py", "framing.py", "llm_client.py", "site-packages"} - names <= {
+        assert {"guard.py", "framing.py", "llm_client.py", "site-packages"} - names <= {
             "llm_client.py"  # only where it was asked for
         }
         assert not one._zygote.outdated

@@ -34,10 +34,10 @@ async def failing(self, core, event, *rest, **named):
 GoalStore.emit = failing
 """,
     "an error when the worker's process is there already": """
-from clew_daemon.session.session import Session
-async def record_start(self, process):
+from clew_daemon.session.epoch import EpochRecord
+async def start(self, process):
     raise AttributeError("pid")
-Session._record_start = record_start
+EpochRecord.start = start
 """,
 }
 SAID = (

@@ -10,9 +10,8 @@ from clew_shared.prompt.layout import folded_count, lay_out
 from clew_shared.prompt.view import PromptView
 from clew_shared.record.model import Goal, Subtask, Task
 from clew_shared.record.state import State
-from clew_shared.text.shorten import without_middle
+from clew_shared.tools import TOOLS
 from clew_shared.wire.hello import Call, FinishedSubtask, Said
-from clew_shared.wire.tools import TOOLS
 from clew_worker.agent import json_mode
 from clew_worker.agent.plans import read_plan
 
@@ -150,11 +149,6 @@ def test_a_warning_is_in_the_prompt_however_much_is_folded(view, words):
 
 def _before_state(laid):
     return [m for name, block in laid.blocks if name != "state" for m in block]
-
-
-@given(st.text(max_size=300), st.integers(0, 400))
-def test_shortening_keeps_to_its_limit(text, limit):
-    assert len(without_middle(text, limit)) <= max(limit, 0)
 
 
 @given(st.text() | json_values.map(json.dumps) | st.text().map('{"tool": "write_file", '.__add__))

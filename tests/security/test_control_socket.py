@@ -15,6 +15,7 @@ import pytest
 from harness import DEADLINE_S, children
 
 from clew_daemon.cli.client import ask
+from clew_daemon.control.requests import PingRequest
 from clew_daemon.host.folders import FolderError, make_private
 
 OTHER_UID = 12345
@@ -310,7 +311,7 @@ def test_root_is_served_by_an_ordinary_users_daemon_that_cannot_see_root(tmp_pat
             deadline = time.monotonic() + DEADLINE_S
             answered = None
             while answered is None and daemon.poll() is None and time.monotonic() < deadline:
-                answered = ask(Path(name, "home", "run", "control.sock"), "ping")
+                answered = ask(Path(name, "home", "run", "control.sock"), PingRequest())
                 time.sleep(0.02)
             assert answered, out.read_text()
         finally:

@@ -20,7 +20,17 @@ from sim_agent import SimAgent
 from sim_cells import Children, SimChannel, SimExecutor, cell, stood_on
 from sim_ledger import SimLedger
 
-from clew_daemon.control.goal_requests import GoalRequests
+from clew_daemon.control.goal_changes import GoalChanges
+from clew_daemon.control.goal_lookup import GoalLookup
+from clew_daemon.control.goal_messages import GoalMessages
+from clew_daemon.control.requests import (
+    CancelRequest,
+    FeedbackRequest,
+    PauseRequest,
+    ResumeRequest,
+    RetryRequest,
+    UnblockRequest,
+)
 from clew_daemon.control.server import ControlError
 from clew_daemon.host.keys import Keys
 from clew_daemon.learning.playbook import PlaybookStore
@@ -48,6 +58,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.session.cell_specs import CellSpecs
 
+CHANGES = {one.method: one for one in (PauseRequest, ResumeRequest, CancelRequest, RetryRequest)}
 REQUESTS = (
     "feedback",
     "feedback",
@@ -181,7 +192,9 @@ class SimDaemon:
         self.reviewer = Reviewer(
             self.daemon.goals, self.daemon.playbook, lambda: self.daemon.settings.playbook
         )
-        self.people = GoalRequests(self.daemon, self.supervisor)
+        lookup = GoalLookup(goals)
+        self.messages = GoalMessages(self.daemon, self.supervisor, lookup)
+        self.changes = GoalChanges(self.daemon, self.supervisor, lookup)
         tasks: list[asyncio.Task[Any]] = []
         try:
             await self.reviewer.start()
@@ -272,11 +285,17 @@ class SimDaemon:
     async def _request(self, name: str, goal: str) -> None:
         blocked = self.daemon.goals.cores[goal].state.blocked_actions
         text = f"advice {self.asked} at {self.world.clock.now}"
-        params = {"goal": goal, "text": text, "signature": blocked[0] if blocked else "none"}
         self.asked += 1
         try:
             with self.world.watch.asking(goal):
-                answer = await getattr(self.people, name)(params)
+                match name:
+                    case "feedback":
+                        answer = await self.messages.feedback(FeedbackRequest(goal, text))
+                    case "unblock":
+                        unblock = UnblockRequest(goal, blocked[0] if blocked else "none")
+                        answer = await self.messages.unblock(unblock)
+                    case _:
+                        answer = await self.changes.change(CHANGES[name](goal))
         except (ControlError, LedgerError) as error:
             self.world.trace("person", f"{name} {goal}: {str(error)[:80]}")
             return

@@ -5,11 +5,11 @@ import sim_daemon
 from sim_life import LifeError, live
 from sim_world import World
 
-from clew_daemon.control import goal_requests
+from clew_daemon.control import goal_changes
 from clew_daemon.learning import reviewer
 from clew_daemon.processes import workspace_guard
 from clew_daemon.record import goals
-from clew_daemon.session import actions, conversation, desk, lifetime, liveness, session
+from clew_daemon.session import acting, conversation, desk, epoch, lifetime, liveness, session
 from clew_daemon.supervision import history, restart, schedule
 from clew_shared.core import actions as judging
 from clew_shared.core import core, journal, suggestions
@@ -71,13 +71,13 @@ def _answers_before_the_commit(monkeypatch):
 
 
 def _carries_out_twice(monkeypatch):
-    once = actions.Actions._carry_out
+    once = acting.Acting._carry_out
 
     async def twice(self, seq, p):
         await once(self, seq, p)
         return await once(self, seq, p)
 
-    monkeypatch.setattr(actions.Actions, "_carry_out", twice)
+    monkeypatch.setattr(acting.Acting, "_carry_out", twice)
 
 
 def _restarts_for_ever(monkeypatch):
@@ -127,9 +127,9 @@ def _folds_more_than_there_is(monkeypatch):
 
 def _times_by_the_wall_clock(monkeypatch):
     def lived_s(self):
-        return session.time.time() - self._desk.core.state.worker_since
+        return epoch.time.time() - self._desk.core.state.worker_since
 
-    monkeypatch.setattr(session.Session, "_lived_s", lived_s)
+    monkeypatch.setattr(epoch.EpochRecord, "lived_s", lived_s)
 
 
 def _forgets_who_works_where(monkeypatch):
@@ -176,7 +176,7 @@ def _much_asked(monkeypatch, *requests):
 
 def _goes_on_whatever_was_asked_meanwhile(monkeypatch):
     monkeypatch.setattr(journal, "refusal", lambda *_: "")
-    monkeypatch.setattr(goal_requests, "_request_basis", lambda _: None)
+    monkeypatch.setattr(goal_changes, "_request_basis", lambda _: None)
     _much_asked(monkeypatch, "pause", "resume", "cancel")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew_daemon.session.actions import _allowed, _outcome, _refused, noted
+from clew_daemon.session.acting import _allowed, _outcome, _refused, noted
 from clew_shared.core.answers import ActionReport, Advice, Feedback, Verdict
 from clew_shared.wire.answers import (
     ActionOutcome,

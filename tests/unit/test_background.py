@@ -9,17 +9,20 @@ import pytest
 from structlog.testing import capture_logs
 
 from clew_daemon.control.server import Control
-from clew_daemon.host import background
-from clew_daemon.learning import reviewer
+from clew_daemon.host import background, goal_queue
+from clew_daemon.host.goal_queue import GoalQueue
 from clew_daemon.processes.endings import Ended
 from clew_daemon.publish.publisher import Publisher
 from clew_daemon.supervision import goal_run, reports
 from clew_daemon.supervision.history import RestartHistory
+from clew_daemon.supervision.reports import ReportWriter
 from clew_daemon.supervision.retention import Retention
 from clew_daemon.supervision.scratch import clear
 from clew_daemon.supervision.waits import Waits
 from clew_shared.config.settings import Settings
 from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed, LedgerUnwell
+from clew_shared.record import events as ev
+from clew_shared.record.state import State
 
 LEDGER = Path("/ledger.db")
 PASSING = (
@@ -62,27 +65,80 @@ async def test_housekeeping_goes_on_after_passing_faults():
 
 
 @pytest.mark.parametrize("fault", [*PASSING, LedgerCorrupt(LEDGER, "damaged", "restore")])
-async def test_reviews_go_on_after_a_fault_of_one(monkeypatch, fault):
+async def test_reports_and_reviews_go_on_after_a_fault_of_one_goal(monkeypatch, fault):
     """Any fault of the ledger ended them until the next start, and no goal was ever settled any more."""
-    monkeypatch.setattr(reviewer, "RETRY_S", 0.0)
-    work = Faulty(fault)
-    made = reviewer.Reviewer(parts().goals, None, lambda: None)
-    monkeypatch.setattr(made, "_review", work)
-    for goal in ("a", "b"):
-        made._due.put_nowait(goal)
-    await is_well(work, background.start(made._work()))
+    monkeypatch.setattr(goal_queue, "RETRY_S", 0.0)
+    work, failed = Faulty(fault), []
+    queue = GoalQueue(work, lambda *failure: failed.append(failure))
+    queue.due("a")
+    queue.due("b")
+    queue.start()
+    async with asyncio.timeout(60):
+        await work.well.wait()
+    await queue.stop()
+    assert failed == [("a", fault)]
 
 
-@pytest.mark.parametrize("fault", [*PASSING, LedgerCorrupt(LEDGER, "damaged", "restore")])
-async def test_reports_go_on_after_a_fault_of_one(monkeypatch, fault):
-    """A ledger that could not be opened for want of descriptors ended them, without a word."""
-    monkeypatch.setattr(reports, "RETRY_S", 0.0)
-    work = Faulty(fault)
-    made = reports.ReportWriter(parts(), lambda _: None)
-    monkeypatch.setattr(made, "_report", work)
-    for goal in ("a", "b"):
-        made.due(goal)
-    await is_well(work, background.start(made._work()))
+async def test_a_goal_whose_report_failed_is_reported_later(monkeypatch):
+    monkeypatch.setattr(goal_queue, "RETRY_S", 0.0)
+    worked, fault = [], OSError(errno.ENOSPC, "No space left on device")
+
+    async def work(goal):
+        worked.append(goal)
+        if worked == ["a"]:
+            raise fault
+        if goal == "a":
+            done.set()
+
+    done, queue = asyncio.Event(), GoalQueue(work, lambda *_: None)
+    queue.due("a")
+    queue.due("b")
+    queue.start()
+    async with asyncio.timeout(60):
+        await done.wait()
+    await queue.stop()
+    assert worked == ["a", "b", "a"]
+
+
+async def test_a_block_while_the_report_of_the_last_one_is_written_is_reported_too(
+    monkeypatch, tmp_path
+):
+    """The event that the first report was written covered both, and the second question was in no report."""
+    daemon, core, written, emitted = parts(), reported_core(), [], []
+    writer = ReportWriter(daemon, lambda _: None)
+    daemon.goals.cores, daemon.goals.ledger = {"a": core}, None
+    daemon.publisher = SimpleNamespace(settle=Faulty())
+    daemon.playbook = SimpleNamespace(current=None)
+    daemon.places = SimpleNamespace(outbox=tmp_path)
+
+    def write(_outbox, state, _text):
+        written.append(state.rested_seq)
+        if len(written) == 1:
+            state.rested_seq = 9  # answered, and blocked again
+            loop.call_soon_threadsafe(writer.due, "a")
+
+    async def emit(core, event):
+        core.state.reported_seq = core.state.rested_seq + 1
+        emitted.append(type(event))
+        done.set()
+
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+    monkeypatch.setattr(reports.pages, "actions", lambda *_, **__: ([], None))
+    monkeypatch.setattr(reports.pages, "loops", lambda *_, **__: ([], None))
+    monkeypatch.setattr(reports.report, "render", lambda *_: "")
+    monkeypatch.setattr(reports.report, "write", write)
+    daemon.goals.emit = emit
+    writer.due("a")
+    await writer.start()
+    async with asyncio.timeout(60):
+        await done.wait()
+    await writer.stop()
+    assert (written, emitted) == ([3, 9], [ev.Reported])
+
+
+def reported_core():
+    state = State(goal_id="a", rested_seq=3, reported_seq=1)
+    return SimpleNamespace(state=state)
 
 
 async def test_what_ends_by_a_bug_says_so_and_what_ends_with_the_ledger_does_not():

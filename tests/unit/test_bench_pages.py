@@ -1,6 +1,8 @@
-"""The benches: their parts of docs/performance.md, made of the saved results, and the names of clew that they use."""
+"""The benches: their parts of docs/performance.md, made of the saved results, and their command lines."""
 
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,17 +57,20 @@ def test_a_part_without_its_markers_is_refused(tmp_path):
         module("page").write("step", "text", page=page)
 
 
-def marked():
-    marks = importlib.import_module("bench.marks")
-    return [*marks.STEP, *marks.DAEMON.values(), *marks.WORKER.values()]
+COMMANDS = (
+    *("context", "digest", "fleet", "footprint", "growth", "live", "peers", "real_model"),
+    *("restart", "step", "synced", "trajectories"),
+)
 
 
-def test_the_stop_watch_finds_every_function_that_it_names():
-    for target in marked():
-        owner, name = module("marks").resolve(target)
-        assert callable(getattr(owner, name)), target
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_bench_shows_its_help(name):
+    command = [sys.executable, "-m", f"bench.{name}", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    assert f"python -m bench.{name}" in done.stdout
 
 
-def test_a_function_that_clew_no_longer_has_is_named():
-    with pytest.raises(SystemExit, match="_gone, which clew does not have"):
-        module("marks").resolve("clew_daemon.session.session:Session._gone")
+def test_every_bench_with_a_command_line_is_among_them():
+    programs = (path for path in (ROOT / "bench").glob("*.py") if "__main__" in path.read_text())
+    run_by_others = {"agents", "runner", "slow_disk"}
+    assert {path.stem for path in programs} - run_by_others == {*COMMANDS} - {"peers"}

@@ -47,13 +47,13 @@ def pipe(tmp_path):
 def test_a_better_peer_is_named_with_its_median():
     values = {"clew": [100, 90, 110], "runit": [17, 18, 19], "circus": [2500]}
     (line,) = better("restart, tiny", "a bare child", **values)
-    assert line == "- a bare child: better than clew (100 ms) are runit (18.0)."
+    assert line == "- a bare child: better than clew (100 ms): runit (18.0)."
 
 
 def test_a_peer_that_is_as_good_as_clew_is_not_called_better():
     values = {"clew": [700], "clew_built_in": [20], "pm2": [19]}
     (line,) = better("restart, loaded", "a loaded child", **values)
-    assert line == "- a loaded child: nobody is clearly better than clew."
+    assert line == "- a loaded child: no other is clearly better than clew."
 
 
 def test_a_measure_that_clew_was_left_out_of_is_not_judged():

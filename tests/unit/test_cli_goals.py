@@ -9,6 +9,7 @@ from clew_daemon.cli.display.output import print_lines
 from clew_daemon.cli.display.units import thousands
 from clew_shared.record import events as ev
 from clew_shared.record.moment import iso, local
+from clew_shared.record.prompt_facts import Prompt
 from clew_shared.views.publish import goal_detail, status_view
 
 AT = 1_790_000_000.0
@@ -29,7 +30,7 @@ def listed(agent, **known):
 
 def turn(agent, tokens_in, cached):
     used = {"tokens_in": tokens_in, "tokens_out": 40, "tokens_cached": cached, "llm_s": 0.5}
-    event = ev.Reflected(iteration=0, tokens=tokens_in + 40, prompt=ev.Prompt(), **used)
+    event = ev.Reflected(iteration=0, tokens=tokens_in + 40, prompt=Prompt(), **used)
     agent.core.emit(event)
 
 
@@ -55,7 +56,7 @@ def test_what_the_llm_has_cost_is_told_for_the_goal_and_for_each_subtask_that_as
 
 
 def test_a_server_that_counts_no_tokens_is_said_to_cache_nothing(agent):
-    agent.core.emit(ev.Reflected(iteration=0, prompt=ev.Prompt()))
+    agent.core.emit(ev.Reflected(iteration=0, prompt=Prompt()))
     assert any("LLM: 1 call, 0 tokens in, 0 out, 0.0 s" in line for line in drawn(agent))
 
 

@@ -133,6 +133,8 @@ def test_asking_a_daemon_needs_neither_models_nor_the_ledger(tmp_path, args):
         "clew_shared.config.places",
         "clew_shared.exit_codes",
         "clew_shared.ledger",
+        "clew_shared.text",
+        "clew_shared.text.shorten",
     }
     words = set() if "--json" in args else {"clew_shared.record", "clew_shared.record.moment"}
     assert shared == {*expected, "clew_shared.ledger.lock", *words}

@@ -12,9 +12,11 @@ from clew_daemon import VERSION
 from clew_daemon.cli.app import COMMANDS as LISTED
 from clew_daemon.cli.app import clew
 from clew_daemon.inbox.goalfile import parse as goalfile
+from clew_shared import tools
+from clew_shared.config.agent_tables import CommandAgentSettings, LlmAgentSettings
 from clew_shared.config.settings import Settings, flatten, load
-from clew_shared.config.tables import CommandAgentSettings, LlmAgentSettings, ToolLoopSettings
-from clew_shared.wire import protocol, tools
+from clew_shared.config.tables import ToolLoopSettings
+from clew_shared.wire import protocol
 
 REPO = Path(__file__).resolve().parents[2]
 DOCS = [REPO / "README.md", REPO / "CONTRIBUTING.md", REPO / "CHANGELOG.md"]

@@ -273,6 +273,10 @@ def test_all_faults_are_told_at_once_each_with_its_line():
         (b"---\na: '" + b"x" * 70_000 + b"'\n---\nx", "shorten it"),
         (b"---\n? [a]\n: b\n---\nx", "line 2: a key must be a word"),
         (b"---\nbudget: 5\n---\nx", "line 2: `budget` must be like"),
+        (
+            b"---\nbudget:\n  tokens: x\n  tokens: 5\n---\nx",
+            "line 4: `budget.tokens` is given twice",
+        ),
         (b"---\nbudget: {wall_s: .inf}\n---\nx", "above 0"),
         (b"---\nbudget: {wall_s: soon}\n---\nx", "a number of seconds"),
         (b"---\npriority: 0x" + b"f" * 20_000 + b"\n---\nx", "line 2: `priority` must be from"),

@@ -12,13 +12,14 @@ import pytest
 
 from clew_daemon.record.hello import hello_answer
 from clew_daemon.record.shrink import fitted_state, published_state
+from clew_shared.config.agent_tables import RunbookAgentSettings
 from clew_shared.config.settings import LlmAgentSettings, Settings
-from clew_shared.config.tables import RunbookAgentSettings
 from clew_shared.prompt.layout import lay_out
 from clew_shared.prompt.view import view_on_record
 from clew_shared.record import events as ev
 from clew_shared.record.codec import encode
 from clew_shared.record.fold import apply
+from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import State
 from clew_shared.views.publish import state_view
@@ -97,7 +98,7 @@ def at_work():
         {"seq": -1, "name": "plan", "args": {}, "result": "error", "output": "no"},
     )
     record.add(
-        ev.Reflected(iteration=1, turn=turn, prompt=ev.Prompt(sha="ab", mode="json", tightness=1))
+        ev.Reflected(iteration=1, turn=turn, prompt=Prompt(sha="ab", mode="json", tightness=1))
     )
     record.act("read_file", output="hel", path="hello.txt")
     record.add(
@@ -107,7 +108,7 @@ def at_work():
             everywhere=True, counts=True,
         )
     )  # fmt: skip
-    record.add(ev.Reflected(iteration=2, hindsight=hindsight, prompt=ev.Prompt(folded=1)))
+    record.add(ev.Reflected(iteration=2, hindsight=hindsight, prompt=Prompt(folded=1)))
     record.add(ev.ProbesSeen(probes={"tests_pass": False, "exists": True}))
     record.add(ev.FeedbackGiven(text="use tabs"))
     record.add(ev.SubtaskFailed(failure="the name was wrong"))

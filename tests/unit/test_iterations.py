@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from clew_daemon.record.iterations import records_of
+from clew_daemon.record.iterations import IterationFold
 from clew_shared.record import events as ev
 from clew_worker import IterationLog
 
@@ -16,6 +16,12 @@ CALL_KEYS = {
     "tool", "params", "raw_output", "outcome", "execution_time", "cost",
     "tool_selection_rationale", "insights", "learning", "relevance", "next_suggested_actions",
 }  # fmt: skip
+
+
+def records_of(events):
+    fold = IterationFold()
+    found = [fold.take(seq, event) for seq, event in enumerate(events, start=1)]
+    return [record for record in found if record]
 
 
 def turn(*tools, hindsight=(), assessment="", **record):

@@ -46,7 +46,7 @@ async def settled(book):
 
 
 def corrupted(ledger, sql, *values):
-    with ledger._writer._con as con:
+    with ledger._writer._thread._con as con:
         con.execute(sql, values)
 
 

@@ -20,15 +20,15 @@ from clew_shared.ledger import (
     NewEvent,
     Reader,
     verify,
+    writer_thread,
 )
-from clew_shared.ledger import writer as writer_module
 
 BIG = b"x" * 50_000
 
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch):
-    monkeypatch.setattr(writer_module, "RETRY_S", 0.02)
+    monkeypatch.setattr(writer_thread, "RETRY_S", 0.02)
 
 
 class States(asyncio.Queue):
@@ -121,10 +121,10 @@ async def test_a_full_disk_is_waited_for_and_nothing_is_lost_or_reordered(small_
 async def test_a_full_database_is_waited_for(tmp_path):
     states, path = States(), tmp_path / "ledger.db"
     ledger = Ledger.open(path, on_state=states.put_nowait)
-    ledger._writer._con.pragma("max_page_count", 100)
+    ledger._writer._thread._con.pragma("max_page_count", 100)
 
     futures = await append_until_full(ledger, states)
-    ledger._writer._con.pragma("max_page_count", 100_000)
+    ledger._writer._thread._con.pragma("max_page_count", 100_000)
     await asyncio.gather(*futures)
 
     await states.until(LedgerState.OK)
@@ -136,7 +136,7 @@ async def test_a_full_database_is_waited_for(tmp_path):
 async def test_closing_on_a_full_disk_ends_in_time_and_fails_who_waits(tmp_path):
     states, path = States(), tmp_path / "ledger.db"
     ledger = Ledger.open(path, on_state=states.put_nowait)
-    ledger._writer._con.pragma("max_page_count", 100)
+    ledger._writer._thread._con.pragma("max_page_count", 100)
 
     futures = await append_until_full(ledger, states)
     async with asyncio.timeout(20):
@@ -151,10 +151,10 @@ async def test_closing_on_a_full_disk_ends_in_time_and_fails_who_waits(tmp_path)
 async def test_a_slow_commit_is_told_once_and_so_is_its_end(tmp_path, monkeypatch):
     states = States()
     ledger = Ledger.open(tmp_path / "ledger.db", on_state=states.put_nowait)
-    monkeypatch.setattr(writer_module, "SLOW_S", 0)
+    monkeypatch.setattr(writer_thread, "SLOW_S", 0)
     for _ in range(3):
         await ledger.append([NewEvent("a", "noted", b"x")])[1]
-    monkeypatch.setattr(writer_module, "SLOW_S", 1000)
+    monkeypatch.setattr(writer_thread, "SLOW_S", 1000)
     await ledger.append([NewEvent("a", "noted", b"x")])[1]
     await ledger.close(10)
 
@@ -164,7 +164,7 @@ async def test_a_slow_commit_is_told_once_and_so_is_its_end(tmp_path, monkeypatc
 async def test_another_programs_lock_is_waited_for(tmp_path):
     states, path = States(), tmp_path / "ledger.db"
     ledger = Ledger.open(path, on_state=states.put_nowait)
-    ledger._writer._con.set_busy_timeout(1)
+    ledger._writer._thread._con.set_busy_timeout(1)
     other = apsw.Connection(str(path))
     other.execute("BEGIN IMMEDIATE")
 

@@ -137,15 +137,15 @@ async def test_what_is_late_is_not_acknowledged(path):
 async def test_the_wait_for_a_lost_ledger_ends_where_its_writer_had_failed_already(path):
     ledger = Ledger.open(path)
     await recorded(ledger)
-    writing = ledger._writer
+    writer = ledger._writer
 
     def failing(_batch):
         raise LedgerFailed(path, "cannot be written: disk I/O error", "")
 
-    writing._commit = failing
+    writer._thread._commit = failing
     ledger.append([NewEvent("a", "noted", b"never written")])
-    writing._thread.join(60)  # what it has to say waits for the loop
-    writing.lose("ledger.db was deleted")
+    writer._thread._thread.join(60)  # what it has to say waits for the loop
+    writer.lose("ledger.db was deleted")
     found = await ledger.rescued(60)
     assert found is not None
     assert "nothing was saved" in str(ledger.failure)

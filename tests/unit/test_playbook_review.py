@@ -22,7 +22,7 @@ REFLECTOR = ExecutionReflector(2, 0.7)
 
 def rests(events, spec=CHECKED, outputs=()):
     runs = OutcomeFold(spec, lambda seq: dict(outputs).get(seq, ""))
-    taken = [runs.apply(seq, event) for seq, event in enumerate(events, start=1)]
+    taken = [runs.take(seq, event) for seq, event in enumerate(events, start=1)]
     return [rest for rest in taken if rest]
 
 

@@ -13,8 +13,8 @@ from clew_shared.record.fold import fold
 from clew_shared.record.spec import PlannedSubtask, PlannedTask, Spec
 from clew_shared.record.state import Raised
 from clew_shared.text.shorten import without_middle
+from clew_shared.tools import TOOLS
 from clew_shared.wire.hello import Call, FinishedSubtask, HelloAnswer, Said
-from clew_shared.wire.tools import TOOLS
 
 
 def build(view):

@@ -8,6 +8,7 @@ from clew_daemon.publish.standing import standing
 from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.moment import iso
+from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.spec import Spec
 from clew_shared.views.publish import (
     HistoryFold,
@@ -74,7 +75,7 @@ def test_a_status_has_the_keys_of_the_contract(played):
 
 def test_a_goal_in_detail_says_what_its_calls_have_cost_and_what_was_put_aside(played):
     agent = played(["one"], failure_limit=1, replan_limit=2)
-    prompt = ev.Prompt(sha="0123456789abcdef", chars=900, kept=800)
+    prompt = Prompt(sha="0123456789abcdef", chars=900, kept=800)
     for tokens in (100, 300):
         used = {"tokens": tokens, "tokens_in": tokens, "tokens_cached": tokens // 2, "llm_s": 1.5}
         agent.core.emit(ev.Reflected(iteration=0, prompt=prompt, **used))

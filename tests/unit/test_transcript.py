@@ -12,6 +12,7 @@ from clew_shared.prompt.transcript import (
     warning,
 )
 from clew_shared.record import events as ev
+from clew_shared.record.prompt_facts import Prompt
 from clew_shared.wire.hello import Call, Said, entry_from, entry_json
 
 
@@ -132,7 +133,7 @@ def test_folded_calls_keep_only_what_their_lines_show():
     record = Record()
     for name in ("a", "b"):
         seq = record.act(name, "x" * 2000)
-        record.add(reflected(turn=({"seq": seq},), prompt=ev.Prompt(folded=1)))
+        record.add(reflected(turn=({"seq": seq},), prompt=Prompt(folded=1)))
     fold = record.read()
     assert fold.folded == 1
     assert [len(e.output) for e in fold.entries] == [200, 2000]
@@ -174,7 +175,7 @@ def test_what_a_thousand_actions_of_one_subtask_tell_fits_a_line_and_keeps_its_c
 def test_entries_of_odd_types_are_read_as_empty():
     fold = TranscriptFold(lambda _: "", 8000)
     odd = ({"seq": "abc"}, {"args": "x"}, {"seq": 1.5e300}, {"role": [1], "text": {}})
-    fold.take(1, reflected(turn=odd, prompt=ev.Prompt(folded=10**9)))
+    fold.take(1, reflected(turn=odd, prompt=Prompt(folded=10**9)))
     assert [getattr(e, "args", {}) for e in fold.entries] == [{}] * 4
     assert len(sent_entries(fold.entries, fold.folded)) == 4
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from clew_shared.ledger import Ledger, LedgerLostError, LedgerState
-from clew_shared.ledger.writer import SLOW_S
+from clew_shared.ledger.writer_thread import SLOW_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable

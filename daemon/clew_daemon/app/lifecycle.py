@@ -277,9 +277,8 @@ class App:
     def _on_interrupt(self) -> None:
         self._interrupts += 1
         if self._interrupts > 1:
-            os._exit(
-                ExitCode.FAILED
-            )  # every worker dies with the daemon; the ledger is a valid prefix
+            # every worker dies with the daemon; the ledger is a valid prefix
+            os._exit(ExitCode.FAILED)
         self._stop_soon()
 
     def _on_hangup(self) -> None:

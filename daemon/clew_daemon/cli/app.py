@@ -45,7 +45,9 @@ COMMANDS = [
     LazyCommand("stop", "service", "Stop the systemd user service."),
     LazyCommand("restart", "service", "Restart the systemd user service."),
     LazyCommand("service", "service", "Install, inspect or remove the systemd user service."),
-    LazyCommand("playbook", "playbook", "Manage the strategies learned across goals."),
+    LazyCommand(
+        "playbook", "playbook.command:playbook", "Manage the strategies learned across goals."
+    ),
     LazyCommand("version", "version", "Show the version."),
 ]
 

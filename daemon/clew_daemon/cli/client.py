@@ -19,6 +19,7 @@ from clew_shared.exit_codes import ExitCode
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from clew_daemon.control.requests import ControlRequest
     from clew_shared.ledger.lock import Holder
 
 QUEUE_FULL_S = 0.01
@@ -65,15 +66,11 @@ class NoAnswer(CliError):
 
 
 class RequestRefused(CliError):
-    """The daemon answered with an error: its message, and `data` if it sent some."""
-
-    def __init__(self, message: str, data: Any = None) -> None:
-        super().__init__(message)
-        self.data = data
+    """The daemon answered with an error."""
 
 
 def call(at: Address | Path, method: str, *, within_s: float = ANSWER_S, **params: Any) -> Any:
-    """Send a request to the daemon at that control socket and return the result.
+    """Call a method of the daemon at that control socket and return the result.
 
     Raises NoDaemon if none listens, RequestRefused for its errors, NoAnswer if it does not answer in time.
     """
@@ -95,22 +92,27 @@ def call(at: Address | Path, method: str, *, within_s: float = ANSWER_S, **param
             raise CliError(f"the daemon's answer cannot be read: {error}") from None
     if "error" in answer:
         fault = answer["error"]
-        raise RequestRefused(str(fault.get("message", fault)), fault.get("data"))
+        raise RequestRefused(str(fault.get("message", fault)))
     return answer.get("result")
 
 
-def ask(at: Address | Path, method: str, **params: Any) -> Any:
-    """Call the daemon; return None if none listens."""
+def send(at: Address | Path, request: ControlRequest, *, within_s: float = ANSWER_S) -> Any:
+    """Send a request to the daemon and return its answer; raises as `call`."""
+    return call(at, request.method, within_s=within_s, **request.params())
+
+
+def ask(at: Address | Path, request: ControlRequest) -> Any:
+    """Send a request; return None if no daemon listens."""
     try:
-        return call(at, method, **params)
+        return send(at, request)
     except NoDaemon:
         return None
 
 
-def ask_soon(at: Address | Path, method: str, **params: Any) -> Any:
-    """Call the daemon; return None if none answers within `LOOK_S`."""
+def ask_soon(at: Address | Path, request: ControlRequest) -> Any:
+    """Send a request; return None if no daemon answers within `LOOK_S`."""
     try:
-        return call(at, method, within_s=LOOK_S, **params)
+        return send(at, request, within_s=LOOK_S)
     except (NoDaemon, NoAnswer):
         return None
 

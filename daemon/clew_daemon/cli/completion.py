@@ -16,6 +16,8 @@ from clew_daemon.cli.errors import CliError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from click.decorators import FC
+
 VARIABLE = "_CLEW_COMPLETE"
 _SCRIPTS = {
     "bash": (".bash_completions/clew.sh", ".bashrc", "source '{script}'"),
@@ -76,7 +78,7 @@ def _ensure_line(file: Path, line: str) -> None:
 
 def _option(
     name: str, act: Callable[[click.Context, click.Parameter, bool], None], summary: str
-) -> Callable[[click.decorators.FC], click.decorators.FC]:
+) -> Callable[[FC], FC]:
     return click.option(
         name, is_flag=True, is_eager=True, expose_value=False, callback=act, help=summary
     )

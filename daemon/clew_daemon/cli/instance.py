@@ -1,8 +1,7 @@
 """One instance of clew, from `--home` and the environment: its folders, ledger, config and running daemon.
 
-Commands that only read must answer at once, so they take the few keys that they need from the file itself; `settings`
-is the whole, validated config for the others. The running daemon is found even if the file is broken: that is
-printed once as a warning, and the places of its last daemon are used.
+Commands that only read must answer at once, so they take the few keys that they need from the file itself
+(`config_keys`); `settings` is the whole, validated config for the others.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from clew_daemon.cli.errors import CliError, print_error
+from clew_daemon.cli.config_keys import SQLITE, ConfigKeys
+from clew_daemon.cli.errors import CliError
 from clew_shared.config import configfile
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from clew_shared.config.settings import Loaded, Settings
     from clew_shared.ledger.lock import Holder
 
-SQLITE = "sqlite:///"
 _PATH_KEYS = ("inbox", "outbox", "workspaces", "state", "run")
 
 
@@ -52,7 +51,7 @@ class Instance:
     @cached_property
     def config(self) -> Path:
         """The config file, which may be absent."""
-        return self._places(None).config
+        return self._keys.file
 
     @cached_property
     def config_text(self) -> str | None:
@@ -65,33 +64,48 @@ class Instance:
     @cached_property
     def places(self) -> Places:
         """The folders, with `[paths]` applied; with a broken config those of the last daemon."""
-        found = {key: self._key("paths", key) for key in _PATH_KEYS}
+        found = {key: self._keys.text("paths", key) for key in _PATH_KEYS}
         try:
             return self._moved(found)
         except CliError as error:
             if not any(found.values()):
                 raise
-            self._warn_broken(error.message)
-            return self._moved({key: self._noted(key) for key in _PATH_KEYS})
+            self._keys.warn(error.message)
+            return self._moved({key: self._keys.last(key) for key in _PATH_KEYS})
 
     @cached_property
     def ledger(self) -> Path:
         """The ledger's file, which may be absent."""
-        url = self._key("ledger", "url") or f"{SQLITE}<state>/ledger.db"
+        url = self._keys.text("ledger", "url") or f"{SQLITE}<state>/ledger.db"
         if not url.startswith((f"{SQLITE}/", f"{SQLITE}<state>")):
-            self._warn_broken(f"{self.config}: `ledger.url` is {url!r}")
-            url = SQLITE + (self._noted("ledger") or "<state>/ledger.db")
+            self._keys.warn(f"{self.config}: `ledger.url` is {url!r}")
+            url = SQLITE + (self._keys.last("ledger") or "<state>/ledger.db")
         return Path(url.removeprefix(SQLITE).replace("<state>", str(self.places.state)))
 
     @cached_property
     def log_file(self) -> Path:
         """The log's file, which may be absent."""
-        named = self._key("log", "file")
+        named = self._keys.text("log", "file")
         try:
             return Path(named).expanduser() if named else self.places.log_file
         except RuntimeError as error:
-            self._warn_broken(f"{self.config}: `log.file` is {named!r}: {error}")
-            return Path(self._noted("log") or self.places.log_file)
+            self._keys.warn(f"{self.config}: `log.file` is {named!r}: {error}")
+            return Path(self._keys.last("log") or self.places.log_file)
+
+    @cached_property
+    def _keys(self) -> ConfigKeys:
+        return ConfigKeys(self._places(None), self.env)
+
+    def _places(self, settings: Settings | None) -> Places:
+        from clew_shared.config.places import PlacesError, places
+
+        try:
+            return places(self.env, self.home, settings)
+        except PlacesError as error:
+            raise CliError(str(error)) from None
+
+    def _moved(self, paths: dict[str, str | None]) -> Places:
+        return self._places(cast("Settings", SimpleNamespace(paths=SimpleNamespace(**paths))))
 
     @property
     def socket(self) -> Address:
@@ -136,10 +150,11 @@ class Instance:
     def settings_in_force(self) -> Settings:
         """The settings of the running daemon; without one those of the file, or CliError."""
         from clew_daemon.cli.client import ask_soon
+        from clew_daemon.control.requests import SettingsRequest
         from clew_shared.config.settings import Settings
 
         with suppress(CliError, ValueError):  # an older daemon
-            if (answer := ask_soon(self.socket, "settings")) is not None:
+            if (answer := ask_soon(self.socket, SettingsRequest())) is not None:
                 return Settings.model_validate_json(json.dumps(answer))
         return self.settings
 
@@ -151,7 +166,7 @@ class Instance:
         try:
             return self.settings_in_force
         except CliError as error:
-            self._warn_broken(error.message)
+            self._keys.warn(error.message)
             return Settings()
 
     def report_of(self, goal: str) -> str:
@@ -162,68 +177,5 @@ class Instance:
     def refuse_broken(self) -> None:
         """Raise CliError if a broken config leaves open which ledger is meant; for commands that replace files."""
         _ = self.ledger
-        if self._faults:
+        if self._keys.is_broken:
             raise CliError("this needs a config file that can be read: fix it first")
-
-    def _places(self, settings: Settings | None) -> Places:
-        from clew_shared.config.places import PlacesError, places
-
-        try:
-            return places(self.env, self.home, settings)
-        except PlacesError as error:
-            raise CliError(str(error)) from None
-
-    def _moved(self, paths: dict[str, str | None]) -> Places:
-        return self._places(cast("Settings", SimpleNamespace(paths=SimpleNamespace(**paths))))
-
-    @cached_property
-    def _faults(self) -> list[str]:
-        return []
-
-    def _warn_broken(self, why: str) -> None:
-        """Print a warning about the config file, once; the running daemon has its own settings."""
-        if not self._faults:
-            print_error(f"warning: the config file is broken and was ignored: {why}")
-        self._faults.append(why)
-
-    @cached_property
-    def _raw(self) -> dict[str, Any] | None:
-        """The tables of the file, {} without a file, None for a file that cannot be read."""
-        try:
-            text = configfile.read(self.config)
-            if not text:
-                return {}
-            import tomllib
-
-            return tomllib.loads(text)
-        except (configfile.ConfigFileError, RecursionError) as error:
-            self._warn_broken(str(error) or f"{self.config} is nested too deeply")
-        except ValueError as error:
-            self._warn_broken(f"{self.config}: not valid TOML: {error}")
-        return None
-
-    @cached_property
-    def _last(self) -> dict[str, Path]:
-        """The places of the last daemon with this config."""
-        from clew_daemon.host import recorded_places
-
-        return recorded_places.read(self._places(None))
-
-    def _noted(self, key: str) -> str | None:
-        return str(self._last[key]) if key in self._last else None
-
-    def _key(self, table: str, key: str) -> str | None:
-        """Return a key's text, None if it is not set; with a broken file what the last daemon used."""
-        named = self.env.get(f"CLEW_{table}__{key}".upper())
-        if named:
-            return named
-        value: Any = None
-        if self._raw is not None:
-            found = self._raw.get(table, {})
-            value = found.get(key) if isinstance(found, dict) else found
-            if value is None or (isinstance(value, str) and value and "\0" not in value):
-                return value
-            self._warn_broken(f"{self.config}: `{table}.{key}` is {value!r}")
-        if table == "ledger":
-            return SQLITE + noted if (noted := self._noted("ledger")) else None
-        return self._noted("log" if table == "log" else key)

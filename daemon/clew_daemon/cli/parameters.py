@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,10 @@ from clew_daemon.cli.errors import CliError
 from clew_daemon.cli.instance import Instance
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from click.decorators import FC
+
     from clew_daemon.cli.display.output import Line
 
 
@@ -25,33 +30,23 @@ def complete_goal(context: click.Context, _: click.Parameter, incomplete: str) -
         return []
 
 
-goal = click.argument(
-    "goal",
-    metavar="GOAL",
-    help="A goal's name or id, or the beginning of either.",
-    shell_complete=complete_goal,
-)
-optional_goal = click.argument(
-    "goal",
-    metavar="[GOAL]",
-    required=False,
-    help="A goal's name or id, or the beginning of either; omit for all goals.",
-    shell_complete=complete_goal,
-)
-some_goals = click.argument(
-    "goals",
-    metavar="[GOAL]...",
-    nargs=-1,
-    help="Names or ids of goals, or their beginnings; omit for all goals.",
-    shell_complete=complete_goal,
-)
-goals = click.argument(
-    "goals",
-    metavar="[GOAL]...",
-    nargs=-1,
-    help="Names or ids of goals, or their beginnings.",
-    shell_complete=complete_goal,
-)
+def _goal_argument(name: str, metavar: str, summary: str, nargs: int = 1) -> Callable[[FC], FC]:
+    return click.argument(
+        name,
+        metavar=metavar,
+        nargs=nargs,
+        required=not metavar.startswith("["),
+        help=summary,
+        shell_complete=complete_goal,
+    )
+
+
+_ONE = "A goal's name or id, or the beginning of either"
+_SEVERAL = "Names or ids of goals, or their beginnings"
+goal = _goal_argument("goal", "GOAL", f"{_ONE}.")
+optional_goal = _goal_argument("goal", "[GOAL]", f"{_ONE}; omit for all goals.")
+goals = _goal_argument("goals", "[GOAL]...", f"{_SEVERAL}.", nargs=-1)
+some_goals = _goal_argument("goals", "[GOAL]...", f"{_SEVERAL}; omit for all goals.", nargs=-1)
 all_goals = click.option(
     "--all", "every", is_flag=True, help="All goals to which the command applies."
 )
@@ -88,6 +83,13 @@ limit = click.option(
     metavar="N",
     help=f"Show the last N (default {LIMIT}, with --json {LIMIT_JSON}; 0: all).",
 )
+
+
+def optional_file(summary: str) -> Callable[[FC], FC]:
+    """Return the argument FILE, which may be omitted."""
+    return click.argument(
+        "file", metavar="[FILE]", required=False, type=click.Path(path_type=Path), help=summary
+    )
 
 
 def limited(limit: int | None, *, as_json: bool) -> int | None:

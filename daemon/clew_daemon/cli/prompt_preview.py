@@ -13,9 +13,8 @@ from clew_daemon.cli.errors import CliError
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
-    from clew_daemon.processes.cells import Agent
+    from clew_shared.config.agent_tables import Agent, LlmAgentSettings
     from clew_shared.config.settings import Settings
-    from clew_shared.config.tables import LlmAgentSettings
     from clew_shared.ledger import Reader
     from clew_shared.prompt.view import PromptView
     from clew_shared.record.state import State
@@ -81,7 +80,7 @@ def _agent(settings: Settings, state: State) -> Agent:
 
 def _llm_agent(settings: Settings, agent: Agent) -> LlmAgentSettings:
     """Return the agent itself if it calls an LLM, otherwise the default one."""
-    from clew_shared.config.tables import LlmAgentSettings
+    from clew_shared.config.agent_tables import LlmAgentSettings
 
     if isinstance(agent, LlmAgentSettings):
         return agent
@@ -94,7 +93,7 @@ def _strategies(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the strategies as the agent was shown them, and a line on the others."""
     from clew_daemon.learning.playbook import playbook_events
-    from clew_daemon.learning.record import fold
+    from clew_daemon.learning.playbook_fold import fold
 
     if not settings.playbook.enabled:
         return [], []

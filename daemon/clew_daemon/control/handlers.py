@@ -1,13 +1,16 @@
-"""The methods of the control socket: one function each; those about goals and strategies are in files of their own."""
+"""What answers each request of the control socket; those on goals and strategies are in files of their own."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.control.goal_requests import GoalRequests
+from clew_daemon.control import requests
+from clew_daemon.control.checking import fault, handler
+from clew_daemon.control.goal_changes import GoalChanges
+from clew_daemon.control.goal_lookup import GoalLookup
+from clew_daemon.control.goal_messages import GoalMessages
 from clew_daemon.control.playbook_requests import PlaybookRequests
-from clew_daemon.control.server import ControlError
 from clew_daemon.host.last_known import LastKnown
 from clew_daemon.inbox.leftovers import InboxLeft, Left
 from clew_daemon.processes.cells import executor_env
@@ -41,38 +44,44 @@ class ControlHandlers:
         self._supervisor = supervisor
         self._view = view
         self._apply_config = reload
-        self._goals = GoalRequests(daemon, supervisor)
+        self._lookup = GoalLookup(daemon.goals)
         self._inbox_left = LastKnown(InboxLeft(daemon.places.inbox).look, Left())
 
     def by_method(self) -> dict[str, Handler]:
         """Return the handler of each method."""
+        messages = GoalMessages(self._daemon, self._supervisor, self._lookup)
+        change = GoalChanges(self._daemon, self._supervisor, self._lookup).change
+        playbook = PlaybookRequests(self._daemon)
         return {
-            "ping": self._ping,
-            "status": self._status,
-            "reload": self._reload,
-            "settings": self._settings,
-            "executor_env": self._executor_env,
-            "feedback": self._goals.feedback,
-            "unblock": self._goals.unblock,
-            "pause": self._goals.pause,
-            "resume": self._goals.resume,
-            "cancel": self._goals.cancel,
-            "retry": self._goals.retry,
-            **PlaybookRequests(self._daemon).handlers(),
+            **handler(requests.PingRequest, self._ping),
+            **handler(requests.StatusRequest, self._status),
+            **handler(requests.ReloadRequest, self._reload),
+            **handler(requests.SettingsRequest, self._settings),
+            **handler(requests.ExecutorEnvRequest, self._executor_env),
+            **handler(requests.FeedbackRequest, messages.feedback),
+            **handler(requests.UnblockRequest, messages.unblock),
+            **handler(requests.PauseRequest, change),
+            **handler(requests.ResumeRequest, change),
+            **handler(requests.CancelRequest, change),
+            **handler(requests.RetryRequest, change),
+            **handler(requests.RemoveStrategyRequest, playbook.remove),
+            **handler(requests.RestoreStrategyRequest, playbook.restore),
+            **handler(requests.PruneRequest, playbook.prune),
+            **handler(requests.ImportRequest, playbook.import_),
         }
 
-    async def _ping(self, _: dict[str, Any]) -> dict[str, Any]:
+    async def _ping(self, _: requests.PingRequest) -> dict[str, Any]:
         return await self._view()
 
-    async def _settings(self, _: dict[str, Any]) -> dict[str, Any]:
+    async def _settings(self, _: requests.SettingsRequest) -> dict[str, Any]:
         return self._daemon.settings.model_dump(mode="json")
 
-    async def _executor_env(self, _: dict[str, Any]) -> dict[str, Any]:
+    async def _executor_env(self, _: requests.ExecutorEnvRequest) -> dict[str, Any]:
         """Return the environment of executors: for `clew doctor`, which may have been started with another one."""
         daemon = self._daemon
         return {**executor_env(daemon.settings, daemon.keys.env, daemon.git)}
 
-    async def _reload(self, _: dict[str, Any]) -> dict[str, Any]:
+    async def _reload(self, _: requests.ReloadRequest) -> dict[str, Any]:
         changes = await self._apply_config()
         return {
             "changes": [
@@ -81,18 +90,16 @@ class ControlHandlers:
             ]
         }
 
-    async def _status(self, params: dict[str, Any]) -> dict[str, Any]:
-        if params.get("goal"):
-            return await self._status_of_goal(params)
-        before, limit = params.get("before"), params.get("limit")
-        if limit is not None and (type(limit) is not int or limit < 0):
-            raise ControlError(
-                f"`limit` is {limit!r}; it must be a number of goals, or null for all"
-            )
-        last = None if before is None else self._goals.find({"goal": before}).state.accepted_seq
+    async def _status(self, request: requests.StatusRequest) -> dict[str, Any]:
+        if request.goal:
+            return await self._status_of_goal(request.goal)
+        if request.limit is not None and request.limit < 0:
+            raise fault("limit", request.limit)
+        before = request.before
+        last = None if before is None else self._lookup.find(before).state.accepted_seq
         states, now = self._daemon.goals.states(), time.time()
         running = self._supervisor.running
-        shown, more = listed(states.values(), limit, last)
+        shown, more = listed(states.values(), request.limit, last)
         known = KnownGoals(states, self._daemon.goals.gone)
         goals = [
             {
@@ -104,13 +111,13 @@ class ControlHandlers:
         left = await self._inbox_left.now()
         return {"daemon": await self._view(), "goals": goals, "more": more, **left.view()}
 
-    async def _status_of_goal(self, params: dict[str, Any]) -> dict[str, Any]:
-        state = (await self._goals.whole(params)).state
+    async def _status_of_goal(self, goal: str) -> dict[str, Any]:
+        state = (await self._lookup.whole(goal)).state
         running, now = self._supervisor.running, time.time()
         known = KnownGoals(self._daemon.goals.states(), self._daemon.goals.gone)
         waits = schedule.waits_for(state, known, running, now, hint=True)
-        goal = {**goal_detail(state, now, waits), "now": self._current_work(state)}
-        return {"daemon": await self._view(), "goal": goal}
+        view = {**goal_detail(state, now, waits), "now": self._current_work(state)}
+        return {"daemon": await self._view(), "goal": view}
 
     def _current_work(self, state: State) -> dict[str, Any] | None:
         session = self._supervisor.session(state.goal_id)

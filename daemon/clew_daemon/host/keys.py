@@ -24,7 +24,7 @@ from clew_shared.text.redact import hide, redact
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clew_shared.config.tables import Agent
+    from clew_shared.config.agent_tables import Agent
 
 MEMFD = "CLEW_ENV_FD"
 KEY_BYTES_MAX = 65536

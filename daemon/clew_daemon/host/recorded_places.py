@@ -13,7 +13,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_shared.config.places import PlacesError, places
+from clew_shared.config.places import FOLDERS, PlacesError, places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 FILE = "places.json"
 BYTES_MAX = 65_536
-KEYS = ("inbox", "outbox", "workspaces", "state", "run")
 
 
 def write(found: Places, ledger: Path, log_file: Path, env: Mapping[str, str]) -> None:
@@ -33,14 +32,14 @@ def write(found: Places, ledger: Path, log_file: Path, env: Mapping[str, str]) -
         return
     file = usual.state / FILE
     if (
-        all(getattr(found, key) == getattr(usual, key) for key in KEYS)
+        found.folders == usual.folders
         and ledger == usual.state / "ledger.db"
         and log_file == usual.log_file
     ):
         file.unlink(missing_ok=True)
         return
     usual.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    record = {key: str(getattr(found, key)) for key in KEYS}
+    record = {name: str(folder) for name, folder in found.folders.items()}
     record |= {"config": str(found.config), "ledger": str(ledger), "log": str(log_file)}
     part = file.with_name(f".{FILE}.{os.getpid()}.tmp")
     try:
@@ -55,7 +54,7 @@ def read(usual: Places) -> dict[str, Path]:
     with contextlib.suppress(OSError, ValueError):
         record = json.loads(_text(usual.state / FILE))
         if isinstance(record, dict) and record.get("config") == str(usual.config):
-            named = {key: record.get(key) for key in (*KEYS, "ledger", "log")}
+            named = {key: record.get(key) for key in (*FOLDERS, "ledger", "log")}
             return {
                 key: Path(value)
                 for key, value in named.items()

@@ -11,7 +11,7 @@ import structlog
 
 from clew_daemon.inbox.goalfile.faults import GoalFileError, GoalFileFault
 from clew_daemon.inbox.goalfile.parse import goal_id, parse
-from clew_daemon.inbox.locating import check, locator, recordable
+from clew_daemon.inbox.locating import check, locator
 from clew_daemon.inbox.verdicts import Accepted, Already, Later, Rejected, Verdict
 from clew_daemon.record import dependencies
 from clew_shared.ledger import LedgerState
@@ -19,7 +19,7 @@ from clew_shared.record import events as ev
 from clew_shared.record.fold import fold
 from clew_shared.record.spec import PlannedStep, PlannedSubtask, PlannedTask, Spec
 from clew_shared.text.hidden import HIDDEN
-from clew_shared.text.plain import plain
+from clew_shared.text.plain import plain, recordable
 from clew_shared.text.redact import redact
 
 if TYPE_CHECKING:

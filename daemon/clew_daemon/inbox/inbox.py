@@ -12,8 +12,8 @@ import math
 from typing import TYPE_CHECKING
 
 from clew_daemon.inbox import files
+from clew_daemon.inbox.folder_watch import FolderWatch
 from clew_daemon.inbox.notices import Notices
-from clew_daemon.inbox.notify import FolderWatch
 from clew_daemon.inbox.owner import NotOwnerError
 from clew_daemon.inbox.taking import GATHER_S, Taking
 from clew_daemon.inbox.verdicts import Accept, Later

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.inbox.settle import SUFFIXES, is_goal_name
+from clew_shared.text.plain import recordable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,10 +64,9 @@ class InboxLeft:
     def look(self) -> Left:
         """Return what is left there now; blocks, raises nothing."""
         now = (_changed_ns(self._inbox), _changed_ns(self._inbox / REJECTED))
-        settled = max(now) < time.time_ns() - int(FRESH_S * 1e9)
-        settled = (
-            settled and not self._left.denied
-        )  # a change of mode leaves the folder's time as it is
+        is_old = max(now) < time.time_ns() - int(FRESH_S * 1e9)
+        # a change of mode leaves the folder's time as it is
+        settled = is_old and not self._left.denied
         if not (settled and now == self._seen):
             self._left = left(self._inbox)
         self._seen = now if settled else None
@@ -77,7 +77,7 @@ def left(inbox: Path) -> Left:
     """Return what is rejected, and what lies in the inbox and will not be taken; the newest first."""
     found = sorted([*_rejected(inbox / REJECTED), *_ignored(inbox)], key=lambda one: -one[0])
     shown = [
-        {"name": _shown(path.name), "rejected": rejected, "reason": why or _reason(path)}
+        {"name": recordable(path.name), "rejected": rejected, "reason": why or _reason(path)}
         for _, path, rejected, why in found[:SHOWN_MAX]
     ]
     denied = any(why.startswith(DENIED) for *_, why in found)
@@ -118,7 +118,7 @@ def _why_not(path: Path, info: os.stat_result) -> str:
     if not is_goal_name(path.name):
         return f"the name must end in {' or '.join(SUFFIXES)}: rename it"
     if not os.access(path, os.R_OK):
-        return f"{DENIED}: {_shown(str(path))}"
+        return f"{DENIED}: {recordable(str(path))}"
     return ""
 
 
@@ -150,8 +150,3 @@ def _changed_ns(folder: Path) -> int:
         return folder.stat().st_mtime_ns
     except OSError:
         return 0
-
-
-def _shown(name: str) -> str:
-    """Return a file's name as JSON can hold it: it may have bytes that are not UTF-8."""
-    return name.encode("utf-8", "backslashreplace").decode()

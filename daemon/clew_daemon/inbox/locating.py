@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from clew_daemon.inbox.goalfile.parse import workspace_fault
 from clew_shared.config.places import default_places, expanded
-from clew_shared.text.plain import plain
+from clew_shared.text.plain import plain, recordable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,14 +47,7 @@ def check(folder: Path, places: Places, env: Mapping[str, str]) -> None:
             raise ValueError(fault)
 
 
-def recordable(text: str) -> str:
-    """Return text as the ledger can keep it: a path or a file name may have bytes that are not UTF-8."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
 def _resolved(places: Places) -> Places:
     """Return the places with their links resolved, as far as that can be done."""
-    names = ("config", "inbox", "outbox", "workspaces", "state", "run")
-    return replace(
-        places, **{name: Path(os.path.realpath(getattr(places, name))) for name in names}
-    )
+    named = {"config": places.config, **places.folders}
+    return replace(places, **{name: Path(os.path.realpath(one)) for name, one in named.items()})

@@ -122,9 +122,8 @@ class Taking:
         return ClaimedFile(claim, self._read(due, claim))
 
     def _read(self, due: DueFile, claim: Claim) -> Dropped | Verdict | LookAgain | Undecided:
-        is_new = (
-            due.claim is None
-        )  # so not accepted yet; whether an older claim is, `accept` decides
+        # a new claim is not accepted yet; whether an older one is, `accept` decides
+        is_new = due.claim is None
         try:
             return files.read(claim)
         except (Changed, FileNotFoundError):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clew_daemon.learning.record import apply
+from clew_daemon.learning.playbook_fold import apply
 from clew_shared.playbook.bullet import TAGS, Bullet, Tag
 from clew_shared.playbook.playbook import LearnedPlaybook, normalized
 from clew_shared.playbook.rules import PASSING_FAULT

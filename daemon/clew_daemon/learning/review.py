@@ -15,6 +15,7 @@ from clew_daemon.learning.deltas import Lesson
 from clew_shared.playbook.curator import without_evidence
 from clew_shared.playbook.steps import ToolCall
 from clew_shared.record import events as ev
+from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.redact import redact
 
 if TYPE_CHECKING:
@@ -54,10 +55,11 @@ class GoalOutcome:
     completed: bool
 
 
-class OutcomeFold:
+class OutcomeFold(EventFold[GoalOutcome]):
     """Folds a goal's events into its outcomes; `output` returns the recorded output of an event by number."""
 
-    def __init__(self, spec: Spec, output: Callable[[int], str]) -> None:
+    def __init__(self, spec: Spec, output: Callable[[int], str], after: int = 0) -> None:
+        super().__init__(after)
         self._spec = spec
         self._output = output
         self._open: dict[int, tuple[str, dict[str, Any]]] = {}
@@ -66,32 +68,29 @@ class OutcomeFold:
         self._run = SubtaskRun()
         self._escalated = False
 
-    def apply(self, seq: int, event: ev.Event) -> GoalOutcome | None:
-        """Fold one event; return the goal's outcome if the event is one."""
-        match event:
-            case ev.StrategiesShown():
-                self._shown |= dict.fromkeys(event.ids)
-            case ev.ActionAllowed():
-                self._open[seq] = (event.tool, event.args)
-            case ev.ActionBlocked(done=True):
-                self._open[seq] = (event.tool, event.args)
-            case ev.ActionFinished():
-                self._finished(seq, event)
-            case ev.SubtaskEnded():
-                self._close("success" if event.status == "completed" else event.status)
-            case ev.Escalated():
-                self._escalated = True
-                self._close("failure")
-            case ev.Planned() | ev.TreeEdited():
-                self._escalated = False
-            case ev.GoalEnded():
-                return self._ended(seq, event)
-            case ev.GoalBlocked():
-                return self._blocked(seq, event)
-            case _:
-                pass
-        return None
+    @takes(ev.StrategiesShown)
+    def _strategies_shown(self, _seq: int, event: ev.StrategiesShown) -> None:
+        self._shown |= dict.fromkeys(event.ids)
 
+    @takes(ev.ActionAllowed, ev.ActionBlocked)
+    def _judged(self, seq: int, event: ev.ActionAllowed | ev.ActionBlocked) -> None:
+        if isinstance(event, ev.ActionAllowed) or event.done:
+            self._open[seq] = (event.tool, event.args)
+
+    @takes(ev.SubtaskEnded)
+    def _subtask_ended(self, _seq: int, event: ev.SubtaskEnded) -> None:
+        self._close("success" if event.status == "completed" else event.status)
+
+    @takes(ev.Escalated)
+    def _subtask_blocked(self, _seq: int, _event: ev.Escalated) -> None:
+        self._escalated = True
+        self._close("failure")
+
+    @takes(ev.Planned, ev.TreeEdited)
+    def _replanned(self, _seq: int, _event: ev.Event) -> None:
+        self._escalated = False
+
+    @takes(ev.ActionFinished)
     def _finished(self, seq: int, event: ev.ActionFinished) -> None:
         tool, args = self._open.pop(event.of, ("", {}))
         if tool:
@@ -100,6 +99,7 @@ class OutcomeFold:
             call = ToolCall(tool, _parameters(args), event.result, output)
             self._run.calls.append((event.of, call))
 
+    @takes(ev.GoalEnded)
     def _ended(self, seq: int, event: ev.GoalEnded) -> GoalOutcome:
         if event.status == "cancelled":
             return self._outcome(seq, "neutral", "cancelled", "")
@@ -109,6 +109,7 @@ class OutcomeFold:
         reason = "completed, checks passed" if self._spec.checks else "completed, without checks"
         return self._outcome(seq, tag, reason, "success")
 
+    @takes(ev.GoalBlocked)
     def _blocked(self, seq: int, event: ev.GoalBlocked) -> GoalOutcome:
         """Return harm for a goal blocked by its own work; one blocked by its surroundings is neutral."""
         by_work = self._escalated or event.reason.startswith("budget")

@@ -7,17 +7,15 @@ review is repeated as a whole or not at all.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.host import background
+from clew_daemon.host.goal_queue import RETRY_S, GoalQueue
 from clew_daemon.learning.review import GoalOutcome, OutcomeFold
-from clew_daemon.record.store import output_text
-from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
+from clew_daemon.record.store import catch_up, output_text
+from clew_shared.ledger import LedgerCorrupt
 from clew_shared.record import events as ev
-from clew_shared.record.codec import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,9 +30,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 PRUNE_EVERY_S = 3600.0
-STOP_S = 5.0
-RETRY_S = 5.0
-_OUTCOMES = (ev.GoalEnded, ev.GoalBlocked)
 
 
 class Reviewer:
@@ -46,45 +41,23 @@ class Reviewer:
         self._goals = goals
         self._playbook = playbook
         self._settings = settings
-        self._due: asyncio.Queue[str] = asyncio.Queue()
-        self._task: asyncio.Task[None] | None = None
+        self._queue = GoalQueue(self._review, _log_failure)
         goals.listeners.append(self._on_records)
 
     async def start(self) -> None:
         """Start reviewing, first what an earlier daemon left."""
         for goal, core in self._goals.cores.items():
             if core.state.rested_seq > core.state.reviewed_seq:
-                self._due.put_nowait(goal)
-        self._task = background.start(self._work())
+                self._queue.due(goal)
+        self._queue.start()
 
     async def stop(self) -> None:
-        """Finish what is due within STOP_S, then stop."""
-        if self._task is None:
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(STOP_S):
-                await self._due.join()
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        """Finish what is due, within the time that a stop has, then stop."""
+        await self._queue.stop()
 
     def _on_records(self, goal: str, records: list[RecordedEvent]) -> None:
-        if any(isinstance(record.event, _OUTCOMES) for record in records):
-            self._due.put_nowait(goal)
-
-    async def _work(self) -> None:
-        while True:
-            goal = await self._due.get()
-            try:
-                await self._review(goal)
-            except LedgerFailed:
-                return  # the next daemon reviews it
-            except LedgerCorrupt as error:  # the next start retries it
-                log.error("review.failed", goal=goal, reason=str(error))  # noqa: TRY400 - a reason, no bug
-            except (OSError, LedgerError) as error:
-                log.warning("review.deferred", goal=goal, reason=str(error), again_s=RETRY_S)
-                asyncio.get_running_loop().call_later(RETRY_S, self._due.put_nowait, goal)
-            finally:
-                self._due.task_done()
+        if any(isinstance(record.event, ev.RESTS) for record in records):
+            self._queue.due(goal)
 
     async def _review(self, goal: str) -> None:
         core = self._goals.cores.get(goal)
@@ -95,25 +68,14 @@ class Reviewer:
             await self._playbook.review(core, outcomes, self._settings())
 
 
+def _log_failure(goal: str, error: Exception) -> None:
+    if isinstance(error, LedgerCorrupt):
+        log.error("review.failed", goal=goal, reason=str(error))
+    else:
+        log.warning("review.deferred", goal=goal, reason=str(error), again_s=RETRY_S)
+
+
 def unreviewed_outcomes(ledger: Readable, state: State) -> list[GoalOutcome]:
     """Return the outcomes of a goal that were not reviewed yet."""
-    fold = OutcomeFold(state.spec, lambda seq: output_text(ledger, seq))
-    rows = ledger.read(state.goal_id, state.reviewed_seq)
-    found = (fold.apply(row.seq, decode(row.body)) for row in rows if row.kind in _FOLDED)
-    return [outcome for outcome in found if outcome]
-
-
-_FOLDED = frozenset(
-    {
-        "strategies_shown",
-        "action_allowed",
-        "action_blocked",
-        "action_finished",
-        "subtask_ended",
-        "escalated",
-        "planned",
-        "tree_edited",
-        "goal_ended",
-        "goal_blocked",
-    }
-)
+    fold = OutcomeFold(state.spec, lambda seq: output_text(ledger, seq), state.reviewed_seq)
+    return list(catch_up(fold, ledger, state.goal_id))

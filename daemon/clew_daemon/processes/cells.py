@@ -6,25 +6,21 @@ The rules are those of docs/security.md, "Mechanisms".
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clew_daemon.host.folders import overlap
-from clew_shared.config.settings import (
-    CommandAgentSettings,
-    LlmAgentSettings,
-    RunbookAgentSettings,
-    Settings,
-)
+from clew_shared.config.settings import CommandAgentSettings
 from clew_shared.wire.nursery import CellLimits, CellSpec, SandboxSpec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from clew_shared.config.agent_tables import Agent
     from clew_shared.config.places import Places
+    from clew_shared.config.settings import Settings
     from clew_shared.record.state import State
-
-Agent = LlmAgentSettings | RunbookAgentSettings | CommandAgentSettings
 
 EXECUTOR_ENV = ("PATH", "LANG", "TERM", "USER")
 AGENT_ENV = ("PATH", "LANG")
@@ -59,39 +55,70 @@ def hidden(
 ) -> tuple[str, ...]:
     """Return the paths that no cell of this goal may see, whatever else allows them; `keys` are the key files."""
     own = state.spec.workspace
-    folders = [
-        places.config,
-        places.inbox,
-        places.outbox,
-        places.state,
-        places.run,
-        places.workspaces,
-    ]
+    folders = [places.config, *places.folders.values()]
     workspaces = [
         s.spec.workspace for s in others if not s.ended and not overlap(s.spec.workspace, own)
     ]
     return tuple(dict.fromkeys([*map(str, [*folders, *keys]), *workspaces]))
 
 
-def executor_spec(
-    places: Places,
-    settings: Settings,
-    state: State,
-    hide: tuple[str, ...],
-    env: Mapping[str, str],
-    git: Mapping[str, str],
-) -> CellSpec:
-    """Return the spec of the process that carries out actions; `git` is the identity for commits, as variables."""
-    tmp, home = private(places, state.goal_id)
-    return CellSpec(
-        kind="executor",
-        sandbox=_sandbox(settings, state, hide, (str(tmp), str(home)), acts=True),
-        cwd=state.spec.workspace,
-        env=executor_env(settings, env, git) | {"HOME": str(home), "TMPDIR": str(tmp)},
-        limits=_limits(settings),
-        umask=UMASK,
-        ignore=settings.loops.ignore,
-    )
+@dataclass(frozen=True, slots=True)
+class CellRules:
+    """The cells of one goal; `hide` is what none of them may see, `git` the identity for commits, as variables."""
+
+    places: Places
+    settings: Settings
+    state: State
+    hide: tuple[str, ...]
+    env: Mapping[str, str]
+    git: Mapping[str, str]
+
+    def executor(self) -> CellSpec:
+        """Return the spec of the process that carries out actions."""
+        return self._spec(self._acting_env(), kind="executor", ignore=self.settings.loops.ignore)
+
+    def agent(self, agent: Agent, epoch: int) -> CellSpec:
+        """Return the spec of the agent's process; with its own tools it has an executor's rights and identity."""
+        own_tools = isinstance(agent, CommandAgentSettings) and agent.own_tools
+        names = (*AGENT_ENV, *self.settings.sandbox.env)
+        env = self._acting_env() if own_tools else _env(self.env, names)
+        env |= {"CLEW_GOAL_ID": self.state.goal_id, "CLEW_EPOCH": str(epoch)}
+        program: dict[str, Any] = {"kind": "agent", "agent": agent.kind}
+        if isinstance(agent, CommandAgentSettings):
+            program = {"kind": "command", "argv": resolved(agent.command, self.env)}
+        options = {"goal_id": self.state.goal_id, **agent_options(self.settings, agent)}
+        return self._spec(env, acts=own_tools, own_tools=own_tools, options=options, **program)
+
+    def _acting_env(self) -> dict[str, str]:
+        tmp, home = private(self.places, self.state.goal_id)
+        env = executor_env(self.settings, self.env, self.git)
+        return env | {"HOME": str(home), "TMPDIR": str(tmp)}
+
+    def _spec(
+        self, env: dict[str, str], *, acts: bool = True, own_tools: bool = False, **program: Any
+    ) -> CellSpec:
+        """Return the spec of a cell; one that `acts` gets the goal's TMPDIR and HOME."""
+        sandbox, limits = self.settings.sandbox, self.settings.limits
+        workspace = self.state.spec.workspace
+        folders = private(self.places, self.state.goal_id) if acts else ()
+        return CellSpec(
+            sandbox=SandboxSpec(
+                mode=sandbox.mode,
+                workspace=workspace,
+                private=tuple(map(str, folders)),
+                read=_absolute(sandbox.read),
+                write=_absolute(sandbox.write),
+                hide=self.hide,
+                # an agent that does not act must still reach its LLM
+                network=sandbox.network or not acts,
+                own_tools=own_tools,
+            ),
+            cwd=workspace,
+            env=env,
+            limits=CellLimits(open_files=limits.open_files, processes=limits.processes),
+            umask=UMASK,
+            **program,
+        )
 
 
 def executor_env(
@@ -99,43 +126,6 @@ def executor_env(
 ) -> dict[str, str]:
     """Return the environment of an executor, without its private HOME and TMPDIR."""
     return {**git, **_env(env, (*EXECUTOR_ENV, *settings.sandbox.env))}
-
-
-def agent_spec(
-    places: Places,
-    settings: Settings,
-    state: State,
-    agent: Agent,
-    hide: tuple[str, ...],
-    env: Mapping[str, str],
-    git: Mapping[str, str],
-    epoch: int,
-) -> CellSpec:
-    """Return the spec of the agent's process; one with its own tools has the rights and identity of an executor."""
-    own_tools = isinstance(agent, CommandAgentSettings) and agent.own_tools
-    tmp, home = private(places, state.goal_id)
-    identity = {"CLEW_GOAL_ID": state.goal_id, "CLEW_EPOCH": str(epoch)}
-    names = (*(EXECUTOR_ENV if own_tools else AGENT_ENV), *settings.sandbox.env)
-    private_env = {"HOME": str(home), "TMPDIR": str(tmp)} if own_tools else {}
-    git = git if own_tools else {}
-    return CellSpec(
-        kind="command" if isinstance(agent, CommandAgentSettings) else "agent",
-        sandbox=_sandbox(
-            settings,
-            state,
-            hide,
-            (str(tmp), str(home)) if own_tools else (),
-            acts=own_tools,
-            own_tools=own_tools,
-        ),
-        cwd=state.spec.workspace,
-        env={**git, **_env(env, names), **private_env, **identity},
-        agent=agent.kind if not isinstance(agent, CommandAgentSettings) else "",
-        argv=resolved(agent.command, env) if isinstance(agent, CommandAgentSettings) else (),
-        limits=_limits(settings),
-        umask=UMASK,
-        options={"goal_id": state.goal_id, **agent_options(settings, agent)},
-    )
 
 
 def resolved(command: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...]:
@@ -168,34 +158,8 @@ def agent_options(settings: Settings, agent: Agent) -> dict[str, object]:
     }
 
 
-def _sandbox(
-    settings: Settings,
-    state: State,
-    hide: tuple[str, ...],
-    private: tuple[str, ...],
-    *,
-    acts: bool,
-    own_tools: bool = False,
-) -> SandboxSpec:
-    sandbox = settings.sandbox
-    return SandboxSpec(
-        mode=sandbox.mode,
-        workspace=state.spec.workspace,
-        private=private,
-        read=_absolute(sandbox.read),
-        write=_absolute(sandbox.write),
-        hide=hide,
-        network=sandbox.network or not acts,  # an agent that does not act must still reach its LLM
-        own_tools=own_tools,
-    )
-
-
 def _absolute(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(str(Path(path).expanduser()) for path in paths)
-
-
-def _limits(settings: Settings) -> CellLimits:
-    return CellLimits(open_files=settings.limits.open_files, processes=settings.limits.processes)
 
 
 def _env(env: Mapping[str, str], names: Collection[str]) -> dict[str, str]:

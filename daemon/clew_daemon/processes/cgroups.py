@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from clew_daemon.host import units
+from clew_daemon.host import systemctl
 from clew_daemon.processes import cgroup_tree as tree
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Cgroups:
         record = run / RECORD
         own, why_not = tree.own_group()
         _end_recorded(record, name, own)
-        if own is None or (why_not := tree.why_not_delegated(own, units.is_delegated)):
+        if own is None or (why_not := tree.why_not_delegated(own, systemctl.is_delegated)):
             record.unlink(missing_ok=True)
             return cls(None, why_not)
         groups = cls(own / name)

@@ -185,9 +185,8 @@ class Nursery:
             self.report = new.hello.sandbox
             log.debug("nursery.ready", pid=new.hello.pid, preloaded=list(new.hello.preloaded))
         if last:
-            ending = background.start(
-                last.end()
-            )  # the spawns that it still has to finish delay no others
+            # the spawns that it still has to finish delay no others
+            ending = background.start(last.end())
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
 

@@ -180,9 +180,8 @@ class Zygote:
             await asyncio.wait(list(self._asked.values()), timeout=SPAWN_TIMEOUT_S)
         if self._reading:
             self._reading.cancel()
-            await asyncio.wait(
-                [self._reading]
-            )  # off the loop before the descriptor's number is used again
+            # off the loop before the descriptor's number is used again
+            await asyncio.wait([self._reading])
         self._line.close()  # it exits when this closes
         if at_once:
             self.child.kill()

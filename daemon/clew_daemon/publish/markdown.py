@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from clew_shared.text.redact import redact
+from clew_shared.text.shorten import beginning, one_line
 
 LINE_CHARS = 200
 
@@ -28,19 +29,21 @@ def visible(text: str) -> str:
 
 def inline(text: str, chars: int = LINE_CHARS) -> str:
     """Return one line of at most `chars` characters that begins no block and contains no HTML and no link."""
-    line = redact(" ".join(visible(text).split()))
-    line = line if len(line) <= chars else line[: chars - 1] + "…"
+    line = _line(text, chars)
     if begun := _BLOCK.match(line):
         line = f"{line[: begun.end() - 1]}\\{line[begun.end() - 1 :]}"
-    return _LINK.sub(
-        r"\1\1\\]", _HTML.sub(r"\1\1\\<", line)
-    )  # a backslash in the text must not escape ours
+    # a backslash in the text must not escape ours
+    return _LINK.sub(r"\1\1\\]", _HTML.sub(r"\1\1\\<", line))
+
+
+def _line(text: str, chars: int) -> str:
+    return beginning(redact(one_line(visible(text))), chars)
 
 
 def code(text: str, chars: int = LINE_CHARS) -> str:
     """Return one line as code, which it cannot close."""
-    line = redact(" ".join(visible(text).split())).replace("`", "'")
-    return f"`{line if len(line) <= chars else line[: chars - 1] + '…'}`"
+    line = _line(text, chars).replace("`", "'")
+    return f"`{line}`"
 
 
 def quoted(text: str, chars: int = LINE_CHARS) -> str:

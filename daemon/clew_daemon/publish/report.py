@@ -13,8 +13,8 @@ from clew_shared.core.claims import described, finished_anyway, places
 from clew_shared.files.durable import sync
 from clew_shared.record.model import GoalStatus, StepStatus
 from clew_shared.record.moment import local
-from clew_shared.record.progress import both_ends
 from clew_shared.text.redact import redact
+from clew_shared.text.shorten import both_ends, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +106,7 @@ def _reason(state: State) -> str:
 
 def _says(text: str, what: str) -> bool:
     """Return whether a text contains another one, apart from white space and a cut end."""
-    return " ".join(what.split()).removesuffix("…") in " ".join(text.split())
+    return one_line(what).removesuffix("…") in one_line(text)
 
 
 def _anyway(state: State, place: str, action: Action) -> str:
@@ -200,7 +200,7 @@ def _how_it_ended(one: SuggestedCheck) -> str:
         return "was interrupted" if one.started else "was not run"
     if one.result.passed:
         return "passed"
-    ends = both_ends(" ".join(one.result.output.split()), CHECK_CHARS)
+    ends = both_ends(one_line(one.result.output), CHECK_CHARS)
     return f"failed: {inline(ends, 2 * CHECK_CHARS)}" if ends else "failed"
 
 
@@ -251,7 +251,7 @@ def _cost_row(name: str, cost: LlmCost) -> str:
 
 
 def _check(name: str, cmd: str, check: CheckResult) -> str:
-    ends = both_ends(" ".join(check.output.split()), CHECK_CHARS)
+    ends = both_ends(one_line(check.output), CHECK_CHARS)
     output = "" if check.passed or not ends else f": {inline(ends, 2 * CHECK_CHARS)}"
     mark, how = ("x", "passed") if check.passed else (" ", "failed")
     return f"- [{mark}] {_check_name(name, cmd)}: {how}{output}"

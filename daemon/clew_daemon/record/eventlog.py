@@ -31,6 +31,11 @@ def line(event: ev.Event) -> Line | None:
     return describe(event) if describe else None
 
 
+def _fields(name: str, *fields: str) -> Callable[[Any], Line]:
+    """Describe an event by fields of its own, under their own names."""
+    return lambda e: (name, {field: getattr(e, field) for field in fields})
+
+
 _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
     ev.GoalAccepted: lambda e: (
         "goal.accepted",
@@ -42,10 +47,10 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
             **({"unknown_keys": list(e.spec.unknown_keys)} if e.spec.unknown_keys else {}),
         },
     ),
-    ev.GoalStarted: lambda _: ("goal.started", {}),
-    ev.GoalWaiting: lambda e: ("goal.waiting", {"reason": e.reason, "until": e.until}),
-    ev.GoalBlocked: lambda e: ("goal.blocked", {"reason": e.reason, "question": e.question}),
-    ev.GoalRequeued: lambda e: ("goal.requeued", {"by": e.by}),
+    ev.GoalStarted: _fields("goal.started"),
+    ev.GoalWaiting: _fields("goal.waiting", "reason", "until"),
+    ev.GoalBlocked: _fields("goal.blocked", "reason", "question"),
+    ev.GoalRequeued: _fields("goal.requeued", "by"),
     ev.GoalEnded: lambda e: (
         f"goal.{e.status}",
         ({"reason": e.reason} if e.reason else {})
@@ -54,37 +59,22 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
     ev.WorkspaceKnown: lambda e: (
         ("workspace.accepted", {"inode": e.identity.ino}) if e.by == "person" else None
     ),
-    ev.WorkerStarted: lambda e: (
-        "worker.started",
-        {"epoch": e.epoch, "pid": e.pid, "agent": e.agent},
-    ),
-    ev.WorkerReady: lambda e: ("worker.ready", {"epoch": e.epoch, "agent": e.agent}),
-    ev.WorkerExited: lambda e: (
-        "worker.exited",
-        {"epoch": e.epoch, "reason": e.reason, "code": e.code, "crash": e.crash},
-    ),
-    ev.SubtaskStarted: lambda e: (
-        "subtask.started",
-        {"task_idx": e.task_idx, "subtask_idx": e.subtask_idx},
-    ),
-    ev.SubtaskFailed: lambda e: ("subtask.failed", {"failure": e.failure, "cause": e.cause}),
+    ev.WorkerStarted: _fields("worker.started", "epoch", "pid", "agent"),
+    ev.WorkerReady: _fields("worker.ready", "epoch", "agent"),
+    ev.WorkerExited: _fields("worker.exited", "epoch", "reason", "code", "crash"),
+    ev.SubtaskStarted: _fields("subtask.started", "task_idx", "subtask_idx"),
+    ev.SubtaskFailed: _fields("subtask.failed", "failure", "cause"),
     ev.SubtaskEnded: lambda e: (
         f"subtask.{e.status}",
         {"summary": e.summary} if e.summary else {},
     ),
-    ev.TaskCompleted: lambda e: ("task.completed", {"task_idx": e.task_idx}),
+    ev.TaskCompleted: _fields("task.completed", "task_idx"),
     ev.Escalated: lambda e: (
         "subtask.blocked" if e.to == "task" else "task.blocked",
         {"escalated_to": e.to, "reason": e.reason},
     ),
-    ev.ActionAllowed: lambda e: (
-        "action.allowed",
-        {"epoch": e.epoch, "tool": e.tool, "signature": e.signature},
-    ),
-    ev.ActionBlocked: lambda e: (
-        "action.blocked",
-        {"epoch": e.epoch, "tool": e.tool, "signature": e.signature, "reason": e.reason},
-    ),
+    ev.ActionAllowed: _fields("action.allowed", "epoch", "tool", "signature"),
+    ev.ActionBlocked: _fields("action.blocked", "epoch", "tool", "signature", "reason"),
     ev.ActionFinished: lambda e: (
         "action.finished",
         {
@@ -109,31 +99,25 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
         "intervention.sent",
         {"kind": e.intervention, "message": e.message, "again": e.again},
     ),
-    ev.CheckProposed: lambda e: ("check.proposed", {"name": e.name, "cmd": e.cmd}),
+    ev.CheckProposed: _fields("check.proposed", "name", "cmd"),
     ev.CheckFinished: lambda e: (
         "check.passed" if e.passed else "check.failed",
         {"name": e.name}
         | ({"suggested": True} if e.suggested else {})
         | ({} if e.passed else {"output": e.output[:400]}),
     ),
-    ev.FinishQuestioned: lambda e: (
-        "finish.questioned",
-        {"action": e.of, "message": e.message},
-    ),
-    ev.FeedbackGiven: lambda e: ("feedback.given", {"text": e.text}),
-    ev.Unblocked: lambda e: ("action.unblocked", {"signature": e.signature}),
+    ev.FinishQuestioned: lambda e: ("finish.questioned", {"action": e.of, "message": e.message}),
+    ev.FeedbackGiven: _fields("feedback.given", "text"),
+    ev.Unblocked: _fields("action.unblocked", "signature"),
     ev.Planned: lambda e: ("goal.planned", {"tasks": len(e.tasks), "replan": e.replan}),
-    BulletAdded: lambda e: (
-        "strategy.learned",
-        {"id": e.id, "content": e.content, **_from(e)},
-    ),
+    BulletAdded: lambda e: ("strategy.learned", {"id": e.id, "content": e.content, **_from(e)}),
     BulletTagged: lambda e: (
         "strategy.tagged",
         {"id": e.id, "tag": e.tag, "reason": e.reason, **_from(e)},
     ),
     BulletUpdated: lambda e: ("strategy.updated", {"id": e.id, **_from(e)}),
     BulletRemoved: lambda e: ("strategy.removed", {"id": e.id, "reason": e.reason, **_from(e)}),
-    BulletRestored: lambda e: ("strategy.restored", {"id": e.id}),
+    BulletRestored: _fields("strategy.restored", "id"),
 }
 
 

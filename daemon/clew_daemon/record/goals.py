@@ -1,38 +1,33 @@
 """All goals of a daemon: their cores in memory, and how they are accepted, continued and purged.
 
-An event is folded at once, so that the next judgement sees it, and announced only when it is durable: before
-answering, await `commit`. Nothing here knows processes or sockets.
+Nothing here knows processes or sockets.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from clew_daemon.record.goal_events import GoalEvents
 from clew_daemon.record.in_turn import OrderedTurns
-from clew_daemon.record.recorder import Recorder
-from clew_daemon.record.snapshots import SnapshotWriter
 from clew_daemon.record.store import in_order, load_outlined, load_state, replayed
 from clew_shared.config.settings import RunbookAgentSettings
 from clew_shared.core.core import Core
-from clew_shared.core.journal import RecordedEvent
 from clew_shared.record.daemon_events import GoalForgotten
 from clew_shared.record.model import GoalStatus
 from clew_shared.record.snapshot import STATE_VERSION, outline
 from clew_shared.record.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from clew_daemon.record.recorder import Listener
     from clew_shared.config.settings import Settings
     from clew_shared.ledger import Ledger
     from clew_shared.record import events as ev
 
 
-class GoalStore:
+class GoalStore(GoalEvents):
     """The goals on record, by id: `cores` of all, `outlined` those of which only the outline is in memory.
 
     `gone` has the purged goals with the status in which they ended, "" if that is not known; `identities` the goal
@@ -40,14 +35,11 @@ class GoalStore:
     """
 
     def __init__(self, ledger: Ledger, settings: Settings) -> None:
-        self.ledger = ledger
-        self.settings = settings
-        self.recorder = Recorder(ledger)
-        self.accepting = OrderedTurns()
         over = load_outlined(ledger)
-        self.outlined = {s.goal_id for s in over}
         rest = [replayed(ledger, goal) for goal in ledger.without_outline(STATE_VERSION)]
-        self.snapshots = SnapshotWriter(ledger, {state.goal_id: n for state, n in rest})
+        super().__init__(ledger, {s.goal_id for s in over}, {s.goal_id: n for s, n in rest})
+        self.settings = settings
+        self.accepting = OrderedTurns()
         self.cores: dict[str, Core] = {
             goal: self._core(state)
             for goal, state in in_order([*over, *(s for s, _ in rest)]).items()
@@ -57,11 +49,6 @@ class GoalStore:
         self.identities = {
             core.state.identity: goal for goal, core in self.cores.items() if core.state.identity
         }
-
-    @property
-    def listeners(self) -> list[Listener]:
-        """What is called with events once they are durable, in order."""
-        return self.recorder.listeners
 
     def states(self) -> dict[str, State]:
         """Return the states of all goals, in the order of their acceptance."""
@@ -134,41 +121,7 @@ class GoalStore:
             raise self.ledger.failure
         return True
 
-    # -- events ------------------------------------------------------------------------------------
-
-    @contextmanager
-    def entering(self, core: Core) -> Iterator[None]:
-        """Bracket commands to a core, so that their events are recorded in the order of their numbers.
-
-        No `await` may be inside.
-        """
-        try:
-            yield
-        finally:
-            self._flush(core)
-
-    async def commit(self, core: Core) -> None:
-        """Wait until all that the goal has emitted is durable."""
-        await self.recorder.commit(core.state.goal_id)
-
-    async def emit(
-        self,
-        core: Core,
-        event: ev.Event,
-        output: bytes | None = None,
-        own: Sequence[ev.Event] = (),
-    ) -> None:
-        """Record an event, with `own` ones of the daemon in the same transaction, and wait until it is durable."""
-        beside = [RecordedEvent(self.recorder.number(), one) for one in own]
-        try:
-            core.emit(event, output)
-        finally:
-            self._flush(core, beside)
-        await self.commit(core)
-
-    async def emit_own(self, events: list[ev.Event]) -> None:
-        """Record events of the daemon, which belong to no goal, and wait until they are durable."""
-        await self.recorder.record_own(events)
+    # -- the end -----------------------------------------------------------------------------------
 
     async def purge(self, goal: str) -> None:
         """Remove an ended goal; the ledger retains what `verify` needs of it, and how it ended."""
@@ -194,16 +147,6 @@ class GoalStore:
             max_actions=self.settings.limits.max_actions,
             max_iterations=_max_iterations(state, self.settings),
         )
-
-    def _flush(self, core: Core, own: Sequence[RecordedEvent] = ()) -> None:
-        events = core.take()
-        if not events:
-            return
-        goal = core.state.goal_id
-        if goal in self.outlined:
-            raise AssertionError(f"{goal} was evicted, and its outline cannot be continued")
-        self.recorder.record(goal, events, own)
-        self.snapshots.count(core.state, len(events))
 
 
 def _purged_goals(ledger: Ledger) -> Iterator[tuple[str, str]]:

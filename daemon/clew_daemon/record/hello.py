@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from clew_daemon.processes.cells import agent_options
 from clew_daemon.record.shrink import fitted
-from clew_daemon.record.store import output_text
+from clew_daemon.record.store import catch_up, output_text
 from clew_shared.config.settings import LlmAgentSettings
-from clew_shared.prompt.transcript import KINDS, TranscriptFold, sent_entries
-from clew_shared.record.codec import decode
+from clew_shared.prompt.transcript import TranscriptFold, sent_entries
+from clew_shared.tools import TOOLS
 from clew_shared.views.publish import state_view
 from clew_shared.wire.hello import (
     FinishedSubtask,
@@ -18,11 +18,10 @@ from clew_shared.wire.hello import (
     HelloOptions,
     HelloState,
 )
-from clew_shared.wire.tools import TOOLS
 
 if TYPE_CHECKING:
-    from clew_daemon.processes.cells import Agent
     from clew_daemon.record.store import Readable
+    from clew_shared.config.agent_tables import Agent
     from clew_shared.config.settings import Settings
     from clew_shared.record.state import State
 
@@ -147,34 +146,27 @@ class SubtaskTranscript:
 
     def __init__(self) -> None:
         self._key: tuple[int, int] = (-1, -1)
-        self._seq = 0
         self._fold = TranscriptFold(lambda _: "", 0)
 
     def up_to_now(self, state: State, ledger: Readable, max_tokens: int) -> TranscriptFold:
         """Read what was recorded since; another subtask or another budget begins from the subtask's first event."""
         key = (state.subtask_seq, max_tokens)
         if key != self._key:
-            self._key, self._seq = key, state.subtask_seq
-            self._fold = _empty_fold(ledger, max_tokens)
-        self._seq = _read_into(self._fold, state.goal_id, ledger, self._seq)
-        return self._fold
+            self._key, self._fold = key, _fold_after(state.subtask_seq, ledger, max_tokens)
+        return _caught_up(self._fold, state, ledger)
 
 
 def _last_actions(state: State, ledger: Readable, max_tokens: int) -> TranscriptFold:
     actions = state.subtask.actions if state.subtask else []
     since = max(state.subtask_seq, actions[0].seq - 1 if actions else 0)
-    fold = _empty_fold(ledger, max_tokens)
-    _read_into(fold, state.goal_id, ledger, since)
+    return _caught_up(_fold_after(since, ledger, max_tokens), state, ledger)
+
+
+def _fold_after(seq: int, ledger: Readable, max_tokens: int) -> TranscriptFold:
+    return TranscriptFold(lambda of: output_text(ledger, of), max_tokens, seq)
+
+
+def _caught_up(fold: TranscriptFold, state: State, ledger: Readable) -> TranscriptFold:
+    for _ in catch_up(fold, ledger, state.goal_id):
+        pass
     return fold
-
-
-def _empty_fold(ledger: Readable, max_tokens: int) -> TranscriptFold:
-    return TranscriptFold(lambda seq: output_text(ledger, seq), max_tokens)
-
-
-def _read_into(fold: TranscriptFold, goal: str, ledger: Readable, seq: int) -> int:
-    for row in ledger.read(goal, seq):
-        seq = row.seq
-        if row.kind in KINDS:
-            fold.take(seq, decode(row.body))
-    return seq

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 from clew_shared.prompt.reasoning import RELEVANCES, as_text
 from clew_shared.record import events as ev
 from clew_shared.record.moment import iso
+from clew_shared.record.visitor import EventFold, takes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-KINDS = frozenset({"reflected", "action_allowed", "action_blocked", "worker_started"})
-"""The events that records are made of."""
+    from collections.abc import Sequence
 
 RAW_OUTPUT_CHARS = 1_000
 OUTCOMES = ("success", "failure", "timeout", "error")
@@ -24,33 +22,36 @@ _RESULTS = {"blocked": "error", "interrupted": "error"}
 """The outcome of a result that is none itself: a refused or interrupted action has not succeeded."""
 
 
-def records_of(events: Iterable[ev.Event]) -> list[dict[str, Any]]:
-    """Return the records of a goal, oldest first; each turn's calls with what the next turn found in them.
+class IterationFold(EventFold[dict[str, Any]]):
+    """Finds the record of each turn; what the next turn found in the turn's calls is added to it then.
 
     If a worker died during a turn, the hindsight of the next turn is about results that no record has: it is dropped.
     """
-    records: list[dict[str, Any]] = []
-    acted = lost = False
-    for event in events:
-        match event:
-            case ev.ActionAllowed() | ev.ActionBlocked():
-                acted = True
-            case ev.WorkerStarted():
-                lost = acted
-            case ev.Reflected():
-                if not lost:
-                    _add_hindsight(_last_calls(records), event.hindsight)
-                records.append(_record(event, after=records[-1]["iteration"] if records else 0))
-                acted = lost = False
-            case _:
-                pass
-    return records
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._iteration = 0
+        self._calls: list[dict[str, Any]] = []
+        """The calls of the last turn that made any: their results are the last that the model has seen."""
+        self._acted = self._lost = False
 
-def _last_calls(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the calls of the last turn that made any: their results are the last that the model has seen."""
-    made = (record["tool_calls"] for record in reversed(records))
-    return next((calls for calls in made if calls), [])
+    @takes(ev.ActionAllowed, ev.ActionBlocked)
+    def _judged(self, _seq: int, _event: ev.Event) -> None:
+        self._acted = True
+
+    @takes(ev.WorkerStarted)
+    def _worker(self, _seq: int, _event: ev.Event) -> None:
+        self._lost = self._acted
+
+    @takes(ev.Reflected)
+    def _reflected(self, _seq: int, event: ev.Reflected) -> dict[str, Any]:
+        if not self._lost:
+            _add_hindsight(self._calls, event.hindsight)
+        record = _record(event, after=self._iteration)
+        self._iteration = record["iteration"]
+        self._calls = record["tool_calls"] or self._calls
+        self._acted = self._lost = False
+        return record
 
 
 def _record(event: ev.Reflected, after: int) -> dict[str, Any]:

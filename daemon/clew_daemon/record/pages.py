@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.record.store import OF_HISTORY, end_of, output_text
+from clew_daemon.record.store import end_of, output_text
 from clew_shared.ledger import SEQ_MAX
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.moment import iso
-from clew_shared.views.publish import HistoryFold, history_view, loop_view
+from clew_shared.views.publish import Began, HistoryFold, history_view, loop_view
 
 if TYPE_CHECKING:
     from clew_daemon.record.store import Readable
@@ -56,12 +56,12 @@ def _ended_actions(ledger: Readable, goal: str, first: int, until: int) -> list[
     for row in ledger.read(goal, first - 1):
         if row.seq >= until:
             break
-        if row.kind not in OF_HISTORY:
+        if row.kind not in fold.kinds:
             continue
         event = decode(row.body)
         if isinstance(event, ev.ActionFinished | ev.ActionInterrupted) and event.of < first:
             began = event_at(ledger, goal, event.of)
-            if began is not None:
+            if isinstance(began, Began):
                 fold.begun(event.of, began, _place(ledger, goal, event.of))
         if ended := fold.take(row.seq, event):
             found.append(ended)
@@ -85,7 +85,7 @@ def whole_action(ledger: Readable, goal: str, seq: int) -> dict[str, Any] | None
     event = event_at(ledger, goal, seq)
     if isinstance(event, ev.ActionFinished | ev.ActionInterrupted):
         seq, event = event.of, event_at(ledger, goal, event.of)
-    if not isinstance(event, ev.ActionAllowed | ev.ActionBlocked):
+    if not isinstance(event, Began):
         return None
     task_idx, subtask_idx = _place(ledger, goal, seq)
     view: dict[str, Any] = {

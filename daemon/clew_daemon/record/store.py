@@ -13,12 +13,14 @@ from clew_shared.record.codec import decode
 from clew_shared.record.fold import apply
 from clew_shared.record.snapshot import STATE_VERSION, decompress, outline
 from clew_shared.record.state import State
-from clew_shared.views.publish import HistoryFold, history_view
+from clew_shared.views.publish import history_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from clew_shared.ledger import EventRow
+    from clew_shared.record.visitor import EventFold, Found
+    from clew_shared.views.publish import HistoryFold
 
 SNAPSHOT_EVERY = 1_000
 """Events of a goal between two snapshots: the most that a start has to replay."""
@@ -101,12 +103,17 @@ def in_order(states: Iterable[State]) -> dict[str, State]:
     return {s.goal_id: s for s in sorted(states, key=lambda s: s.accepted_seq)}
 
 
+def catch_up(fold: EventFold[Found], ledger: Readable, goal: str) -> Iterator[Found]:
+    """Let a fold take in a goal's events after its last one; yields what it finds, as it is found."""
+    for row in ledger.read(goal, fold.seq):
+        if row.kind in fold.kinds and (found := fold.take(row.seq, decode(row.body))):
+            yield found
+
+
 def history_lines(ledger: Readable, goal: str, fold: HistoryFold) -> Iterator[dict[str, Any]]:
     """Yield the lines of history.jsonl that follow the fold's last event, oldest first."""
-    for row in ledger.read(goal, fold.seq):
-        if row.kind in OF_HISTORY and (ended := fold.take(row.seq, decode(row.body))):
-            action, of = ended
-            yield history_view(action, output_text(ledger, of))
+    for action, of in catch_up(fold, ledger, goal):
+        yield history_view(action, output_text(ledger, of))
 
 
 def output_of(ledger: Readable, goal: str, action: int) -> str | None:
@@ -136,16 +143,3 @@ def output_text(ledger: Readable, seq: int) -> str:
 def text(output: bytes | None) -> str:
     """Return a recorded output as text."""
     return (output or b"").decode("utf-8", "replace")
-
-
-OF_HISTORY = frozenset(
-    {
-        "subtask_started",
-        "tree_edited",
-        "loop_detected",
-        "action_allowed",
-        "action_blocked",
-        "action_finished",
-        "action_interrupted",
-    }
-)

@@ -40,7 +40,7 @@ class RecordWatch:
         self._writing = threading.Lock()
         self._due = asyncio.Event()
         self._last_fault = ""
-        ledger.hold(state)
+        ledger.files.hold(state)
 
     async def look(self) -> None:
         """Compare the ledger's files with the open ones; raises LedgerFailed if they differ."""
@@ -91,7 +91,7 @@ class RecordWatch:
             if found is None or (not closed and (self._closed or found[0] <= self._noted)):
                 return
             seq, tip = found
-            file, wal = self._ledger.inodes
+            file, wal = self._ledger.files.inodes
             one = note.Note(seq=seq, hash=tip.hex(), open=not closed, file=file, log=wal)
-            note.write(self._ledger.path, one, folder=self._ledger.folder, durable=closed)
+            note.write(self._ledger.path, one, folder=self._ledger.files.folder, durable=closed)
             self._noted, self._closed = seq, closed

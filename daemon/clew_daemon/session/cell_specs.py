@@ -9,6 +9,7 @@ from clew_daemon.processes import cells
 if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts
     from clew_daemon.processes.workspace_guard import WorkspaceGuard
+    from clew_shared.config.agent_tables import Agent
     from clew_shared.config.settings import Settings
     from clew_shared.record.state import State
     from clew_shared.wire.nursery import CellSpec
@@ -31,26 +32,16 @@ class CellSpecs:
 
     def executor(self) -> CellSpec:
         """Return the spec of an executor."""
-        parts = self._parts
-        spec = cells.executor_spec(
-            parts.places, self.settings, self._state, self._hidden(), parts.keys.env, parts.git
-        )
-        return self._placed(spec, "executor")
+        return self._placed(self._rules().executor(), "executor")
 
-    def agent(self, agent: cells.Agent) -> CellSpec:
+    def agent(self, agent: Agent) -> CellSpec:
         """Return the spec of an agent."""
+        return self._placed(self._rules().agent(agent, self.epoch), "agent")
+
+    def _rules(self) -> cells.CellRules:
         parts = self._parts
-        spec = cells.agent_spec(
-            parts.places,
-            self.settings,
-            self._state,
-            agent,
-            self._hidden(),
-            parts.keys.env,
-            parts.git,
-            self.epoch,
-        )
-        return self._placed(spec, "agent")
+        settings, env = self.settings, parts.keys.env
+        return cells.CellRules(parts.places, settings, self._state, self._hidden(), env, parts.git)
 
     def private(self) -> dict[str, tuple[int, int]]:
         """Make the TMPDIR and the HOME of the goal's cells; returns device and inode by path. Raises OSError."""

@@ -12,6 +12,7 @@ from clew_shared.core import suggestions
 from clew_shared.record import events as ev
 from clew_shared.record.worlds import is_measured
 from clew_shared.text.redact import redact
+from clew_shared.text.shorten import without_middle
 from clew_shared.wire.answers import FailingCheck
 
 if TYPE_CHECKING:
@@ -162,14 +163,7 @@ def _run_of(done: CheckDone, timeout_s: float) -> CheckRun:
 
 
 def _finished(name: str, run: CheckRun, *, suggested: bool = False) -> ev.CheckFinished:
-    text = _cut(run.output, CHECK_OUTPUT_CHARS)
+    text = without_middle(run.output, CHECK_OUTPUT_CHARS)
     return ev.CheckFinished(
         at=time.time(), name=name, passed=run.passed, output=text, suggested=suggested
     )
-
-
-def _cut(text: str, chars: int) -> str:
-    if len(text) <= chars:
-        return text
-    half = chars // 2
-    return f"{text[:half]}\n… {len(text) - chars} characters left out …\n{text[-half:]}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clew_daemon.record.doing import Work
+from clew_daemon.session.blocking import block_missing
 from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
 from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings, RunbookAgentSettings
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clew_daemon.parts import DaemonParts
-    from clew_daemon.processes.cells import Agent
     from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard
     from clew_daemon.session.launcher import Launcher
+    from clew_shared.config.agent_tables import Agent
     from clew_shared.config.settings import Settings
     from clew_shared.core.core import Core
 
@@ -159,15 +160,7 @@ class GoalDesk:
 
     async def hand_over_missing(self, missing: Missing) -> None:
         """Hand the goal, whose workspace is missing, to a person."""
-        with self.recording() as core:
-            core.block_goal(
-                missing.reason,
-                time.time(),
-                question=missing.question(self.goal_id),
-                stranger=missing.stranger,
-                gone=missing.gone,
-            )
-        await self.commit()
+        await block_missing(self.parts.goals, self.core, missing)
 
     async def require_workspace(self) -> None:
         """Hand the goal to a person and raise WrongState where its workspace is not what it was."""

@@ -55,7 +55,7 @@ class RefusedFinishes:
     def add(self, world: str, actions: int, *, own_tools: bool) -> bool:
         """Count one more, from the beginning where the agent has changed something; returns whether it is too many.
 
-        An agent with tools of its own may have worked between two of them where nobody can see it: it gets more.
+        An agent with its own tools may have worked between two of them where clew cannot see it: it may try more often.
         """
         unseen = own_tools and world.startswith(UNKNOWN)
         same_files = self.world == world and not world.startswith(UNKNOWN)

@@ -15,11 +15,11 @@ from clew_daemon.session.worker_output import drain
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clew_daemon.processes.cells import Agent
     from clew_daemon.processes.cgroups import CellGroup
     from clew_daemon.processes.nursery import Cell, Nursery
     from clew_daemon.session.cell_specs import CellSpecs
     from clew_daemon.session.worker_output import WorkerOutput
+    from clew_shared.config.agent_tables import Agent
     from clew_shared.wire.nursery import CellSpec
 
     Group = Callable[[CellSpec], CellGroup | None]

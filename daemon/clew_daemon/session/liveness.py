@@ -1,6 +1,6 @@
 """Watches one live worker: whether its agent shows life and gets on, and keeps within its memory and its time.
 
-It owns the clocks that this is judged by. It reports what it finds; the session ends the worker.
+It owns the clocks that this is judged by.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Liveness:
 
     # -- what it finds out ---------------------------------------------------------------------------
 
-    async def watch(self, agent: Cell) -> Ended:
-        """Look until something is wrong; returns what.
+    async def watch(self, agent: Cell) -> None:
+        """Look until something is wrong, and end the worker for it.
 
         At full turns of the clock, so that all workers are looked at when the daemon has woken for one.
         """
@@ -84,10 +84,10 @@ class Liveness:
                 self._forgive(late_s)
             if self._desk.stopping:
                 continue
-            if found := self.silent() or self.stalled() or await self._check_memory(agent):
-                return found
-            if found := await self._check_workspace():
-                return found
+            found = self.silent() or self.stalled() or await self._check_memory(agent)
+            if found := found or await self._check_workspace():
+                self._lifetime.end(found)
+                return
             if spent := await self._desk.spend_time():
                 self._lifetime.stop(spent)
 

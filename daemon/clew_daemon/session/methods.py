@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from clew_daemon.record.hello import subtask_view, task_view
 from clew_daemon.record.shrink import fitted_state
-from clew_daemon.session.actions import Actions, noted
+from clew_daemon.session.acting import Acting, noted
 from clew_daemon.session.checks import Checks
 from clew_daemon.session.feedback import FeedbackSeen
 from clew_daemon.session.finishing import Finishing
 from clew_daemon.session.greeting import Greeting
 from clew_shared.record import events as ev
+from clew_shared.record.prompt_facts import COUNT_MAX
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_shared.text.redact import redact, redacted
 from clew_shared.views.publish import state_view
@@ -61,7 +62,7 @@ class Methods:
         """Why the agent is about to exit, where it has given a reason."""
         self._slot: asyncio.Semaphore | None = None
         self._greeting = Greeting(desk, self.feedback)
-        self._actions = Actions(desk)
+        self._acting = Acting(desk)
         self._finishing = Finishing(desk, Checks(desk), self.feedback)
         self._methods: dict[str, Callable[[Any], Awaitable[WireAnswer]]] = {
             "hello": self._hello,
@@ -71,9 +72,9 @@ class Methods:
             "think": self._think,
             "reflect": self._reflect,
             "act": self._act,
-            "propose": self._actions.propose,
-            "outcome": self._actions.outcome,
-            "record": self._actions.record,
+            "propose": self._acting.propose,
+            "outcome": self._acting.outcome,
+            "record": self._acting.record,
             "plan": self._plan,
             "complete_subtask": self._complete_subtask,
             "advance": self._advance,
@@ -127,7 +128,7 @@ class Methods:
         return noted(feedback)
 
     async def _act(self, p: protocol.Act) -> Judged:
-        return await (self._finishing if p.tool == "finish" else self._actions).act(p)
+        return await (self._finishing if p.tool == "finish" else self._acting).act(p)
 
     async def _plan(self, p: protocol.Plan) -> ViewAnswer:
         tasks = tuple(
@@ -203,7 +204,7 @@ def _reflected(p: protocol.Reflect, new_feedback: list[str]) -> ev.Reflected:
 
 def _count(value: Any) -> int:
     """Return a count of tokens, 0 for what is none, as in the records that people read."""
-    is_count = isinstance(value, int | float) and 0 <= value <= ev.COUNT_MAX
+    is_count = isinstance(value, int | float) and 0 <= value <= COUNT_MAX
     return int(value) if is_count else 0
 
 

@@ -20,13 +20,13 @@ from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.record.hello import thresholds
 from clew_daemon.session.conversation import Conversation
 from clew_daemon.session.desk import GoalDesk
+from clew_daemon.session.epoch import EpochRecord
 from clew_daemon.session.lifetime import Lifetime
 from clew_daemon.session.liveness import Liveness
 from clew_daemon.session.methods import Methods
 from clew_daemon.session.worker_output import WorkerOutput
 from clew_shared.core.answers import WrongState
 from clew_shared.ledger import LedgerError
-from clew_shared.record import events as ev
 
 if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts
@@ -45,15 +45,15 @@ class Session:
     def __init__(
         self, parts: DaemonParts, goal_id: str, guard: WorkspaceGuard, launcher: Launcher
     ) -> None:
-        self._parts = parts
         self._launcher = launcher
         self._desk = GoalDesk(parts, parts.goals.cores[goal_id], guard, launcher)
         self._lifetime = Lifetime(self._desk)
         self._liveness = Liveness(self._desk, launcher, self._lifetime)
         self._methods = Methods(self._desk)
         self._silence = asyncio.Event()
-        self._began = time.monotonic()
-        self._output = WorkerOutput(self._log_output)
+        self._epoch = EpochRecord(self._desk)
+        about = {"goal": goal_id, "epoch": self._desk.epoch}
+        self._output = WorkerOutput(lambda line: log.info("worker.output", **about, line=line))
 
     # -- what the supervisor and people use --------------------------------------------------------------
 
@@ -65,10 +65,10 @@ class Session:
     async def run(self) -> Ended:
         """Run the worker to its end, and leave nothing of it behind."""
         try:
-            ended = self._by_memory(await self._live())
+            ended = _by_memory(self._desk, await self._live())
         finally:
             await self._tear_down()
-        return await self._close(ended)
+        return await self._epoch.close(ended)
 
     def stop(self, reason: str) -> None:
         """Ask the worker to stop; it gets `stop_grace_s`, then it is killed with its whole tree."""
@@ -102,19 +102,18 @@ class Session:
     async def _start(self) -> None:
         desk, spawn = self._desk, self._lifetime.spawn
         process = await self._connect()
-        self._began = time.monotonic()
+        self._epoch.begin()
         self._liveness.heard()
         self._liveness.acted()
-        desk.core.lived_s = self._lived_s
         spawn(process.drain(self._output))
         spawn(self._wait_exit(process))
-        await self._record_start(process)
+        await self._epoch.start(process)
         with desk.entering() as core:
             core.start(time.time())
         await desk.commit()
         desk.ready.set()
         spawn(self._serve(process))
-        spawn(self._watch(process))
+        spawn(self._liveness.watch(process.cell))
         spawn(self._look_first())
 
     async def _connect(self) -> AgentProcess:
@@ -125,20 +124,6 @@ class Session:
         process = await self._launcher.agent(self._desk.specs, agent, executors.leaf)
         self._lifetime.process = process
         return process
-
-    async def _record_start(self, process: AgentProcess) -> None:
-        desk, state = self._desk, self._desk.core.state
-        event = ev.WorkerStarted(
-            at=time.time(),
-            epoch=desk.epoch,
-            agent=state.spec.agent,
-            pid=process.cell.pid,
-            created=process.created,
-            probe=state.waits_for_time,
-        )
-        await self._parts.goals.emit(desk.core, event)
-        for warning in process.cell.warnings:
-            log.warning("sandbox.weaker", goal=desk.goal_id, epoch=desk.epoch, what=warning)
 
     async def _look_first(self) -> None:
         """See the world while the agent takes in the answer to its hello; what it asks for next waits for this."""
@@ -160,9 +145,6 @@ class Session:
         finally:
             self._silence.set()
 
-    async def _watch(self, process: AgentProcess) -> None:
-        self._lifetime.end(await self._liveness.watch(process.cell))
-
     async def _wait_exit(self, process: AgentProcess) -> None:
         code = await process.cell.guard.ended
         await asyncio.sleep(0)
@@ -182,19 +164,6 @@ class Session:
             desk.hand_over("the agent ended instead of replanning")
         self._lifetime.end(ended)
 
-    def _log_output(self, line: str) -> None:
-        log.info("worker.output", goal=self._desk.goal_id, epoch=self._desk.epoch, line=line)
-
-    # -- the end -----------------------------------------------------------------------------------------
-
-    def _by_memory(self, ended: Ended) -> Ended:
-        """Name the reason where the kernel has ended the worker out of memory: it looks like any other SIGKILL."""
-        if ended.kind != "crash" or not self._desk.executors.out_of_memory():
-            return ended
-        allowed = f"{self._desk.settings.limits.memory_mb} MB allowed"
-        detail = f"ended by the kernel, out of memory: {allowed}"
-        return replace(ended, reason="memory", detail=detail)
-
     async def _tear_down(self) -> None:
         """End every process of the worker and every task of the session."""
         process = self._lifetime.process
@@ -208,28 +177,10 @@ class Session:
         if process:
             process.channel.close()
 
-    async def _close(self, ended: Ended) -> Ended:
-        """Record the end of the epoch, and what it left in flight."""
-        core, lived_s = self._desk.core, self._lived_s()
-        core.lived_s = None
-        crash = ended.kind == "crash"
-        at = time.time()
-        with self._desk.recording():
-            core.interrupt(ended.reason if crash else "stopped", at, counts=crash)
-            if core.state.working:
-                core.emit(
-                    ev.WorkerExited(
-                        at=at,
-                        epoch=self._desk.epoch,
-                        reason=ended.reason,
-                        code=ended.code,
-                        crash=crash,
-                        active_s=round(lived_s, 3),
-                        probe=core.state.waits_for_time and not crash,
-                    )
-                )
-        await self._desk.commit()
-        return replace(ended, lived_s=lived_s)
 
-    def _lived_s(self) -> float:
-        return time.monotonic() - self._began
+def _by_memory(desk: GoalDesk, ended: Ended) -> Ended:
+    """Name the reason where the kernel has ended the worker out of memory: it looks like any other SIGKILL."""
+    if ended.kind != "crash" or not desk.executors.out_of_memory():
+        return ended
+    allowed = f"{desk.settings.limits.memory_mb} MB allowed"
+    return replace(ended, reason="memory", detail=f"ended by the kernel, out of memory: {allowed}")

@@ -1,7 +1,7 @@
 """Runs one goal: one worker after the other, until the goal ends, waits, or needs a person.
 
 Only a goal's own run starts and ends its workers. What follows from the end of a worker is decided by pure rules
-(`consequences`); this performs it.
+(`worker_end`); this performs it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from clew_daemon.host.keys import KeyFileError
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
 from clew_daemon.record.dependencies import KnownGoals
+from clew_daemon.session.blocking import block_goal, block_missing
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
-from clew_daemon.supervision.consequences import (
+from clew_daemon.supervision.worker_end import (
     DETAIL_CHARS,
     HandOver,
     WaitFor,
@@ -37,33 +38,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from clew_daemon.parts import DaemonParts
-    from clew_daemon.processes.workspace_guard import Missing, WorkspaceGuard
-    from clew_daemon.record.goals import GoalStore
+    from clew_daemon.processes.workspace_guard import WorkspaceGuard
     from clew_daemon.session.launcher import Launcher
     from clew_daemon.supervision.history import RestartHistory
     from clew_daemon.supervision.waits import Waits
     from clew_shared.core.core import Core
-    from clew_shared.record.identity import Identity
 
 log = structlog.get_logger()
 
 KILLED = ("hung", "deaf", "stalled", "memory", "protocol")
 """Crashes for which the daemon killed the worker."""
-
-
-async def block_goal(
-    goals: GoalStore,
-    core: Core,
-    reason: str,
-    question: str,
-    *,
-    stranger: Identity | None = None,
-    gone: bool = False,
-) -> None:
-    """Hand a goal to a person, unless it has ended meanwhile; `stranger` and `gone` as in GoalBlocked."""
-    with goals.entering(core):
-        core.block_goal(reason, time.time(), question=question, stranger=stranger, gone=gone)
-    await goals.commit(core)
 
 
 class GoalRun:
@@ -183,7 +167,7 @@ class GoalRun:
             await asyncio.sleep(after_s or 0.0)
             return None
         if isinstance(found, workspace_guard.Missing):
-            await self._block_missing(core, found)
+            await block_missing(self._d.goals, core, found)
             return None
         if other := found.occupy():
             found.close()
@@ -213,14 +197,8 @@ class GoalRun:
             return False
         missing = await asyncio.to_thread(guard.missing)
         if missing:
-            await self._block_missing(core, missing)
+            await block_missing(self._d.goals, core, missing)
         return missing is not None
-
-    async def _block_missing(self, core: Core, missing: Missing) -> None:
-        question, goals = missing.question(self.goal), self._d.goals
-        await block_goal(
-            goals, core, missing.reason, question, stranger=missing.stranger, gone=missing.gone
-        )
 
     # -- after a worker ------------------------------------------------------------------------------
 

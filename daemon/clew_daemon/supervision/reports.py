@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clew_daemon.host import background
+from clew_daemon.host.goal_queue import RETRY_S, GoalQueue
 from clew_daemon.publish import report
 from clew_daemon.record import pages
 from clew_daemon.supervision.scratch import clear
-from clew_shared.ledger import LedgerCorrupt, LedgerError, LedgerFailed
+from clew_shared.ledger import LedgerCorrupt
 from clew_shared.record import events as ev
 from clew_shared.text.plain import plain
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 WAIT_S = 30.0
-RETRY_S = 5.0
-STOP_S = 5.0
 
 
 class ReportWriter:
@@ -38,50 +36,34 @@ class ReportWriter:
     ) -> None:
         self._d = daemon
         self._run_of = run_of
-        self._due: asyncio.Queue[str] = asyncio.Queue()
+        self._queue = GoalQueue(self._report, self._log_failure)
         self._unwritten: set[str] = set()
-        self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start writing what is due."""
-        self._task = background.start(self._work())
+        self._queue.start()
 
     async def stop(self) -> None:
-        """Finish what is due within STOP_S, then stop."""
-        if self._task is None:
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(STOP_S):
-                await self._due.join()
-        self._task.cancel()
+        """Finish what is due, within the time that a stop has, then stop."""
+        await self._queue.stop()
 
     def due(self, goal: str) -> None:
         """Write a goal's report as soon as possible."""
-        self._due.put_nowait(goal)
+        self._queue.due(goal)
 
-    async def _work(self) -> None:
-        while True:
-            goal = await self._due.get()
-            try:
-                await self._report(goal)
-                self._unwritten.discard(goal)
-            except LedgerFailed:
-                return  # the next daemon writes it
-            except LedgerCorrupt as error:  # the next start tries it again
-                log.error("report.unwritable", goal=goal, error=str(error))  # noqa: TRY400 - a reason, no bug
-            except (OSError, LedgerError) as error:
-                self._retry(goal, error)
-            finally:
-                self._due.task_done()
-
-    def _retry(self, goal: str, error: Exception) -> None:
-        """Write a report later, when the disk may have room; log that once."""
-        if goal not in self._unwritten:
+    def _log_failure(self, goal: str, error: Exception) -> None:
+        """Log a report that cannot be written: once, where the disk may have room later."""
+        if isinstance(error, LedgerCorrupt):
+            log.error("report.unwritable", goal=goal, error=str(error))
+        elif goal not in self._unwritten:
             self._unwritten.add(goal)
             log.warning("report.unwritable", goal=goal, error=plain(error), again_s=RETRY_S)
-        asyncio.get_running_loop().call_later(RETRY_S, self.due, goal)
 
     async def _report(self, goal: str) -> None:
+        await self._write(goal)
+        self._unwritten.discard(goal)
+
+    async def _write(self, goal: str) -> None:
         if run := self._run_of(goal):
             await asyncio.wait([run], timeout=WAIT_S)  # the report includes the worker's end
         with contextlib.suppress(TimeoutError):
@@ -90,11 +72,14 @@ class ReportWriter:
         core = self._d.goals.cores.get(goal)
         if core is None or core.state.rested_seq <= core.state.reported_seq:
             return  # purged meanwhile, or an earlier report has all of it
+        rested = core.state.rested_seq
         actions, loops = await asyncio.to_thread(_last_pages, self._d.goals.ledger, goal)
         playbook, ids = self._d.playbook.current, core.state.strategies
         shown = [f"[{i}] {bullet.content}" for i in ids if (bullet := playbook.get_bullet(i))]
         text = report.render(core.state, actions, loops, shown)
         await asyncio.to_thread(report.write, self._d.places.outbox, core.state, text)
+        if core.state.rested_seq != rested:
+            return  # it has come to rest again: that report is due, and `Reported` would cover it unwritten
         await self._d.goals.emit(core, ev.Reported(at=time.time()))
         if core.state.ended and not self._run_of(goal):
             await clear(self._d.places, goal)

@@ -85,9 +85,8 @@ class Retention:
         await asyncio.to_thread(
             remove_folders,
             self._d.places.state / "goals",
-            lambda folder: (
-                folder.name in self._d.goals.gone
-            ),  # the folder of another goal may be its last copy
+            # the folder of a goal that was not purged may be its last copy
+            lambda folder: folder.name in self._d.goals.gone,
         )
         more = True
         while more:

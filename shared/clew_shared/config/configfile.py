@@ -44,9 +44,8 @@ def _unreadable(path: Path, error: OSError) -> str:
 
 
 def _read(path: Path) -> bytes:
-    fd = os.open(
-        path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-    )  # a FIFO may keep us waiting
+    # opening a FIFO would wait for its writer
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     with os.fdopen(fd, "rb") as file:
         mode = os.fstat(fd).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode)):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from clew_shared.config.tables import AGENT_KINDS, Settings, agent_kind
+from clew_shared.config.agent_tables import AGENT_KINDS, agent_kind
+from clew_shared.config.tables import Settings
 from clew_shared.text.spelling import closest
 from clew_shared.text.validation import requirement
 

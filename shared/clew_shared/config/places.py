@@ -5,7 +5,7 @@ Pure: the environment comes in as a mapping, and no folder is looked at or made 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from clew_shared.config.tables import Settings
+
+
+FOLDERS = ("inbox", "outbox", "workspaces", "state", "run")
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,11 @@ class Places:
     workspaces: Path
     state: Path
     run: Path
+
+    @property
+    def folders(self) -> dict[str, Path]:
+        """The folders by their names in `[paths]`."""
+        return {name: getattr(self, name) for name in FOLDERS}
 
     @property
     def socket(self) -> Path:
@@ -77,15 +85,7 @@ def expanded(path: str, env: Mapping[str, str]) -> Path:
 
 
 def _under_home(home: Path) -> Places:
-    return Places(
-        home=home,
-        config=home / "config.toml",
-        inbox=home / "inbox",
-        outbox=home / "outbox",
-        workspaces=home / "workspaces",
-        state=home / "state",
-        run=home / "run",
-    )
+    return Places(home, home / "config.toml", **{name: home / name for name in FOLDERS})
 
 
 def _under_xdg(env: Mapping[str, str]) -> Places:
@@ -117,18 +117,11 @@ def _user_home(env: Mapping[str, str]) -> Path:
 
 
 def _overridden(found: Places, settings: Settings, env: Mapping[str, str]) -> Places:
-    paths = settings.paths
-
-    def place(value: str | None, otherwise: Path) -> Path:
-        return otherwise if value is None else found.config.parent / expanded(value, env)
-
-    state = place(paths.state, found.state)
-    return Places(
-        home=found.home,
-        config=found.config,
-        inbox=place(paths.inbox, found.inbox),
-        outbox=place(paths.outbox, found.outbox),
-        workspaces=place(paths.workspaces, found.workspaces),
-        state=state,
-        run=place(paths.run, state if found.run == found.state else found.run),
-    )
+    given = {
+        name: found.config.parent / expanded(path, env)
+        for name in FOLDERS
+        if (path := getattr(settings.paths, name)) is not None
+    }
+    if found.run == found.state and "state" in given:
+        given.setdefault("run", given["state"])
+    return replace(found, **given)

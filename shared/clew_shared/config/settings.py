@@ -13,6 +13,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
+from clew_shared.config.agent_tables import (
+    DEFAULT_AGENT,
+    RUNBOOK_AGENT,
+    AgentSettings,
+    CommandAgentSettings,
+    LlmAgentSettings,
+    RunbookAgentSettings,
+)
 from clew_shared.config.faults import (
     Location,
     SettingsError,
@@ -24,22 +32,16 @@ from clew_shared.config.faults import (
 )
 from clew_shared.config.places import Places, places
 from clew_shared.config.tables import (
-    DEFAULT_AGENT,
-    RUNBOOK_AGENT,
-    AgentSettings,
-    CommandAgentSettings,
     ContextSettings,
     DaemonSettings,
     HeartbeatSettings,
     LedgerSettings,
     LimitSettings,
-    LlmAgentSettings,
     LogSettings,
     LoopSettings,
     PathSettings,
     PlaybookSettings,
     RestartSettings,
-    RunbookAgentSettings,
     SandboxSettings,
     Settings,
     ToolLoopSettings,

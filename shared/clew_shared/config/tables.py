@@ -6,33 +6,23 @@ checked at the later one, so that the error has a place.
 """
 
 import re
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    ValidationInfo,
-    field_validator,
+from pydantic import AfterValidator, Field, field_validator
+
+from clew_shared.config.agent_tables import AgentSettings
+from clew_shared.config.values import (
+    AbsolutePaths,
+    AtLeastOne,
+    AtLeastTwo,
+    PathText,
+    Seconds,
+    SecondsOrZero,
+    Table,
+    Texts,
+    above,
 )
-
 from clew_shared.text.thoughts import GENERAL, merged, spoken
-
-Seconds = Annotated[float, Field(gt=0)]
-SecondsOrZero = Annotated[float, Field(ge=0)]
-AtLeastOne = Annotated[int, Field(ge=1)]
-AtLeastTwo = Annotated[int, Field(ge=2)]
-Texts = Annotated[tuple[str, ...], Field(strict=False)]
-
-LOCAL_LLM = "http://127.0.0.1:11434/v1"
-"""Where Ollama listens by default."""
-
-DEFAULT_AGENT = "default"
-RUNBOOK_AGENT = "runbook"
 
 IGNORED = (
     ".git",
@@ -51,51 +41,6 @@ IGNORED = (
     "node_modules/.cache",
 )
 """By-products of tools, which are not part of the world (docs/loops.md)."""
-
-
-class Table(BaseModel):
-    """What every table has in common: frozen, no unknown keys, no silent conversion of types."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        validate_default=True,
-        allow_inf_nan=False,
-    )
-
-
-def at_least(value: float, info: ValidationInfo, earlier: str, *, larger: bool = False) -> float:
-    """Return `value` if no less than (or `larger` than) the earlier key; else ValueError."""
-    floor = info.data.get(earlier)
-    if floor is None or value > floor or (value == floor and not larger):
-        return value
-    words = "larger than" if larger else "at least"
-    raise ValueError(f"must be {words} `{earlier}` ({floor:g}), not {value:g}")
-
-
-def _path(text: str) -> str:
-    """Return a path that can be used as it stands; else ValueError."""
-    if "\0" in text:
-        raise ValueError("must be a path, without NUL characters")
-    if text.startswith("~") and text[1:2] not in ("", "/"):
-        try:
-            Path(text).expanduser()
-        except RuntimeError:
-            raise ValueError(f"must be a path; {text!r} begins with an unknown user") from None
-    return text
-
-
-def _absolute_path(text: str) -> str:
-    if not text.startswith(("/", "~")):
-        raise ValueError(f"must be an absolute path or begin with ~/, not {text!r}")
-    return _path(text)
-
-
-PathText = Annotated[str, Field(min_length=1), AfterValidator(_path)]
-AbsolutePaths = Annotated[
-    tuple[Annotated[str, AfterValidator(_absolute_path)], ...], Field(strict=False)
-]
 
 
 class PathSettings(Table):
@@ -120,29 +65,19 @@ class HeartbeatSettings(Table):
     """When a silent worker counts as hung or stalled."""
 
     interval_s: Seconds = 1.0
-    timeout_s: Seconds = 10.0
+    timeout_s: Annotated[Seconds, above("interval_s")] = 10.0
     stall_timeout_s: Seconds = 600.0
-
-    @field_validator("timeout_s")
-    @classmethod
-    def _above_interval(cls, value: float, info: ValidationInfo) -> float:
-        return at_least(value, info, "interval_s", larger=True)
 
 
 class RestartSettings(Table):
     """Back-off and restart intensity, as in OTP: `max_restarts` in `window_s`."""
 
     backoff_initial_s: Seconds = 0.1
-    backoff_max_s: Seconds = 60.0
+    backoff_max_s: Annotated[Seconds, above("backoff_initial_s", or_equal=True)] = 60.0
     max_restarts: Annotated[int, Field(ge=0)] = 5
     window_s: Seconds = 60.0
     healthy_after_s: Seconds = 30.0
     stop_grace_s: SecondsOrZero = 10.0
-
-    @field_validator("backoff_max_s")
-    @classmethod
-    def _above_initial(cls, value: float, info: ValidationInfo) -> float:
-        return at_least(value, info, "backoff_initial_s")
 
 
 class LimitSettings(Table):
@@ -241,20 +176,10 @@ class ContextSettings(Table):
     max_tokens: Annotated[int, Field(ge=256)] = 8000
     recent_actions: AtLeastOne = 3  # has no effect; accepted for configs that set it
     full_until: AtLeastOne = 10
-    moderate_until: AtLeastOne = 15
-    aggressive_until: AtLeastOne = 20
+    moderate_until: Annotated[AtLeastOne, above("full_until")] = 15
+    aggressive_until: Annotated[AtLeastOne, above("moderate_until")] = 20
     progress_from: AtLeastOne = 5
     max_iterations: AtLeastOne = 30
-
-    @field_validator("moderate_until")
-    @classmethod
-    def _after_full(cls, value: int, info: ValidationInfo) -> float:
-        return at_least(value, info, "full_until", larger=True)
-
-    @field_validator("aggressive_until")
-    @classmethod
-    def _after_moderate(cls, value: int, info: ValidationInfo) -> float:
-        return at_least(value, info, "moderate_until", larger=True)
 
 
 class PlaybookSettings(Table):
@@ -266,143 +191,6 @@ class PlaybookSettings(Table):
     min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.7
     prune_below: Annotated[float, Field(ge=-1, le=1)] = -0.3
     llm_reflection: bool = False
-
-
-class LlmAgentSettings(Table):
-    """An agent that asks an OpenAI-compatible endpoint what to do next."""
-
-    kind: Literal["llm"] = "llm"
-    base_url: str = LOCAL_LLM
-    model: str = ""
-    api_key_env: str | None = Field(default=None, min_length=1)
-    api_key_file: PathText | None = None
-    mode: Literal["auto", "tools", "json"] = "auto"
-    temperature: Annotated[float, Field(ge=0, le=2)] = 0.2
-    timeout_s: Seconds = 300.0
-    reflection: Literal["inline", "separate", "off"] = "inline"
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_http(cls, value: str) -> str:
-        if not re.match(r"https?://[^/\s]", value):
-            raise ValueError(f"must begin with http:// or https:// (like {LOCAL_LLM}): {value!r}")
-        return value.rstrip("/")
-
-    @field_validator("api_key_file")
-    @classmethod
-    def _one_key(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if value is not None and info.data.get("api_key_env") is not None:
-            raise ValueError("give `api_key_env` or `api_key_file`, not both")
-        return value
-
-
-class RunbookAgentSettings(Table):
-    """The built-in agent that carries out the blocks of a goal file; it needs no LLM."""
-
-    kind: Literal["runbook"] = "runbook"
-
-
-class CommandAgentSettings(Table):
-    """A program of any language that speaks the worker protocol."""
-
-    kind: Literal["command"] = "command"
-    command: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
-    own_tools: bool = False
-
-    @field_validator("command")
-    @classmethod
-    def _program(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        program = value[0]
-        if not program or "\0" in "".join(value):
-            raise ValueError("must begin with a program, and contain no NUL characters")
-        if program.startswith("~") and not program.startswith("~/"):
-            raise ValueError(
-                f"must begin with a program's name, absolute path or ~/, not {program!r}"
-            )
-        return value
-
-
-def agent_kind(value: Any) -> Any:
-    """Return the kind of an agent's table; without `kind`, one with `command` is a command."""
-    if isinstance(value, dict):
-        return value.get("kind", "command" if "command" in value else "llm")
-    return getattr(value, "kind", None)
-
-
-Agent = Annotated[
-    Annotated[LlmAgentSettings, Tag("llm")]
-    | Annotated[RunbookAgentSettings, Tag("runbook")]
-    | Annotated[CommandAgentSettings, Tag("command")],
-    Discriminator(agent_kind),
-]
-AGENT_KINDS: dict[str, type[Table]] = {
-    "llm": LlmAgentSettings,
-    "runbook": RunbookAgentSettings,
-    "command": CommandAgentSettings,
-}
-
-
-class AgentSettings(Table):
-    """The agents by name: those of the config (`named`) and the built-in `runbook` and `default`.
-
-    The default agent is `[agents] default` where it is set; else `[agents.default]` if there is
-    one; else the only agent of the config that is not a runbook; else the built-in llm agent, which
-    has no model and says so when it is used.
-    """
-
-    default: str | None = None
-    named: dict[str, Agent] = Field(default_factory=dict)
-
-    @property
-    def default_name(self) -> str:
-        if self.default is not None:
-            return self.default
-        thinking = [name for name, agent in self.named.items() if agent.kind != "runbook"]
-        if DEFAULT_AGENT not in self.named and len(thinking) == 1:
-            return thinking[0]
-        return DEFAULT_AGENT
-
-    @property
-    def names(self) -> list[str]:
-        """Every name that a goal file may give, sorted."""
-        return sorted({*self.named, DEFAULT_AGENT, RUNBOOK_AGENT})
-
-    def resolve(self, name: str | None) -> str:
-        """Return which agent a goal's `agent:` means; None and `default` mean the default agent."""
-        if name is None or (name == DEFAULT_AGENT and name not in self.named):
-            return self.default_name
-        return name
-
-    def get(
-        self, name: str | None = None
-    ) -> LlmAgentSettings | RunbookAgentSettings | CommandAgentSettings:
-        """Return the agent of that name, or the default one; KeyError where there is none."""
-        name = self.resolve(name)
-        if name in self.named:
-            return self.named[name]
-        built_in: dict[str, LlmAgentSettings | RunbookAgentSettings] = {
-            RUNBOOK_AGENT: RunbookAgentSettings(),
-            DEFAULT_AGENT: LlmAgentSettings(),
-        }
-        return built_in[name]
-
-    def fault(self, name: str | None = None) -> str | None:
-        """Return why the agent cannot be used and what to do, or None if it can."""
-        name = self.resolve(name)
-        if name not in self.names:
-            available = ", ".join(self.names)
-            return (
-                f"unknown agent {name!r}; available: {available}; "
-                "if you have just added it: clew reload"
-            )
-        agent = self.get(name)
-        if isinstance(agent, LlmAgentSettings) and not agent.model:
-            which = "the built-in agent" if name not in self.named else "agent"
-            return (
-                f"{which} {name!r} has no model; set `model` in [agents.{name}] of the config "
-                f"(its `base_url` is {agent.base_url})"
-            )
-        return None
 
 
 class LedgerSettings(Table):

@@ -161,9 +161,7 @@ class ActionCommands(ThinkingCommands):
             return Verdict(True, seq)
         advice = Advice("repetition", nudge.message)
         self.emit(ev.Intervened(at=at, intervention=advice.kind, message=advice.message))
-        self._emit_loop(
-            advice.kind, nudge.evidence, at, signature=proposal.signature, attempts=nudge.attempt
-        )
+        self._emit_loop(advice.kind, proposal, nudge, at)
         return Verdict(True, seq, intervention=advice)
 
     def _refuse(
@@ -187,14 +185,19 @@ class ActionCommands(ThinkingCommands):
             self._finish(seq, proposal.tool, proposal.args, done, at)
         level = self._escalate_proposals(at)
         if refusal.loop:
-            self._emit_loop(
-                refusal.reason,
-                refusal.evidence,
-                at,
-                signature=proposal.signature,
-                attempts=refusal.attempt,
-            )
+            self._emit_loop(refusal.reason, proposal, refusal, at)
         return Verdict(False, seq, refusal.reason, refusal.message, escalated_to=level)
+
+    def _emit_loop(self, loop: str, proposal: Proposal, found: Nudge | Refusal, at: float) -> None:
+        self.emit(
+            ev.LoopDetected(
+                at=at,
+                loop=loop,
+                signature=proposal.signature,
+                attempt_count=found.attempt,
+                evidence=found.evidence,
+            )
+        )
 
     def _escalate_proposals(self, at: float) -> Level | None:
         """Escalate the subtask once blocked actions were proposed too often."""

@@ -9,16 +9,16 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.record.model import Result
+from clew_shared.text.shorten import in_one_line
+from clew_shared.tools import IDLE_TOOLS
 
 if TYPE_CHECKING:
     from clew_shared.record.model import Action, Subtask
     from clew_shared.record.state import State
 
 FAILED = (Result.FAILURE, Result.ERROR, Result.TIMEOUT)
-IDLE_TOOLS = ("wait", "recall")
-"""Tools whose success proves nothing: they do not act."""
-
 ARGS_CHARS = 200
+VALUE_CHARS = 60
 
 
 def failed_last(subtask: Subtask) -> Action | None:
@@ -83,15 +83,12 @@ def _last(subtask: Subtask) -> Action | None:
 
 def _call(action: Action) -> str:
     if action.name == "run_cmd":
-        return _short(_command(action.args.get("cmd", "")))
-    args = ", ".join(f"{key}={_short(str(value), 60)}" for key, value in action.args.items())
-    return _short(f"{action.name}({args})")
+        return in_one_line(_command(action.args.get("cmd", "")), ARGS_CHARS)
+    args = ", ".join(
+        f"{key}={in_one_line(str(value), VALUE_CHARS)}" for key, value in action.args.items()
+    )
+    return in_one_line(f"{action.name}({args})", ARGS_CHARS)
 
 
 def _command(cmd: Any) -> str:
     return shlex.join(map(str, cmd)) if isinstance(cmd, list) else str(cmd)
-
-
-def _short(text: str, chars: int = ARGS_CHARS) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= chars else line[: chars - 1] + "…"

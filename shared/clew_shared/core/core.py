@@ -21,8 +21,10 @@ from clew_shared.core.actions import ActionCommands
 from clew_shared.core.claims import question, unheeded
 from clew_shared.record import events as ev
 from clew_shared.record.model import Result
-from clew_shared.record.progress import head
 from clew_shared.record.worlds import CLAIMED, UNKNOWN
+from clew_shared.text.shorten import beginning
+
+REASON_CHARS = 400
 
 
 @dataclass(slots=True)
@@ -76,6 +78,5 @@ class Core(ActionCommands):
 
     def finish_failed(self, summary: str, at: float) -> None:
         """End the goal as failed: the agent reports that it cannot be done."""
-        self.emit(
-            ev.GoalEnded(at=at, status="failed", reason=head(summary) or "failed", summary=summary)
-        )
+        reason = beginning(summary.strip(), REASON_CHARS) or "failed"
+        self.emit(ev.GoalEnded(at=at, status="failed", reason=reason, summary=summary))

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from clew_shared.core.answers import WrongState
 from clew_shared.gate import PROTOCOL, AgentCalls, Thresholds
-from clew_shared.record import events as ev
 from clew_shared.record.fold import apply
 from clew_shared.record.transitions import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from clew_shared.record.model import Level
+    from clew_shared.record import events as ev
     from clew_shared.record.state import State
 
 IGNORED_LIMIT = 2
@@ -80,23 +79,3 @@ class GoalJournal:
         apply(self.state, event, seq)
         self._queue.append(RecordedEvent(seq, event, output))
         return seq
-
-    def _emit_loop(
-        self,
-        loop: str,
-        evidence: str,
-        at: float,
-        *,
-        signature: str = "",
-        attempts: int = 0,
-        escalated_to: Level | None = None,
-    ) -> None:
-        event = ev.LoopDetected(
-            at=at,
-            loop=loop,
-            signature=signature,
-            attempt_count=attempts,
-            evidence=evidence,
-            escalated_to=escalated_to,
-        )
-        self.emit(event)

@@ -14,16 +14,19 @@ from clew_shared.record.consequences import (
     world_moved,
 )
 from clew_shared.record.progress import (
-    WRITE_ONLY_TOOLS,
-    both_ends,
     error_class,
     outcome,
     soft,
 )
+from clew_shared.text.shorten import both_ends
+from clew_shared.tools import WRITE_ONLY_TOOLS
 
 if TYPE_CHECKING:
     from clew_shared.core.answers import ActionReport
     from clew_shared.record.state import State
+
+HEAD_CHARS = 400
+"""Of an output, in its event and its tally."""
 
 
 def finished_event(
@@ -35,7 +38,7 @@ def finished_event(
         at=at,
         of=seq,
         result=report.result,
-        head=both_ends(report.output),
+        head=both_ends(report.output, HEAD_CHARS),
         outcome=outcome(tool, report.result, report.output),
         error_class=error_class(report.result, report.output, args),
         duration_s=round(report.duration_s, 6),

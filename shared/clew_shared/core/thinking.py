@@ -8,7 +8,7 @@ from clew_shared.core.answers import Advice, Feedback
 from clew_shared.core.tree import TreeCommands
 from clew_shared.gate import review
 from clew_shared.record import events as ev
-from clew_shared.record.progress import head
+from clew_shared.text.shorten import beginning
 from clew_shared.text.thoughts import echoes, theme
 
 THOUGHT_CHARS = 2_000
@@ -20,7 +20,7 @@ class ThinkingCommands(TreeCommands):
 
     def think(self, text: str, at: float, *, has_tool_calls: bool) -> Feedback:
         """Record a thought."""
-        short = head(text, THOUGHT_CHARS)
+        short = beginning(text.strip(), THOUGHT_CHARS)
         last = self.state.attention.said[-self.loops.theme_window :]
         self.emit(
             ev.Thought(
@@ -46,7 +46,7 @@ class ThinkingCommands(TreeCommands):
         self.emit(found.model_copy(update={"at": at}))
         what = found.message.partition("\n")[0]
         named = signature if found.intervention == "same_error" else ""
-        self._emit_loop(found.intervention, what, at, signature=named)
+        self.emit(ev.LoopDetected(at=at, loop=found.intervention, signature=named, evidence=what))
         intervention = Advice(found.intervention, found.message)
         if self.state.ignored_interventions < self.ignored_limit or self.state.replan_required:
             return Feedback(intervention)

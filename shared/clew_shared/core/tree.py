@@ -158,7 +158,15 @@ class TreeCommands(GoalJournal):
     def _escalate(self, reason: str, times: int, at: float) -> Level:
         event = escalation(self.state, reason, self.loops.replan_limit)
         self.emit(event.model_copy(update={"at": at}))
-        self._emit_loop("failures", reason, at, attempts=times, escalated_to=event.to)
+        self.emit(
+            ev.LoopDetected(
+                at=at,
+                loop="failures",
+                attempt_count=times,
+                evidence=reason,
+                escalated_to=event.to,
+            )
+        )
         if event.to == "person":
             self.block_goal(reason, at, question=person_question(self.state, reason))
         return event.to

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew_shared.gate.messages import short, tried
+from clew_shared.gate.messages import tried
 from clew_shared.gate.verdict import PROTOCOL
 from clew_shared.record.events import Intervened
 from clew_shared.record.fold.thoughts import ALIKE, streak_of
+from clew_shared.text.shorten import in_one_line
 from clew_shared.text.thoughts import GENERAL
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def stuck(state: State, thresholds: Thresholds, calls: AgentCalls) -> Intervened
     count = state.attention.stuck
     if count < thresholds.stuck_limit:
         return None
-    failed = short(state.subtask.last_failure, FAILURE_CHARS) if state.subtask else ""
+    failed = in_one_line(state.subtask.last_failure, FAILURE_CHARS) if state.subtask else ""
     failure = f" Last failure: {failed}." if failed else ""
     message = (
         f"You have called yourself stuck {count} times in a row. To recover: name what you tried and why it failed,"

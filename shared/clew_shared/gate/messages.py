@@ -6,8 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 from clew_shared.record.model import Action, Result
-from clew_shared.record.progress import both_ends, is_wait
+from clew_shared.record.progress import is_wait
 from clew_shared.record.signature import signature
+from clew_shared.text.shorten import both_ends, in_one_line, one_line
 
 if TYPE_CHECKING:
     from clew_shared.gate.verdict import AgentCalls, Proposal
@@ -85,15 +86,9 @@ def tried(state: State, *, stale: int = 0) -> str:
 def _tried(state: State, action: Action, name: str) -> str:
     worlds = state.scope.tallies.get(name, {})
     last = max(worlds.values(), key=lambda t: t.seq, default=None)
-    head = both_ends(" ".join(last.head.split()), HEAD_CHARS) if last else ""
+    head = both_ends(one_line(last.head), HEAD_CHARS) if last else ""
     output = f': "{head}"' if head else ""
-    args = short(
-        json.dumps(action.args, sort_keys=True, ensure_ascii=False, default=str), ARGS_CHARS
+    args = json.dumps(action.args, sort_keys=True, ensure_ascii=False, default=str)
+    return (
+        f"- {action.name} {in_one_line(args, ARGS_CHARS)} {_RESULTS[Result(action.result)]}{output}"
     )
-    return f"- {action.name} {args} {_RESULTS[Result(action.result)]}{output}"
-
-
-def short(text: str, chars: int) -> str:
-    """Return a text on one line of at most `chars` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= chars else line[: chars - 1] + "…"

@@ -1,4 +1,4 @@
-"""The ledger on SQLite: assigns seq, n and hash, and passes the rest to the writer thread.
+"""The ledger of a daemon: assigns seq, n and hash, and passes the rest to the writer thread.
 
 It knows no meaning of an event, and decides nothing about one.
 """
@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from clew_shared.ledger import schema
-from clew_shared.ledger.chain import digest_of, sealed
 from clew_shared.ledger.errors import LedgerLostError
 from clew_shared.ledger.lock import WRITER, Lock, acquire, beside
 from clew_shared.ledger.opening import explained, open_writing
-from clew_shared.ledger.packing import packed
-from clew_shared.ledger.place import Place
-from clew_shared.ledger.reader import Reader, ReadSide
 from clew_shared.ledger.tips import Tips
-from clew_shared.ledger.writer import RESCUING, Job, Writer
+from clew_shared.ledger.upkeep import Upkeep
+from clew_shared.ledger.writer import RESCUING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,12 +27,8 @@ if TYPE_CHECKING:
     from clew_shared.ledger.records import LedgerState, NewEvent
     from clew_shared.ledger.rescue import Rescued
 
-PACK_ROWS = 16  # outputs, each of some 64 kB: what is written in one transaction
 
-__all__ = ["Ledger", "Reader"]
-
-
-class Ledger(ReadSide):
+class Ledger(Upkeep):
     """The one ledger of a daemon; `append` and all `async` methods belong to one event loop.
 
     ReadSide sees what is durable, and may be done from any thread.
@@ -51,12 +44,11 @@ class Ledger(ReadSide):
         owns_lock: bool,
         refuges: Sequence[Path] = (),
     ) -> None:
-        super().__init__(path)
+        tips = Tips(con)
+        super().__init__(path, con, on_state, refuges)
         self._lock = lock
         self._owns_lock = owns_lock
-        self._tips = Tips(con)
-        self._place = Place(path)
-        self._writer = Writer(path, con, on_state, self._place, refuges)
+        self._tips = tips
 
     @classmethod
     def open(
@@ -91,6 +83,42 @@ class Ledger(ReadSide):
         """Start the thread that writes, before anything is numbered; raises RuntimeError if that fails."""
         self._writer.begin()
 
+    def append(self, entries: Sequence[NewEvent]) -> tuple[list[int], asyncio.Future[None]]:
+        """Append entries; returns their seqs and a future that is done when all are durable.
+
+        One call is one transaction, completely recorded or not at all. Raises LedgerFailed, before anything is
+        assigned, once writing has failed or when far too much waits already.
+        """
+        size = sum(len(e.body) + len(e.output or b"") for e in entries)
+        self._writer.admit(len(entries), size)
+        rows = self._tips.rows_of(entries)
+        statements = [(schema.APPEND, rows)] if rows else []
+        return [row[0] for row in rows], self._writer.put(statements, len(rows), size)
+
+    async def sync(self, timeout_s: float) -> bool:
+        """Return whether all that was queued so far became durable within `timeout_s`."""
+        self._writer.admit(0)
+        done = self._writer.put([], 0)
+        await asyncio.wait([done], timeout=timeout_s)
+        return done.done() and done.exception() is None
+
+    async def close(self, timeout_s: float, *, keeps_log: bool = False) -> None:
+        """Write what waits, then close; what is not durable after `timeout_s` fails.
+
+        With `keeps_log`, SQLite's log is not moved into the file, and stays beside it.
+        """
+        self._close_readers()
+        await self._writer.stop(timeout_s, keeps_log=keeps_log)
+        if not self._writer.stopped:
+            self._lock.keep()  # it waits for the disk, and may still write afterwards
+        elif self._owns_lock:
+            self._lock.release()
+
+    @property
+    def assigned(self) -> int:
+        """The last number that was assigned; it may not be durable yet."""
+        return self._tips.seq
+
     @property
     def pending(self) -> int:
         """How many records wait to become durable."""
@@ -106,10 +134,6 @@ class Ledger(ReadSide):
         """The state of writing, as last passed to `on_state`."""
         return self._writer.state
 
-    def hold(self, path: Path) -> None:
-        """Watch another file or folder as one of the ledger's own, which must stay in its place; raises OSError."""
-        self._place.hold(path)
-
     def look(self) -> None:
         """Compare the ledger's files with those that are open.
 
@@ -117,7 +141,7 @@ class Ledger(ReadSide):
         """
         if self._writer.error is not None:
             raise self._writer.error
-        if what := self._place.fault():
+        if what := self.files.fault():
             raise self._writer.lose(what)
 
     async def rescued(self, timeout_s: float) -> Rescued | None:
@@ -132,117 +156,15 @@ class Ledger(ReadSide):
         """Stop waiting for room for a copy of a lost ledger."""
         self._writer.abandon()
 
-    @property
-    def assigned(self) -> int:
-        """The last number that was assigned; it may not be durable yet."""
-        return self._tips.seq
-
-    @property
-    def inodes(self) -> tuple[int, int]:
-        """The inodes of the database's file and of its log, 0 for one that is empty or not there."""
-        return self._place.inodes
-
-    @property
-    def folder(self) -> int:
-        """A descriptor of the folder that the ledger was opened in, wherever that is now."""
-        return self._place.folder
-
-    def append(self, entries: Sequence[NewEvent]) -> tuple[list[int], asyncio.Future[None]]:
-        """Append entries; returns their seqs and a future that is done when all are durable.
-
-        One call is one transaction, completely recorded or not at all. Raises LedgerFailed, before anything is
-        assigned, once writing has failed or when far too much waits already.
-        """
-        size = sum(len(e.body) + len(e.output or b"") for e in entries)
-        loop = self._writer.admit(len(entries), size)
-        rows = self._tips.rows_of(entries)
-        done: asyncio.Future[None] = loop.create_future()
-        statements = [(schema.APPEND, rows)] if rows else []
-        self._writer.put(Job(statements, done, len(rows), size))
-        return [row[0] for row in rows], done
-
-    async def snapshot(self, goal: str, seq: int, version: int, state: bytes) -> None:
-        """Store the goal's folded state as of `seq`, in place of an earlier one."""
-        blob = sealed(goal, seq, version, state)
-        await self._write(schema.KEEP_SNAPSHOT, (goal, seq, version, blob), size=len(blob))
-
-    async def outline(self, goal: str, accepted: int, seq: int, version: int, state: bytes) -> None:
-        """Store the outline of a goal that ended, as of `seq`; `accepted` is its place among goals."""
-        blob = sealed(goal, seq, version, state)
-        await self._write(schema.KEEP_OUTLINE, (goal, accepted, seq, version, blob), len(blob))
-
-    async def purge(self, goal: str) -> None:
-        """Remove an ended goal's events, outputs and snapshot; what `verify` needs of them stays."""
-        loop = self._writer.admit(1, 0)
-        done: asyncio.Future[None] = loop.create_future()
-        self._writer.put(Job([(sql, [(goal,)]) for sql in schema.PURGE], done, 1))
-        await done
-
-    async def pack(self, goal: str) -> None:
-        """Compress the outputs of a goal that ended, some at a time; reading returns the same."""
-        seq = 0
-        while found := await asyncio.to_thread(self.outputs_to_pack, goal, seq, PACK_ROWS):
-            small = await asyncio.to_thread(_packed, found)
-            if small:
-                loop = self._writer.admit(1, 0)
-                done: asyncio.Future[None] = loop.create_future()
-                self._writer.put(Job([(schema.PACK, small)], done, 1))
-                await done
-            seq = found[-1][0]
-
-    async def shrink(self) -> bool:
-        """Return some of the space of purged events to the disk; returns whether there is more.
-
-        A ledger that was made before this was possible only reuses its space (`compact` changes that).
-        """
-        before = self.free_pages()
-        if not before:
-            return False
-        await self._write(schema.SHRINK, (), size=0)
-        return 0 < self.free_pages() < before
-
-    async def sync(self, timeout_s: float) -> bool:
-        """Return whether all that was queued so far became durable within `timeout_s`."""
-        loop = self._writer.admit(0, 0)
-        done: asyncio.Future[None] = loop.create_future()
-        self._writer.put(Job([], done))
-        await asyncio.wait([done], timeout=timeout_s)
-        return done.done() and done.exception() is None
-
-    async def close(self, timeout_s: float, *, keeps_log: bool = False) -> None:
-        """Write what waits, then close; what is not durable after `timeout_s` fails.
-
-        With `keeps_log`, SQLite's log is not moved into the file, and stays beside it.
-        """
-        self._writer.keeps_log = keeps_log
-        self._close_readers()
-        await self._writer.stop(timeout_s)
-        if not self._writer.stopped:
-            self._lock.keep()  # it waits for the disk, and may still write afterwards
-        elif self._owns_lock:
-            self._lock.release()
-
     def _opened(self) -> apsw.Connection:
         """Open another connection by its path: to the same file, or to none."""
         con = super()._opened()
-        if what := self._place.moved():
+        if what := self.files.moved():
             con.close()
             raise LedgerLostError(self.path, what, RESCUING)
         return con
-
-    async def _write(self, sql: str, row: tuple[Any, ...], size: int) -> None:
-        loop = self._writer.admit(1, size)
-        done: asyncio.Future[None] = loop.create_future()
-        self._writer.put(Job([(sql, [row])], done, 1, size))
-        await done
 
 
 def _locked(path: Path) -> Lock:
     with explained(path):
         return acquire(beside(path), role=WRITER)
-
-
-def _packed(outputs: list[tuple[int, bytes, bytes]]) -> list[tuple[bytes, int]]:
-    """Return (data, seq) of the outputs that become smaller, except those already packed (or damaged)."""
-    plain = [(seq, data) for seq, data, digest in outputs if digest_of(data) == digest]
-    return [(small, seq) for seq, data in plain if (small := packed(data)) is not None]

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
+from clew_shared.text.shorten import one_line
+
 Tag = Literal["helpful", "harmful", "neutral"]
 
 TAGS: tuple[Tag, ...] = ("helpful", "harmful", "neutral")
@@ -95,7 +97,7 @@ class Bullet:
         texts = {name: value for name, value in given.items() if name not in TAGS}
         if not all(isinstance(value, str) for value in texts.values()):
             raise ValueError(f"strategy {data['id']!r}: {', '.join(texts)} must be strings")
-        return cls(**{**given, **{name: " ".join(value.split()) for name, value in texts.items()}})
+        return cls(**{**given, **{name: one_line(value) for name, value in texts.items()}})
 
 
 def section_key(section: str) -> str:

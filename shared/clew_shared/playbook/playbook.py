@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
-from clew_shared.playbook.bullet import TAGS, Bullet, section_key
+from clew_shared.playbook.bullet import Bullet, section_key
 from clew_shared.playbook.curator import conflicts, same
-from clew_shared.playbook.text import render
+from clew_shared.text.shorten import one_line
 
 VERSION = 1
 MAX_CONTENT_CHARS = 1000
@@ -26,37 +26,6 @@ class LearnedPlaybook:
         self._bullets: dict[str, Bullet] = {}
         self._archive: dict[str, Bullet] = {}
         self._last_number = 0
-
-    def add_bullet(self, section: str, content: str, source_goal: str = "") -> Bullet:
-        """Add a strategy and return it; one that the section already has counts a neutral use.
-
-        Raises ValueError for an empty section or content, and for one over 1,000 characters.
-        """
-        section, content = normalized(section, content)
-        known = self.find(section, content)
-        if known:
-            known.tag("neutral")
-            return known
-        new_id = self.next_id(section)
-        return self.put(self.bullet_type(new_id, section, content, source_goal=source_goal))
-
-    def add_strategy(
-        self,
-        category: str = "",
-        content: str = "",
-        source_goal: str = "",
-        *,
-        section: str = "",
-    ) -> Bullet:
-        """Add a strategy; `category` is another name for the section. See `add_bullet`."""
-        return self.add_bullet(category or section, content, source_goal)
-
-    def tag_bullet(self, bullet_id: str, tag: str, increment: int = 1) -> Bullet | None:
-        """Count a use of a bullet as helpful, harmful or neutral; None if there is no such id."""
-        bullet = self._bullets.get(bullet_id)
-        if bullet:
-            bullet.tag(tag, increment)
-        return bullet
 
     def remove_bullet(self, bullet_id: str) -> Bullet | None:
         """Archive a bullet and return it; None if there is no such id."""
@@ -114,71 +83,6 @@ class LearnedPlaybook:
         pairs = conflicts([bullet.content for bullet in bullets])
         return [(bullets[one], bullets[other]) for one, other in pairs]
 
-    def stats(self) -> dict[str, Any]:
-        """Return the numbers of bullets, sections, tags, conflicts and archived bullets."""
-        tags: dict[str, int] = {
-            tag: sum(getattr(one, tag) for one in self._bullets.values()) for tag in TAGS
-        }
-        by_section: dict[str, int] = {}
-        for bullet in self._bullets.values():
-            by_section[bullet.section] = by_section.get(bullet.section, 0) + 1
-        return {
-            "bullets": len(self._bullets),
-            "sections": len(by_section),
-            "by_section": by_section,
-            "tags": tags,
-            **tags,
-            "conflicts": len(self.conflicts()),
-            "archived": len(self._archive),
-        }
-
-    def as_context(self, max_strategies: int = 50) -> str:
-        """Return the text for a prompt, with the `max_strategies` most helpful; "" if there are none.
-
-        Sections and bullets stay in the order in which they were added, so that a prompt changes as little as possible.
-        """
-        ranked = sorted(
-            self._bullets.values(),
-            key=lambda bullet: (bullet.lower_bound, bullet.updated_at, bullet.id),
-            reverse=True,
-        )
-        chosen = {bullet.id for bullet in ranked[: max(0, max_strategies)]}
-        return render(bullet for bullet in self._bullets.values() if bullet.id in chosen)
-
-    def prune(self, threshold: float = -0.3) -> list[Bullet]:
-        """Archive the used bullets whose score is below the threshold, and return them.
-
-        The score is (helpful - harmful) / uses; a bullet that was never used stays.
-        """
-        failed = [one for one in self._bullets.values() if one.uses and one.score < threshold]
-        for bullet in failed:
-            self.remove_bullet(bullet.id)
-        return failed
-
-    def merge(self, other: "LearnedPlaybook") -> Self:
-        """Merge the strategies of another playbook, which does not change; return this one.
-
-        A strategy found independently in both adds its counts; a copy of the same bullet takes the larger ones, so
-        that merging twice changes nothing. What was removed here stays removed.
-        """
-        for theirs in other.bullets():
-            archived = self._archive.get(theirs.id)
-            if archived and _is_copy(archived, theirs):
-                continue
-            mine = self._bullets.get(theirs.id)
-            if mine and _is_copy(mine, theirs):
-                _take_larger_counts(mine, theirs)
-                continue
-            known = self.find(theirs.section, theirs.content)
-            if known and known.created_at == theirs.created_at:
-                _take_larger_counts(known, theirs)
-            elif known:
-                for tag in TAGS:
-                    known.tag(tag, getattr(theirs, tag))
-            else:
-                self._adopt(theirs)
-        return self
-
     def to_dict(self) -> dict[str, Any]:
         return {
             "version": VERSION,
@@ -205,11 +109,6 @@ class LearnedPlaybook:
         playbook._last_number = max(0, int(data.get("last_number", 0)), *numbers)
         return playbook
 
-    def _adopt(self, theirs: Bullet) -> None:
-        is_taken = theirs.id in self._bullets or theirs.id in self._archive
-        bullet = replace(theirs, id=self.next_id(theirs.section) if is_taken else theirs.id)
-        self.put(bullet)
-
 
 def normalized(section: str, content: str) -> tuple[str, str]:
     """Return both on one line; ValueError if one is empty, or the content over 1,000 characters."""
@@ -217,7 +116,7 @@ def normalized(section: str, content: str) -> tuple[str, str]:
         raise TypeError(
             f"section and content must be strings, not {section!r:.40} and {content!r:.40}"
         )
-    section, content = " ".join(section.split()), " ".join(content.split())
+    section, content = one_line(section), one_line(content)
     if not section or not content:
         raise ValueError("a strategy needs a section and a content")
     if len(section) > MAX_SECTION_CHARS:
@@ -229,16 +128,6 @@ def normalized(section: str, content: str) -> tuple[str, str]:
             f"strategy of {len(content)} characters; at most {MAX_CONTENT_CHARS} are allowed"
         )
     return section, content
-
-
-def _is_copy(mine: Bullet, theirs: Bullet) -> bool:
-    return (mine.content, mine.created_at) == (theirs.content, theirs.created_at)
-
-
-def _take_larger_counts(mine: Bullet, theirs: Bullet) -> None:
-    for tag in TAGS:
-        setattr(mine, tag, max(getattr(mine, tag), getattr(theirs, tag)))
-    mine.updated_at = max(mine.updated_at, theirs.updated_at)
 
 
 def _entries(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

@@ -12,6 +12,8 @@ from enum import Enum
 from pathlib import PurePosixPath
 from typing import Any
 
+from clew_shared.text.shorten import in_one_line
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
@@ -176,19 +178,28 @@ def _field(call: Any, *names: str) -> Any:
 
 
 def _steps_of(call: ToolCall, number: int) -> list[ToolStep]:
-    known = call.result.casefold()
-    common = (call.name, known in _FAILED, bool(known))
     line = _command_line(call)
-    if line is not None:
-        return [
-            ToolStep(kind, target, _short(part), number, *common, is_shell=True, output=call.output)
-            for part in _parts(line)
-            for kind, target in [_command_kind(part)]
-        ]
-    kind, target = _tool_kind(call)
-    return [
-        ToolStep(kind, target, _short(f"{call.name} {target}"), number, *common, output=call.output)
-    ]
+    if line is None:
+        kind, target = _tool_kind(call)
+        return [_step(call, number, kind, target, f"{call.name} {target}")]
+    return [_step(call, number, *_command_kind(part), part, is_shell=True) for part in _parts(line)]
+
+
+def _step(
+    call: ToolCall, number: int, kind: Kind, target: str, shown: str, *, is_shell: bool = False
+) -> ToolStep:
+    result = call.result.casefold()
+    return ToolStep(
+        kind,
+        target,
+        in_one_line(shown, _SHOWN_CHARS),
+        number,
+        call.name,
+        failed=result in _FAILED,
+        is_known=bool(result),
+        is_shell=is_shell,
+        output=call.output,
+    )
 
 
 def _command_line(call: ToolCall) -> str | None:
@@ -252,8 +263,3 @@ def _command_kind(part: str) -> tuple[Kind, str]:
             tests = kind is Kind.RUN and is_test_path(target)
             return (Kind.TEST if tests else kind), target
     return (Kind.RUN if is_module or program.startswith("./") else Kind.OTHER), ""
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"

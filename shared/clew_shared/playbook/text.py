@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from clew_shared.playbook.bullet import Bullet, section_key
 from clew_shared.playbook.curator import conflicts
+from clew_shared.text.shorten import one_line
 
 TITLE = "## Learned Strategies"
 _SECTION = re.compile(r"###\s+(?P<name>\S.*?)\s*$")
@@ -63,5 +64,5 @@ def _bullet(line: str, number: int, section: str) -> Bullet:
     if not section:
         raise ValueError(f"line {number} is not in a section; write `### Section` before it")
     helpful, harmful = (int(fields[name] or 0) for name in ("helpful", "harmful"))
-    content = " ".join(fields["content"].split())
+    content = one_line(fields["content"])
     return Bullet(fields["id"] or "", section, content, helpful, harmful)

@@ -14,14 +14,14 @@ from clew_shared.prompt.view import PromptView
 from clew_shared.prompt.windows import Window
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import both_ends, without_middle
+from clew_shared.tools import BY_NAME
 from clew_shared.wire.hello import Call, Entry, Said
 
 Message = dict[str, Any]
 
 OUTPUT_CHARS = 2_400
 WHOLE_OUTPUT_CHARS = 8_000
-WHOLE = frozenset(("read_file", "recall"))
-"""Tools that show a text for its own sake; a command's output tells the most at its two ends."""
+"""The limit for tools that show a text for its own sake; a command's output tells the most at its two ends."""
 
 OUTPUT_CHARS_MIN = 200
 ARG_CHARS = 6_000
@@ -42,7 +42,8 @@ _DROPPED_FIRST = {"low": 0, "medium": 1, "high": 2}
 
 def output_chars(max_tokens: int, tightness: int = 0, tool: str = "") -> int:
     """Return how much of one output is shown; it depends on the budget only, so that it never changes."""
-    most = WHOLE_OUTPUT_CHARS if tool in WHOLE else OUTPUT_CHARS
+    shows_text = tool in BY_NAME and BY_NAME[tool].shows_text
+    most = WHOLE_OUTPUT_CHARS if shows_text else OUTPUT_CHARS
     return max(min(most, max_tokens) >> tightness, OUTPUT_CHARS_MIN)
 
 

@@ -10,6 +10,7 @@ from clew_shared.prompt.tools import is_own, listing
 from clew_shared.prompt.view import PromptView
 from clew_shared.prompt.windows import Window, progress_marker, urgency_marker
 from clew_shared.text.shorten import without_middle
+from clew_shared.tools import WRITE_ONLY_TOOLS
 from clew_shared.wire.hello import Call, Said
 
 FEEDBACK_SHOWN = 5
@@ -117,7 +118,7 @@ def _ask(view: PromptView) -> str:
         return f"It was refused. If the {what} is done, call {done}. If not, call something else."
     if last.result != "success":
         return "That did not work. Find out why, then call another tool."
-    if last.changed is False and last.name in ("write_file", "edit_file"):
+    if last.changed is False and last.name in WRITE_ONLY_TOOLS:
         return f"Nothing changed: it was already so. If the {what} is done, call {done} now."
     return f"Is the {what} done now? If yes, call {done}. If not, call the next tool."
 

@@ -6,8 +6,8 @@ They are the daemon's (`hello.tools`) and the agent's own two: `complete_subtask
 from collections.abc import Mapping
 from typing import Any
 
+from clew_shared.tools import BY_NAME, Tool
 from clew_shared.wire.hello import HelloAnswer
-from clew_shared.wire.tools import Tool
 
 SMALL_GOAL_CHARS = 280
 SMALL_GOAL_LINES = 4
@@ -72,7 +72,6 @@ REFLECT = Tool(
     },
 )
 _FIRST = ("write_file", "read_file", "edit_file", "run_cmd")
-_ONLY_IN_LONG_WORK = ("wait", "recall")
 
 
 def offered_tools(hello: HelloAnswer, *, acted: bool = False) -> tuple[Tool, ...]:
@@ -105,8 +104,9 @@ def is_own(tool: Tool) -> bool:
 
 def steady_tools(hello: HelloAnswer) -> tuple[Tool, ...]:
     """Return the daemon's tools as a prompt in json mode lists them: the same all through a goal."""
-    small = is_small(hello)
-    shown = (t for t in hello.tools if not (small and t.name in _ONLY_IN_LONG_WORK))
+    shown = hello.tools
+    if is_small(hello):
+        shown = tuple(t for t in shown if t.name not in BY_NAME or BY_NAME[t.name].small_goals)
     return tuple(_short(t) for t in sorted(shown, key=_order))
 
 

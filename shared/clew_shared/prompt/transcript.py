@@ -12,26 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from clew_shared.prompt.messages import folded_entry, output_chars, plain_args
 from clew_shared.record import events as ev
+from clew_shared.record.visitor import EventFold, takes
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.hello import Call, Entry, Said, entry_from, entry_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-KINDS = frozenset(
-    {
-        "worker_started",
-        "action_allowed",
-        "action_blocked",
-        "action_finished",
-        "action_interrupted",
-        "thought",
-        "intervened",
-        "finish_questioned",
-        "reflected",
-    }
-)
-"""The events that a transcript is made of."""
 
 TURN_ENTRIES_MAX = 100
 SENT_BYTES_MAX = 600_000
@@ -44,13 +30,15 @@ _DROPPED = Said("user", "")
 """In the place of an entry that no prompt has room for, so that the others keep their positions."""
 
 
-class TranscriptFold:
+class TranscriptFold(EventFold[None]):
     """Folds the events of one subtask, oldest first, into entries; the first `folded` are shown as lines.
 
-    `output` returns the recorded output of an event by its number, `max_tokens` is the prompt's budget.
+    `output` returns the recorded output of an event by its number, `max_tokens` is the prompt's budget. It begins
+    `after` an event.
     """
 
-    def __init__(self, output: Callable[[int], str], max_tokens: int) -> None:
+    def __init__(self, output: Callable[[int], str], max_tokens: int, after: int = 0) -> None:
+        super().__init__(after)
         self._output = output
         self._max_tokens = max_tokens
         self._in_flight: dict[int, Call] = {}
@@ -66,33 +54,35 @@ class TranscriptFold:
         """All entries so far, those of the unfinished turn included."""
         return [*self._entries, *self._pending]
 
-    def take(self, seq: int, event: ev.Event) -> None:
-        """Fold the next event."""
-        match event:
-            case ev.WorkerStarted():
-                self._entries += self._pending
-                self._pending = []
-                self._turn_from = len(self._entries)
-                self._own_turn = True
-            case ev.ActionBlocked(done=False):
-                call = _begun(seq, event)
-                self._pending.append(replace(call, result="blocked", message=event.message))
-            case ev.ActionAllowed() | ev.ActionBlocked():
-                self._in_flight[seq] = _begun(seq, event)
-            case ev.ActionFinished():
-                self._finished(seq, event)
-            case ev.ActionInterrupted() if event.of in self._in_flight:
-                call = self._in_flight.pop(event.of)
-                self._pending.append(replace(call, result="interrupted"))
-            case ev.Thought():
-                self._pending.append(Said("assistant", event.text))
-            case ev.Intervened() | ev.FinishQuestioned():
-                self._pending.append(warning(event.message))
-            case ev.Reflected():
-                self._reflected(event)
-            case _:
-                pass
+    @takes(ev.WorkerStarted)
+    def _worker(self, _seq: int, _event: ev.WorkerStarted) -> None:
+        self._entries += self._pending
+        self._pending = []
+        self._turn_from = len(self._entries)
+        self._own_turn = True
 
+    @takes(ev.ActionAllowed, ev.ActionBlocked)
+    def _judged(self, seq: int, event: ev.ActionAllowed | ev.ActionBlocked) -> None:
+        call = Call(seq, event.tool, plain_args(event.args), "", signature=event.signature)
+        if isinstance(event, ev.ActionBlocked) and not event.done:
+            self._pending.append(replace(call, result="blocked", message=event.message))
+        else:
+            self._in_flight[seq] = call
+
+    @takes(ev.ActionInterrupted)
+    def _interrupted(self, _seq: int, event: ev.ActionInterrupted) -> None:
+        if call := self._in_flight.pop(event.of, None):
+            self._pending.append(replace(call, result="interrupted"))
+
+    @takes(ev.Thought)
+    def _thought(self, _seq: int, event: ev.Thought) -> None:
+        self._pending.append(Said("assistant", event.text))
+
+    @takes(ev.Intervened, ev.FinishQuestioned)
+    def _warned(self, _seq: int, event: ev.Intervened | ev.FinishQuestioned) -> None:
+        self._pending.append(warning(event.message))
+
+    @takes(ev.ActionFinished)
     def _finished(self, seq: int, event: ev.ActionFinished) -> None:
         call = self._in_flight.pop(event.of, None)
         if call is None:
@@ -102,7 +92,8 @@ class TranscriptFold:
         call = replace(call, result=event.result, output=output)
         self._pending.append(replace(call, changed=event.changed, exit_code=event.exit_code))
 
-    def _reflected(self, event: ev.Reflected) -> None:
+    @takes(ev.Reflected)
+    def _reflected(self, _seq: int, event: ev.Reflected) -> None:
         """End a turn: the agent reports the entries of its prompt, with recorded actions by their numbers."""
         folded = event.prompt.folded if event.prompt else 0
         apply_hindsight(self._entries, self._turn_from, event.hindsight, folded)
@@ -129,10 +120,6 @@ class TranscriptFold:
         for n in range(self.folded, count):
             self._entries[n] = folded_entry(self._entries[n])
         self.folded = max(self.folded, count)
-
-
-def _begun(seq: int, event: ev.ActionAllowed | ev.ActionBlocked) -> Call:
-    return Call(seq, event.tool, plain_args(event.args), "", signature=event.signature)
 
 
 def _reported(item: dict[str, Any], calls: dict[int, Call]) -> Entry | None:

@@ -12,6 +12,7 @@ from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.text import render
 from clew_shared.prompt.tools import REFLECT, is_small, offered_tools, steady_tools
 from clew_shared.prompt.windows import Window, Windows
+from clew_shared.tools import Tool
 from clew_shared.wire.hello import (
     ContextOptions,
     Entry,
@@ -20,7 +21,6 @@ from clew_shared.wire.hello import (
     HelloState,
     Mode,
 )
-from clew_shared.wire.tools import Tool
 
 LATER_SHOWN = 3
 CHARS_PER_TOKEN = 4.0

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew_shared.record.model import Result
-from clew_shared.record.progress import WRITE_ONLY_TOOLS
 from clew_shared.record.signature import digest
 from clew_shared.record.worlds import CLAIMED, UNKNOWN, is_measured
+from clew_shared.tools import WRITE_ONLY_TOOLS
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from clew_shared.record.identity import Identity
 from clew_shared.record.model import Level
+from clew_shared.record.prompt_facts import Prompt
 from clew_shared.record.spec import PlannedTask, Spec
 
 
@@ -308,31 +309,6 @@ class Thought(GoalEvent, frozen=True):
     echoes: bool = False
 
 
-COUNT_MAX = 1 << 53
-"""The largest count that is accepted: sums of such counts still fit the readers' integers."""
-
-
-class Prompt(BaseModel):
-    """The prompt of a turn: sizes in characters, and the hash of what only a cut may change.
-
-    `sha` covers tools, system, goal, finished work and folded lines; `cuts` counts deliberate changes to them in
-    this subtask; `kept` is how much of the previous call this one began with; `ending` is the size of the state
-    block. The first `folded` entries of the transcript were lines; a new epoch continues with the rest.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-    sha: str = Field(default="", max_length=64)
-    cuts: int = Field(default=0, ge=0, le=COUNT_MAX)
-    chars: int = Field(default=0, ge=0, le=COUNT_MAX)
-    kept: int = Field(default=0, ge=0, le=COUNT_MAX)
-    ending: int = Field(default=0, ge=0, le=COUNT_MAX)
-    folded: int = Field(default=0, ge=0, le=COUNT_MAX)
-    window: str = Field(default="full", max_length=20)
-    mode: Literal["tools", "json"] = "tools"
-    tightness: int = Field(default=0, ge=0, le=16)
-    chars_per_token: float = Field(default=4.0, gt=0, le=64)
-
-
 class Reflected(GoalEvent, frozen=True):
     """An iteration record (docs/protocol.md), as the agent gave it, and its cost.
 
@@ -427,3 +403,7 @@ class Reviewed(GoalEvent, frozen=True):
 
     kind: Literal["reviewed"] = "reviewed"
     of: int
+
+
+RESTS = (GoalEnded, GoalBlocked)
+"""The events at which a goal rests: it ended, or only a person can continue it."""

@@ -11,11 +11,8 @@ from typing import Any, Final
 
 from clew_shared.record.model import Result
 from clew_shared.record.signature import digest
+from clew_shared.tools import WRITE_ONLY_TOOLS
 
-WRITE_ONLY_TOOLS: Final = frozenset({"write_file", "edit_file"})
-"""Tools whose output adds nothing to the world: the result alone is their outcome."""
-
-HEAD_CHARS: Final = 400
 FAULT_SCAN_CHARS: Final = 2_000
 SOFT_LINES: Final = 6
 
@@ -226,21 +223,6 @@ def _commands(args: dict[str, Any]) -> list[str]:
     found = [args.get(key) for key in _COMMAND_KEYS]
     lines = [" ".join(map(str, c)) if isinstance(c, list) else c for c in found]
     return [line for line in lines if isinstance(line, str)]
-
-
-def head(output: str | None, chars: int = HEAD_CHARS) -> str:
-    """Return the first part of an output, for messages and published files."""
-    text = (output or "").strip()
-    return text if len(text) <= chars else text[: chars - 1] + "…"
-
-
-def both_ends(output: str | None, chars: int = HEAD_CHARS) -> str:
-    """Return the first and the last part of an output: an error is usually at the end."""
-    text = (output or "").strip()
-    if len(text) <= chars:
-        return text
-    first = chars // 3
-    return f"{text[:first]} … {text[first + 3 - chars :]}"
 
 
 def _edges(text: str) -> str:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from clew_shared.record.events import Prompt  # noqa: TC001 - the type adapter of snapshots reads it
-from clew_shared.record.identity import Identity  # noqa: TC001 - as Prompt
+from clew_shared.record.identity import Identity  # noqa: TC001 - the type adapter of snapshots reads it
 from clew_shared.record.model import (
     Action,
     Goal,
@@ -18,6 +17,7 @@ from clew_shared.record.model import (
     Subtask,
     Task,
 )
+from clew_shared.record.prompt_facts import Prompt  # noqa: TC001 - as Identity
 from clew_shared.record.spec import Spec
 
 STEPS_KEPT = 16
@@ -296,6 +296,11 @@ class State:
         return self.ended and done and not self.working and not self.in_flight
 
     @property
+    def place(self) -> tuple[int, int]:
+        """The indices of the current task and subtask."""
+        return self.current_task_idx, self.current_subtask_idx
+
+    @property
     def task(self) -> Task | None:
         """The current task."""
         tasks = self.goal.tasks
@@ -304,7 +309,7 @@ class State:
     @property
     def subtask(self) -> Subtask | None:
         """The current subtask."""
-        return self.subtask_at(self.current_task_idx, self.current_subtask_idx)
+        return self.subtask_at(*self.place)
 
     def subtask_at(self, task_idx: int, subtask_idx: int) -> Subtask | None:
         """Return the subtask at a place in the tree, None if there is none."""

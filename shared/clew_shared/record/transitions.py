@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus
-from clew_shared.record.progress import head
+from clew_shared.text.shorten import beginning
 
 if TYPE_CHECKING:
     from clew_shared.record.state import State
@@ -27,7 +27,7 @@ def follow_up(state: State) -> str:
     if not has_follow_up(state):
         return ""
     lines = [line for line in state.feedback[-1].splitlines() if line.strip()]
-    return head(lines[0].strip(), SUBTASK_CHARS) if lines else ""
+    return beginning(lines[0].strip(), SUBTASK_CHARS) if lines else ""
 
 
 def has_follow_up(state: State) -> bool:

@@ -10,6 +10,11 @@ def plain(error: BaseException) -> str:
     return ": ".join([words, *(_shown(path) for path in paths)])
 
 
+def recordable(text: str) -> str:
+    """Return text as JSON and the ledger can hold it: a path or a file name may have bytes that are not UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _shown(path: object) -> str:
     name = path.decode("utf-8", "backslashreplace") if isinstance(path, bytes) else str(path)
-    return name.encode("utf-8", "backslashreplace").decode()
+    return recordable(name)

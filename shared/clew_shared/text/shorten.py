@@ -1,4 +1,8 @@
-"""Shortens texts that are too long for where they are shown. Pure; what fits is returned as it is."""
+"""Shortens texts that are too long for where they are shown; what fits is returned as it is. Pure.
+
+All lengths are in characters, and no result is longer than `max_chars`, which is at least 1. Redact a text before it
+is shortened: half a key is not recognised any more.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +22,23 @@ def in_one_line(text: str, max_chars: int) -> str:
     return beginning(one_line(text), max_chars)
 
 
+def in_whole_words(text: str, max_chars: int) -> str:
+    """Return the beginning of a text on one line, with an ellipsis at the end of a word where more follows."""
+    line = one_line(text)
+    if len(line) <= max_chars:
+        return line
+    kept = line[: max_chars - 1]
+    return (kept.rsplit(" ", 1)[0] if " " in kept[max_chars // 2 :] else kept) + "…"
+
+
 def both_ends(text: str | None, max_chars: int) -> str:
     """Return the first third and the last two thirds, stripped: an error is named at the end of an output."""
     text = (text or "").strip()
     if len(text) <= max_chars:
         return text
     first = max_chars // 3
-    return f"{text[:first]} … {text[first + 3 - max_chars :]}"
+    last = max_chars - first - len(" … ")
+    return f"{text[:first]} … {text[-last:]}" if last > 0 else beginning(text, max_chars)
 
 
 def without_middle(text: str, max_chars: int) -> str:

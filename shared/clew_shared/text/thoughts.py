@@ -1,8 +1,7 @@
-"""What a thought is about, and whether two thoughts say the same: by words, never by substrings.
+"""The theme of a thought, and whether two thoughts are the same: by words, never by substrings.
 
-Models think in free text, so the rules about thoughts (`theme`, `repeated_planning`) need a reading
-of it that a person can check by eye: a table of words. It knows no language model, no state and no
-threshold of the gate.
+The rules about thoughts (`theme`, `repeated_planning`) judge free text by tables of words, so that a person can check
+each result. Pure: no language model, no state, no threshold of the gate.
 """
 
 import re
@@ -56,7 +55,7 @@ _FRAMES = _words(
     "first next finally afterwards because since while want wants like try again also still just simply i'd i've "
     "we'd we've we'll think believe plan plans planning idea best way forward step steps proceed"
 )
-"""Words that frame a plan and are no part of it."""
+"""Words that introduce a plan and do not belong to its content."""
 
 _DETERMINERS = _words("a an the this that my our your its their each every")
 
@@ -70,9 +69,9 @@ _SHORTEST_STEM = 3
 
 
 def theme(text: str, table: Mapping[str, Sequence[str]] = THEMES) -> str:
-    """Return what a thought is about: the first theme of `table` with a word or phrase in the text.
+    """Return the first theme of `table` with a word or phrase that occurs in the text, else GENERAL.
 
-    Whole words and their inflections only: "planning" is planning, "planet" is not.
+    Only whole words and their inflections count: "planning" is a form of "plan", "planet" is not.
     """
     words = spoken(text)
     for name, entries in table.items():

@@ -12,13 +12,13 @@ import json
 import os
 import stat
 import threading
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from clew_shared.files.removal import remove_tree
 from clew_shared.record.identity import of_descriptor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from clew_shared.record.identity import Identity
 
@@ -26,6 +26,7 @@ FOLDER = ".agent_context"
 STATE, HISTORY, LOOPS = "state.json", "history.jsonl", "loops.json"
 GITIGNORE, NOTHING = ".gitignore", b"*\n"
 BUFFER_BYTES = 1 << 18
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ContextDir:
@@ -85,34 +86,31 @@ class ContextDir:
         return True
 
 
-def _folder(workspace: str, known: Identity | None) -> contextlib.AbstractContextManager[int]:
-    return contextlib.closing(_Fd(workspace, known))
+@contextlib.contextmanager
+def _folder(workspace: str, known: Identity | None) -> Iterator[int]:
+    """Open the folder, and yield its descriptor; made if absent, links in its place removed."""
+    root = os.open(workspace, _FOLDER_FLAGS)  # a link put in its place leads elsewhere
+    try:
+        if known and not of_descriptor(root).is_same(known):
+            raise OSError(errno.ESTALE, "the workspace was replaced by another folder")
+        folder = _opened(root, workspace)
+    finally:
+        os.close(root)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
 
 
-class _Fd(int):
-    """A descriptor of the folder that closes itself; made if absent, links in its place removed."""
-
-    def __new__(cls, workspace: str, known: Identity | None) -> Self:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-        root = os.open(workspace, flags | os.O_NOFOLLOW)  # a link put in its place leads elsewhere
+def _opened(root: int, workspace: str) -> int:
+    for _ in range(3):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(FOLDER, 0o755, dir_fd=root)
         try:
-            if known and not of_descriptor(root).is_same(known):
-                raise OSError(errno.ESTALE, "the workspace was replaced by another folder")
-            for _ in range(3):
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(FOLDER, 0o755, dir_fd=root)
-                try:
-                    return super().__new__(cls, os.open(FOLDER, flags | os.O_NOFOLLOW, dir_fd=root))
-                except (
-                    NotADirectoryError
-                ):  # a link or a file in its place (O_NOFOLLOW on a link too)
-                    os.unlink(FOLDER, dir_fd=root)
-            raise NotADirectoryError(f"{workspace}/{FOLDER} keeps being replaced")
-        finally:
-            os.close(root)
-
-    def close(self) -> None:
-        os.close(self)
+            return os.open(FOLDER, _FOLDER_FLAGS, dir_fd=root)
+        except NotADirectoryError:  # a link or a file in its place (O_NOFOLLOW on a link too)
+            os.unlink(FOLDER, dir_fd=root)
+    raise NotADirectoryError(f"{workspace}/{FOLDER} keeps being replaced")
 
 
 def _ignore(folder: int) -> None:

@@ -10,8 +10,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.record import events as ev
+from clew_shared.record.fold.actions import action_of
 from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost
 from clew_shared.record.moment import iso
+from clew_shared.record.visitor import EventFold, takes
 
 if TYPE_CHECKING:
     from clew_shared.record.state import State
@@ -24,6 +26,9 @@ LOOPS_KEPT = 1_000
 """Entries of loops.json, the last ones; all of them are in the ledger."""
 
 VERSION = 1
+
+Began = ev.ActionAllowed | ev.ActionBlocked
+EndedAction = tuple[Action, int]
 
 
 def state_view(state: State) -> dict[str, Any]:
@@ -222,60 +227,48 @@ def cost_view(cost: LlmCost) -> dict[str, float]:
     }
 
 
-class HistoryFold:
+class HistoryFold(EventFold[EndedAction]):
     """Turns a goal's events, in order, into the lines of history.jsonl and the entries of loops.json.
 
-    `seq` is the last event that it has taken in; `at` the place (task, subtask) in which it begins.
+    It finds the actions that end, each with the number of the event with its output. `at` is the place (task, subtask)
+    in which it begins.
     """
 
     def __init__(self, at: tuple[int, int] = (0, 0)) -> None:
-        self._flying: dict[int, tuple[Any, int, int]] = {}
+        super().__init__()
+        self._flying: dict[int, Action] = {}
         self._at = at
-        self.seq = 0
         self.loops: list[dict[str, Any]] = []
 
-    def begun(self, seq: int, event: ev.Event, at: tuple[int, int]) -> None:
+    def begun(self, seq: int, event: Began, at: tuple[int, int]) -> None:
         """Add an action that began before the first event, in the subtask at that place."""
-        self._flying[seq] = (event, *at)
+        self._flying[seq] = action_of(event, seq, at)
 
-    def take(self, seq: int, event: ev.Event) -> tuple[Action, int] | None:
-        """Take in an event; returns the action that it ended and the number of the event with its output."""
-        self.seq = seq
-        match event:
-            case ev.SubtaskStarted():
-                self._at = (event.task_idx, event.subtask_idx)
-            case ev.TreeEdited():
-                self._at = (event.task_idx, event.subtask_idx)
-            case ev.LoopDetected():
-                self.loops.append(loop_view(event, *self._at))
-                del self.loops[:-LOOPS_KEPT]
-            case ev.ActionAllowed():
-                self._flying[seq] = (event, self._at[0], self._at[1])
-            case ev.ActionBlocked() if event.done:
-                self._flying[seq] = (event, self._at[0], self._at[1])
-            case ev.ActionBlocked():
-                return _ended(event, seq, "blocked", *self._at), seq
-            case ev.ActionFinished() if event.of in self._flying:
-                began, t, s = self._flying.pop(event.of)
-                action = _ended(began, event.of, event.result, t, s)
-                action.duration_s, action.changed = event.duration_s, event.changed
-                return action, seq
-            case ev.ActionInterrupted() if event.of in self._flying:
-                began, t, s = self._flying.pop(event.of)
-                return _ended(began, event.of, "interrupted", t, s), seq
-            case _:
-                pass
+    @takes(ev.SubtaskStarted, ev.TreeEdited)
+    def _moved(self, _seq: int, event: ev.SubtaskStarted | ev.TreeEdited) -> None:
+        self._at = (event.task_idx, event.subtask_idx)
+
+    @takes(ev.LoopDetected)
+    def _looped(self, _seq: int, event: ev.LoopDetected) -> None:
+        self.loops.append(loop_view(event, *self._at))
+        del self.loops[:-LOOPS_KEPT]
+
+    @takes(ev.ActionAllowed, ev.ActionBlocked)
+    def _judged(self, seq: int, event: Began) -> EndedAction | None:
+        if isinstance(event, ev.ActionBlocked) and not event.done:
+            return action_of(event, seq, self._at, "blocked"), seq
+        self.begun(seq, event, self._at)
         return None
 
-
-def _ended(began: Any, seq: int, result: str, task_idx: int, subtask_idx: int) -> Action:
-    return Action(
-        name=began.tool,
-        args=began.args,
-        result=result,
-        seq=seq,
-        timestamp=iso(began.at),
-        task_idx=task_idx,
-        subtask_idx=subtask_idx,
-        epoch=began.epoch,
-    )
+    @takes(ev.ActionFinished, ev.ActionInterrupted)
+    def _ended(
+        self, seq: int, event: ev.ActionFinished | ev.ActionInterrupted
+    ) -> EndedAction | None:
+        action = self._flying.pop(event.of, None)
+        if action is None:
+            return None
+        action.result = "interrupted"
+        if isinstance(event, ev.ActionFinished):
+            action.result, action.duration_s = event.result, event.duration_s
+            action.changed = event.changed
+        return action, seq

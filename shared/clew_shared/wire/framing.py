@@ -13,9 +13,11 @@ class OversizedMessageError(ValueError):
     """A message is larger than its wire carries."""
 
 
-def encode(message: WireMessage, bytes_max: int, remedy: str = "") -> bytes:
-    """Return a message as JSON; OversizedMessageError, ending with `remedy`, beyond `bytes_max`."""
+def encode(
+    message: WireMessage, bytes_max: int, *, what: str = "a message of", remedy: str = ""
+) -> bytes:
+    """Return a message as JSON; beyond `bytes_max` OversizedMessageError, which begins with `what` it is."""
     data = message.model_dump_json().encode()
     if len(data) > bytes_max:
-        raise OversizedMessageError(f"a message of {len(data)} bytes, at most {bytes_max}{remedy}")
+        raise OversizedMessageError(f"{what} {len(data)} bytes, at most {bytes_max}{remedy}")
     return data

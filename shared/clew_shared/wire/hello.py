@@ -21,10 +21,10 @@ from pydantic import (
     WrapValidator,
 )
 
-from clew_shared.record.events import Prompt
 from clew_shared.record.model import StepStatus
+from clew_shared.record.prompt_facts import Prompt
+from clew_shared.tools import Tool
 from clew_shared.wire.answers import AnswerModel
-from clew_shared.wire.tools import Tool
 
 Mode = Literal["tools", "json"]
 """How a model makes calls: as native tool calls, or as JSON in its text."""

@@ -161,7 +161,7 @@ _from_nursery: TypeAdapter[NurseryMessage] = TypeAdapter(
 def to_packet(message: Spawn | NurseryMessage) -> bytes:
     """Pack one message; OversizedMessageError beyond PACKET_BYTES_MAX."""
     remedy = " go in one packet; shorten the environment, the paths or the command"
-    return encode(message, PACKET_BYTES_MAX, remedy)
+    return encode(message, PACKET_BYTES_MAX, what=f"{message.type}:", remedy=remedy)
 
 
 def read_spawn(data: bytes) -> Spawn:

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from clew_shared.core.suggestions import CMD_CHARS_MAX, NAME_CHARS_MAX, SUGGESTED_MAX
 from clew_shared.ledger.records import SEQ_MAX
-from clew_shared.record.events import COUNT_MAX, Prompt
+from clew_shared.record.prompt_facts import COUNT_MAX, Prompt
 
 PROTOCOL_VERSION = 1
 LINE_BYTES_MAX = 1 << 20

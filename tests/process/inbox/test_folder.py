@@ -98,7 +98,7 @@ async def test_without_inotify_files_are_taken_by_the_sweep(daemon, folder, monk
     def refuse(self, path):
         raise OSError(24, "inotify instance limit reached")
 
-    monkeypatch.setattr("clew_daemon.inbox.notify.FolderWatch.renew", refuse)
+    monkeypatch.setattr("clew_daemon.inbox.folder_watch.FolderWatch.renew", refuse)
     inbox = daemon.inbox(sweep_s=0.1)
     await inbox.start()
     await daemon.until(lambda: "inbox.unwatched" in daemon.events())

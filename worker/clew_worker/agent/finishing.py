@@ -46,7 +46,7 @@ class GoalEnding:
         summary = plain_text(args.get("summary") or args.get("failure") or args.get("reason"))
         if success and (doubt := self._doubt("complete_subtask")):
             self._memory.answer("complete_subtask", args, doubt)
-        elif not (success and self._memory.claims_all and await self._questioned(summary)):
+        elif not (success and self._claims_all and await self._questioned(summary)):
             await self.end_subtask(success=success, summary=summary)
 
     async def end_subtask(self, *, success: bool, summary: str) -> None:
@@ -86,11 +86,11 @@ class GoalEnding:
         if doubt := self._doubt("finish"):
             self._memory.answer("finish", args, doubt)
             return
-        others = self._memory.others_open()
+        others = self._others_open()
         if not self._memory.hello.checks and others:
             text = f"Not yet: this is still open:\n{_listed(others)}\nComplete the subtask at hand first."
             self._memory.answer("finish", args, text)
-        elif not self._memory.claims_all:
+        elif not self._claims_all:
             await self.try_finish(summary)
         elif not await self._questioned(summary):
             await self.end_subtask(success=True, summary=summary)
@@ -161,6 +161,25 @@ class GoalEnding:
             return f"Not finished: these checks fail just as before: {names}. Try another change."
         return f"Not finished: these checks fail. Fix the files.\n{shown}"
 
+    # ---- what is left
+
+    def _others_open(self) -> list[str]:
+        """Return the open subtasks besides the current one."""
+        still_open = self._memory.state.open_subtasks
+        here = self._memory.state.subtask
+        if here.open and here.description in still_open:
+            still_open.remove(here.description)
+        return still_open
+
+    @property
+    def _claims_all(self) -> bool:
+        """Whether completing the current subtask completes a goal without checks."""
+        return (
+            self._memory.state.subtask.open
+            and not self._others_open()
+            and not self._memory.hello.checks
+        )
+
     # ---- doubts
 
     def _doubt(self, claim: str) -> str:
@@ -174,7 +193,7 @@ class GoalEnding:
             return ""
         if last is None:
             doubt = "Nothing was done for it yet. Do it first."
-        elif last.result == "success" or (last.result in FAILED and self._memory.claims_all):
+        elif last.result == "success" or (last.result in FAILED and self._claims_all):
             return ""
         else:
             doubt = f"But the last call, {last.name}, ended in {last.result}. Fix that first."

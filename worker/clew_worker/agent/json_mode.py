@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clew_shared.prompt.tools import REFLECT
-from clew_shared.wire.tools import Tool
+from clew_shared.tools import Tool
 from clew_worker.agent.reflecting import parts_of
 
 SCANNED_CHARS = 200_000

@@ -5,7 +5,6 @@ far the transcript is folded and how tokens are counted is reported with the tur
 continues where this one stopped.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,13 +12,11 @@ from typing import Any
 from clew_shared.prompt.layout import PromptLayout, lay_out
 from clew_shared.prompt.messages import folded_entry, output_chars, plain_args
 from clew_shared.prompt.transcript import apply_hindsight, recorded, turn_of, warning
-from clew_shared.prompt.view import CHARS_PER_TOKEN, PromptView, recorded_mode, view_from
+from clew_shared.prompt.view import PromptView, recorded_mode, view_from
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.hello import Call, Entry, HelloAnswer, HelloState, Mode, Said
-
-CHARS_PER_TOKEN_MIN, CHARS_PER_TOKEN_MAX = 1.5, 8.0
-CALIBRATION_WEIGHT = 0.3
+from clew_worker.agent.prompt_meter import PromptMeter
 
 
 class Memory:
@@ -29,8 +26,7 @@ class Memory:
         self.hello = HelloAnswer()
         self.transcript: list[Entry] = []
         self.mode: Mode = "tools"
-        self.tightness = 0
-        self.chars_per_token = CHARS_PER_TOKEN
+        self.meter = PromptMeter()
         self.iteration = 0
         self.actions = 0
         self.refusals = 0
@@ -38,15 +34,9 @@ class Memory:
         """Actions that changed something, or may have."""
         self.folded = 0
         self.idea = ""
-        self.prompt: dict[str, Any] = {}
-        """The report on the last prompt, as in `clew_shared.record.events.Prompt`."""
         self._turn_from = self._reported = 0
         self._cut_to = 0
         """The limit in characters to which the transcript's outputs are cut."""
-        self._cuts = 0
-        self._cut: tuple[Any, ...] = ()
-        self._sent = ""
-        self._measured = False
         self._notes = 0
         self._subtask: tuple[Any, ...] | None = None
         """Position and description of the current subtask; None before the first `hello`."""
@@ -82,11 +72,8 @@ class Memory:
     def _resume(self) -> None:
         """Continue with the mode and the token count of the last epoch."""
         self.mode = recorded_mode(self.hello)
-        if prompt := self.state.prompt:
-            self.tightness = prompt.tightness
-            self.chars_per_token = prompt.chars_per_token
-            self._cuts = prompt.cuts
-            self._measured = True
+        if self.state.prompt:
+            self.meter.resume(self.state.prompt)
 
     # ---- the prompt
 
@@ -96,7 +83,7 @@ class Memory:
         for n in range(self.folded, layout.view.folded):
             self.transcript[n] = folded_entry(self.transcript[n])
         self.folded = layout.view.folded
-        self._note(layout)
+        self.meter.note(layout, self._subtask)
         return layout
 
     def _view(self) -> PromptView:
@@ -104,8 +91,8 @@ class Memory:
             self.hello,
             mode=self.mode,
             transcript=self.transcript,
-            chars_per_token=self.chars_per_token,
-            tightness=self.tightness,
+            chars_per_token=self.meter.chars_per_token,
+            tightness=self.meter.tightness,
             acted=self.actions > 0,
         )
         return replace(
@@ -115,35 +102,6 @@ class Memory:
             idea=self.idea,
             folded=self.folded,
         )
-
-    def _note(self, layout: PromptLayout) -> None:
-        view = layout.view
-        names = () if view.mode == "json" else tuple(tool.name for tool in view.tools)
-        shown = (view.folded, view.window, view.tightness, view.mode, names, view.playbook)
-        cut = (*shown, self._subtask, view.replan, view.finished)
-        self._cuts += cut != self._cut
-        self._cut = cut
-        sent = json.dumps(layout.messages, ensure_ascii=False)
-        self.prompt = {
-            "sha": layout.sha,
-            "cuts": self._cuts,
-            "chars": len(sent),
-            "kept": _common_start(self._sent, sent),
-            "ending": sum(len(m["content"]) for m in layout.blocks[-1][1]),
-            "window": view.window.name.lower(),
-            "mode": view.mode,
-        }
-        self._sent = sent
-
-    def prompt_report(self) -> dict[str, Any]:
-        """Return the report on the last prompt, and where the next one continues."""
-        return {
-            **self.prompt,
-            "folded": self.folded,
-            "mode": self.mode,
-            "tightness": self.tightness,
-            "chars_per_token": round(self.chars_per_token, 4),
-        }
 
     # ---- what is known
 
@@ -161,19 +119,6 @@ class Memory:
     def last_call(self) -> Call | None:
         """The last recorded call that was not refused."""
         return next((c for c in reversed(self.calls) if c.result != "blocked"), None)
-
-    def others_open(self) -> list[str]:
-        """Return the open subtasks besides the current one."""
-        still_open = self.state.open_subtasks
-        here = self.state.subtask
-        if here.open and here.description in still_open:
-            still_open.remove(here.description)
-        return still_open
-
-    @property
-    def claims_all(self) -> bool:
-        """Whether completing the current subtask completes a goal without checks."""
-        return self.state.subtask.open and not self.others_open() and not self.hello.checks
 
     # ---- what is added
 
@@ -215,24 +160,3 @@ class Memory:
     def _plain(self, text: str) -> str:
         """Return a text shortened and without keys, as the ledger has it."""
         return without_middle(redact(text), self.output_limit())
-
-    def calibrate(self, chars: int, tokens: int) -> None:
-        """Adjust the characters per token to the server's own count."""
-        if tokens <= 0 or chars <= 0:
-            return
-        measured = min(max(chars / tokens, CHARS_PER_TOKEN_MIN), CHARS_PER_TOKEN_MAX)
-        weight = CALIBRATION_WEIGHT if self._measured else 1.0
-        self.chars_per_token += weight * (measured - self.chars_per_token)
-        self._measured = True
-
-
-def _common_start(before: str, now: str) -> int:
-    """Return the number of characters that two texts have in common at their beginning."""
-    low, high = 0, min(len(before), len(now))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if before[:middle] == now[:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -10,7 +10,8 @@ import json
 from collections.abc import AsyncIterator
 
 from clew_shared.wire.hello import AgentOptions
-from clew_worker.agent.llm_client import LlmClient, LlmError
+from clew_worker.agent.llm_client import LlmClient
+from clew_worker.agent.llm_faults import LlmError
 
 _TIMEOUT_S = 10.0
 _CALL = {"id": "c", "type": "function", "function": {"name": "wait", "arguments": "{}"}}

@@ -37,7 +37,8 @@ from clew_shared.wire.nursery import (
 )
 from clew_shared.wire.shortage import is_shortage
 from clew_worker import sandbox
-from clew_worker.cell import cell
+from clew_worker.cell import guard
+from clew_worker.cell.wiring import Wiring, hung_up, uses_pidns
 from clew_worker.sandbox import kernel
 
 _WARM = (
@@ -223,7 +224,7 @@ class NurseryServer:
             self._refuse(request, OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
             return
         try:
-            one = self._take(pidns=cell.uses_pidns(request.spec, self._report))
+            one = self._take(pidns=uses_pidns(request.spec, self._report))
         except OSError as error:
             self._refuse(request, error)
             return
@@ -261,7 +262,7 @@ class NurseryServer:
         if spare is None or spare.pidns != pidns:
             return self._fork(pidns=pidns)
         self._spare = None
-        if not cell.hung_up(spare.go_pipe.fileno()):
+        if not hung_up(spare.go_pipe.fileno()):
             return spare
         spare.close()
         return self._fork(pidns=pidns)
@@ -271,20 +272,20 @@ class NurseryServer:
             pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             reports, report = map(opened.enter_context, pair)
             pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            go_pipe, go_pipeed = map(opened.enter_context, pair)
+            go_pipe, go_pipe_end = map(opened.enter_context, pair)
             reports.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-            fds = (self._control.fileno(), report.fileno(), go_pipeed.fileno())
-            guard = cell.fork(cell.Wiring(*fds, pidns=pidns, sandbox=self._report))
+            fds = (self._control.fileno(), report.fileno(), go_pipe_end.fileno())
+            pid = guard.fork(Wiring(*fds, pidns=pidns, sandbox=self._report))
             report.close()
-            go_pipeed.close()
+            go_pipe_end.close()
             opened.pop_all()
-        return _StartingCell(guard, reports, go_pipe, pidns)
+        return _StartingCell(pid, reports, go_pipe, pidns)
 
 
 def serve(control: socket.socket, modules: list[str]) -> int:
     """Serve until the daemon hangs up; return the exit code."""
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    if cell.hung_up(control.fileno()):
+    if hung_up(control.fileno()):
         return 1
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.umask(0o077)

@@ -6,47 +6,24 @@ the system prompt first, the question always, facts before thoughts). It calls n
 and its judgement is advice; only the daemon refuses actions.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Literal
 
-from clew_shared.prompt.windows import Window, Windows, is_marker, progress_marker, urgency_marker
+from clew_shared.prompt.windows import Window, Windows, progress_marker, urgency_marker
+from clew_shared.text.shorten import one_line
 from clew_shared.text.thoughts import GENERAL, echoes, merged, theme
-from clew_worker.library.exchanges import (
-    Message,
-    Piece,
-    PieceKind,
-    as_message,
-    bare,
-    cut,
-    flatten,
-    last_exchanges,
-    text_of,
+from clew_worker.library.conversation import (
+    GO_ON,
+    ConversationFrame,
+    ConversationParts,
+    facts_message,
+    take_apart,
 )
+from clew_worker.library.exchanges import Message, as_message, flatten, text_of
+from clew_worker.library.fitting import ConversationFitter
 
 StuckType = Literal["theme_loop", "repeated_planning", "no_progress"]
-
-_FACTS_HEADER = "[EARLIER RESULTS]"
-_GO_ON = "[Continue: one tool call, or your answer.]"
-"""Added after an assistant's message: strict servers do not answer one."""
-
-_SHORTEST_RESULT_CHARS = 80
-
-
-@dataclass(frozen=True, slots=True)
-class _Conversation:
-    """A message list taken apart; `facts` are results whose call is no longer in the list."""
-
-    history: Sequence[Piece]
-    question: Message
-    facts: Sequence[Piece]
-    work: Sequence[Piece]
-    latest: Sequence[Piece] = ()
-
-    def droppable(self) -> list[Piece]:
-        return [*self.history, *self.facts, *self.work]
 
 
 class DualTrackContext:
@@ -92,16 +69,12 @@ class DualTrackContext:
         self._known_facts: set[str] = set()
         self._news = False
         self._quiet_since = 0
-        fixed = [self._system, self._question, *self.conversation_history]
+        fixed = [self._frame.system, self._frame.question, *self.conversation_history]
         self._tokens = sum(map(self.windows.tokens, fixed))
 
     @property
-    def _system(self) -> Message:
-        return {"role": "system", "content": self.system_prompt}
-
-    @property
-    def _question(self) -> Message:
-        return {"role": "user", "content": self.user_message}
+    def _frame(self) -> ConversationFrame:
+        return ConversationFrame(self.system_prompt, self.user_message, self.conversation_history)
 
     def add_tool_result(self, message: Mapping[str, Any] | str) -> None:
         """Store a tool's result message; only one not seen before counts as a new fact."""
@@ -113,7 +86,7 @@ class DualTrackContext:
         self.tool_results.append(result)
         self._tokens += self.windows.tokens(result)
         self.consecutive_thoughts_without_tools = 0
-        fact = f"{result.get('name') or ''}\n{' '.join(text_of(result).split())}"
+        fact = f"{result.get('name') or ''}\n{one_line(text_of(result))}"
         digest = sha256(fact.encode(errors="replace")).hexdigest()
         if digest not in self._known_facts:
             self._known_facts.add(digest)
@@ -177,134 +150,27 @@ class DualTrackContext:
         results, markers in a separate last message, and nothing that a strict server refuses.
         `messages` is not changed.
         """
-        conversation = self._take_apart([as_message(message) for message in messages])
+        frame = self._frame
+        own = [as_message(message) for message in messages]
+        conversation = take_apart(own, frame, self.tool_results)
         ending = self._ending(conversation, iteration)
         last = ending or [_go_on()]
-        fixed = [self._system, conversation.question, *flatten(conversation.latest), *last]
+        fixed = [frame.system, conversation.question, *flatten(conversation.latest), *last]
         room = self.max_tokens - sum(map(self.windows.tokens, fixed))
-        kept = self._fitted(conversation, self.windows.at(iteration), room)
+        fitter = ConversationFitter(self.windows, self.thinking_blocks)
+        kept = fitter.fitted(conversation, self.windows.at(iteration), room)
         built = [
-            self._system,
+            frame.system,
             *flatten(kept.history),
             conversation.question,
-            *_facts_message(kept.facts),
+            *facts_message(kept.facts),
             *flatten(kept.work),
             *flatten(conversation.latest),
             *ending,
         ]
         return [*built, _go_on()] if built[-1]["role"] == "assistant" else built
 
-    def _take_apart(self, messages: list[Message]) -> _Conversation:
-        rest = [message for at, message in enumerate(messages) if not self._is_own(at, message)]
-        known = len(self.conversation_history)
-        start = known if known and rest[:known] == self.conversation_history else 0
-        asked = next((at for at in range(start, len(rest)) if self._is_question(rest[at])), None)
-        if asked is None:
-            history, question, after = rest[:start], self._question, rest[start:]
-        else:
-            history, question, after = rest[:asked], bare(rest[asked]), rest[asked + 1 :]
-        pieces, _ = cut(after)
-        work, latest = _split_latest(pieces)
-        return _Conversation(
-            history=cut(history or self.conversation_history)[0],
-            question=question,
-            facts=self._facts_without_calls(pieces),
-            work=work,
-            latest=latest,
-        )
-
-    def _is_own(self, at: int, message: Message) -> bool:
-        """Return whether an earlier build added the message: it is made again each time."""
-        text = text_of(message)
-        if message.get("role") in {"system", "developer"}:
-            return at == 0 or text == self.system_prompt
-        return message.get("role") == "user" and (
-            is_marker(text) or text == _GO_ON or text.startswith(_FACTS_HEADER + "\n")
-        )
-
-    def _is_question(self, message: Message) -> bool:
-        return message.get("role") == "user" and text_of(message) == self.user_message
-
-    def _facts_without_calls(self, pieces: Iterable[Piece]) -> list[Piece]:
-        paired = Counter(_result_key(result) for piece in pieces for result in piece.results)
-        facts: list[Piece] = []
-        for result in reversed(self.tool_results):
-            key = _result_key(result)
-            if paired[key]:
-                paired[key] -= 1
-            else:
-                facts.append(Piece(PieceKind.FACT, (_fact(result),)))
-        return facts[::-1]
-
-    def _fitted(self, whole: _Conversation, window: Window, room: int) -> _Conversation:
-        """Return the part that the window allows; a stricter window is used while that is too large."""
-        kept = self._windowed(whole, window)
-        while window < Window.AGGRESSIVE and self._size(kept.droppable()) > room:
-            window = Window(window + 1)
-            kept = self._windowed(whole, window)
-        return self._without_oldest(kept, room)
-
-    def _windowed(self, whole: _Conversation, window: Window) -> _Conversation:
-        if window is Window.FULL:
-            return whole
-        if window is Window.MODERATE:
-            return replace(
-                whole,
-                history=last_exchanges(whole.history, self.windows.moderate_exchanges),
-                work=self._last_thoughts(whole.work),
-            )
-        if window is Window.AGGRESSIVE:
-            work = [piece for piece in whole.work if piece.kind in {PieceKind.PAIR, PieceKind.USER}]
-            return replace(whole, history=(), work=work)
-        pairs = _last_pairs(whole.work, self.windows.emergency_results)
-        left = self.windows.emergency_results - sum(len(pair.results) for pair in pairs)
-        return replace(whole, history=(), work=pairs, facts=whole.facts[-left:] if left > 0 else ())
-
-    def _last_thoughts(self, work: Sequence[Piece]) -> list[Piece]:
-        count = self.windows.moderate_thoughts
-        thoughts = [piece for piece in work if piece.kind is PieceKind.THOUGHT]
-        dropped = {id(piece) for piece in thoughts[: max(0, len(thoughts) - count)]}
-        listed = {text_of(piece.messages[0]) for piece in work}
-        unlisted = [
-            Piece(PieceKind.THOUGHT, ({"role": "assistant", "content": text},))
-            for text in (self.thinking_blocks[-count:] if count else ())
-            if text.strip() and text not in listed
-        ]
-        return [*(piece for piece in work if id(piece) not in dropped), *unlisted]
-
-    def _without_oldest(self, kept: _Conversation, room: int) -> _Conversation:
-        """Drop the oldest pieces until the rest fits; the newest result is shortened rather than dropped."""
-        size = self._size(kept.droppable())
-        newest = next((p for p in reversed(kept.work) if p.kind is PieceKind.PAIR), None)
-        dropped: set[int] = set()
-        for piece in kept.droppable():
-            if size <= room:
-                break
-            if piece is not newest:
-                dropped.add(id(piece))
-                size -= self._size([piece])
-        work = [piece for piece in kept.work if id(piece) not in dropped]
-        if newest and size > room:
-            work = self._shortened(newest, room)
-        facts = [piece for piece in kept.facts if id(piece) not in dropped]
-        history = [piece for piece in kept.history if id(piece) not in dropped]
-        return replace(kept, history=history, facts=facts, work=work)
-
-    def _shortened(self, pair: Piece, room: int) -> list[Piece]:
-        call, *results = pair.messages
-        chars = max(len(text_of(result)) for result in results)
-        while chars >= _SHORTEST_RESULT_CHARS:
-            shorter = [{**one, "content": _middle_cut(text_of(one), chars)} for one in results]
-            piece = Piece(PieceKind.PAIR, (call, *shorter))
-            if self._size([piece]) <= room:
-                return [piece]
-            chars = chars * 3 // 4
-        return []
-
-    def _size(self, pieces: Iterable[Piece]) -> int:
-        return sum(map(self.windows.tokens, flatten(pieces)))
-
-    def _ending(self, conversation: _Conversation, iteration: int) -> list[Message]:
+    def _ending(self, conversation: ConversationParts, iteration: int) -> list[Message]:
         lines = [urgency_marker(self.windows.at(iteration), self._iterations_left(iteration))]
         if iteration >= self.windows.progress_from:
             listed = sum(len(piece.results) for piece in conversation.work)
@@ -335,50 +201,7 @@ class DualTrackContext:
 
 
 def _go_on() -> Message:
-    return {"role": "user", "content": _GO_ON}
-
-
-def _split_latest(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
-    end = len(pieces)
-    while end and pieces[end - 1].kind is PieceKind.USER:
-        end -= 1
-    return list(pieces[:end]), list(pieces[end:])
-
-
-def _last_pairs(work: Sequence[Piece], results: int) -> list[Piece]:
-    """Return the last pairs, with at most `results` results in all, but always the newest pair."""
-    kept: list[Piece] = []
-    count = 0
-    for piece in reversed([piece for piece in work if piece.kind is PieceKind.PAIR]):
-        count += len(piece.results)
-        if kept and count > results:
-            break
-        kept.append(piece)
-    return kept[::-1]
-
-
-def _result_key(result: Message) -> str:
-    return str(result.get("tool_call_id") or text_of(result))
-
-
-def _fact(result: Message) -> Message:
-    name = f"{result['name']}: " if result.get("name") else ""
-    return {"role": "user", "content": f"- {name}{text_of(result)}"}
-
-
-def _facts_message(facts: Sequence[Piece]) -> list[Message]:
-    """Return the results whose call is gone as one text: as tool messages they would be orphans."""
-    lines = [text_of(message) for message in flatten(facts)]
-    text = "\n".join([_FACTS_HEADER, *lines])
-    return [{"role": "user", "content": text}] if lines else []
-
-
-def _middle_cut(text: str, max_chars: int) -> str:
-    if len(text) <= max_chars:
-        return text
-    note = f"\n… {len(text) - max_chars} characters left out …\n"
-    kept = max(2, max_chars - len(note))
-    return text[: kept // 2] + note + text[len(text) - kept // 2 :]
+    return {"role": "user", "content": GO_ON}
 
 
 def _count(value: Any) -> int:

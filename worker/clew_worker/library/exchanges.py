@@ -64,14 +64,13 @@ def bare(message: Message) -> Message:
     return {key: value for key, value in message.items() if key not in _OF_CALLS}
 
 
-def cut(messages: Sequence[Message]) -> tuple[list[Piece], list[Message]]:
-    """Return the pieces of a list, and the results whose call is missing or incomplete.
+def cut(messages: Sequence[Message]) -> list[Piece]:
+    """Return the pieces of a list; results whose call is missing or incomplete are left out.
 
     Of a call without all of its results directly after it, only the text remains. A message with an unknown role,
     and a later system message, become the user's.
     """
     pieces: list[Piece] = []
-    orphans: list[Message] = []
     at = 0
     while at < len(messages):
         message = messages[at]
@@ -83,13 +82,10 @@ def cut(messages: Sequence[Message]) -> tuple[list[Piece], list[Message]]:
             if results and len(results) == len(message["tool_calls"]):
                 pieces.append(Piece(PieceKind.PAIR, (message, *results)))
             else:
-                orphans += results
                 pieces += _without_calls(message)
-        elif role == "tool":
-            orphans.append(message)
-        else:
+        elif role == "user":
             pieces += _of_user(message)
-    return pieces, orphans
+    return pieces
 
 
 def flatten(pieces: Iterable[Piece]) -> list[Message]:

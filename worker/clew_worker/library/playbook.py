@@ -6,12 +6,16 @@ Under a daemon, strategies are in the ledger and `learn` adds to them.
 import json
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from clew_shared.playbook import bullet as shared
-from clew_shared.playbook.playbook import LearnedPlaybook
+from clew_shared.playbook.bullet import TAGS
+from clew_shared.playbook.playbook import LearnedPlaybook, normalized
+from clew_shared.playbook.text import render
 from clew_worker.library.bullet import Bullet
 
 
@@ -19,6 +23,105 @@ class Playbook(LearnedPlaybook):
     """Strategies learned across goals, each with an id that is never reused."""
 
     bullet_type: ClassVar[type[shared.Bullet]] = Bullet
+
+    def add_bullet(self, section: str, content: str, source_goal: str = "") -> shared.Bullet:
+        """Add a strategy and return it; one that the section already has counts a neutral use.
+
+        Raises ValueError for an empty section or content, and for one over 1,000 characters.
+        """
+        section, content = normalized(section, content)
+        known = self.find(section, content)
+        if known:
+            known.tag("neutral")
+            return known
+        new_id = self.next_id(section)
+        return self.put(self.bullet_type(new_id, section, content, source_goal=source_goal))
+
+    def add_strategy(
+        self,
+        category: str = "",
+        content: str = "",
+        source_goal: str = "",
+        *,
+        section: str = "",
+    ) -> shared.Bullet:
+        """Add a strategy; `category` is another name for the section. See `add_bullet`."""
+        return self.add_bullet(category or section, content, source_goal)
+
+    def tag_bullet(self, bullet_id: str, tag: str, increment: int = 1) -> shared.Bullet | None:
+        """Count a use of a bullet as helpful, harmful or neutral; None if there is no such id."""
+        bullet = self._bullets.get(bullet_id)
+        if bullet:
+            bullet.tag(tag, increment)
+        return bullet
+
+    def stats(self) -> dict[str, Any]:
+        """Return the numbers of bullets, sections, tags, conflicts and archived bullets."""
+        tags: dict[str, int] = {
+            tag: sum(getattr(one, tag) for one in self._bullets.values()) for tag in TAGS
+        }
+        by_section = dict(Counter(one.section for one in self._bullets.values()))
+        return {
+            "bullets": len(self._bullets),
+            "sections": len(by_section),
+            "by_section": by_section,
+            "tags": tags,
+            **tags,
+            "conflicts": len(self.conflicts()),
+            "archived": len(self._archive),
+        }
+
+    def as_context(self, max_strategies: int = 50) -> str:
+        """Return the text for a prompt, with the `max_strategies` most helpful; "" if there are none.
+
+        Sections and bullets stay in the order in which they were added, so that a prompt changes as little as possible.
+        """
+        ranked = sorted(
+            self._bullets.values(),
+            key=lambda bullet: (bullet.lower_bound, bullet.updated_at, bullet.id),
+            reverse=True,
+        )
+        chosen = {bullet.id for bullet in ranked[: max(0, max_strategies)]}
+        return render(bullet for bullet in self._bullets.values() if bullet.id in chosen)
+
+    def prune(self, threshold: float = -0.3) -> list[shared.Bullet]:
+        """Archive the used bullets whose score is below the threshold, and return them.
+
+        The score is (helpful - harmful) / uses; a bullet that was never used stays.
+        """
+        failed = [one for one in self._bullets.values() if one.uses and one.score < threshold]
+        for bullet in failed:
+            self.remove_bullet(bullet.id)
+        return failed
+
+    def merge(self, other: LearnedPlaybook) -> Self:
+        """Merge the strategies of another playbook, which does not change; return this one.
+
+        A strategy found independently in both adds its counts; a copy of the same bullet takes the larger ones, so
+        that merging twice changes nothing. What was removed here stays removed.
+        """
+        for theirs in other.bullets():
+            archived = self._archive.get(theirs.id)
+            if archived and _is_copy(archived, theirs):
+                continue
+            mine = self._bullets.get(theirs.id)
+            if mine and _is_copy(mine, theirs):
+                _take_larger_counts(mine, theirs)
+                continue
+            known = self.find(theirs.section, theirs.content)
+            if known and known.created_at == theirs.created_at:
+                _take_larger_counts(known, theirs)
+            elif known:
+                for tag in TAGS:
+                    known.tag(tag, getattr(theirs, tag))
+            else:
+                self._adopt(theirs)
+        return self
+
+    def _adopt(self, theirs: shared.Bullet) -> None:
+        is_taken = theirs.id in self._bullets or theirs.id in self._archive
+        bullet = replace(theirs, id=self.next_id(theirs.section) if is_taken else theirs.id)
+        self.put(bullet)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the playbook as JSON, atomically; missing folders are created."""
@@ -47,3 +150,13 @@ class Playbook(LearnedPlaybook):
         if not isinstance(data, Mapping):
             raise ValueError(f"{path} is not a playbook: a JSON object is needed")  # noqa: TRY004 (what a file holds is a value)
         return cls.from_dict(data)
+
+
+def _is_copy(mine: shared.Bullet, theirs: shared.Bullet) -> bool:
+    return (mine.content, mine.created_at) == (theirs.content, theirs.created_at)
+
+
+def _take_larger_counts(mine: shared.Bullet, theirs: shared.Bullet) -> None:
+    for tag in TAGS:
+        setattr(mine, tag, max(getattr(mine, tag), getattr(theirs, tag)))
+    mine.updated_at = max(mine.updated_at, theirs.updated_at)

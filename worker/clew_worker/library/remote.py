@@ -8,26 +8,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.core.answers import ActionReport, WrongState
-from clew_shared.record.model import Action, Goal, StepStatus, Subtask, Task
-from clew_shared.record.signature import signature
-from clew_shared.record.spec import Spec
-from clew_shared.record.state import EVERYWHERE, Scope, State, Tally
+from clew_shared.record.model import StepStatus, Subtask, Task
+from clew_shared.record.state import State
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import Advanced, Finished, Judged, Noted, Recorded
-from clew_shared.wire.hello import Call
 from clew_worker.agent.client import RpcError
+from clew_worker.library.remote_state import graft, is_untouched, shape_of, state_of
 from clew_worker.library.work_state import Answer, Edit, WorkState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from clew_shared.wire.answers import Intervention
-    from clew_shared.wire.hello import FinishedSubtask, HelloAnswer, SentGoal, SentSubtask
     from clew_worker.library.sync_client import SyncClient
 
 AGENT = "clew_worker.ContextManager/1"
-
-_OVER = (StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.FAILED)
 
 
 class RemoteGoal:
@@ -46,7 +41,7 @@ class RemoteGoal:
         self._probes: dict[str, bool] = {}
         self._stale = True
         self._work = WorkState(self._state)
-        self._shape = _shape(self._state.goal)
+        self._shape = shape_of(self._state.goal)
 
     @property
     def work(self) -> WorkState:
@@ -113,10 +108,6 @@ class RemoteGoal:
         self.failing = {check.name: check.output for check in answer.failing_checks}
         return answer.accepted
 
-    def save(self) -> None:
-        """Send manual changes; the daemon publishes."""
-        self.settle()
-
     def settle(self) -> None:
         """Send a changed tree as a plan, or the replan that the daemon waits for; it accepts no other manual change."""
         self._look()
@@ -124,12 +115,15 @@ class RemoteGoal:
         if edit is None:
             return
         goal = self._state.goal
-        if _shape(goal) == self._shape:
+        if shape_of(goal) == self._shape:
             self._stale = True  # manual marks have no effect here
         elif self._state.replan_required:
             self._replan(edit)
         else:
             self._plan([_planned(t) for t in goal.tasks], None)
+
+    save = settle
+    """The daemon publishes."""
 
     def close(self) -> None:
         """Do nothing: the connection belongs to the process and ends with it."""
@@ -156,39 +150,26 @@ class RemoteGoal:
 
     def _replan(self, edit: Edit | None = None) -> None:
         """Plan the remaining work of the task or the goal, with the subtasks that were added manually."""
-        state = self._state
-        level = state.replan_required
-        tasks = state.goal.tasks if level == "goal" else [state.task] if state.task else []
-        new = {id(s) for s in edit.new} if edit else set()
-        if level == "task" and edit:  # the alternative may be a task of its own
-            tasks = [t for t in state.goal.tasks if t is state.task or _has(t, new)]
-        left = [
-            {"description": s.description}
-            for t in tasks
-            for s in t.subtasks
-            if id(s) in new or s.status == StepStatus.PENDING
-        ]
-        if not left:
-            raise WrongState(
-                f"the subtask is blocked and nothing else is left in its {level}: "
-                "append an alternative to its task's subtasks first"
-            )
+        state, level = self._state, self._state.replan_required
+        new = {id(subtask) for subtask in edit.new} if edit else set()
         if level == "task" and state.task:
-            self._plan([{"description": state.task.description, "subtasks": left}], "task")
-        else:
-            open_tasks = [t for t in tasks if any(_to_do(s, new) for s in t.subtasks)]
-            self._plan([_planned(t, new) for t in open_tasks], "goal")
+            self._plan([_replanned_task(state, state.task, new)], "task")
+            return
+        tasks = state.goal.tasks if level == "goal" else [state.task] if state.task else []
+        tasks = [task for task in tasks if any(_to_do(s, new) for s in task.subtasks)]
+        _require(tasks, level)
+        self._plan([_planned(task, new) for task in tasks], "goal")
 
     def _look(self) -> None:
         if not self._stale:
             return
         old = self._state.goal
-        self._state = _state(self._client.greet(AGENT))
-        self._state.goal = _graft(old, self._state.goal)
+        self._state = state_of(self._client.greet(AGENT))
+        self._state.goal = graft(old, self._state.goal)
         self._state.last_probe_state.update(self._probes)
-        if _untouched(self._state):
+        if is_untouched(self._state):
             self._state.goal.tasks.clear()  # the agent brings the tree
-        self._shape = _shape(self._state.goal)
+        self._shape = shape_of(self._state.goal)
         self._work.note(self._state)
         self._stale = False
 
@@ -213,112 +194,27 @@ def _intervention(intervention: Intervention | None) -> dict[str, str] | None:
     return intervention.model_dump() if intervention else None
 
 
-def _state(hello: HelloAnswer) -> State:
-    """Return the state in an answer to `hello`, as far as an agent is shown one."""
-    sent = hello.state
-    goal = _goal(sent.goal)
-    _add_summaries(goal, sent.finished)
-    heads = {entry.seq: entry.output for entry in sent.transcript if isinstance(entry, Call)}
-    scope = Scope(
-        loop_counts=dict(sent.loop_counts),
-        blocks={s: {EVERYWHERE: "blocked"} for s in sent.blocked_actions},
-    )
-    state = State(
-        goal_id=hello.goal_id,
-        goal=goal,
-        spec=Spec(description=goal.description, notes=hello.notes),
-        current_task_idx=sent.current_task_idx,
-        current_subtask_idx=sent.current_subtask_idx,
-        scope=scope,
-        last_probe_state=dict(sent.last_probe_state),
-        iteration=sent.iteration,
-        epoch=sent.epoch,
-        restarts=sent.restarts,
-        seq=sent.seq,
-        feedback=list(hello.feedback),
-        set_aside=list(sent.given_up),
-        replan_required=sent.replan_required or "",
-    )
-    for action in state.subtask.actions if state.subtask else ():
-        name = signature(action.name, action.args)
-        tally = Tally(seq=action.seq, result=action.result, head=heads.get(action.seq, ""))
-        scope.tallies.setdefault(name, {})[str(action.seq)] = tally
-    return state
+def _replanned_task(state: State, task: Task, new: set[int]) -> dict[str, Any]:
+    """Return the plan of a blocked task: what is left in it, and alternatives, which may be in a task of their own."""
+    tasks = [t for t in state.goal.tasks if t is task or any(id(s) in new for s in t.subtasks)]
+    left = [s.description for t in tasks for s in t.subtasks if _to_do(s, new)]
+    _require(left, "task")
+    return {"description": task.description, "subtasks": [{"description": d} for d in left]}
 
 
-def _goal(sent: SentGoal) -> Goal:
-    tasks = [Task(t.description, [*map(_subtask, t.subtasks)], t.status) for t in sent.tasks]
-    return Goal(sent.description, tasks, sent.status)
-
-
-def _subtask(sent: SentSubtask) -> Subtask:
-    return Subtask(
-        sent.description,
-        sent.status,
-        sent.attempts,
-        sent.last_failure or "",
-        sent.actions_total,
-        actions=[Action(**action.model_dump()) for action in sent.actions],
-        steps=[step.model_dump() for step in sent.steps],
-    )
-
-
-def _add_summaries(goal: Goal, finished: Iterable[FinishedSubtask]) -> None:
-    """Add the summaries of the finished subtasks, which are sent beside the tree, to the tree."""
-    over = (s for t in goal.tasks for s in t.subtasks if s.status in _OVER)
-    for subtask, sent in zip(over, finished, strict=False):
-        if sent.description == subtask.description:
-            subtask.summary = sent.summary
-
-
-def _untouched(state: State) -> bool:
-    """Return whether there is only the implicit subtask, without any work in it."""
-    steps = [s for t in state.goal.tasks for s in t.subtasks]
-    implicit = len(steps) == 1 and steps[0].description == state.goal.description
-    return implicit and not steps[0].actions_total and not steps[0].attempts
-
-
-def _shape(goal: Goal) -> list[tuple[str, list[str]]]:
-    return [(t.description, [s.description for s in t.subtasks]) for t in goal.tasks]
+def _require(left: Sequence[object], level: str) -> None:
+    if not left:
+        raise WrongState(
+            f"the subtask is blocked and nothing else is left in its {level}: "
+            "append an alternative to its task's subtasks first"
+        )
 
 
 def _to_do(subtask: Subtask, new: set[int]) -> bool:
     return id(subtask) in new or subtask.status == StepStatus.PENDING
 
 
-def _has(task: Task, new: set[int]) -> bool:
-    return any(id(s) in new for s in task.subtasks)
-
-
 def _planned(task: Task, new: set[int] | None = None) -> dict[str, Any]:
     steps = [s for s in task.subtasks if new is None or _to_do(s, new)]
     names = [s.description for s in steps] or [task.description]
     return {"description": task.description, "subtasks": [{"description": n} for n in names]}
-
-
-def _graft(old: Goal, new: Goal) -> Goal:
-    """Update the agent's own objects in place, so that its references stay valid."""
-    if old.description != new.description:
-        old.description = new.description
-    old.status, tasks = new.status, new.tasks
-    before = dict(enumerate(old.tasks))
-    old.tasks[:] = [_graft_task(before.get(i), task) for i, task in enumerate(tasks)]
-    return old
-
-
-def _graft_task(old: Task | None, new: Task) -> Task:
-    if old is None or old.description != new.description:
-        return new
-    old.status = new.status
-    before = dict(enumerate(old.subtasks))
-    old.subtasks[:] = [_graft_subtask(before.get(i), s) for i, s in enumerate(new.subtasks)]
-    return old
-
-
-def _graft_subtask(old: Subtask | None, new: Subtask) -> Subtask:
-    if old is None or old.description != new.description:
-        return new
-    for name in ("status", "attempts", "last_failure", "actions_total", "summary", "steps"):
-        setattr(old, name, getattr(new, name))
-    old.actions[:] = new.actions
-    return old

@@ -6,13 +6,14 @@ It detects manual changes; it neither records nor judges them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
 
 if TYPE_CHECKING:
     from clew_shared.record.state import State
 
+_T = TypeVar("_T")
 _STATUSES = frozenset(str(s) for s in StepStatus)
 _GOAL_STATUSES = frozenset(str(s) for s in GoalStatus)
 
@@ -73,6 +74,24 @@ class Edit:
     new: tuple[Subtask, ...]
 
 
+class _Shown(Generic[_T]):
+    """A field of the recorded state that the agent sees under the same name."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, work: WorkState, owner: type) -> _T:
+        value: _T = getattr(work._state, self.name)  # noqa: SLF001 - a part of WorkState
+        return value
+
+
+class _Editable(_Shown[_T]):
+    """A field that the agent may also set."""
+
+    def __set__(self, work: WorkState, value: _T) -> None:
+        setattr(work._state, self.name, value)  # noqa: SLF001 - a part of WorkState
+
+
 class WorkState:
     """The state of a goal for its agent: a view of the recorded state, with lists and fields that may be changed.
 
@@ -80,8 +99,25 @@ class WorkState:
     `last_probe_state` may be changed; the next call records the changes.
     """
 
+    goal = _Editable[Goal]()
+    """The tree of work."""
+    current_task_idx = _Editable[int]()
+    current_subtask_idx = _Editable[int]()
+    """The index of the current subtask in its task."""
+    task = _Shown["Task | None"]()
+    subtask = _Shown["Subtask | None"]()
+    goal_id = _Shown[str]()
+    """The goal's name in the ledger."""
+    restarts = _Shown[int]()
+    """How often the goal was reopened."""
+    epoch = _Shown[int]()
+    """The number of this opening, from 1."""
+    iteration = _Shown[int]()
+    """The number of reported turns."""
+    seq = _Shown[int]()
+    """The number of the last recorded event."""
+
     def __init__(self, state: State) -> None:
-        self._state = state
         self.note(state)
 
     def note(self, state: State) -> None:
@@ -123,33 +159,6 @@ class WorkState:
         )
 
     @property
-    def goal(self) -> Goal:
-        """The tree of work."""
-        return self._state.goal
-
-    @goal.setter
-    def goal(self, goal: Goal) -> None:
-        self._state.goal = goal
-
-    @property
-    def current_task_idx(self) -> int:
-        """The index of the current task."""
-        return self._state.current_task_idx
-
-    @current_task_idx.setter
-    def current_task_idx(self, idx: int) -> None:
-        self._state.current_task_idx = idx
-
-    @property
-    def current_subtask_idx(self) -> int:
-        """The index of the current subtask in its task."""
-        return self._state.current_subtask_idx
-
-    @current_subtask_idx.setter
-    def current_subtask_idx(self, idx: int) -> None:
-        self._state.current_subtask_idx = idx
-
-    @property
     def loop_counts(self) -> dict[str, int]:
         """Attempts by signature, in the current subtask."""
         return self._state.scope.loop_counts
@@ -168,44 +177,9 @@ class WorkState:
         self._state.last_probe_state = dict(probes)
 
     @property
-    def task(self) -> Task | None:
-        """The current task."""
-        return self._state.task
-
-    @property
-    def subtask(self) -> Subtask | None:
-        """The current subtask."""
-        return self._state.subtask
-
-    @property
-    def goal_id(self) -> str:
-        """The goal's name in the ledger."""
-        return self._state.goal_id
-
-    @property
     def replan_required(self) -> str | None:
         """Who must find another way: None, "task", "goal" or "person"."""
         return self._state.replan_required or None
-
-    @property
-    def restarts(self) -> int:
-        """How often the goal was reopened."""
-        return self._state.restarts
-
-    @property
-    def epoch(self) -> int:
-        """The number of this opening, from 1."""
-        return self._state.epoch
-
-    @property
-    def iteration(self) -> int:
-        """The number of reported turns."""
-        return self._state.iteration
-
-    @property
-    def seq(self) -> int:
-        """The number of the last recorded event."""
-        return self._state.seq
 
 
 def check_parts(goal: Goal) -> None:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.client import call
+from clew_daemon.cli.client import send
 from clew_daemon.cli.display.output import Line, print_json, print_lines
 from clew_daemon.cli.display.sanitize import clean, short
 from clew_daemon.cli.display.units import counted
 from clew_daemon.cli.errors import CliError
+from clew_daemon.control.requests import ReloadRequest
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def config(instance: Instance, check: Path | None, as_json: bool) -> None:
 @click.pass_obj
 def reload(instance: Instance) -> None:
     """Read the config again, as SIGHUP does; show what changed, or why it was rejected."""
-    changes = call(instance.socket, "reload")["changes"]
+    changes = send(instance.socket, ReloadRequest())["changes"]
     if not changes:
         print("nothing changed")
     for change in changes:

@@ -88,11 +88,11 @@ def _iterations(
     instance: Instance, goal: str, limit: int | None, before: int | None
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return a goal's last iteration records, and whether there are earlier ones."""
-    from clew_daemon.record.iterations import KINDS, records_of
-    from clew_shared.record.codec import decode
+    from clew_daemon.record.iterations import IterationFold
+    from clew_daemon.record.store import catch_up
 
     with open_ledger(instance) as reader:
-        records = records_of(decode(row.body) for row in reader.read(goal) if row.kind in KINDS)
+        records = list(catch_up(IterationFold(), reader, goal))
     found = [one for one in records if before is None or one["iteration"] < before]
     shown = found if limit is None else found[-limit:]
     return shown, len(shown) < len(found)

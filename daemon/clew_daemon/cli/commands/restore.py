@@ -34,13 +34,7 @@ NOTHING_LOST: dict[str, Any] = {"note": "", "goals_lost": [], "goals_set_back": 
 
 
 @click.command()
-@click.argument(
-    "file",
-    metavar="[FILE]",
-    required=False,
-    type=click.Path(path_type=Path),
-    help="A backup of a ledger, or a rescued copy.",
-)
+@parameters.optional_file("A backup of a ledger, or a rescued copy.")
 @click.option(
     "--keep", is_flag=True, help="Continue with the ledger as it is, without what it lacks."
 )

@@ -82,9 +82,10 @@ def _unmanaged(instance: Instance) -> str:
 def _is_managed(instance: Instance) -> bool:
     """Return whether the running daemon reports that systemd started it."""
     from clew_daemon.cli.client import ask
+    from clew_daemon.control.requests import PingRequest
 
     try:
-        return bool((ask(instance.socket, "ping") or {}).get("managed"))
+        return bool((ask(instance.socket, PingRequest()) or {}).get("managed"))
     except CliError:  # it does not answer: unknown
         return False
 
@@ -133,14 +134,14 @@ def status(instance: Instance, as_json: bool) -> None:
     """Show whether the service is installed, enabled and running."""
     from dataclasses import asdict
 
-    from clew_daemon.host import units
+    from clew_daemon.host import systemctl, unit_file, units
 
     try:
         grace_s = instance.settings.restart.stop_grace_s
     except CliError:  # the state of the service can be shown all the same
-        grace_s = units.STOP_GRACE_S
-    version = units.manager_version(instance.env)
-    expected = units.unit_text(_program(), instance.home, stop_grace_s=grace_s, version=version)
+        grace_s = unit_file.STOP_GRACE_S
+    version = systemctl.manager_version(instance.env)
+    expected = unit_file.unit_text(_program(), instance.home, stop_grace_s=grace_s, version=version)
     found = units.look(expected, home=instance.home, env=instance.env)
     if as_json:
         print_json(asdict(found))

@@ -14,6 +14,7 @@ from clew_daemon.cli import parameters
 from clew_daemon.cli.client import ask_soon
 from clew_daemon.cli.display.output import Line, print_json, print_lines
 from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.control.requests import StatusRequest
 
 if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
@@ -73,7 +74,7 @@ def _all_goals(instance: Instance, limit: int | None, before: str | None) -> dic
     from clew_daemon.cli.queries import goal_id, listed_states, waits
 
     last = None if before is None else goal_id(instance, before)
-    answer = ask_soon(instance.socket, "status", limit=limit, before=last)
+    answer = ask_soon(instance.socket, StatusRequest(limit=limit, before=last))
     if answer is not None:
         return dict(answer)
     from clew_daemon.inbox.leftovers import left
@@ -90,7 +91,7 @@ def _one_goal(instance: Instance, goal: str) -> dict[str, Any]:
     from clew_daemon.cli.queries import goal_id, goal_state, waits
 
     name = goal_id(instance, goal)
-    answer = ask_soon(instance.socket, "status", goal=name)
+    answer = ask_soon(instance.socket, StatusRequest(name))
     if answer is not None:
         return dict(answer)
     from clew_shared.views.publish import goal_detail

@@ -1,6 +1,6 @@
 """Requests of a person to the daemon on goals: `feedback`, `unblock`, `pause`, `resume`, `cancel`, `retry`.
 
-The daemon finds the goals that are meant, decides and records; see `clew_daemon.control.goal_requests`.
+The daemon finds the goals that are meant, decides and records; see `clew_daemon.control`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.client import call
+from clew_daemon.cli.client import send
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import print_error
+from clew_daemon.control.requests import (
+    CancelRequest,
+    FeedbackRequest,
+    GoalChangeRequest,
+    PauseRequest,
+    ResumeRequest,
+    RetryRequest,
+    StatusRequest,
+    UnblockRequest,
+)
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -28,7 +38,7 @@ DONE = {"pause": "paused", "resume": "resumed", "cancel": "cancelled", "retry": 
 @click.pass_obj
 def feedback(instance: Instance, goal: str, text: tuple[str, ...]) -> None:
     """Send the agent a message; this resumes a blocked goal. An ended goal needs `clew retry` as well."""
-    _print_answer(call(instance.socket, "feedback", goal=goal, text=" ".join(text)))
+    _print_answer(send(instance.socket, FeedbackRequest(goal, " ".join(text))))
 
 
 @click.command()
@@ -37,43 +47,44 @@ def feedback(instance: Instance, goal: str, text: tuple[str, ...]) -> None:
 @click.pass_obj
 def unblock(instance: Instance, goal: str, signature: str) -> None:
     """Allow a blocked action again (see `clew status GOAL`)."""
-    found = call(instance.socket, "status", goal=goal)["goal"]
+    found = send(instance.socket, StatusRequest(goal))["goal"]
     matching = [name for name in found["blocked_actions"] if name.startswith(signature)]
     meant = matching[0] if len(matching) == 1 else signature
-    _print_answer(call(instance.socket, "unblock", goal=found["id"], signature=meant))
+    _print_answer(send(instance.socket, UnblockRequest(found["id"], meant)))
 
 
-def _goals_command(verb: str, summary: str) -> click.Command:
+def _goals_command(kind: type[GoalChangeRequest], summary: str) -> click.Command:
     """Make a command that asks the daemon for the same change of several goals, or of all."""
 
-    @click.command(verb, help=summary)
+    @click.command(kind.method, help=summary)
     @parameters.goals
     @parameters.all_goals
     @click.pass_obj
     def command(instance: Instance, goals: tuple[str, ...], every: bool) -> None:
-        _change_goals(instance, verb, goals, every=every)
+        _change_goals(instance, kind, goals, every=every)
 
     return command
 
 
-pause = _goals_command("pause", "Stop work on goals until `clew resume`.")
-resume = _goals_command("resume", "Resume paused, waiting or blocked goals.")
-cancel = _goals_command("cancel", "Cancel goals (`retry` reopens them).")
+pause = _goals_command(PauseRequest, "Stop work on goals until `clew resume`.")
+resume = _goals_command(ResumeRequest, "Resume paused, waiting or blocked goals.")
+cancel = _goals_command(CancelRequest, "Cancel goals (`retry` reopens them).")
 retry = _goals_command(
-    "retry",
+    RetryRequest,
     "Continue goals that failed, were cancelled or are blocked, or completed ones with feedback.",
 )
 
 
-def _change_goals(instance: Instance, verb: str, goals: tuple[str, ...], *, every: bool) -> None:
+def _change_goals(
+    instance: Instance, kind: type[GoalChangeRequest], goals: tuple[str, ...], *, every: bool
+) -> None:
     """Send the request, print the result for each goal, and exit 1 where one failed."""
     if every == bool(goals):
         raise click.UsageError("name goals, or use --all, not both" if every else HOW_TO_NAME_GOALS)
-    request: dict[str, Any] = {"all": True} if every else {"goals": list(goals)}
-    results = call(instance.socket, verb, **request)["results"]
+    results = send(instance.socket, kind(all=True) if every else kind(goals=goals))["results"]
     failed = [result for result in results if "error" in result]
     if every and not results:
-        print(f"no goal to {verb}")
+        print(f"no goal to {kind.method}")
     for result in results:
         if "error" not in result:
             _print_answer(result)
@@ -82,7 +93,7 @@ def _change_goals(instance: Instance, verb: str, goals: tuple[str, ...], *, ever
     if every and results:
         of = f" of {len(results)}" if failed else ""
         goals_noun = "goal" if len(results) == 1 else "goals"
-        print(f"{len(results) - len(failed)}{of} {goals_noun} {DONE[verb]}")
+        print(f"{len(results) - len(failed)}{of} {goals_noun} {DONE[kind.method]}")
     if failed:
         raise click.exceptions.Exit(ExitCode.FAILED)
 

@@ -187,7 +187,7 @@ def _waiting_lines(detail: GoalView, waiting: Mapping[str, Any]) -> list[Line]:
     resume = f"clew resume {clean(detail['id'])}"
     if standing(detail) == PAUSED:
         return [[("paused ", "bold"), (since, ""), (f"; continue: {resume}", "dim")]]
-    lines = paragraph("waits for: ", waited_for(waiting))
+    lines = paragraph("waits for: ", waited_for(waiting["for"]))
     lines[-1] = [*lines[-1], (f", {since}", "")]
     may_resume = detail["status"] == "waiting"
     if waiting.get("until"):
@@ -198,9 +198,9 @@ def _waiting_lines(detail: GoalView, waiting: Mapping[str, Any]) -> list[Line]:
     return lines
 
 
-def waited_for(waiting: Mapping[str, Any]) -> str:
+def waited_for(text: str) -> str:
     """Return what a goal waits for, without the words `waits for`."""
-    return str(waiting["for"]).removeprefix("waits for ").removeprefix("waits ")
+    return text.removeprefix("waits for ").removeprefix("waits ")
 
 
 def is_in(text: str, other: str) -> bool:

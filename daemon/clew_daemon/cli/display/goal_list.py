@@ -58,7 +58,7 @@ def _now(goal: GoalView, at: float) -> str:
         if standing(goal) == PAUSED:
             return "until `clew resume`"
         until = f" (until {local(waiting['until'])})" if waiting.get("until") else ""
-        return f"waits for {waited_for(waiting)}{until}"
+        return f"waits for {waited_for(waiting['for'])}{until}"
     if goal["status"] in ("blocked", "failed"):
         return str(goal["reason"] or goal["description"])
     if now := goal.get("now"):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import unicodedata
 
+from clew_shared.text.shorten import beginning
+
 SHOWN_CHARS = 100
 
 
@@ -22,8 +24,7 @@ def clean(text: str, *, lines: bool = False) -> str:
 
 def short(text: str, chars: int = SHOWN_CHARS) -> str:
     """Return the text cleaned, on one line, and shortened with an ellipsis where it is longer."""
-    line = clean(text[: chars + 1].replace("\r\n", "\n"))
-    return line if len(line) <= chars else line[: chars - 1] + "…"
+    return beginning(clean(text[: chars + 1].replace("\r\n", "\n")), chars)
 
 
 def _shown(char: str, *, lines: bool) -> str:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from clew_shared.text.shorten import in_whole_words
+
 
 @dataclass(frozen=True)
 class GoalFileFault:
@@ -23,15 +25,6 @@ class GoalFileError(ValueError):
         super().__init__("\n".join([f"{name} cannot be used:", *map(str, self.faults)]))
 
 
-def shortened(text: str, chars_max: int) -> str:
-    """Return the text on one line, cut at a word with an ellipsis where it is too long."""
-    line = " ".join(text[: chars_max * 4].split())
-    if len(line) <= chars_max:
-        return line
-    cut = line[: chars_max - 1]
-    return (cut.rsplit(" ", 1)[0] if " " in cut[chars_max // 2 :] else cut) + "…"
-
-
 def cut(text: str) -> str:
     """Return a piece of the file as messages show it."""
-    return shortened(text, 60)
+    return in_whole_words(text, 60)

@@ -56,7 +56,7 @@ def read(front: str, agents: Collection[str]) -> Front:
 
 
 def _read_key(key: str, node: yaml.Node, front: str, agents: Collection[str], found: Front) -> None:
-    if fault := key == "checks" and _check_names_fault(node, front):
+    if fault := _inner_keys_fault(key, node, front):
         found.faults.append(fault)
         return
     nodes: dict[front_yaml.Path, yaml.Node] = {}
@@ -82,18 +82,23 @@ def _note_unknown(found: Front, name: str, known: Collection[str], table: str = 
         found.suggestions[f"{table}{name}"] = f"{table}{meant}"
 
 
-def _check_names_fault(checks: yaml.Node, front: str) -> GoalFileFault | None:
-    """Return what is wrong with the names of checks: one that is no word, or is given twice."""
-    if not isinstance(checks, yaml.MappingNode):
+def _inner_keys_fault(key: str, node: yaml.Node, front: str) -> GoalFileFault | None:
+    """Return what is wrong with the keys inside a key's value: one that is no word, or is given twice."""
+    if key not in _INNER or not isinstance(node, yaml.MappingNode):
         return None
-    for key, _ in checks.value:
-        if not isinstance(key, yaml.ScalarNode) or not key.value.strip():
-            line = front_yaml.line_of(front, key.start_mark)
+    is_checks = key == "checks"
+    for name, _ in node.value if is_checks else ():
+        if not isinstance(name, yaml.ScalarNode) or not name.value.strip():
+            line = front_yaml.line_of(front, name.start_mark)
             return GoalFileFault(line, "`checks` must be lines of `name: command`")
-    if len({front_yaml.key_text(key) for key, _ in checks.value}) == len(checks.value):
+    twice = front_yaml.repeated_key(node)
+    if twice is None:
         return None
-    line = front_yaml.line_of(front, checks.start_mark)
-    return GoalFileFault(line, "`checks` must have a different name for each check")
+    if is_checks:
+        line = front_yaml.line_of(front, node.start_mark)
+        return GoalFileFault(line, "`checks` must have a different name for each check")
+    line = front_yaml.line_of(front, twice.start_mark)
+    return GoalFileFault(line, f"`{key}.{front_yaml.key_text(twice)}` is given twice: keep one")
 
 
 def _fault(

@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-from clew_daemon.inbox.goalfile.faults import GoalFileFault, cut, shortened
+from clew_daemon.inbox.goalfile.faults import GoalFileFault, cut
+from clew_shared.text.shorten import in_whole_words
 
 FRONT_CHARS_MAX = 65_536
 DEPTH_MAX = 8
@@ -64,7 +65,7 @@ def composed(front: str) -> yaml.MappingNode | None:
         raise FrontError(line, "the front matter contains a character that YAML forbids") from None
     except (*UNREADABLE, RecursionError) as error:
         raise FrontError(
-            1, f"the front matter is not valid YAML: {shortened(str(error), 200)}"
+            1, f"the front matter is not valid YAML: {in_whole_words(str(error), 200)}"
         ) from None
     if node is None:
         return None
@@ -132,6 +133,13 @@ def plain_value(node: yaml.Node, path: Path, nodes: dict[Path, yaml.Node]) -> An
     except UNREADABLE:
         return Unusable(node)
     return Unusable(node) if value is None else value
+
+
+def repeated_key(mapping: yaml.MappingNode) -> yaml.Node | None:
+    """Return the first key that an earlier one of the mapping equals, None without one."""
+    keys: list[yaml.Node] = [key for key, _ in mapping.value]
+    first = dict[str, yaml.Node]()
+    return next((key for key in keys if first.setdefault(key_text(key), key) is not key), None)
 
 
 def key_text(key: yaml.Node) -> str:

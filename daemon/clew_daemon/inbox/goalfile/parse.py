@@ -117,13 +117,10 @@ def workspace_fault(workspace: Path, places: Places, other: Places | None = None
 
 
 def _near_own(wanted: Path, places: Places) -> str:
-    named = {
-        name: getattr(places, name) for name in ("inbox", "outbox", "state", "run", "workspaces")
-    }
-    for name, folder in named.items():
+    own = [*places.folders.values()]
+    for name, folder in places.folders.items():
         if wanted == _normal(folder):
             return f"is clew's own {name} folder: choose another folder"
-    own = [*named.values()]
     for folder in map(_normal, [*own, places.config]):
         if folder.is_relative_to(wanted):
             return f"contains clew's own {folder}: choose another folder"

@@ -22,7 +22,7 @@ from clew_shared.record.fold.thoughts import (
 )
 from clew_shared.record.model import ACTIONS_KEPT, Action, Result
 from clew_shared.record.moment import iso
-from clew_shared.record.progress import WRITE_ONLY_TOOLS, is_wait
+from clew_shared.record.progress import is_wait
 from clew_shared.record.signature import digest
 from clew_shared.record.state import (
     EVERYWHERE,
@@ -36,13 +36,14 @@ from clew_shared.record.state import (
     Tally,
 )
 from clew_shared.record.worlds import UNKNOWN, is_measured
+from clew_shared.tools import WRITE_ONLY_TOOLS
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
 
 
 def allowed(state: State, e: ev.ActionAllowed, seq: int) -> None:
-    state.in_flight[seq] = InFlight(seq, e.signature, _action(state, e, seq, ""))
+    state.in_flight[seq] = InFlight(seq, e.signature, action_of(e, seq, state.place))
     state.proposed = True
     state.actions_total += 1
     state.attention.thoughts_without_tools = 0
@@ -64,9 +65,9 @@ def blocked(state: State, e: ev.ActionBlocked, seq: int) -> None:
         state.blocked_proposals += 1
     evict(state)
     if e.done:
-        state.in_flight[seq] = InFlight(seq, e.signature, _action(state, e, seq, ""))
+        state.in_flight[seq] = InFlight(seq, e.signature, action_of(e, seq, state.place))
         return
-    _store(state, _action(state, e, seq, Result.BLOCKED))
+    _store(state, action_of(e, seq, state.place, Result.BLOCKED))
     state.attention.steps += 1
     state.attention.stale += 1
 
@@ -115,15 +116,19 @@ def world_seen(state: State, e: ev.WorldSeen, seq: int) -> None:
     state.measured = measured
 
 
-def _action(state: State, e: ev.ActionAllowed | ev.ActionBlocked, seq: int, result: str) -> Action:
+def action_of(
+    e: ev.ActionAllowed | ev.ActionBlocked, seq: int, place: tuple[int, int], result: str = ""
+) -> Action:
+    """Return the action that begins with event number `seq`, in the subtask at `place`."""
+    task_idx, subtask_idx = place
     return Action(
         name=e.tool,
         args=e.args,
         result=result,
         seq=seq,
         timestamp=iso(e.at),
-        task_idx=state.current_task_idx,
-        subtask_idx=state.current_subtask_idx,
+        task_idx=task_idx,
+        subtask_idx=subtask_idx,
         epoch=e.epoch,
     )
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from clew_shared.record.fold.tree import new_task, settle_task
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
-from clew_shared.record.progress import both_ends
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_shared.record.state import (
     CHECK_CHARS,
@@ -17,6 +16,7 @@ from clew_shared.record.state import (
     State,
     SuggestedCheck,
 )
+from clew_shared.text.shorten import both_ends
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
@@ -142,7 +142,7 @@ def reviewed(state: State, e: ev.Reviewed, _seq: int) -> None:
 def worker_started(state: State, e: ev.WorkerStarted, _seq: int) -> None:
     state.epoch, state.pid, state.pid_created = e.epoch, e.pid, e.created
     state.working, state.worker_since, state.may_make = True, e.at, False
-    state.turn_at = (state.current_task_idx, state.current_subtask_idx)
+    state.turn_at = state.place
 
 
 def worker_exited(state: State, e: ev.WorkerExited, _seq: int) -> None:

@@ -118,7 +118,7 @@ def reflected(state: State, e: ev.Reflected, _seq: int) -> None:
     _collect_insights(state, e)
     _charge(state, e)
     state.turn_before = state.turn_at
-    state.turn_at = (state.current_task_idx, state.current_subtask_idx)
+    state.turn_at = state.place
     state.feedback_untold.clear()
 
 

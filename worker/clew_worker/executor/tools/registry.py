@@ -1,10 +1,10 @@
-"""Finds the function of a tool; schemas and argument checks are in `clew_shared.wire.tools`."""
+"""Finds the function of a tool; their schemas are in `clew_shared.tools`."""
 
 from collections.abc import Callable
 from typing import Any
 
-from clew_shared.wire import tools as catalogue
 from clew_worker.executor.tools import editing, files, finding, shell
+from clew_worker.executor.tools.arguments import BadArgumentsError, check_arguments
 from clew_worker.executor.tools.outcome import ToolContext, ToolOutcome
 from clew_worker.executor.workspace import PathError
 
@@ -22,11 +22,11 @@ CARRIED_OUT: dict[str, Callable[[dict[str, Any], ToolContext], ToolOutcome]] = {
 def carry_out(name: str, args: dict[str, Any], context: ToolContext) -> ToolOutcome:
     """Carry out one action; whatever is wrong with it becomes an outcome with a message for the agent."""
     try:
-        checked = catalogue.check_arguments(name, args)
+        checked = check_arguments(name, args)
         if name not in CARRIED_OUT:
             return ToolOutcome("error", f"{name} is not a tool that acts in the workspace")
         return CARRIED_OUT[name](checked, context)
-    except (catalogue.BadArgumentsError, PathError) as error:
+    except (BadArgumentsError, PathError) as error:
         return ToolOutcome("error", str(error))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""

@@ -140,7 +140,7 @@ class Tree:
         linked = []
         fd = self._open(folder)
         try:
-            for name, info in self._found(fd, folder):
+            for name, info in _found(fd, folder, self._ignored):
                 if len(lines) >= self._room:
                     self.partial = True
                     break
@@ -154,24 +154,6 @@ class Tree:
                 os.close(fd)
         self._room -= len(lines)
         self._settle_on(folder, lines, below, frozenset(linked))
-
-    def _found(self, fd: int, folder: Folder) -> Iterable[Entry]:
-        """Name what is in a folder, in order, with its lstat."""
-        if fd < 0:
-            return
-        try:
-            with os.scandir(fd) as listing:
-                entries = sorted(listing, key=attrgetter("name"))
-        except OSError:
-            return
-        for entry in entries:
-            if self._ignored.covers(folder.path, entry.name):
-                continue
-            try:
-                info = entry.stat(follow_symlinks=False)
-            except OSError:
-                continue
-            yield entry.name, info
 
     def _described(
         self, folder: Folder, fd: int, name: str, info: os.stat_result, below: dict[str, Folder]
@@ -274,6 +256,25 @@ class Tree:
             self._stale.discard(one)
             self.linked.discard(one)
             left.extend(one.below.values())
+
+
+def _found(fd: int, folder: Folder, ignored: Ignored) -> Iterable[Entry]:
+    """Name what is in a folder, in order, with its lstat."""
+    if fd < 0:
+        return
+    try:
+        with os.scandir(fd) as listing:
+            entries = sorted(listing, key=attrgetter("name"))
+    except OSError:
+        return
+    for entry in entries:
+        if ignored.covers(folder.path, entry.name):
+            continue
+        try:
+            info = entry.stat(follow_symlinks=False)
+        except OSError:
+            continue
+        yield entry.name, info
 
 
 def _identity(place: str | int) -> Identity:

@@ -211,10 +211,11 @@ def _daemon(instance: Instance) -> Iterator[None]:
 
 def _wait_ready(instance: Instance, process: subprocess.Popen[bytes], log: Path) -> None:
     from clew_daemon.cli.client import ask
+    from clew_daemon.control.requests import PingRequest
 
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline:
-        answer = ask(instance.socket, "ping")
+        answer = ask(instance.socket, PingRequest())
         if answer is not None and answer["ready"]:
             return
         if process.poll() is not None:

@@ -20,7 +20,7 @@ class Finding:
     fix: str = ""
 
     def as_dict(self) -> dict[str, str]:
-        """Return the finding as JSON; its key for `fix` is `mend`."""
+        """Return the finding as JSON. The key of `fix` is `mend`: it was first published so, and programs read it."""
         return {"name": self.name, "level": self.level, "found": self.found, "mend": self.fix}
 
 

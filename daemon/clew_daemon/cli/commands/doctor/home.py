@@ -8,9 +8,10 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew_daemon.cli.client import TO_START, NoDaemon, call
+from clew_daemon.cli.client import TO_START, NoDaemon, send
 from clew_daemon.cli.commands.doctor.findings import Finding, Level, numbered
 from clew_daemon.cli.errors import CliError
+from clew_daemon.control.requests import PingRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +106,7 @@ def ledger(instance: Instance) -> Iterator[Finding]:
 def daemon(instance: Instance) -> Iterator[Finding]:
     address = instance.socket
     try:
-        answer = call(address, "ping")
+        answer = send(address, PingRequest())
     except NoDaemon as error:
         if address.holder:
             yield Finding("daemon", "fail", error.message)

@@ -115,17 +115,18 @@ def _probed() -> dict[str, Any] | str:
 
 def cgroup(instance: Instance) -> Iterator[Finding]:
     """Report the control groups of the daemon, or those of a daemon that would be started from here."""
-    from clew_daemon.cli.client import NoDaemon, call
-    from clew_daemon.host import units
+    from clew_daemon.cli.client import NoDaemon, send
+    from clew_daemon.control.requests import PingRequest
+    from clew_daemon.host import systemctl
     from clew_daemon.processes import cgroup_tree
     from clew_daemon.processes.cgroups import CONTROLLERS
 
     try:
-        view = call(instance.socket, "ping").get("cgroup", {})
+        view = send(instance.socket, PingRequest()).get("cgroup", {})
     except NoDaemon:
         own, why_not = cgroup_tree.own_group()
         if own:
-            why_not = cgroup_tree.why_not_delegated(own, units.is_delegated)
+            why_not = cgroup_tree.why_not_delegated(own, systemctl.is_delegated)
         view = {"path": None if why_not else str(own), "why_not": why_not}
     if not view.get("path"):
         found = f"not available: {view.get('why_not') or 'the daemon does not say why'}"

@@ -18,7 +18,7 @@ NOTIFY_RELOAD_SINCE = 253
 
 
 def systemd(instance: Instance) -> Iterator[Finding]:
-    from clew_daemon.host.units import unit_path
+    from clew_daemon.host.unit_file import unit_path
 
     done = run_program(["systemctl", "--version"], PROGRAM_S)
     if isinstance(done, str):

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from clew_daemon.host.keys import Keys
-    from clew_daemon.processes.cells import Agent
     from clew_daemon.processes.nursery import Cell
+    from clew_shared.config.agent_tables import Agent
     from clew_shared.config.places import Places
     from clew_shared.config.settings import Settings
     from clew_shared.wire.nursery import CellSpec
@@ -126,7 +126,7 @@ class SandboxTrial:
         try:
             try:
                 with theirs:
-                    spec = self._agent_spec(agent, variant)
+                    spec = _with(self._rules(variant).agent(agent, 1), variant)
                     cell = await self._nursery.spawn(spec, theirs.fileno(), output_w)
             except (SpawnError, OSError) as error:
                 return TrialResult(ok=False, output=str(error))
@@ -155,25 +155,14 @@ class SandboxTrial:
     async def _executor(self, variant: SandboxVariant) -> ExecutorProcess:
         known = self._executors.get(variant)
         if known is None or not known.alive:
-            spec = cells.executor_spec(*self._surroundings(variant), self._env, self._git())
-            spec = _with(spec, variant)
+            spec = _with(self._rules(variant).executor(), variant)
             known = self._executors[variant] = await ExecutorProcess.start(
                 self._nursery, spec, None
             )
         return known
 
-    def _agent_spec(self, agent: Agent, variant: SandboxVariant) -> CellSpec:
-        places, settings, state, hide = self._surroundings(variant)
-        spec = cells.agent_spec(places, settings, state, agent, hide, self._env, self._git(), 1)
-        return _with(spec, variant)
-
-    def _git(self) -> dict[str, str]:
-        return {name: self._env[name] for name in git.NAMES if name in self._env}
-
-    def _surroundings(
-        self, variant: SandboxVariant
-    ) -> tuple[Places, Settings, State, tuple[str, ...]]:
-        """Return places with temporary private folders, settings, state, and the real paths to hide from cells."""
+    def _rules(self, variant: SandboxVariant) -> cells.CellRules:
+        """Return the rules of the daemon's cells, with temporary private folders."""
         sandbox = self._settings.sandbox
         read = (*sandbox.read, *variant.read)
         settings = self._settings.model_copy(
@@ -183,7 +172,8 @@ class SandboxTrial:
         hide = cells.hidden(self._places, keys, self._state, ())
         places = replace(self._places, state=self._private)
         cells.make_private(places, GOAL)
-        return places, settings, self._state, hide
+        identity = {name: self._env[name] for name in git.NAMES if name in self._env}
+        return cells.CellRules(places, settings, self._state, hide, self._env, identity)
 
 
 def _with(spec: CellSpec, variant: SandboxVariant) -> CellSpec:

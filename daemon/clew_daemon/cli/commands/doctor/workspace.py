@@ -101,9 +101,10 @@ def examine_workspace(instance: Instance, folder: Path) -> list[Finding]:
 def executor_env(instance: Instance) -> dict[str, str]:
     """Return the environment of executors: that of the running daemon, without one that of this process."""
     from clew_daemon.cli.client import ask
+    from clew_daemon.control.requests import ExecutorEnvRequest
 
     try:
-        found = ask(instance.socket, "executor_env")
+        found = ask(instance.socket, ExecutorEnvRequest())
     except CliError:  # an older daemon
         found = None
     return {**git.read_identity(instance.env), **instance.env} if found is None else dict(found)

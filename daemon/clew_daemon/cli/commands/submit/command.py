@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from clew_daemon.cli import parameters
-from clew_daemon.cli.client import ask, call
+from clew_daemon.cli.client import ask, send
 from clew_daemon.cli.commands.submit.inbox import Submission, await_decisions, drop_all, goal_ids
 from clew_daemon.cli.display.output import print_json
 from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.errors import CliError, print_error
+from clew_daemon.control.requests import PingRequest, StatusRequest
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -70,8 +71,8 @@ def submit(
     options = SubmitOptions(name, agent, _absolute(workspace), checks)
     checked = check_goals(instance, goals, options)
     if wait:
-        call(instance.socket, "ping")  # NoDaemon: there is nothing to wait for
-    is_running = ask(instance.socket, "ping") is not None
+        send(instance.socket, PingRequest())  # NoDaemon: there is nothing to wait for
+    is_running = ask(instance.socket, PingRequest()) is not None
     if is_running:
         _refuse_names_in_use(instance, checked)
     known = goal_ids(instance) if is_running else set[str]()
@@ -105,7 +106,7 @@ def _refuse_names_in_use(instance: Instance, checked: Sequence[CheckedGoal]) -> 
     errors = [
         f"`name` {goal['name']} is in use by {goal['id']}, which has not ended: choose another name, "
         f"or end that goal (`clew cancel {goal['id']}`)"
-        for goal in call(instance.socket, "status", limit=0)["goals"]
+        for goal in send(instance.socket, StatusRequest(limit=0))["goals"]
         if goal.get("name") in wanted and goal["status"] not in ("completed", "failed", "cancelled")
     ]
     if errors:

@@ -106,7 +106,8 @@ def _rejection(path: Path) -> str:
 
 def goal_ids(instance: Instance) -> set[str]:
     """Return the ids of the goals that have not ended, and of the latest that have."""
-    from clew_daemon.cli.client import call
+    from clew_daemon.cli.client import send
+    from clew_daemon.control.requests import StatusRequest
 
-    goals = call(instance.socket, "status", limit=LATEST_ENDED)["goals"]
+    goals = send(instance.socket, StatusRequest(limit=LATEST_ENDED))["goals"]
     return {goal["id"] for goal in goals}

@@ -6,10 +6,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.client import TO_START, call
+from clew_daemon.cli.client import TO_START, send
 from clew_daemon.cli.commands.watch.feed import note
 from clew_daemon.cli.display.sanitize import short
 from clew_daemon.cli.errors import CliError
+from clew_daemon.control.requests import StatusRequest
 from clew_shared.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class DaemonPoller:
         while not self._ended.wait(pause_s):
             at, began = time.time(), time.monotonic()
             try:
-                answer = call(self._instance.socket, "status", limit=0)
+                answer = send(self._instance.socket, StatusRequest(limit=0))
             except CliError:
                 answer = {}
             if answer:

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clew_daemon.cli.display.goal import reason_text
+from clew_daemon.cli.display.goal import reason_text, waited_for
 from clew_daemon.cli.display.output import RESULT_STYLE, STATUS_STYLE
 from clew_daemon.cli.display.sanitize import short
 from clew_daemon.cli.display.units import counted, duration, percent
@@ -301,7 +301,7 @@ def note(event: str, text: str) -> FeedEntry:
 
 
 def _waited_for(waits: str, until: str | None) -> str:
-    what = short(waits.removeprefix("waits for ").removeprefix("waits "), TEXT_CHARS)
+    what = short(waited_for(waits), TEXT_CHARS)
     parts = [what] if waits else []
     parts += [f"until {local(until)}"] if until and "until" not in waits else []
     return ", ".join(parts)

@@ -81,9 +81,8 @@ class FolderWatch(FileSystemEventHandler):
         if isinstance(event, DirDeletedEvent | FileDeletedEvent):
             if path == self._path:
                 self._inode = None  # its number may be given to the next folder of that name
-            elif (
-                Path(path).name != LOCK_NAME
-            ):  # a deleted folder whose lock we hold sends no event of its own
+            # a deleted folder whose lock we hold sends no event of its own, only that of the lock's file
+            elif Path(path).name != LOCK_NAME:
                 return
         elif not is_goal_name(Path(path).name):
             return

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from clew_shared.wire.executor import ActionDone
 
 
-class Actions:
+class Acting:
     """The actions of one worker, one after the other."""
 
     def __init__(self, desk: GoalDesk) -> None:
@@ -95,28 +95,23 @@ class Actions:
 
     async def _judge(self, p: protocol.Act) -> Verdict:
         """Judge a proposal; before a refusal, look whether the workspace is still what it was."""
-        desk, tool, args, rationale = (
-            self._desk,
-            redact(p.tool),
-            redacted(p.args),
-            redact(p.rationale),
-        )
+        desk, p = self._desk, _redacted(p)
         if desk.stopping:
-            return await self._turn_away(tool, args)
+            return await self._turn_away(p)
         with desk.entering() as core:
-            verdict = core.propose(tool, args, time.time(), rationale, fresh=False)
+            verdict = core.propose(p.tool, p.args, time.time(), p.rationale, fresh=False)
         if isinstance(verdict, LookFirst):
             await desk.look()
             with desk.entering() as core:
-                verdict = core.propose(tool, args, time.time(), rationale)
+                verdict = core.propose(p.tool, p.args, time.time(), p.rationale)
         await desk.commit()
         return verdict
 
-    async def _turn_away(self, tool: str, args: dict[str, Any]) -> Verdict:
+    async def _turn_away(self, p: protocol.Act) -> Verdict:
         """Refuse what a worker that is being stopped still proposes; recorded as any other refusal."""
         reason = "The worker is being stopped; nothing more is carried out."
         with self._desk.recording() as core:
-            verdict = core.turn_away(tool, args, time.time(), reason)
+            verdict = core.turn_away(p.tool, p.args, time.time(), reason)
         await self._desk.commit()
         return verdict
 
@@ -169,6 +164,16 @@ class Actions:
             p.duration_s or 0.0,
             getattr(p, "exit_code", None),
         )
+
+
+def _redacted(p: protocol.Act) -> protocol.Act:
+    """Return a proposal as it is judged and recorded: without secret keys."""
+    clean = {
+        "tool": redact(p.tool),
+        "args": redacted(p.args),
+        "rationale": redact(p.rationale),
+    }
+    return p.model_copy(update=clean)
 
 
 def noted(feedback: Feedback) -> Noted:

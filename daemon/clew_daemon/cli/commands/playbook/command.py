@@ -1,0 +1,171 @@
+"""`clew playbook` and its commands: list, show, remove, restore, prune, export, import.
+
+It reads the ledger, with or without a daemon; changes go through the daemon.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from clew_daemon.cli import parameters
+from clew_daemon.cli.client import send
+from clew_daemon.cli.commands.playbook.files import read, write
+from clew_daemon.cli.commands.playbook.strategy import playbook_of, strategy_lines, view_of
+from clew_daemon.cli.display.output import print_json, print_lines
+from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.lazy import CommandGroup
+from clew_daemon.control.requests import (
+    IMPORTED_AT_ONCE_MAX,
+    ImportRequest,
+    PruneRequest,
+    RemoveStrategyRequest,
+    RestoreStrategyRequest,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clew_daemon.cli.instance import Instance
+
+_bullet_id = click.argument("bullet_id", metavar="ID", help="A strategy's id, such as fil-00042.")
+_archived = click.option("--archived", is_flag=True, help="List removed and pruned strategies too.")
+
+
+@click.group(cls=CommandGroup, invoke_without_command=True)
+@_archived
+@parameters.as_json
+@click.pass_context
+def playbook(context: click.Context, archived: bool, as_json: bool) -> None:
+    """Manage the strategies learned across goals; without a command, list them."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_, archived=archived, as_json=as_json)
+    elif archived or as_json:
+        option = "--json" if as_json else "--archived"
+        raise click.UsageError(f"{option} goes after `{context.invoked_subcommand}`")
+
+
+@playbook.command("list")
+@_archived
+@parameters.as_json
+@click.pass_obj
+def list_(instance: Instance, archived: bool, as_json: bool) -> None:
+    """List the strategies by section, with their counts and contradictions."""
+    from clew_shared.playbook.text import render
+
+    playbook = playbook_of(instance)
+    in_archive = playbook.archived() if archived else []
+    if as_json:
+        print_json(
+            {
+                "bullets": [one.to_dict() for one in playbook.bullets()],
+                "archived": [one.to_dict() for one in in_archive],
+                "conflicts": [[one.id, other.id] for one, other in playbook.conflicts()],
+            }
+        )
+        return
+    text = render(playbook.bullets()) or "no strategies yet"
+    if in_archive:
+        text += "\n\n" + render(in_archive).replace("## Learned Strategies", "## Archived")
+    print_lines(
+        [[(clean(line), "bold" if line.startswith("#") else "")] for line in text.split("\n")]
+    )
+
+
+@playbook.command()
+@_bullet_id
+@parameters.as_json
+@click.pass_obj
+def show(instance: Instance, bullet_id: str, as_json: bool) -> None:
+    """Show one strategy: where it came from, and what counted for and against it."""
+    view = view_of(instance, bullet_id)
+    if as_json:
+        print_json(view)
+    else:
+        print_lines(strategy_lines(view))
+
+
+@playbook.command()
+@_bullet_id
+@click.pass_obj
+def remove(instance: Instance, bullet_id: str) -> None:
+    """Move a strategy to the archive, where no agent sees it."""
+    send(instance.socket, RemoveStrategyRequest(bullet_id))
+    print(f"{clean(bullet_id)}: removed; `clew playbook restore {clean(bullet_id)}` brings it back")
+
+
+@playbook.command()
+@_bullet_id
+@click.pass_obj
+def restore(instance: Instance, bullet_id: str) -> None:
+    """Take a strategy out of the archive."""
+    send(instance.socket, RestoreStrategyRequest(bullet_id))
+    print(f"{clean(bullet_id)}: restored")
+
+
+@playbook.command()
+@click.option(
+    "--below",
+    type=click.FloatRange(-1, 1),
+    help="The threshold (default: `[playbook] prune_below`).",
+)
+@parameters.as_json
+@click.pass_obj
+def prune(instance: Instance, below: float | None, as_json: bool) -> None:
+    """Archive every strategy whose score, (helpful - harmful) / uses, is below a threshold."""
+    answer = send(instance.socket, PruneRequest(below))
+    if as_json:
+        print_json(answer)
+        return
+    for bullet_id in answer["removed"]:
+        print(f"{clean(bullet_id)}: removed")
+    if not answer["removed"]:
+        print(f"no strategy scores below {answer['below']:g}")
+
+
+@playbook.command()
+@parameters.optional_file("The file to write; omit for stdout.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "markdown"]),
+    help="Default: markdown for a file named *.md, else json.",
+)
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.pass_obj
+def export(instance: Instance, file: Path | None, form: str | None, force: bool) -> None:
+    """Write the playbook to a file or to stdout, for another home, a program or a person."""
+    from clew_daemon.learning.exchange import exported
+
+    is_markdown = file is not None and file.suffix.casefold() in (".md", ".markdown")
+    form = form or ("markdown" if is_markdown else "json")
+    text = exported(playbook_of(instance), form)
+    if file is None:
+        sys.stdout.write(text)
+    else:
+        write(file, text, force=force)
+
+
+@playbook.command("import")
+@click.argument(
+    "file",
+    metavar="FILE|-",
+    type=click.Path(allow_dash=True, readable=False),  # reading it gives the better error
+    help="A JSON or Markdown playbook; `-` for stdin.",
+)
+@parameters.as_json
+@click.pass_obj
+def import_(instance: Instance, file: str, as_json: bool) -> None:
+    """Import strategies from JSON or Markdown; importing twice changes nothing more."""
+    bullets = read(file)
+    done = {"added": 0, "updated": 0, "known": 0}
+    for start in range(0, len(bullets), IMPORTED_AT_ONCE_MAX):
+        part = tuple(one.to_dict() for one in bullets[start : start + IMPORTED_AT_ONCE_MAX])
+        for name, count in send(instance.socket, ImportRequest(part)).items():
+            done[name] += count
+    if as_json:
+        print_json(done)
+    else:
+        print(f"{done['added']} added, {done['updated']} updated, {done['known']} already known")

@@ -1,0 +1,146 @@
+"""The requests of a person that start or end work on goals: pause, resume, cancel, retry (docs/cli.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.control.checking import fault
+from clew_daemon.control.objections import answer, is_runbook, objection, shown_status
+from clew_daemon.control.requests import GOALS_MAX
+from clew_daemon.control.server import ControlError
+from clew_daemon.processes import workspace_guard
+from clew_daemon.record.dependencies import holder
+from clew_shared.ledger import LedgerError
+from clew_shared.record import events as ev
+from clew_shared.record.model import GoalStatus
+from clew_shared.record.transitions import follow_up
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clew_daemon.control.goal_lookup import GoalLookup
+    from clew_daemon.control.requests import GoalChangeRequest
+    from clew_daemon.parts import DaemonParts
+    from clew_daemon.supervision.supervisor import Supervisor
+    from clew_shared.core.core import Core
+    from clew_shared.record.state import State
+
+
+class GoalChanges:
+    """`pause`, `resume`, `cancel` and `retry`, each recorded before it has any effect."""
+
+    def __init__(self, daemon: DaemonParts, supervisor: Supervisor, lookup: GoalLookup) -> None:
+        self._d = daemon
+        self._supervisor = supervisor
+        self._lookup = lookup
+        self._changes = {
+            "pause": self._pause,
+            "resume": self._resume,
+            "cancel": self._cancel,
+            "retry": self._retry,
+        }
+
+    async def change(self, request: GoalChangeRequest) -> dict[str, Any]:
+        """Change one goal, or several: then `{"results": [...]}` has the answer or the error of each."""
+        verb = request.method
+        if request.all:
+            return await self._change_each(verb, self._applicable(verb))
+        if request.goals is None:
+            return await self._change_one(verb, request.goal)
+        if len(request.goals) > GOALS_MAX:
+            raise fault("goals")
+        return await self._change_each(verb, request.goals)
+
+    def _applicable(self, verb: str) -> list[str]:
+        states = self._d.goals.states().items()
+        return [goal for goal, state in states if not self._objection(verb, state)]
+
+    async def _change_each(self, verb: str, names: Sequence[str]) -> dict[str, Any]:
+        goals = dict.fromkeys(map(self._lookup.id_of, names))  # no goal is changed twice
+        return {"results": await asyncio.gather(*(self._result(verb, goal) for goal in goals))}
+
+    async def _result(self, verb: str, goal: str) -> dict[str, Any]:
+        try:
+            return await self._change_one(verb, goal)
+        except (ControlError, LedgerError) as error:
+            return {"id": goal, "error": str(error)}
+
+    async def _change_one(self, verb: str, goal: str | None) -> dict[str, Any]:
+        core = await self._lookup.whole(goal)
+        if why := self._objection(verb, core.state):
+            raise ControlError(f"{core.state.goal_id} is {why}")
+        return answer(core.state, await self._changes[verb](core))
+
+    def _objection(self, verb: str, state: State) -> str:
+        return objection(verb, state, runbook=is_runbook(self._d.settings, state))
+
+    async def _pause(self, core: Core) -> str:
+        await self._stop(core, ev.GoalWaiting(at=time.time(), reason="paused", paused=True))
+        return "paused"
+
+    async def _resume(self, core: Core) -> str:
+        is_blocked = core.state.goal.status == GoalStatus.BLOCKED
+        await self._requeue(
+            core, "resume", reopen=is_blocked or core.state.replan_required == "person"
+        )
+        return "resumed"
+
+    async def _cancel(self, core: Core) -> str:
+        await self._stop(
+            core, ev.GoalEnded(at=time.time(), status="cancelled", reason="cancelled by you")
+        )
+        return "cancelled"
+
+    async def _retry(self, core: Core) -> str:
+        await self._requeue(core, "retry", reopen=True)
+        return "queued again"
+
+    async def _stop(self, core: Core, event: ev.Event) -> None:
+        """Record the event, after which every proposal is refused; then end the worker."""
+        await self._d.goals.emit(core, event)
+        await self._supervisor.halt(core.state.goal_id, event.kind)
+
+    async def _requeue(self, core: Core, by: str, *, reopen: bool) -> None:
+        """Queue a goal again once its last worker has ended; ControlError if another request came first."""
+        before = _request_basis(core)
+        await self._supervisor.halt(core.state.goal_id, by)
+        await self._d.goals.whole(core.state.goal_id)
+        stranger, make = None, False
+        if by == "resume":
+            place = core.state.spec.workspace
+            stranger, make = await asyncio.to_thread(workspace_guard.accepted, place, core.state)
+        if _request_basis(core) != before:  # another request was recorded while the worker stopped
+            raise ControlError(
+                f"{core.state.goal_id} is {shown_status(core.state)} now; `{by}` changed nothing"
+            )
+        self._refuse_namesake(core.state)
+        at, after = time.time(), core.state.rested_seq if core.state.ended else 0
+        with self._d.goals.entering(core):
+            if stranger:
+                core.emit(ev.WorkspaceKnown(at=at, identity=stranger, by="person"))
+            core.emit(
+                ev.GoalRequeued(
+                    at=at,
+                    by=by,
+                    reopen=reopen,
+                    after=after,
+                    subtask=follow_up(core.state),
+                    make=make,
+                )
+            )
+        await self._d.goals.commit(core)
+
+    def _refuse_namesake(self, state: State) -> None:
+        """Raise ControlError if an ended goal would be resumed beside another goal of its name."""
+        other = holder(state.spec.name, self._d.goals.states(), state.goal_id)
+        if state.ended and other:
+            raise ControlError(
+                f"{state.goal_id} cannot go on: its name {state.spec.name} is in use by {other}, which has not ended"
+            )
+
+
+def _request_basis(core: Core) -> tuple[str, bool, int]:
+    """Return what a request to go on refers to: the goal's status, and the event that stopped the goal."""
+    return str(core.state.goal.status), core.state.paused, core.state.rested_seq

@@ -1,0 +1,59 @@
+"""Finds the goal that a request means."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from clew_daemon.control.checking import WHICH_GOAL
+from clew_daemon.control.server import ControlError
+from clew_daemon.record.dependencies import KnownGoals
+from clew_shared.text.spelling import closest
+
+if TYPE_CHECKING:
+    from clew_daemon.record.goals import GoalStore
+    from clew_shared.core.core import Core
+
+SHOWN_MAX = 10
+
+
+class GoalLookup:
+    """Finds goals by a name, an id, or a unique beginning of either."""
+
+    def __init__(self, goals: GoalStore) -> None:
+        self._goals = goals
+
+    def find(self, name: str | None) -> Core:
+        """Find a goal; raises ControlError."""
+        cores = self._goals.cores
+        if not name:
+            raise ControlError(WHICH_GOAL)
+        if name in cores:
+            return cores[name]
+        states = self._goals.states()
+        found = KnownGoals(states).named(name)
+        if len(found) == 1:
+            return cores[found[0]]
+        if found:
+            more = ", …" if len(found) > SHOWN_MAX else ""
+            raise ControlError(
+                f"{name!r} matches {len(found)} goals: {', '.join(found[:SHOWN_MAX])}{more}"
+            )
+        if name in self._goals.gone:
+            raise ControlError(f"{name} was deleted: it ended more than `[ledger] keep_days` ago")
+        near = closest(name, {one for g, s in states.items() for one in (g, s.spec.name) if one})
+        raise ControlError(f"no goal {name!r}" + (f"; did you mean {near}?" if near else ""))
+
+    async def whole(self, name: str | None) -> Core:
+        """Find a goal, with all of its state; raises ControlError."""
+        goal = self.find(name).state.goal_id
+        try:
+            return await self._goals.whole(goal)
+        except KeyError:  # it was removed while it was read
+            return self.find(goal)
+
+    def id_of(self, name: str) -> str:
+        """Return the id for a name; the name itself if it matches no goal."""
+        with contextlib.suppress(ControlError):
+            return self.find(name).state.goal_id
+        return name

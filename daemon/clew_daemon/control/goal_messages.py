@@ -1,0 +1,80 @@
+"""What a person says to a goal: feedback for its agent, and that a blocked action is allowed again (docs/cli.md)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.control.checking import fault
+from clew_daemon.control.goal_lookup import SHOWN_MAX
+from clew_daemon.control.objections import RUNBOOK_DONE, answer, is_runbook
+from clew_daemon.control.server import ControlError
+from clew_daemon.record.dependencies import called
+from clew_shared.record import events as ev
+from clew_shared.record.model import GoalStatus
+from clew_shared.text.redact import redact
+
+if TYPE_CHECKING:
+    from clew_daemon.control.goal_lookup import GoalLookup
+    from clew_daemon.control.requests import FeedbackRequest, UnblockRequest
+    from clew_daemon.parts import DaemonParts
+    from clew_daemon.supervision.supervisor import Supervisor
+    from clew_shared.record.state import State
+
+FEEDBACK_CHARS_MAX = 20_000
+
+
+class GoalMessages:
+    """`feedback` and `unblock`, each recorded before it has any effect."""
+
+    def __init__(self, daemon: DaemonParts, supervisor: Supervisor, lookup: GoalLookup) -> None:
+        self._d = daemon
+        self._supervisor = supervisor
+        self._lookup = lookup
+
+    async def feedback(self, request: FeedbackRequest) -> dict[str, Any]:
+        """Record feedback: the agent is shown it, a blocked goal continues, an ended goal can be retried with it."""
+        core = await self._lookup.whole(request.goal)
+        if not request.text.strip():
+            raise fault("text")
+        if len(request.text) > FEEDBACK_CHARS_MAX:
+            raise ControlError(
+                f"the feedback has more than {FEEDBACK_CHARS_MAX:,} characters: put it in a file of the workspace"
+            )
+        text, before = redact(request.text), core.state.goal.status
+        if before == GoalStatus.BLOCKED:
+            await self._supervisor.halt(core.state.goal_id, "feedback")
+            core = await self._d.goals.whole(core.state.goal_id)
+            if core.state.ended:  # it was cancelled while its worker stopped
+                raise ControlError(
+                    f"{core.state.goal_id} is {core.state.goal.status} now; the feedback was not recorded"
+                )
+        at = time.time()
+        with self._d.goals.entering(core):
+            seq = core.emit(ev.FeedbackGiven(at=at, text=text))
+            if core.state.goal.status == GoalStatus.BLOCKED:
+                core.emit(ev.GoalRequeued(at=at, by="feedback", reopen=True))
+        await self._d.goals.commit(core)
+        if session := self._supervisor.session(core.state.goal_id):
+            session.send_feedback(seq, text)
+        return answer(core.state, self._effect(core.state, before))
+
+    def _effect(self, state: State, before: str) -> str:
+        """Return what becomes of feedback."""
+        if before == GoalStatus.BLOCKED:
+            return "recorded; the goal continues with it"
+        if not state.ended:
+            return "recorded; the agent is shown it"
+        if state.goal.status == GoalStatus.COMPLETED and is_runbook(self._d.settings, state):
+            return f"recorded. {RUNBOOK_DONE}"
+        return f"recorded; `clew retry {called(state)}` continues with it"
+
+    async def unblock(self, request: UnblockRequest) -> dict[str, Any]:
+        """Lift the blocks of a signature."""
+        core, signature = await self._lookup.whole(request.goal), request.signature
+        blocked = core.state.blocked_actions
+        if signature not in blocked:
+            there = "; ".join(blocked[:SHOWN_MAX]) or "none"
+            raise ControlError(f"{signature!r} is not blocked; blocked actions: {there}")
+        await self._d.goals.emit(core, ev.Unblocked(at=time.time(), signature=signature))
+        return answer(core.state, "unblocked")

@@ -1,0 +1,65 @@
+"""When `pause`, `resume`, `cancel` and `retry` do not apply to a goal; pure rules of its state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.record.dependencies import called
+from clew_shared.config.settings import RunbookAgentSettings
+from clew_shared.record.model import GoalStatus
+from clew_shared.record.transitions import has_follow_up
+
+if TYPE_CHECKING:
+    from clew_shared.config.settings import Settings
+    from clew_shared.record.state import State
+
+RUNBOOK_DONE = (
+    "Its agent is a runbook, which carries out the steps of the goal file and nothing else: "
+    "submit another goal for what is missing"
+)
+
+
+def objection(verb: str, state: State, *, runbook: bool) -> str:
+    """Return why a request does not apply to a goal, "" if it does; a completed runbook is never reopened."""
+    status = GoalStatus(state.goal.status)
+    match verb:
+        case "pause":
+            may = not (status.ended or status is GoalStatus.BLOCKED or state.paused)
+        case "resume":
+            may = status in (GoalStatus.WAITING, GoalStatus.BLOCKED)
+        case "cancel":
+            return f"already {status}" if status.ended else ""
+        case _:
+            return _no_retry(state, runbook=runbook)
+    return "" if may else f"{shown_status(state)}; there is nothing to {verb}"
+
+
+def _no_retry(state: State, *, runbook: bool) -> str:
+    match GoalStatus(state.goal.status):
+        case GoalStatus.FAILED | GoalStatus.CANCELLED | GoalStatus.BLOCKED:
+            return ""
+        case GoalStatus.COMPLETED if runbook:
+            return f"completed. {RUNBOOK_DONE}"
+        case GoalStatus.COMPLETED if has_follow_up(state):
+            return ""
+        case GoalStatus.COMPLETED:
+            goal = called(state)
+            return f"completed; say first what is missing (`clew feedback {goal} …`), then `clew retry {goal}`"
+        case _:
+            return f"{shown_status(state)}; there is nothing to retry"
+
+
+def is_runbook(settings: Settings, state: State) -> bool:
+    """Return whether a goal's agent is a runbook."""
+    agents, name = settings.agents, state.spec.agent
+    return name in agents.names and isinstance(agents.get(name), RunbookAgentSettings)
+
+
+def shown_status(state: State) -> str:
+    """Return a goal's status as a person is shown it."""
+    return "paused" if state.paused else str(state.goal.status)
+
+
+def answer(state: State, effect: str) -> dict[str, Any]:
+    """Return the answer to a request on one goal; `effect` says what it has done."""
+    return {"id": state.goal_id, "status": str(state.goal.status), "said": effect}

@@ -1,0 +1,145 @@
+"""The requests of the control socket, one class each: the command line builds them, the daemon checks them.
+
+Plain data that imports nothing expensive, since every command of the command line may send one. `checking` reads them
+from JSON; the code that carries them out checks the limits of their values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+GOALS_MAX = 1_000
+"""How many goals one request may name."""
+IMPORTED_AT_ONCE_MAX = 100
+"""How many strategies one request may import."""
+
+
+@dataclass(frozen=True)
+class ControlRequest:
+    """A request; `method` is its name on the socket."""
+
+    method: ClassVar[str]
+
+    def __init_subclass__(cls, method: str = "") -> None:
+        cls.method = method
+
+    def params(self) -> dict[str, Any]:
+        """Return the parameters as they are sent: without those that are None."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+# ---- the daemon
+
+
+@dataclass(frozen=True)
+class PingRequest(ControlRequest, method="ping"):
+    """Ask for the view of the daemon: its process, version, and whether it is ready."""
+
+
+@dataclass(frozen=True)
+class StatusRequest(ControlRequest, method="status"):
+    """Ask for one goal's tree, or for the list of goals.
+
+    The list has all goals that have not ended and the last `limit` of the others (None: all); `before` restricts both
+    to goals that were accepted before that one.
+    """
+
+    goal: str | None = None
+    before: str | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class ReloadRequest(ControlRequest, method="reload"):
+    """Read the config again."""
+
+
+@dataclass(frozen=True)
+class SettingsRequest(ControlRequest, method="settings"):
+    """Ask for the settings in force."""
+
+
+@dataclass(frozen=True)
+class ExecutorEnvRequest(ControlRequest, method="executor_env"):
+    """Ask for the environment of executors."""
+
+
+# ---- goals: `goal` is a name, an id, or a unique beginning of either
+
+
+@dataclass(frozen=True)
+class FeedbackRequest(ControlRequest, method="feedback"):
+    """Send the agent a message; a blocked goal continues with it."""
+
+    goal: str
+    text: str
+
+
+@dataclass(frozen=True)
+class UnblockRequest(ControlRequest, method="unblock"):
+    """Allow a blocked action again."""
+
+    goal: str
+    signature: str
+
+
+@dataclass(frozen=True)
+class GoalChangeRequest(ControlRequest):
+    """Change one `goal`, several `goals`, or `all` to which the change applies."""
+
+    goal: str | None = None
+    goals: tuple[str, ...] | None = None
+    all: bool = False
+
+
+@dataclass(frozen=True)
+class PauseRequest(GoalChangeRequest, method="pause"):
+    """Stop work on goals until they are resumed."""
+
+
+@dataclass(frozen=True)
+class ResumeRequest(GoalChangeRequest, method="resume"):
+    """Resume paused, waiting or blocked goals."""
+
+
+@dataclass(frozen=True)
+class CancelRequest(GoalChangeRequest, method="cancel"):
+    """End goals, and their workers."""
+
+
+@dataclass(frozen=True)
+class RetryRequest(GoalChangeRequest, method="retry"):
+    """Continue goals that failed, were cancelled or are blocked; or completed ones with feedback."""
+
+
+# ---- the playbook
+
+
+@dataclass(frozen=True)
+class RemoveStrategyRequest(ControlRequest, method="playbook_remove"):
+    """Move a strategy to the archive."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class RestoreStrategyRequest(ControlRequest, method="playbook_restore"):
+    """Take a strategy out of the archive."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class PruneRequest(ControlRequest, method="playbook_prune"):
+    """Archive the strategies that score below a threshold (None: that of the config)."""
+
+    below: float | None = None
+
+
+@dataclass(frozen=True)
+class ImportRequest(ControlRequest, method="playbook_import"):
+    """Import strategies, each a JSON object as in an export."""
+
+    bullets: tuple[Any, ...]

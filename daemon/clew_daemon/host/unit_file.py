@@ -1,0 +1,143 @@
+"""The text of the systemd user unit, where it is, and which home a unit is for.
+
+What the unit contains has a reason, which is given beside it in the text itself.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UNIT = "clew.service"
+DEFAULT_HOME = "the default one"
+"""What messages call the home where no `--home` is given."""
+DEFAULT_EXEC = "%h/.local/bin/clew"
+STOP_GRACE_S = 10.0
+STOP_MARGIN_S = 20.0
+"""Agents get `stop_grace_s`, then their trees are killed and the ledger is closed."""
+_HOME_OPTION = re.compile(r""" --home ("(?:[^"\\]|\\.)*"|\S+) run$""")
+
+_TEXT = """\
+# clew as a systemd user service. Written by `clew service install`.
+[Unit]
+Description=clew, a supervisor for LLM agents
+# The daemon backs off by itself; the manager never gives it up.
+StartLimitIntervalSec=0
+
+[Service]
+{kind}NotifyAccess=main
+ExecStart={exec_start}
+# A signal alone cannot fail; this does if the config is rejected.
+ExecReload={exec_reload}
+Restart=always
+RestartSec=1
+# 78 is a config that cannot be used: starting again would not change that.
+RestartPreventExitStatus=78
+WatchdogSec=30
+# SIGTERM goes to the daemon alone, which stops its agents one by one; what is left is killed.
+KillMode=mixed
+# stop_grace_s of the config, and time to end what is left and close the ledger.
+TimeoutStopSec={timeout_stop_s}
+# The daemon keeps each worker's tree in a control group of its own, and one that runs out of
+# memory is a crash of that worker, not the end of the service.
+Delegate=yes
+OOMPolicy=continue
+
+# What holds in a user unit without a user namespace, and leaves the workers' own sandboxes alone:
+# those make user, PID, mount, IPC and network namespaces, and system calls of @mount and @sandbox.
+# The rest (Protect*=, Private*=, MemoryDenyWriteExecute=, ...) is not here: docs/operations.md says why.
+NoNewPrivileges=yes
+LockPersonality=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictNamespaces=user pid mnt ipc net
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+SystemCallArchitectures=native
+SystemCallFilter=~@clock @cpu-emulation @keyring @module @obsolete @raw-io @reboot @swap
+SystemCallErrorNumber=EPERM
+KeyringMode=private
+# A core of the daemon would hold the keys.
+LimitCORE=0
+
+[Install]
+WantedBy=default.target
+"""
+
+
+_NOTIFY_RELOAD = """\
+# Managers before 253 do not know notify-reload, warn, and keep the line before it.
+Type=notify
+Type=notify-reload
+"""
+_NOTIFY = "Type=notify\n"
+NOTIFY_RELOAD_SINCE = 253
+
+
+def unit_text(
+    exec_path: str = DEFAULT_EXEC,
+    home: Path | None = None,
+    *,
+    stop_grace_s: float = STOP_GRACE_S,
+    version: int | None = None,
+) -> str:
+    """Return the unit that runs `exec_path` on the clew home `home` (default: the XDG places).
+
+    `version` is the manager's; None gives a text that loads with any. Keys have no place in it, since every process of
+    the user can read a unit: they belong in `api_key_file`.
+    Source: systemd.service(5), systemd.exec(5).
+    """
+    old = version is not None and version < NOTIFY_RELOAD_SINCE
+    exec_word = exec_path if exec_path == DEFAULT_EXEC else _quoted(exec_path)
+    return _TEXT.format(
+        kind=_NOTIFY if old else _NOTIFY_RELOAD,
+        exec_start=f"{exec_word}{_home_option(home)} run",
+        exec_reload=f"{exec_word}{_home_option(home)} reload",
+        timeout_stop_s=round(stop_grace_s + STOP_MARGIN_S),
+    )
+
+
+def _home_option(home: Path | None) -> str:
+    # `$` is doubled in arguments alone: neither the program's path nor Environment= expand it.
+    return f" --home {_quoted(str(home)).replace('$', '$$')}" if home is not None else ""
+
+
+def unit_path(env: Mapping[str, str]) -> Path:
+    """Return where the user's own unit is."""
+    config = env.get("XDG_CONFIG_HOME", "")
+    home = Path(env.get("HOME", "~")).expanduser()
+    base = Path(config) if config.startswith("/") else home / ".config"
+    return base / "systemd" / "user" / UNIT
+
+
+def is_of(unit: str, home: Path | None) -> bool:
+    """Return whether a unit runs clew on this home."""
+    started, option = _started(unit), _home_option(home)
+    return started.endswith(f"{option} run") and bool(option or " --home " not in started)
+
+
+def home_of(unit: str) -> str:
+    """Return the home that a unit runs clew on."""
+    found = _HOME_OPTION.search(_started(unit))
+    if found is None:
+        return DEFAULT_HOME
+    word = found[1][1:-1] if found[1].startswith('"') else found[1]
+    return re.sub(r"\\(.)|%(%)|\$(\$)", lambda one: one[one.lastindex or 0], word)
+
+
+def _started(unit: str) -> str:
+    return next((line for line in unit.splitlines() if line.startswith("ExecStart=")), "")
+
+
+def _quoted(word: str) -> str:
+    """Quote one word of a unit file, so that its specifiers and quotes are taken literally.
+
+    Raises ValueError for a control character, which no unit file can hold.
+    """
+    if not word.isprintable():
+        raise ValueError(f"{word!r} cannot be in a unit file: it contains a control character")
+    plain = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return plain if re.fullmatch(r"[\w@%+=:,./$-]+", plain, re.ASCII) else f'"{plain}"'

@@ -1,0 +1,73 @@
+"""One epoch on record: the start of its worker, its end with what it left in flight, and how long it lived."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from clew_shared.record import events as ev
+
+if TYPE_CHECKING:
+    from clew_daemon.processes.endings import Ended
+    from clew_daemon.session.desk import GoalDesk
+    from clew_daemon.session.launcher import AgentProcess
+
+log = structlog.get_logger()
+
+
+class EpochRecord:
+    """Records one epoch; its worker's life counts from `begin` on."""
+
+    def __init__(self, desk: GoalDesk) -> None:
+        self._desk = desk
+        self._began = time.monotonic()
+
+    def begin(self) -> None:
+        """Count the worker's life from now on; the goal's budget of time includes it."""
+        self._began = time.monotonic()
+        self._desk.core.lived_s = self.lived_s
+
+    def lived_s(self) -> float:
+        """Return how long the worker has lived, in seconds."""
+        return time.monotonic() - self._began
+
+    async def start(self, process: AgentProcess) -> None:
+        """Record which process the worker is."""
+        desk, state = self._desk, self._desk.core.state
+        event = ev.WorkerStarted(
+            at=time.time(),
+            epoch=desk.epoch,
+            agent=state.spec.agent,
+            pid=process.cell.pid,
+            created=process.created,
+            probe=state.waits_for_time,
+        )
+        await desk.parts.goals.emit(desk.core, event)
+        for warning in process.cell.warnings:
+            log.warning("sandbox.weaker", goal=desk.goal_id, epoch=desk.epoch, what=warning)
+
+    async def close(self, ended: Ended) -> Ended:
+        """Record the end of the epoch, and what it left in flight."""
+        core, lived_s = self._desk.core, self.lived_s()
+        core.lived_s = None
+        crash = ended.kind == "crash"
+        at = time.time()
+        with self._desk.recording():
+            core.interrupt(ended.reason if crash else "stopped", at, counts=crash)
+            if core.state.working:
+                core.emit(
+                    ev.WorkerExited(
+                        at=at,
+                        epoch=self._desk.epoch,
+                        reason=ended.reason,
+                        code=ended.code,
+                        crash=crash,
+                        active_s=round(lived_s, 3),
+                        probe=core.state.waits_for_time and not crash,
+                    )
+                )
+        await self._desk.commit()
+        return replace(ended, lived_s=lived_s)

@@ -1,0 +1,146 @@
+"""The catalogue of the built-in tools: what a model is told of each, and what clew knows of it.
+
+Descriptions are short and plain, since small models read them. Nothing here carries out a tool:
+the executor does, and `finish` and `recall` are the daemon's.
+Source: docs/protocol.md, "The tools of `act`".
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool as a model is told of it: `parameters` is its JSON schema (an object)."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class BuiltInTool(Tool):
+    """A tool of the catalogue. An argument that is a path is called `path` or `*_path`: signatures go by that."""
+
+    writes_only: bool = False
+    """Its output says nothing new: the result alone is its outcome."""
+    idle: bool = False
+    """It does not act: its success proves nothing."""
+    shows_text: bool = False
+    """It shows a text for its own sake, so that more of its output stays in a prompt."""
+    small_goals: bool = True
+    """Whether it is offered for small goals too: every tool costs tokens in every turn."""
+
+
+def _text(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _whole(description: str, minimum: int = 1) -> dict[str, Any]:
+    return {"type": "integer", "minimum": minimum, "description": description}
+
+
+def _schema(*optional: str, **properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [key for key in properties if key not in optional],
+        "additionalProperties": False,
+    }
+
+
+_PATH = _text("Path of a file, relative to the workspace.")
+_SECONDS = {"type": "number", "minimum": 0}
+
+TOOLS = (
+    BuiltInTool(
+        "run_cmd",
+        "Run a shell command in the workspace. Returns its output and exit code.",
+        _schema(
+            "timeout_s",
+            cmd={
+                "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+                "description": "A shell command line, or a list of program and arguments.",
+            },
+            timeout_s={**_SECONDS, "description": "Stop the command after this many seconds."},
+        ),
+    ),
+    BuiltInTool(
+        "read_file",
+        "Read a text file.",
+        _schema(
+            "start_line",
+            "max_lines",
+            path=_PATH,
+            start_line=_whole("First line to read; the first is 1."),
+            max_lines=_whole("How many lines to read at most."),
+        ),
+        shows_text=True,
+    ),
+    BuiltInTool(
+        "write_file",
+        "Write a whole file. Makes missing folders and replaces what was there.",
+        _schema(path=_PATH, content=_text("The whole new text of the file.")),
+        writes_only=True,
+    ),
+    BuiltInTool(
+        "edit_file",
+        "Replace an exact piece of text in a file.",
+        _schema(
+            "count",
+            path=_PATH,
+            old=_text("The text to replace, exactly as it is in the file."),
+            new=_text("The text to put in its place."),
+            count=_whole("How often `old` is in the file, if more than once; all are replaced."),
+        ),
+        writes_only=True,
+    ),
+    BuiltInTool(
+        "list_files",
+        "List files and folders.",
+        _schema(
+            "path",
+            "depth",
+            path=_text("Folder to list, relative to the workspace. Default: the workspace."),
+            depth=_whole("How many levels deep. Default: 3."),
+        ),
+    ),
+    BuiltInTool(
+        "search",
+        "Search the text of files for a regular expression.",
+        _schema(
+            "path",
+            "max",
+            pattern=_text("Regular expression (Python syntax)."),
+            path=_text("File or folder to search in. Default: the workspace."),
+            max=_whole("How many matches to return at most. Default: 100."),
+        ),
+    ),
+    BuiltInTool(
+        "wait",
+        "Wait for something that is running.",
+        _schema(
+            "why",
+            seconds={**_SECONDS, "description": "How many seconds."},
+            why=_text("What you are waiting for."),
+        ),
+        idle=True,
+        small_goals=False,
+    ),
+    BuiltInTool(
+        "recall",
+        "Show an earlier output again, in full.",
+        _schema(seq=_whole("The action's number.")),
+        idle=True,
+        shows_text=True,
+        small_goals=False,
+    ),
+    BuiltInTool(
+        "finish",
+        "Say that the whole goal is done.",
+        _schema(summary=_text("What was done, in one or two sentences.")),
+    ),
+)
+BY_NAME = {tool.name: tool for tool in TOOLS}
+WRITE_ONLY_TOOLS = frozenset(tool.name for tool in TOOLS if tool.writes_only)
+IDLE_TOOLS = frozenset(tool.name for tool in TOOLS if tool.idle)

@@ -1,0 +1,104 @@
+"""The requests of the control socket: what the command line sends is what the daemon reads, and nothing else passes."""
+
+import inspect
+
+import pytest
+
+from clew_daemon.control import requests
+from clew_daemon.control.checking import handler
+from clew_daemon.control.requests import (
+    ControlRequest,
+    FeedbackRequest,
+    GoalChangeRequest,
+    ImportRequest,
+    PauseRequest,
+    PruneRequest,
+    RemoveStrategyRequest,
+    StatusRequest,
+    UnblockRequest,
+)
+from clew_daemon.control.server import ControlError
+
+KINDS = [
+    kind
+    for _, kind in inspect.getmembers(requests, inspect.isclass)
+    if issubclass(kind, ControlRequest) and kind not in (ControlRequest, GoalChangeRequest)
+]
+
+
+async def read(kind, params):
+    """The request that a handler of this kind is given."""
+    found = []
+
+    async def answer(request):
+        found.append(request)
+        return {}
+
+    await handler(kind, answer)[kind.method](params)
+    return found[0]
+
+
+def test_the_methods_are_those_that_other_programs_call():
+    assert {kind.__name__.removesuffix("Request"): kind.method for kind in KINDS} == {
+        "Ping": "ping",
+        "Status": "status",
+        "Reload": "reload",
+        "Settings": "settings",
+        "ExecutorEnv": "executor_env",
+        "Feedback": "feedback",
+        "Unblock": "unblock",
+        "Pause": "pause",
+        "Resume": "resume",
+        "Cancel": "cancel",
+        "Retry": "retry",
+        "RemoveStrategy": "playbook_remove",
+        "RestoreStrategy": "playbook_restore",
+        "Prune": "playbook_prune",
+        "Import": "playbook_import",
+    }
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        StatusRequest(limit=0, before="a"),
+        StatusRequest("a"),
+        FeedbackRequest("a", "go on"),
+        UnblockRequest("a", "run_cmd::x"),
+        PauseRequest(all=True),
+        PauseRequest(goals=("a", "b")),
+        PruneRequest(0),
+        PruneRequest(),
+        ImportRequest(({"section": "tests"}, "anything")),
+    ],
+    ids=repr,
+)
+async def test_the_daemon_reads_the_request_that_was_sent(request_):
+    assert await read(type(request_), request_.params()) == request_
+
+
+async def test_parameters_that_a_daemon_does_not_know_are_ignored():
+    assert await read(StatusRequest, {"goal": "a", "later": 1}) == StatusRequest("a")
+
+
+@pytest.mark.parametrize(
+    ("kind", "params", "message"),
+    [
+        (StatusRequest, {"goal": 5}, "which goal?"),
+        (StatusRequest, {"before": 5}, "which goal?"),
+        (StatusRequest, {"limit": True}, "`limit` is True; it must be a number of goals"),
+        (StatusRequest, {"limit": "3"}, "`limit` is '3'; it must be a number of goals"),
+        (FeedbackRequest, {"text": "x"}, "which goal?"),
+        (FeedbackRequest, {"goal": "a"}, "the feedback is empty"),
+        (UnblockRequest, {"goal": "a", "signature": None}, "which action?"),
+        (PauseRequest, {"goals": "a"}, "`goals` must be a list of at most 1,000"),
+        (PauseRequest, {"goals": ["a", 1]}, "`goals` must be a list of at most 1,000"),
+        (PauseRequest, {"goal": "a", "all": "no"}, "`all` must be true or false"),
+        (RemoveStrategyRequest, {}, "which strategy?"),
+        (PruneRequest, {"below": "0"}, "`below` is '0'; a score is between -1 and 1"),
+        (ImportRequest, {"bullets": {}}, "`bullets` must be a list of at most 100"),
+    ],
+)
+async def test_a_parameter_that_is_missing_or_of_another_type_is_refused(kind, params, message):
+    with pytest.raises(ControlError, match=message.replace("?", r"\?")):
+        await read(kind, params)

@@ -1,0 +1,170 @@
+"""The model of an llm agent, asked in the richest form that the model and its server support.
+
+Native tool calls, then JSON by a schema, then any JSON, then plain text: what a server refuses is not asked again.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from clew_shared.prompt.layout import merged, tools_chars
+from clew_shared.prompt.messages import chars
+from clew_shared.prompt.tools import REFLECT, schema_of
+from clew_shared.prompt.view import PromptView
+from clew_shared.tools import Tool
+from clew_shared.wire.hello import Mode
+from clew_worker.agent import json_mode, reflecting
+from clew_worker.agent.client import Disconnected, RpcError
+from clew_worker.agent.completion import CALLS_MAX, CallUsage, Completion
+from clew_worker.agent.finishing import GoalEnding
+from clew_worker.agent.json_mode import ModelAnswer
+from clew_worker.agent.llm_client import LlmClient
+from clew_worker.agent.llm_faults import LlmError, Misconfigured, Overflow, Unsupported
+from clew_worker.agent.turn import AgentContext
+
+TIGHTNESS_MAX = 4
+ANSWER_TOKENS_MIN = 256
+AFTER_REFUSAL_TEMPERATURE = 0.7
+JSON_RUNG = 3
+"""From this rung on the server knows no `response_format`."""
+
+
+class LanguageModel:
+    """Answers questions about the goal; raises an LlmError where no form of a question is accepted."""
+
+    def __init__(self, context: AgentContext, finishing: GoalEnding) -> None:
+        self._context = context
+        self._memory = context.memory
+        self._finishing = finishing
+        hello = self._memory.hello
+        self._auto = hello.options.agent.mode == "auto"
+        self._rung = 0
+        self.withheld = ""
+        """The tool that is not offered in the next question."""
+        self.aside = CallUsage()
+        """The cost of the questions beside the turns' own, until it is reported."""
+        self._llm = LlmClient(hello.options.agent, hello.credential, slot=self._slot)
+
+    async def close(self) -> None:
+        """Close the connections to the endpoint."""
+        await self._llm.close()
+
+    async def ask(self) -> tuple[Completion, ModelAnswer]:
+        """Ask until there is an answer, in a form that this server and this model support."""
+        while True:
+            layout = self._memory.laid_out()
+            view, messages = layout.view, layout.messages
+            tools = self._offered(view)
+            answer_tokens = max(view.max_tokens // 2 ** (1 + view.tightness), ANSWER_TOKENS_MIN)
+            json_wanted = self._memory.mode == "json"
+            try:
+                completion = await self._llm.ask(
+                    messages,
+                    tools=() if json_wanted else [schema_of(tool) for tool in tools],
+                    response_format=json_mode.response_format(
+                        tools, self._rung, reflects=view.reflects
+                    )
+                    if json_wanted
+                    else None,
+                    max_tokens=answer_tokens,
+                    # after a repetition the likeliest answer is not wanted
+                    temperature_min=AFTER_REFUSAL_TEMPERATURE
+                    if self._context.turn.refused
+                    else 0.0,
+                )
+            except Overflow as fault:
+                self._fold_harder(fault)
+            except Unsupported as fault:
+                self._step_down(fault)
+            else:
+                size = chars(messages) + tools_chars(view)
+                self._memory.meter.calibrate(size, completion.usage.input)
+                return completion, self._read(completion, view.tools)
+
+    def _offered(self, view: PromptView) -> tuple[Tool, ...]:
+        """Return the tools without those that would be refused: the one just refused, `finish` while checks fail.
+
+        With native tools `finish` goes only after it was called in vain, since another list costs the cached prompt.
+        """
+        withheld = {self.withheld}
+        insists = self._memory.mode == "json" or self._finishing.in_vain > 0
+        if insists and not self._finishing.possible and not view.replan:
+            withheld.add("finish")
+        return tuple(t for t in view.tools if t.name not in withheld) or view.tools
+
+    def _read(self, completion: Completion, tools: tuple[Tool, ...]) -> ModelAnswer:
+        if not completion.calls:
+            answer = json_mode.read(completion.text, tools)
+            if answer.calls and self._memory.mode == "tools" and self._auto:
+                self._switch("json")  # it writes its calls as text
+            return _without_reflect(answer)
+        known = {tool.name: tool for tool in tools}
+        calls = (json_mode.request(c.name, c.arguments, known) for c in completion.calls)
+        return _without_reflect(ModelAnswer(tuple(calls), completion.text.strip()))
+
+    def _fold_harder(self, fault: Overflow) -> None:
+        self._memory.meter.tightness += 1
+        if self._memory.meter.tightness > TIGHTNESS_MAX:
+            raise Misconfigured(
+                f"the prompt is too long for the model, however much is folded: {fault}. "
+                "Give the model a larger context, or set `[context] max_tokens` lower"
+            ) from None
+
+    def _step_down(self, fault: Unsupported) -> None:
+        """Ask for less: tools, then a schema per tool, one schema, any JSON, plain text."""
+        if self._memory.mode == "json" and self._rung < json_mode.RUNGS - 1:
+            self._rung += 1
+        elif self._memory.mode == "tools" and self._auto:
+            self._switch("json")
+        else:
+            hint = ' Try `mode = "json"`.' if self._memory.mode == "tools" else ""
+            raise Misconfigured(f"the server refuses what is asked: {fault}.{hint}") from None
+
+    def _switch(self, mode: Mode) -> None:
+        self._memory.mode = mode
+        self._rung = 0
+
+    async def ask_aside(self, question: str) -> dict[str, Any]:
+        """Ask one question at the end of the same prompt, whose prefix is cached; {} without an answer."""
+        layout = self._memory.laid_out()
+        view = layout.view
+        messages = merged([*layout.messages, {"role": "user", "content": question}])
+        wanted = {"type": "json_object"} if view.mode == "json" and self._rung < JSON_RUNG else None
+        tools = [schema_of(tool) for tool in view.tools] if view.mode == "tools" else ()
+        try:
+            completion = await self._llm.ask(
+                messages, tools=tools, response_format=wanted, max_tokens=ANSWER_TOKENS_MIN * 2
+            )
+        except LlmError:
+            return {}  # the turn's main question meets the same fault and reports it
+        self.aside += completion.usage
+        asked = next((c.arguments for c in completion.calls if c.name == REFLECT.name), None)
+        if isinstance(asked, Mapping):
+            return dict(asked)
+        return json_mode.first_object(asked if isinstance(asked, str) else completion.text)
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        """Hold one of the endpoint's slots, for one HTTP call."""
+        base_url = self._memory.hello.options.agent.base_url
+        await self._context.daemon.call("llm_slot", open=True, base_url=base_url)
+        try:
+            yield
+        finally:
+            with suppress(Disconnected, RpcError):
+                await self._context.daemon.call("llm_slot", open=False, base_url=base_url)
+
+
+def _without_reflect(answer: ModelAnswer) -> ModelAnswer:
+    """Move the reflect part out of the calls: it is a call beside them, or a field in the arguments of one."""
+    parts = list(answer.hindsight)
+    calls = []
+    for call in answer.calls:
+        if call.name == REFLECT.name:
+            parts += reflecting.parts_of(call.args)
+            continue
+        args = dict(call.args)
+        parts += reflecting.parts_of(args.pop(REFLECT.name, None))
+        calls.append(replace(call, args=args))
+    return ModelAnswer(tuple(calls[:CALLS_MAX]), answer.text, tuple(parts[: reflecting.PARTS_MAX]))

@@ -1,0 +1,151 @@
+"""The four ways in which an endpoint can fail, each with a sentence that can be shown anywhere."""
+
+import errno
+import math
+import re
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import openai
+
+from clew_shared.text.shorten import one_line
+from clew_shared.wire.hello import AgentOptions
+
+RETRY_AFTER_MAX_S = 30 * 86_400.0
+"""A later time that a server names is ignored: the usual back-off applies."""
+
+_ERROR_CHARS = 500
+_OVERFLOW = re.compile(
+    r"context.{0,20}(length|size|window)|maximum context|too many tokens|prompt is too long"
+    r"|exceeds? the (available )?context|input is too long|reduce the length",
+    re.IGNORECASE,
+)
+_MODEL_UNKNOWN = re.compile(
+    r"model.{0,80}(not found|does not exist|not exist|invalid|unknown|no such)"
+    r"|(invalid|unknown|no such|not a valid).{0,20}model|try pulling it",
+    re.IGNORECASE | re.DOTALL,
+)
+_UNSUPPORTED = re.compile(
+    r"(does|do) not support (tools|function)|tools? param requires|unsupported.{0,20}tool",
+    re.IGNORECASE,
+)
+_QUOTA = re.compile(r"insufficient_quota|billing|credit balance", re.IGNORECASE)
+_REFUSALS = (400, 404, 413, 415, 422)
+
+
+class LlmError(Exception):
+    """A fault of the endpoint, in a sentence that can be shown anywhere."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in reason)
+        )
+
+
+class Temporary(LlmError):
+    """A fault that may pass; `retry_after_s` if the server named a time, `in_place` if a short pause may help."""
+
+    def __init__(
+        self, reason: str, retry_after_s: float | None = None, *, in_place: bool = True
+    ) -> None:
+        super().__init__(reason)
+        self.retry_after_s = retry_after_s
+        self.in_place = in_place
+
+
+class Misconfigured(LlmError):
+    """A fault that a person must fix: key, model or address."""
+
+
+class Overflow(LlmError):
+    """The prompt is too long for the model."""
+
+
+class Unsupported(LlmError):
+    """The server refused the request as it was (400, 422): tools or a response format, perhaps."""
+
+
+def connection_fault(error: BaseException, agent: AgentOptions, connect_s: float) -> Temporary:
+    """Return why there is no answer: no connection, none in time, or a broken one."""
+    cause = error.__cause__ or error
+    kind = type(cause).__name__  # openai's version decides which HTTP library has these classes
+    lasting = True
+    if kind == "ConnectTimeout":
+        reason = f"no connection within {connect_s:g} s"
+    elif kind == "ConnectError":
+        reason = _unreachable(cause)
+    elif isinstance(error, (TimeoutError, openai.APITimeoutError)):
+        reason = f"no answer within {agent.timeout_s:g} s (`timeout_s`)"
+    else:
+        reason, lasting = str(cause) or kind, False
+    return Temporary(f"{agent.base_url}: {reason}", in_place=not lasting)
+
+
+def _unreachable(error: BaseException) -> str:
+    """Return the reason for a failed connection as the system names it."""
+    found: list[BaseException] = [error]
+    for one in found:  # grows in the loop; a name with several addresses has an error for each
+        if isinstance(one, OSError) and one.errno is not None:
+            text = one.strerror or str(one)
+            return "connection refused" if one.errno == errno.ECONNREFUSED else text
+        inner = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+        found += [e for e in (*inner, one.__cause__ or one.__context__) if e and e not in found]
+    return str(error) or type(error).__name__
+
+
+def status_fault(error: openai.APIStatusError, agent: AgentOptions) -> LlmError:
+    """Return the fault that an error status stands for, with the server's own message."""
+    status, message = error.status_code, _server_message(error)
+    reason = f"{agent.base_url} answered {status}: {message}"
+    if status in _REFUSALS and _OVERFLOW.search(message):
+        return Overflow(reason)
+    if advice := _advice(status, message, agent.model):
+        return Misconfigured(f"{reason}. {advice}")
+    if status in _REFUSALS or _UNSUPPORTED.search(message):
+        return Unsupported(reason)
+    return Temporary(reason, _retry_after_s(error.response.headers))
+
+
+def _advice(status: int, message: str, model: str) -> str:
+    """Return what a person must fix; "" for nothing."""
+    if status in (401, 403):
+        return "Check the key: `api_key_env` or `api_key_file` of the agent"
+    if status in (400, 404, 422) and _MODEL_UNKNOWN.search(message):
+        return f"Check `model` ({model}) of the agent"
+    if 300 <= status < 400 or status in (404, 405):
+        return "Check `base_url` of the agent; most end in /v1"
+    if status == 402 or (status == 429 and _QUOTA.search(message)):
+        return "The account's quota is used up"
+    return ""
+
+
+def _server_message(error: openai.APIStatusError) -> str:
+    """Return the server's own message in an error."""
+    body: Any = error.body
+    if isinstance(body, dict):
+        inner = body.get("error", body)
+        body = inner.get("message") or inner.get("detail") if isinstance(inner, dict) else inner
+    message = body if isinstance(body, str) and body.strip() else error.message
+    code = f" ({error.code})" if error.code and error.code not in message else ""
+    return one_line(message)[:_ERROR_CHARS] + code
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Return the server's own retry time: seconds, milliseconds (`retry-after-ms`), or a date."""
+    milliseconds, value = headers.get("retry-after-ms"), headers.get("retry-after")
+    try:
+        if milliseconds:
+            return _seconds(float(milliseconds) / 1000)
+        return _seconds(float(value)) if value else None
+    except ValueError:
+        pass
+    try:
+        return _seconds(parsedate_to_datetime(str(value)).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _seconds(value: float) -> float | None:
+    return max(value, 0.0) if math.isfinite(value) and value <= RETRY_AFTER_MAX_S else None

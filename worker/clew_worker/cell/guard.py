@@ -1,0 +1,113 @@
+"""A cell: a guard process and the payload that it starts, ended as one.
+
+With a PID namespace the guard is its init, and the kernel ends the whole tree with it; without
+one it is a subreaper that ends what is left. Both are forked by the nursery and then wait for
+their order: the spec, and the control group to enter.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import time
+
+from setproctitle import setproctitle
+
+from clew_worker.cell import payload
+from clew_worker.cell.wiring import Wiring, close_all_but, enter_group, hung_up, run_to_end
+from clew_worker.sandbox import kernel, namespaces
+from clew_worker.sandbox.processes import descendants
+
+_PATH_BYTES_MAX = 4096
+_SWEEP_S = 5.0
+
+
+def fork(wiring: Wiring) -> int:
+    """Fork the guard of a new cell, as a child of the nursery's parent, the daemon; return its pid. Raises OSError."""
+    ids = os.geteuid(), os.getegid()
+    if wiring.pidns:
+        guard = namespaces.fork_apart(userns=wiring.sandbox.userns, parent=True)
+    else:
+        guard = kernel.fork(kernel.CLONE_PARENT)
+    if guard == 0:
+        run_to_end(wiring.report, lambda: _guard(wiring, *ids))
+    return guard
+
+
+class _TerminatedError(Exception):
+    pass
+
+
+def _end(signum: int, _frame: object) -> None:
+    raise _TerminatedError(signum)
+
+
+def _guard(wiring: Wiring, uid: int, gid: int) -> int:
+    """Be the guard: wait for the payload, end what it left behind, exit with its code."""
+    close_all_but(wiring.control, wiring.report, wiring.go_pipe)
+    setproctitle("clew: guard")
+    os.setsid()
+    if wiring.pidns and wiring.sandbox.userns:
+        namespaces.remain(uid, gid)
+    if not wiring.pidns:
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    signal.signal(signal.SIGTERM, _end)
+    go, release = os.pipe2(os.O_CLOEXEC)
+    try:
+        child = os.fork()
+        if child == 0:
+            os.close(release)
+            run_to_end(wiring.report, lambda: payload.begin(wiring, go))
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # the guard is outside the payload's sandbox
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL if wiring.pidns else signal.SIGTERM)
+        if hung_up(wiring.control) or not _wait_for_go(wiring.go_pipe, child):
+            return 1
+        os.write(release, b"!")
+        close_all_but()  # others wait for these to be closed
+        code = _await(child)
+    except _TerminatedError as ended:
+        code = 128 + int(ended.args[0])
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if not wiring.pidns:
+        _sweep()
+    return code
+
+
+def _wait_for_go(go_pipe: int, child: int) -> bool:
+    """Wait for the order and enter the control group; return False where none comes, or the payload has ended."""
+    ended = os.pidfd_open(child)
+    poll = select.poll()
+    poll.register(go_pipe, select.POLLIN)
+    poll.register(ended, select.POLLIN)
+    ready = {fd for fd, _ in poll.poll()}
+    os.close(ended)
+    if ended in ready:
+        return False
+    order = os.read(go_pipe, _PATH_BYTES_MAX)
+    enter_group(os.fsdecode(order[1:]))
+    return bool(order)
+
+
+def _await(child: int) -> int:
+    """Reap until the payload has ended; return its exit code, or 128 + its signal."""
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+
+
+def _sweep() -> None:
+    """End every descendant; stopped first, so that none forks while the others are being ended."""
+    deadline = time.monotonic() + _SWEEP_S
+    while time.monotonic() < deadline:
+        for signum in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in descendants(os.getpid()):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signum)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.001)

@@ -1,0 +1,198 @@
+"""The payload of a cell: it waits for its order, enters the sandbox, and becomes executor, agent or command."""
+
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import sys
+import traceback
+from typing import NoReturn
+
+from setproctitle import setproctitle
+
+from clew_shared.wire.nursery import CHANNEL_FD, PACKET_BYTES_MAX, CellSpec, read_spawn
+from clew_worker import sandbox
+from clew_worker.cell.wiring import (
+    CellStartError,
+    Wiring,
+    close_all_but,
+    enter_group,
+    run_to_end,
+    send_report,
+)
+from clew_worker.sandbox import interpreter, kernel, namespaces, privileges
+
+_REPORT_FD = CHANNEL_FD + 1
+_GO_FD = CHANNEL_FD + 2
+_HIGH_FD = _GO_FD + 1  # above every fixed number, so that moving one never overwrites another
+
+
+def begin(wiring: Wiring, go: int) -> NoReturn:
+    """Move the descriptors to their fixed numbers, and be the payload, which reports by those numbers."""
+    guard = os.getppid()
+    _place_descriptors(wiring, go)
+    run_to_end(_REPORT_FD, lambda: _payload(wiring, guard))
+
+
+def _payload(wiring: Wiring, guard: int) -> int:
+    """Be the payload: wait for the order, enter the sandbox, and run."""
+    _reset_signals()
+    os.setsid()
+    os.write(_REPORT_FD, b"P")
+    if not wiring.pidns:
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != guard:
+            return 1
+    spec = _ordered()
+    if spec is None:
+        return 1
+    if spec.title:
+        setproctitle(spec.title)
+    enter_group(spec.cgroup)
+    if wiring.pidns:
+        _furnish(spec, wiring)
+    if spec.kind == "command":
+        signal.signal(
+            signal.SIGPIPE, signal.SIG_DFL
+        )  # as programs expect; Python itself ignores it
+    os.umask(spec.umask)
+    os.environ.clear()
+    os.environ.update(spec.env)
+    if spec.kind != "executor":
+        os.environ["CLEW_FD"] = str(CHANNEL_FD)
+    _enter_folder(spec)
+    program = _program(spec)
+    privileges.no_new_privs()
+    spare = privileges.EXECUTOR_SPARE if spec.kind == "executor" else 0
+    privileges.limit(spec.limits, processes=wiring.pidns and wiring.sandbox.userns, spare=spare)
+    try:
+        netns = _uses_netns(spec, wiring)
+        warnings = sandbox.confine(spec, wiring.sandbox, pidns=wiring.pidns, netns=netns)
+    except (sandbox.SandboxError, OSError) as error:
+        raise CellStartError("sandbox", str(error)) from error
+    _check_folder(spec)
+    if not os.read(_GO_FD, 1):  # the guard has ended, and could not end this process
+        return 1
+    os.close(_GO_FD)
+    send_report(_REPORT_FD, b"W", warnings=warnings)
+    return _run(spec, program)
+
+
+def _ordered() -> CellSpec | None:
+    """Wait for the order and take its descriptors; None where the nursery has ended."""
+    with socket.socket(fileno=os.dup(_REPORT_FD)) as report:
+        data, fds, _, _ = socket.recv_fds(report, PACKET_BYTES_MAX, 2)
+    if not fds:
+        return None
+    channel, *log = fds
+    os.dup2(channel, CHANNEL_FD)
+    for target in (1, 2) if log else ():
+        os.dup2(log[0], target)
+    for fd in fds:
+        os.close(fd)
+    return read_spawn(data).spec
+
+
+def _furnish(spec: CellSpec, wiring: Wiring) -> None:
+    """Enter mounts of its own, and an empty network where none is allowed."""
+    netns = _uses_netns(spec, wiring)
+    namespaces.leave_mounts(netns=netns)
+    namespaces.furnish()
+    if spec.sandbox.mode != "off":
+        namespaces.close_off(sandbox.view(spec))
+    if netns:
+        namespaces.raise_loopback()
+
+
+def _place_descriptors(wiring: Wiring, go: int) -> None:
+    """Leave stdin, stdout, stderr, a place for the channel and, until the start, report and go; all else shut."""
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    wanted = (null, null, null, null, wiring.report, go)
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD) for fd in wanted]
+    for target, fd in enumerate(high):
+        os.dup2(fd, target, inheritable=target < _REPORT_FD)
+    close_all_but(*range(CHANNEL_FD, _GO_FD + 1))
+
+
+def _reset_signals() -> None:
+    """Ignore, handle and block no signal."""
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD):
+        signal.signal(signum, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def _enter_folder(spec: CellSpec) -> None:
+    """Enter the folder of the cell; fail where another folder has taken its place meanwhile."""
+    try:
+        os.chdir(spec.cwd)
+    except OSError as error:
+        raise CellStartError("spawn", f"cannot enter {spec.cwd}: {error.strerror}") from error
+    _require_identity(spec, ".")
+
+
+def _check_folder(spec: CellSpec) -> None:
+    """Check that the sandbox, which goes by the path, was put around the folder that the cell is in."""
+    with contextlib.suppress(PermissionError):  # a folder above it is closed to a confined root
+        _require_identity(spec, spec.cwd)
+
+
+def _require_identity(spec: CellSpec, path: str) -> None:
+    try:
+        found = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - as elsewhere here
+    except FileNotFoundError:
+        place = None
+    else:
+        place = (found.st_dev, found.st_ino)
+    if spec.stands_on and place != spec.stands_on:
+        raise CellStartError("workspace", f"{spec.cwd} was replaced by another folder")
+
+
+def _program(spec: CellSpec) -> str:
+    """Return the path of a foreign command's program, "" for other cells; found before anything is hidden."""
+    if spec.kind != "command":
+        return ""
+    if not spec.argv:
+        raise CellStartError("exec", "the command is empty")
+    found = interpreter.program(spec.argv[0], spec.cwd, spec.env.get("PATH", os.defpath))
+    if found is None:
+        raise CellStartError("exec", f"{spec.argv[0]}: not found, or not executable")
+    return found
+
+
+def _run(spec: CellSpec, program: str) -> int:
+    """Run the payload proper; return its exit code."""
+    if spec.kind == "command":
+        try:
+            os.execve(program, spec.argv, os.environ)  # noqa: S606 - starting it is the job
+        except OSError as error:
+            raise CellStartError("exec", f"{program}: {error.strerror}") from error
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # no process of the same user reads its memory
+    os.close(_REPORT_FD)
+    try:
+        return _builtin(spec)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:  # noqa: BLE001 - a crash: to the log, and exit code 1
+        traceback.print_exc()
+        return 1
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+
+
+def _builtin(spec: CellSpec) -> int:
+    """Call the entry of the executor or of a built-in agent."""
+    if spec.kind == "executor":
+        from clew_worker.executor import server
+
+        return server.main(spec, socket.socket(fileno=CHANNEL_FD))
+    from clew_worker.agent.main import main
+
+    return main(spec.agent, CHANNEL_FD)
+
+
+def _uses_netns(spec: CellSpec, wiring: Wiring) -> bool:
+    wanted = not spec.sandbox.network and spec.sandbox.mode != "off"
+    return wanted and wiring.pidns and wiring.sandbox.network_off == "netns"

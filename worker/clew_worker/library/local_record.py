@@ -1,0 +1,170 @@
+"""The record of a goal without a daemon: each call is one turn at the ledger, durable before it returns.
+
+In a turn the manual changes come first, then the call itself; the published files follow. It judges nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import psutil
+
+from clew_shared.core.answers import WrongState
+from clew_shared.core.core import Core
+from clew_shared.gate import AgentCalls
+from clew_shared.ledger import LedgerError, NewEvent, TurnLedger
+from clew_shared.record.codec import decode, encode
+from clew_shared.record.fold import fold
+from clew_shared.record.state import State
+from clew_shared.views.contextdir import FOLDER
+from clew_worker.library.local_tree import record_edit
+from clew_worker.library.published import LocalPublished
+from clew_worker.library.work_state import WorkState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from clew_shared.config.settings import LoopSettings
+    from clew_shared.core.journal import RecordedEvent
+
+CALLS = AgentCalls(
+    done="call mark_subtask_complete()",
+    failed="mark_subtask_complete(success=False, reason=...)",
+    finish="call mark_subtask_complete() and stop",
+)
+"""The names of the library's calls; without a daemon no call finishes a goal."""
+
+LEDGER = "ledger.db"
+
+
+class LocalRecord:
+    """A goal's ledger, its state in memory (`core`), what the agent sees of it (`work`), and its published files."""
+
+    def __init__(self, folder: Path, goal_id: str, loops: LoopSettings) -> None:
+        self._goal_id = goal_id
+        self._loops = loops
+        self._lock = threading.RLock()
+        self._ledger = _open(folder)
+        self.published = LocalPublished(folder, self._ledger)
+        self._next_seq = 0
+        self._torn = True  # the state in memory differs from the ledger
+        self.core = self._new_core()
+        self.work = WorkState(self.core.state)
+
+    @contextmanager
+    def turn(self) -> Iterator[float]:
+        """Take a turn, which begins at the time that this yields; after an error nothing of it is recorded."""
+        with self._lock:
+            edit = None if self._torn else self.work.edit()
+            try:
+                with self._ledger.turn() as moved:
+                    if moved or self._torn:
+                        self._catch_up()
+                    at = time.time()
+                    self._next_seq = self._ledger.next_seq
+                    if edit:
+                        record_edit(self.core, edit, at)
+                    yield at
+                    done = self.core.take()
+                    self._ledger.append([self._entry(one) for one in done])
+            except BaseException:
+                self._torn = True
+                raise
+            self.published.write(self.core.state, done)
+            self.work.note(self.core.state)
+
+    def settle(self) -> None:
+        """Record manual changes, if there are any."""
+        with self._lock:
+            if self.work.edit():
+                with self.turn():
+                    pass
+
+    @contextmanager
+    def last_turn(self) -> Iterator[float]:
+        """Take a turn as `turn` does, and close the ledger whatever comes of it."""
+        with self._lock:
+            try:
+                self.work.edit()
+            except ValueError:
+                self._torn = True  # refused before; the recorded state is valid
+            try:
+                with self.turn() as at:
+                    yield at
+            finally:
+                self.close()
+
+    def close(self) -> None:
+        """Close the ledger."""
+        self._ledger.close()
+
+    def require_allowed(self, seq: int) -> None:
+        """Raise WrongState where `seq` is no action of this goal that was allowed."""
+        row = next(iter(self._ledger.read(self._goal_id, after=seq - 1, limit=1)), None)
+        if row is None or row.seq != seq or row.kind != "action_allowed":
+            raise WrongState(f"no action {seq} of this goal was allowed")
+
+    def _catch_up(self) -> None:
+        """Fold the events that other processes have added to the ledger."""
+        if self._torn:
+            self.core = self._new_core()
+        state = self.core.state
+        before = state.seq
+        rows = self._ledger.read(self._goal_id, after=before)
+        fold(((row.seq, decode(row.body)) for row in rows), state)
+        if self._torn or state.seq != before:
+            self.published.forget()
+        self._torn = False
+
+    def _new_core(self) -> Core:
+        # Only a person can extend a budget, through a daemon. Interventions are shown but fail no subtask, since
+        # the library's agent gets the verdict as a value.
+        return Core(
+            State(goal_id=self._goal_id),
+            self._loops,
+            self._number,
+            max_actions=sys.maxsize,
+            ignored_limit=sys.maxsize,
+            calls=CALLS,
+        )
+
+    def _number(self) -> int:
+        seq, self._next_seq = self._next_seq, self._next_seq + 1
+        return seq
+
+    def _entry(self, done: RecordedEvent) -> NewEvent:
+        return NewEvent(self._goal_id, done.event.kind, encode(done.event), done.output)
+
+
+def started_at() -> float:
+    """Return the time when this process started, in seconds since 1970."""
+    return psutil.Process().create_time()
+
+
+def lives_elsewhere(state: State) -> bool:
+    """Return whether the process that last opened the goal is another one, and still running."""
+    if not state.pid or state.pid == os.getpid():
+        return False
+    with suppress(psutil.Error):
+        return abs(psutil.Process(state.pid).create_time() - state.pid_created) < 1
+    return False
+
+
+def _open(folder: Path) -> TurnLedger:
+    """Open or create the ledger in the folder's `.agent_context/`; LedgerError gives the reason if that fails."""
+    place = folder / FOLDER
+    if place.is_symlink():
+        raise NotADirectoryError(f"{place} is a link; the record must be kept in a real folder")
+    try:
+        place.mkdir(mode=0o755, exist_ok=True)
+    except OSError as error:
+        what = f"its folder cannot be created: {error.strerror}"
+        hint = "let the agent write there, or name another folder: ContextManager('path')"
+        raise LedgerError(place, what, hint) from error
+    return TurnLedger.open(place / LEDGER)

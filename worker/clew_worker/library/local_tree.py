@@ -1,0 +1,139 @@
+"""The tree of a goal without a daemon: what the agent changed in it by hand becomes events.
+
+Functions of the core, which holds the state; they write nothing and read no clock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter
+
+from clew_shared.record import events as ev
+from clew_shared.record.model import Goal, GoalStatus, StepStatus
+from clew_shared.record.spec import PlannedSubtask, PlannedTask
+
+if TYPE_CHECKING:
+    from clew_shared.core.core import Core
+    from clew_shared.record.model import Subtask
+    from clew_worker.library.work_state import Edit
+
+_goals: TypeAdapter[Goal] = TypeAdapter(Goal)
+
+
+def subtasks_of(goal: Goal) -> list[Subtask]:
+    """Return all subtasks, in order."""
+    return [subtask for task in goal.tasks for subtask in task.subtasks]
+
+
+def all_done(goal: Goal) -> bool:
+    """Return whether there are subtasks, and all of them are done."""
+    subtasks = subtasks_of(goal)
+    return bool(subtasks) and all(StepStatus(one.status).done for one in subtasks)
+
+
+def make_ready(core: Core, text: str, at: float) -> None:
+    """Provide something to act on: a goal that is not over, and a subtask with its description, `text`."""
+    state = core.state
+    if GoalStatus(state.goal.status).ended:
+        _reopen(core, at)
+    if not state.goal.tasks:
+        subtask = PlannedSubtask(description=text)
+        task = PlannedTask(description=text, subtasks=(subtask,))
+        core.emit(ev.Planned(at=at, tasks=(task,)))
+        core.begin(0, 0, at)
+    if state.replan_required in ("task", "goal") and _is_without_plan(state.goal, text):
+        # Without a plan there is no replan: the blocks hold, other actions continue.
+        if state.subtask:
+            state.subtask.status, state.subtask.attempts = StepStatus.IN_PROGRESS, 0
+        record_tree(core, at, replan=True)
+
+
+def _is_without_plan(goal: Goal, text: str) -> bool:
+    return [one.description for one in subtasks_of(goal)] in ([], [text])
+
+
+def record_edit(core: Core, edit: Edit, at: float) -> None:
+    """Record manual changes and their consequences."""
+    state = core.state
+    replan = bool(state.replan_required) and _offers_another_way(core, edit)
+    if replan:
+        _mark_replan(core, edit)
+    record_tree(core, at, replan=replan)
+    resting = state.goal.status == GoalStatus.BLOCKED or GoalStatus(state.goal.status).ended
+    if resting and (replan or edit.new):
+        _reopen(core, at)
+    if not state.replan_required:
+        _find_place(core, edit, at)
+    if replan:
+        core.start(at)
+    if (
+        edit.counts is not None or edit.blocked is not None
+    ):  # those of the subtask that is current now
+        record_tree(core, at, counts=edit.counts, blocked=edit.blocked)
+    for signature in edit.lifted:
+        core.emit(ev.Unblocked(at=at, signature=signature))
+
+
+def record_tree(
+    core: Core,
+    at: float,
+    *,
+    replan: bool = False,
+    counts: dict[str, int] | None = None,
+    blocked: tuple[str, ...] | None = None,
+) -> None:
+    """Record the tree as it is in the state."""
+    state, goal = core.state, core.state.goal
+    event = ev.TreeEdited(
+        at=at,
+        goal=_goals.dump_python(goal, mode="json"),
+        task_idx=state.current_task_idx,
+        subtask_idx=state.current_subtask_idx,
+        probes=state.last_probe_state,
+        loop_counts=counts,
+        blocked_actions=blocked,
+        replan=replan,
+    )
+    core.emit(event)
+    state.goal = goal  # equal to the folded one, and the agent's references stay valid
+
+
+def _offers_another_way(core: Core, edit: Edit) -> bool:
+    current = core.state.subtask
+    return (
+        bool(edit.new)
+        or bool(current and StepStatus(current.status).open)
+        or any(one.status == StepStatus.IN_PROGRESS for one in subtasks_of(core.state.goal))
+    )
+
+
+def _mark_replan(core: Core, edit: Edit) -> None:
+    """Mark the replacements of a blocked subtask as heirs of its counts and blocks."""
+    state = core.state
+    new = {id(one) for one in edit.new}
+    for task in state.goal.tasks:
+        for subtask in task.subtasks:
+            if id(subtask) in new:
+                subtask.inherits = task.replanned = True
+    state.goal.replanned = state.goal.replanned or state.replan_required == "goal"
+
+
+def _find_place(core: Core, edit: Edit, at: float) -> None:
+    """Start the subtask that the indices select, else the one that is marked as in progress."""
+    state = core.state
+    status = state.subtask.status if state.subtask else ""
+    here = (state.current_task_idx, state.current_subtask_idx)
+    if status == StepStatus.PENDING or (edit.moved and status == StepStatus.IN_PROGRESS):
+        core.begin(*here, at)
+    elif status != StepStatus.IN_PROGRESS:
+        for t, task in enumerate(state.goal.tasks):
+            for s, subtask in enumerate(task.subtasks):
+                if subtask.status == StepStatus.IN_PROGRESS:
+                    core.begin(t, s, at)
+                    return
+
+
+def _reopen(core: Core, at: float) -> None:
+    core.emit(ev.GoalRequeued(at=at, by="library", after=core.state.rested_seq))
+    core.emit(ev.GoalStarted(at=at))
