@@ -66,7 +66,6 @@ $(BENCH_STAMP): $(STAMP)
 	@touch $@
 
 bench: $(BENCH_STAMP) ## measure, and write the tables of docs/performance.md; nothing is asserted
-	$(BIN)/python -m bench.trajectories
 	$(BIN)/python -m bench.context
 	$(BIN)/python -m bench.step
 	$(BIN)/python -m bench.fleet

@@ -2,15 +2,13 @@
 
 A real daemon and a real worker that proposes and reports (`changed` given, so that only judging and recording is
 measured). In turns with it: pairs of bare commits (`synchronous=FULL`, one row of 400 bytes, the log reused).
-Then the proof by strace that each answer follows its sync (`bench/synced.py`).
 """
 
-import sys
 import time
 from pathlib import Path
 
 import apsw
-from bench import home, page, plots, runner, synced
+from bench import home, page, plots, runner
 from bench.figures import Recorder, Result, Series, short
 
 GOAL = "---\nagent: bench\n---\n# Many steps\n"
@@ -76,7 +74,6 @@ def text(result: Result) -> tuple[str, ...]:
     return (
         page.table(("", "median", "p90", "p99", "times two bare commits"), rows),
         page.image("A step and what it is compared with", "step"),
-        result.facts["proof"],
         result.source,
     )
 
@@ -89,12 +86,8 @@ def plot(result: Result) -> None:
 
 def measure(options: runner.Options, found: Recorder) -> dict[str, str]:
     compared(options.steps, options.rounds, found)
-    proof = synced.prove(options.proved)
-    if proof.code == 1:
-        sys.exit(proof.text)
-    return {"proof": proof.text}
+    return {}
 
 
 if __name__ == "__main__":
-    steps, proved = (100, "a round"), (300, "steps under strace")
-    runner.main("step", measure, rounds=(20, "rounds"), steps=steps, proved=proved)
+    runner.main("step", measure, rounds=(20, "rounds"), steps=(100, "a round"))

@@ -59,7 +59,7 @@ def test_a_part_without_its_markers_is_refused(tmp_path):
 
 COMMANDS = (
     *("context", "digest", "fleet", "footprint", "growth", "live", "peers", "real_model"),
-    *("restart", "step", "synced", "trajectories"),
+    *("restart", "step"),
 )
 
 
