@@ -132,7 +132,6 @@ def plot(result: Result) -> None:
 
 if __name__ == "__main__":
     runner.main(
-        "fleet",
         measure,
         workers=([1, 8, 64], "how many"),
         seconds=(4.0, "for each"),

@@ -9,7 +9,6 @@ daemon's start and stop; a thousand files dropped at once.
 import importlib.util
 import os
 import resource
-import signal
 import subprocess
 import sys
 import time
@@ -213,7 +212,6 @@ def with_byte_code() -> None:
 
 
 def measure(options: runner.Options, found: Recorder) -> dict[str, Any]:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leaves nothing behind
     with_byte_code()
     with resting() as homes:
         start_and_stop(options.rounds // 2, found)
@@ -223,4 +221,4 @@ def measure(options: runner.Options, found: Recorder) -> dict[str, Any]:
 
 if __name__ == "__main__":
     rounds, stretch = (20, "of commands; half as many of starts"), (35.0, "seconds of rest")
-    runner.main("footprint", measure, rounds=rounds, stretch=stretch)
+    runner.main(measure, rounds=rounds, stretch=stretch)

@@ -84,10 +84,9 @@ def plot(result: Result) -> None:
     plots.dots("step", "A step, and what it is compared with (some of the values)", some)
 
 
-def measure(options: runner.Options, found: Recorder) -> dict[str, str]:
+def measure(options: runner.Options, found: Recorder) -> None:
     compared(options.steps, options.rounds, found)
-    return {}
 
 
 if __name__ == "__main__":
-    runner.main("step", measure, rounds=(20, "rounds"), steps=(100, "a round"))
+    runner.main(measure, rounds=(20, "rounds"), steps=(100, "a round"))
