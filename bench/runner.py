@@ -24,7 +24,8 @@ def parser(
         elif isinstance(default, list):
             kind = {"type": type(default[0]) if default else int, "nargs": "+"}
             kind |= {"choices": default} if str in map(type, default) else {}
-        made.add_argument(f"--{option}", default=default, help=f"{text} [{default}]", **kind)
+        usual = " ".join(map(str, default)) if isinstance(default, list) else default
+        made.add_argument(f"--{option}", default=default, help=f"{text} [{usual}]", **kind)
     return made
 
 

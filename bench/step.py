@@ -41,7 +41,7 @@ def one_round(folder: Path, number: int) -> list[float]:
     (folder / f"go.{number}").touch()
     times = folder / f"times.{number}"
     home.wait_for(times.exists)
-    return [float(line) for line in times.read_text().split()]
+    return home.floats(times)
 
 
 def compared(steps: int, rounds: int, found: Recorder) -> None:
@@ -66,10 +66,11 @@ def text(result: Result) -> tuple[str, ...]:
     base = result.series[BARE].median
     rows = [
         [
-            *(one.name, *(f"{short(one.quantile(share))} µs" for share in (0.5, 0.9, 0.99))),
-            f"{one.median / base:.2f}",
+            s.name,
+            *(f"{short(s.quantile(q))} µs" for q in (0.5, 0.9, 0.99)),
+            f"{s.median / base:.2f}",
         ]
-        for one in result.series.values()
+        for s in result.series.values()
     ]
     return (
         page.table(("", "median", "p90", "p99", "times two bare commits"), rows),

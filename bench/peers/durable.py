@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -31,7 +32,7 @@ from bench.peers.steppers import (
     running,
     ways,
 )
-from bench.processes import spent
+from bench.processes import pss_mb, spent
 
 PEERS = ("clew", *PACKAGES)
 LIMIT = {"clew": 10000, "dbos-two": 100, "langgraph-two": 100}  # finished steps; else 3,000
@@ -132,7 +133,7 @@ class StepBench:
         seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**9))
         chance, wanted = random.Random(seed), self.main
         if "clew" in wanted:
-            wanted["clew-worker"] = Way("clew", partial(ClewProgram, config=AT_ONCE_AGAIN))
+            wanted["clew-worker"] = partial(ClewProgram, config=AT_ONCE_AGAIN)
         counts = {name: Counter[str]() for name in wanted}
         sizes = {100: self.count(20, 4), 1000: self.count(10, 2)}
         for size in list(sizes)[: 1 if self.options.quick else None]:
@@ -169,8 +170,10 @@ class StepBench:
             for name, one in programs.items():
                 cpu = (spent(one.processes()).cpu_s - before[name]) / lasted_s * 1000
                 self.found.add(f"{name}: idle CPU", "thousandths of a core", cpu)
-                if (pss_mb := _pss_mb(one)) is not None:
-                    self.found.add(f"{name}: PSS", "MB", pss_mb)
+                with suppress(
+                    psutil.AccessDenied
+                ):  # that of clew's processes is shown to root alone
+                    self.found.add(f"{name}: PSS", "MB", pss_mb(one.processes()))
 
 
 def _recover(
@@ -180,7 +183,6 @@ def _recover(
     one.wires[0].ask(ENDLESS, tell=True)
     last = one.wires[0].hear("done")["done"]
     time.sleep(chance.uniform(0, 0.01))
-    began = time.monotonic()
     if worker and isinstance(one, ClewProgram):  # the daemon launches the next one
         agent = one.agent()
         began = time.monotonic()
@@ -192,7 +194,8 @@ def _recover(
         one.wires[0].close()
     else:
         one.kill()
-        began = one.start()
+        began = time.monotonic()
+        one.launch()
     one.wires = [one.accept()]
     one.wires[0].ask(1, tell=True)
     first = one.wires[0].hear("done")
@@ -214,14 +217,6 @@ def _carried_out(one: StepProgram) -> dict[str, int]:
         "never carried out": max(times) + 1 - len(times),
         "carried out twice": sum(count > 1 for count in times.values()),
     }
-
-
-def _pss_mb(one: StepProgram) -> float | None:
-    """Return that of the whole tree; None where it is not shown: clew's processes show it to root alone."""
-    try:
-        return sum(process.memory_full_info().pss for process in one.processes()) / 1e6
-    except psutil.AccessDenied:
-        return None
 
 
 if __name__ == "__main__":

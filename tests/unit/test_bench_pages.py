@@ -72,3 +72,9 @@ def test_every_bench_with_a_command_line_is_among_them():
     names = {".".join(path.relative_to(bench).with_suffix("").parts) for path in programs}
     run_by_others = {"agents", "runner", "slow_disk", "peers.steps_dbos", "peers.steps_langgraph"}
     assert names - run_by_others == {*COMMANDS}
+
+
+def test_the_slower_disk_finds_the_method_that_it_slows_down(tmp_path):
+    command = [sys.executable, "bench/slow_disk.py", str(tmp_path / "commits"), "0", "--help"]
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, timeout=60, check=True)
+    assert (tmp_path / "commits").read_text() == "[]"
