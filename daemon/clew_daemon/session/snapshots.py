@@ -7,6 +7,7 @@ that is due, since it must show the workspace before that action. Without a snap
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,10 @@ from clew_shared.record import snapshot_events as snap
 from clew_shared.text.redact import redact
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from clew_daemon.parts import DaemonParts
+    from clew_daemon.processes.executor import ExecutorProcess
     from clew_daemon.session.executors import ExecutorPool
     from clew_shared.core.core import Core
     from clew_shared.record.snapshot_events import SnapshotMoment
@@ -30,6 +34,9 @@ log = structlog.get_logger()
 LAST_SNAPSHOT_S = 10.0
 """How long the end of a worker waits for its last snapshot; the start of the next one sees what it would have shown."""
 
+MAKE_ROOM_S = 10.0
+"""How long a snapshot that found no room waits until those of ended goals are removed."""
+
 MB = 1024 * 1024
 
 Position = tuple[int, int, str]
@@ -38,10 +45,14 @@ Position = tuple[int, int, str]
 class WorkspaceSnapshots:
     """The snapshots that one worker's session takes."""
 
-    def __init__(self, parts: DaemonParts, core: Core, executors: ExecutorPool) -> None:
+    def __init__(
+        self, parts: DaemonParts, core: Core, executors: ExecutorPool, *, acting: Callable[[], bool]
+    ) -> None:
         self._parts = parts
         self._core = core
         self._executors = executors
+        self._acting = acting  # the agent carries out an action itself now
+        self._begun: ExecutorProcess | None = None
         self._task: asyncio.Task[None] | None = None
         self._position = self._here()
         self._acted = False
@@ -58,6 +69,12 @@ class WorkspaceSnapshots:
     def executor_died(self) -> None:
         """Take the snapshot of a new executor's start; the last one's memory of the workspace is lost."""
         self._due("worker")
+
+    async def before_action(self, executor: ExecutorProcess) -> None:
+        """Take the snapshot of a new executor's start where none was taken yet, before it changes anything."""
+        if executor is not self._begun:
+            self._due("worker")
+            await self.settled()
 
     def acted(self, *, too_many: bool) -> None:
         """Note that an action or a check was carried out; one that changed too much to list needs a snapshot."""
@@ -79,7 +96,7 @@ class WorkspaceSnapshots:
     async def settled(self) -> None:
         """Wait until no snapshot is under way."""
         if self._task is not None:
-            await asyncio.shield(self._task)
+            await asyncio.wait([self._task])
 
     async def end(self) -> None:
         """Take the last snapshot of this worker, where anything was done since the one before it."""
@@ -107,23 +124,40 @@ class WorkspaceSnapshots:
             self._task = asyncio.ensure_future(self._take(moment, self._task))
 
     async def _take(self, moment: SnapshotMoment, before: asyncio.Task[None] | None) -> None:
-        """Take one snapshot after the one before it, and record it; a failure is recorded too."""
+        """Take one snapshot after the one before it, and record it; a failure is recorded too, and harms nothing."""
         goal = self._core.state.goal_id
         try:
             if before is not None:
-                await before
-            executor = await self._executors.executor()
-            limits = self._parts.settings_of(goal).snapshots
-            done = await executor.snapshot(
-                base=self._core.state.snapshots.first,
-                max_file_bytes=limits.max_file_mb * MB,
-                room_bytes=self._parts.space.room(goal, limits.max_mb * MB),
-            )
+                await asyncio.wait([before])
+            done = await self._ask()
+            if done.no_room and await self._made_room():
+                done = await self._ask()
             await record(self._parts, self._core, done, moment)
         except (ExecutorDied, SpawnError, OSError) as error:
             log.warning("snapshot.failed", goal=goal, reason=str(error))
         except LedgerError:
             pass  # the daemon is about to stop
+        except Exception as error:
+            log.exception("snapshot.failed", goal=goal, reason=repr(error))
+
+    async def _ask(self) -> SnapshotDone:
+        goal = self._core.state.goal_id
+        executor = await self._executors.executor()
+        self._begun = executor
+        limits = self._parts.settings_of(goal).snapshots
+        return await executor.snapshot(
+            own=self._acting(),
+            base=self._core.state.snapshots.first,
+            max_file_bytes=limits.max_file_mb * MB,
+            room_bytes=self._parts.space.room(goal, limits.max_mb * MB),
+        )
+
+    async def _made_room(self) -> bool:
+        """Return whether snapshots of ended goals were removed, in bounded time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(MAKE_ROOM_S):
+                return await self._parts.space.make_room(self._core.state.goal_id)
+        return False
 
 
 async def record(

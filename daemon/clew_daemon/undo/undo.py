@@ -22,7 +22,7 @@ from clew_shared.record.codec import decode
 from clew_shared.record.touched import NAMES_MAX
 from clew_shared.snapshots.entries import Entry
 from clew_shared.snapshots.plan import Left, Restored, UndoPlan, plan
-from clew_shared.snapshots.steps import steps
+from clew_shared.snapshots.steps import steps, with_store
 from clew_shared.snapshots.store import at
 
 if TYPE_CHECKING:
@@ -172,8 +172,9 @@ class Undo:
         return UndoResult(span, found, first.tree, moved, present.left_out_total)
 
     def _rows(self, goal: str) -> list[tuple[int, ev.Event]]:
-        """Read the whole record of a goal; it blocks."""
-        return [(row.seq, decode(row.body)) for row in self._parts.goals.ledger.read(goal)]
+        """Read the record of a goal, as far as its store has the snapshots; it blocks."""
+        rows = self._parts.goals.ledger.read(goal)
+        return with_store((row.seq, decode(row.body)) for row in rows)
 
     def store(self, goal: str) -> SnapshotStore:
         """Return the store of a goal; raises StoreError without a usable git."""

@@ -14,9 +14,12 @@ from clew_shared.record.fold.actions import action_of
 from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost
 from clew_shared.record.moment import iso
 from clew_shared.record.visitor import EventFold, takes
+from clew_shared.snapshots.names import unquoted
 
 if TYPE_CHECKING:
-    from clew_shared.record.state import State
+    from collections.abc import Iterable
+
+    from clew_shared.record.state import SnapshotState, State
 
 OUTPUT_CHARS = 1_000
 SHOWN = 1_000
@@ -45,7 +48,25 @@ def state_view(state: State) -> dict[str, Any]:
         "iteration": state.iteration,
         "epoch": state.epoch,
         "restarts": state.restarts,
+        "snapshots": snapshots_view(state.snapshots),
         "seq": state.seq,
+    }
+
+
+def snapshots_view(known: SnapshotState) -> dict[str, Any]:
+    """Return what a goal's workspace differs in from its first snapshot, and why there is none where that is so.
+
+    `undo` is "under way", "done", or null.
+    """
+    undo = "under way" if known.undoing else "done" if known.undone else None
+    return {
+        "taken": known.taken,
+        "files_changed": known.changed.files,
+        "lines_added": known.changed.added,
+        "lines_removed": known.changed.removed,
+        "left_out": known.left_out,
+        "missing": known.missing or None,
+        "undo": undo,
     }
 
 
@@ -89,10 +110,16 @@ def action_view(action: Action) -> dict[str, Any]:
         "result": str(action.result),
         "duration_s": action.duration_s,
         "changed": action.changed,
+        "paths": plain_paths(action.paths),
         "task_idx": action.task_idx,
         "subtask_idx": action.subtask_idx,
         "epoch": action.epoch,
     }
+
+
+def plain_paths(names: Iterable[str]) -> list[str]:
+    """Return quoted names as plain text; what is not UTF-8 is replaced."""
+    return [unquoted(name).decode(errors="replace") for name in names]
 
 
 def history_view(action: Action, output: str | None) -> dict[str, Any]:
@@ -197,6 +224,7 @@ def goal_detail(state: State, now: float = 0.0, waits: str = "") -> dict[str, An
         "blocked_total": state.blocked_total,
         "loops_total": state.loops_total,
         "wait_until": iso(state.wait_until) if state.wait_until else None,
+        "snapshots": snapshots_view(state.snapshots),
         "replan_required": state.replan_required or None,
         "set_aside": list(state.set_aside),
         "cost": {**cost_view(state.cost), "active_s": round(state.cost.active_s, 3)},
@@ -270,5 +298,5 @@ class HistoryFold(EventFold[EndedAction]):
         action.result = "interrupted"
         if isinstance(event, ev.ActionFinished):
             action.result, action.duration_s = event.result, event.duration_s
-            action.changed = event.changed
+            action.changed, action.paths = event.changed, event.touched.paths
         return action, seq

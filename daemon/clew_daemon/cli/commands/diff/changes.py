@@ -17,7 +17,7 @@ from clew_shared.record.codec import decode
 from clew_shared.snapshots.comparison import FileCount, comparison
 from clew_shared.snapshots.entries import changes
 from clew_shared.snapshots.plan import own_changes
-from clew_shared.snapshots.steps import steps
+from clew_shared.snapshots.steps import steps, with_store
 from clew_shared.snapshots.store import StoreError, at
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def goal_diff(instance: Instance, goal: str, subtask: Position | None) -> Iterat
     """Yield what a goal or a subtask changed; raises CliError where there is no snapshot, or it cannot be read."""
     state = goal_state(instance, goal)
     with open_ledger(instance) as reader:
-        rows = [(row.seq, decode(row.body)) for row in reader.read(goal)]
+        rows = with_store((row.seq, decode(row.body)) for row in reader.read(goal))
     span = _span(state, rows, subtask)
     first, *_, last = _points(rows, span)
     try:
