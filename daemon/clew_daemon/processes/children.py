@@ -12,8 +12,12 @@ import ctypes
 import os
 import signal
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from clew_daemon.processes import vitals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PR_SET_CHILD_SUBREAPER = 36
 LOST_CODE = 255
@@ -90,6 +94,15 @@ class Children:
         self._known.pop(child.pid, None)
         if not child.ended.done():
             child.ended.set_result(code)
+
+    @contextlib.contextmanager
+    def starting_own(self) -> Iterator[None]:
+        """Take no unknown child for an orphan: a thread of the daemon starts programs meanwhile."""
+        self.spawning += 1
+        try:
+            yield
+        finally:
+            self.spawning -= 1
 
     def sweep(self) -> int:
         """Reap and kill the orphans that cells have left; return how many were still alive."""
