@@ -50,8 +50,7 @@ class Children:
 
     def __init__(self) -> None:
         self._known: dict[int, Child] = {}
-        self.spawning = 0
-        """How many spawns are under way: meanwhile an unknown child may be new and no orphan."""
+        self._starting = 0
 
     def watch(self, pid: int) -> Child:
         """Watch a child of this process, before anything else could reap it; return the known Child if called again."""
@@ -97,16 +96,16 @@ class Children:
 
     @contextlib.contextmanager
     def starting_own(self) -> Iterator[None]:
-        """Take no unknown child for an orphan: a thread of the daemon starts programs meanwhile."""
-        self.spawning += 1
+        """Count no unknown child as an orphan meanwhile: it may be new, or a program that a thread has started."""
+        self._starting += 1
         try:
             yield
         finally:
-            self.spawning -= 1
+            self._starting -= 1
 
     def sweep(self) -> int:
         """Reap and kill the orphans that cells have left; return how many were still alive."""
-        if self.spawning:
+        if self._starting:
             return 0
         alive = 0
         for pid in vitals.children(os.getpid()):
