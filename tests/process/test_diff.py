@@ -1,4 +1,4 @@
-"""`clew diff`: what a goal changed, in all forms, with and without a daemon; nothing secret, nothing of someone else."""
+"""`clew diff`: what a goal changed, in all forms, with and without a daemon; no secrets, no work of someone else."""
 
 import json
 
@@ -119,19 +119,15 @@ def test_someone_elses_files_are_left_out_and_counted(clew, tmp_path):
     folder = tmp_path / "kitchen"
     folder.mkdir()
     text = GOAL.format(workspace=folder).replace("mv spoon ladle && rm cup && ", "")
-    text = text.replace(
-        "- [ ] Steep", "- [ ] Wait\n  ```sh\n  echo x > ready; sleep 600\n  ```\n- [ ] Steep"
-    )
-    goal = clew.start().submit(text, "tea.md")
-    clew.until((folder / "ready").exists, "the second subtask")
-    clew.cli("pause", goal)
+    goal = clew.start().submit(text.replace("chmod +x recipe && ", ""), "tea.md")
+    clew.wait("goal.completed", goal=goal)
+    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
     (folder / "mine").write_text("mine\n")
-    assert json.loads(clew.cli("undo", goal, "--json"))["entries_total"] == 3  # takes a snapshot
+    clew.cli("undo", goal, "--json")  # which takes a snapshot
     found = json.loads(clew.cli("diff", goal, "--json"))
     assert found["foreign"] == 1
     assert "mine" not in {one["path"] for one in found["files"]}
     assert "1 file that someone else changed" in clew.cli("diff", goal)
-    clew.cli("cancel", goal)
 
 
 def test_a_goal_without_snapshots_says_why(make_clew):

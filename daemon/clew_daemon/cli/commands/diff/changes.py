@@ -17,7 +17,7 @@ from clew_shared.record.codec import decode
 from clew_shared.snapshots.comparison import FileCount, comparison
 from clew_shared.snapshots.entries import changes
 from clew_shared.snapshots.plan import own_changes
-from clew_shared.snapshots.steps import steps, with_store, with_store
+from clew_shared.snapshots.steps import steps, with_store
 from clew_shared.snapshots.store import StoreError, at
 
 if TYPE_CHECKING:
