@@ -144,8 +144,8 @@ class Goal:
         for name, text in (("a", "zero"), ("d/e", "zero"), ("d/f", "zero")):
             (self.workspace / name).write_text(text)
         (self.workspace / "empty").mkdir()
-        self.start()
         self.picture = self.first = picture(self.workspace)
+        self.start()
 
     def start(self):
         """Start an executor as the daemon does: a look, and then a snapshot."""
@@ -175,6 +175,7 @@ class Goal:
         by |= {n for n in names if before.get(n) != self.picture.get(n)}
 
     def act(self, edits):
+        self.took_place(self.by_others)
         args = {"cmd": self.script(edits)}
         done = self.executor.ask(RunRequest(id=1, seq=1, tool="run_cmd", args=args))
         assert done.result == "success", done
@@ -182,18 +183,21 @@ class Goal:
         self.took_place(self.by_goal)
 
     def check(self, edits):
+        self.took_place(self.by_others)
         done = self.executor.ask(CheckRequest(id=1, name="check", cmd=self.script(edits)))
         assert done.result == "success", done
         self.took_place(self.by_goal)
 
     def someone(self, edits):
+        """What is changed and changed back before anyone looks has not happened."""
         subprocess.run(self.script(edits), shell=True, cwd=self.workspace, check=True)
-        self.took_place(self.by_others)
 
     def look(self, _=None):
+        self.took_place(self.by_others)
         self.executor.ask(DigestRequest(id=1))
 
     def snapshot(self, _=None):
+        self.took_place(self.by_others)
         done = self.executor.ask(SnapshotRequest(id=1, max_file_bytes=MB, room_bytes=100 * MB))
         assert not done.fault, done
         self.record(SnapshotTaken(tree=done.tree, touched=done.touched))
@@ -248,7 +252,7 @@ def reverts_only_the_goals(events):
     with at_work() as goal:
         for kind, edits in events:
             getattr(goal, kind)(edits)
-        before = goal.picture
+        before = picture(goal.workspace)
         found = goal.undo()
         after = picture(goal.workspace)
         for name in before.keys() | after.keys() | goal.first.keys():
@@ -257,6 +261,7 @@ def reverts_only_the_goals(events):
                 assert after.get(name) == before.get(name), f"someone else's change of {text}"
             elif not near(name, goal.by_others):
                 assert after.get(name) == goal.first.get(name), f"the goal's change of {text}"
+        goal.picture = after
         goal.snapshot()
         assert goal.rows[-1][1].touched.foreign == (), "a restore is not someone else's"
         both = {quoted(name) for name in goal.by_others & goal.by_goal}
@@ -267,7 +272,7 @@ def reverts_only_the_goals(events):
 def test_undo_reverts_on_disk_exactly_what_only_the_goal_has_changed(monkeypatch, watched_from):
     monkeypatch.setattr(tree, "WATCHED_FROM", watched_from)
 
-    @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
     @given(EVENTS)
     def some(events):
         reverts_only_the_goals(events)
