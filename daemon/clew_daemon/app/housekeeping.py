@@ -20,18 +20,25 @@ if TYPE_CHECKING:
     from clew_daemon.presence import PresenceCheck
     from clew_daemon.record.watch import RecordWatch
     from clew_daemon.supervision.retention import Retention
+    from clew_daemon.supervision.stores import SnapshotStores
 
 
 class Housekeeping:
     """Watches ledger and locks, sweeps orphans, evicts and expires goals, prunes strategies, feeds the watchdog."""
 
     def __init__(
-        self, daemon: DaemonParts, watch: RecordWatch, presence: PresenceCheck, retention: Retention
+        self,
+        daemon: DaemonParts,
+        watch: RecordWatch,
+        presence: PresenceCheck,
+        retention: Retention,
+        stores: SnapshotStores,
     ) -> None:
         self._daemon = daemon
         self._watch = watch
         self._presence = presence
         self._retention = retention
+        self._stores = stores
         self._tasks: list[asyncio.Task[Any]] = []
 
     async def start(self, notifier: Notifier) -> None:
@@ -40,7 +47,7 @@ class Housekeeping:
         self.run(background.repeat("ledger", RECORD_EVERY_S, self._look))
         self.run(self._watch.notes())
         self.run(background.repeat("sweep", sweep_s, self._sweep, first_s=sweep_s))
-        self.run(background.repeat("retention", RETENTION_EVERY_S, self._retention.run))
+        self.run(background.repeat("retention", RETENTION_EVERY_S, self._forget))
         self.run(background.repeat("prune", PRUNE_EVERY_S, self._prune))
         if notifier.watchdog_interval_s:
             self.run(self._feed_watchdog(notifier, notifier.watchdog_interval_s))
@@ -64,6 +71,11 @@ class Housekeeping:
         """Reap what cells leave behind, as a second line of defence; evict settled goals from memory."""
         self._daemon.children.sweep()
         await self._retention.evict()
+
+    async def _forget(self) -> None:
+        """Expire goals, then remove the snapshots that no goal has, or that are too many."""
+        await self._retention.run()
+        await self._stores.run()
 
     async def _prune(self) -> None:
         """Archive strategies that have proved harmful."""

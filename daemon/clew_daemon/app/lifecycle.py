@@ -51,6 +51,7 @@ from clew_daemon.record.watch import RecordWatch
 from clew_daemon.session import liveness
 from clew_daemon.session.launcher import Launcher
 from clew_daemon.supervision.retention import Retention
+from clew_daemon.supervision.stores import SnapshotStores
 from clew_daemon.supervision.supervisor import Supervisor
 from clew_daemon.undo.undo import Undo
 from clew_shared.exit_codes import ExitCode
@@ -178,12 +179,15 @@ class App:
         view = DaemonView(
             daemon, self._status, began=self._began, managed=self._notifier.is_managed
         )
-        handlers = ControlHandlers(daemon, self._supervisor, view.now, self._reloader.reload)
+        handlers = ControlHandlers(
+            daemon, self._supervisor, self._undo, view.now, self._reloader.reload
+        )
         self._control = Control(self._places.socket, handlers.by_method())
         self._inbox = self._make_inbox(daemon)
         presence = PresenceCheck(self._bootstrap, self._control)
         retention = Retention(daemon, self._supervisor.uses)
-        self._housekeeping = Housekeeping(daemon, watch, presence, retention)
+        stores = self._stores = SnapshotStores(daemon, self._supervisor.uses, self._supervisor.hold)
+        self._housekeeping = Housekeeping(daemon, watch, presence, retention, stores)
         if home.has_changed(before, now):  # on a full disk, nothing else has to wait for this
             self._housekeeping.run(goals.emit_own([now]))
         end_leftovers(goals, ours=home.is_same_process_space(before, now))
@@ -227,6 +231,7 @@ class App:
         await self._control.start()
         await self._start_nursery()
         await self._reviewer.start()
+        await self._stores.open()
         await complete_undos(self._daemon, self._undo)
         await self._supervisor.start()
         await self._inbox.start()

@@ -23,6 +23,10 @@ COMMANDS = [
     LazyCommand("watch", "watch.command:command", "Show what goals do, as it happens."),
     LazyCommand("history", "history", "Show a goal's actions, oldest first."),
     LazyCommand("show", "show", "Show one action in full: arguments, verdict, output."),
+    LazyCommand(
+        "diff", "diff.command:diff", "Show what a goal, or a subtask, changed in its workspace."
+    ),
+    LazyCommand("undo", "undo", "Restore what a goal, or a subtask, changed in its workspace."),
     LazyCommand("loops", "loops", "Show the loops that were detected, with the evidence."),
     LazyCommand("context", "context", "Show exactly what the agent's LLM would be shown now."),
     LazyCommand("feedback", "steering", "Send the agent a message; this resumes a blocked goal."),

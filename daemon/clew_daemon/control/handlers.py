@@ -11,6 +11,7 @@ from clew_daemon.control.goal_changes import GoalChanges
 from clew_daemon.control.goal_lookup import GoalLookup
 from clew_daemon.control.goal_messages import GoalMessages
 from clew_daemon.control.playbook_requests import PlaybookRequests
+from clew_daemon.control.undo_requests import UndoRequests
 from clew_daemon.host.last_known import LastKnown
 from clew_daemon.inbox.leftovers import InboxLeft, Left
 from clew_daemon.processes.cells import executor_env
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from clew_daemon.control.server import Handler
     from clew_daemon.parts import DaemonParts
     from clew_daemon.supervision.supervisor import Supervisor
+    from clew_daemon.undo.undo import Undo
     from clew_shared.config.settings import SettingChange
     from clew_shared.record.state import State
 
@@ -37,11 +39,13 @@ class ControlHandlers:
         self,
         daemon: DaemonParts,
         supervisor: Supervisor,
+        undo: Undo,
         view: Callable[[], Awaitable[dict[str, Any]]],
         reload: Callable[[], Awaitable[list[SettingChange]]],
     ) -> None:
         self._daemon = daemon
         self._supervisor = supervisor
+        self._undo = undo
         self._view = view
         self._apply_config = reload
         self._lookup = GoalLookup(daemon.goals)
@@ -51,6 +55,7 @@ class ControlHandlers:
         """Return the handler of each method."""
         messages = GoalMessages(self._daemon, self._supervisor, self._lookup)
         change = GoalChanges(self._daemon, self._supervisor, self._lookup).change
+        undo = UndoRequests(self._undo, self._supervisor, self._lookup)
         playbook = PlaybookRequests(self._daemon)
         return {
             **handler(requests.PingRequest, self._ping),
@@ -64,6 +69,7 @@ class ControlHandlers:
             **handler(requests.ResumeRequest, change),
             **handler(requests.CancelRequest, change),
             **handler(requests.RetryRequest, change),
+            **handler(requests.UndoRequest, undo.answer),
             **handler(requests.RemoveStrategyRequest, playbook.remove),
             **handler(requests.RestoreStrategyRequest, playbook.restore),
             **handler(requests.PruneRequest, playbook.prune),

@@ -6,15 +6,20 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
 
 class SnapshotSpace:
-    """The bytes of each goal's store, below one folder."""
+    """The bytes of each goal's store, below one folder.
+
+    `make_room` is called for a goal whose snapshot found no room; it returns whether there is more now.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._bytes: dict[str, int] = {}
+        self.make_room: Callable[[str], Awaitable[bool]] = _nothing_to_remove
 
     def measure(self) -> None:
         """Measure every store; it blocks."""
@@ -41,6 +46,10 @@ class SnapshotSpace:
     def removed(self, goal: str) -> None:
         """Note that a goal's store is gone."""
         self._bytes.pop(goal, None)
+
+
+async def _nothing_to_remove(_goal: str) -> bool:
+    return False
 
 
 def used(folder: str | Path) -> int:

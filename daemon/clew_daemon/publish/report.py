@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
     from clew_shared.record.model import Action, LlmCost, Subtask
     from clew_shared.record.state import CheckResult, State, SuggestedCheck
+    from clew_shared.snapshots.comparison import FileCount
 
 TRIED_MAX = 40
 BLOCKED_SHOWN = 20
+FILES_SHOWN = 20
 CHECK_CHARS = 400
 QUESTION_CHARS = 2_000
 HOW_TO_CHECK = (
@@ -39,11 +41,12 @@ def render(
     actions: list[dict[str, Any]],
     loops: list[dict[str, Any]],
     strategies: Sequence[str] = (),
+    files: Sequence[FileCount] | None = None,
 ) -> str:
-    """Return the report: status, question, tree, checks, what was tried, loops, restarts, time and tokens.
+    """Return the report: status, question, tree, checks, files, what was tried, loops, restarts, time and tokens.
 
     Of actions and loops the last `TRIED_MAX` are enough. `strategies` are those that the agent was shown last, a
-    line each.
+    line each. `files` are those that the goal changed, None where that is not known.
     """
     parts = [
         f"# {inline(state.goal.description)}",
@@ -52,6 +55,7 @@ def render(
         "## Tree\n\n" + "\n".join(_tree(state)),
         _checks(state),
         _suggestions(state),
+        _section("Files changed", _files(state, files)),
         _section("What was tried", _tried(state, actions[-TRIED_MAX:])),
         _section("Blocked actions", [f"- {code(name)}" for name in _blocked(state)]),
         _section("Loops", [_loop(entry) for entry in loops[-TRIED_MAX:]]),
@@ -202,6 +206,34 @@ def _how_it_ended(one: SuggestedCheck) -> str:
         return "passed"
     ends = both_ends(one_line(one.result.output), CHECK_CHARS)
     return f"failed: {inline(ends, 2 * CHECK_CHARS)}" if ends else "failed"
+
+
+def _files(state: State, files: Sequence[FileCount] | None) -> list[str]:
+    """Return the files that the goal changed, or why that is not known; [] where snapshots are not wanted."""
+    known = state.snapshots
+    if not known.first:
+        return [f"not known: {inline(known.missing)}"] if known.missing else []
+    if files is None:
+        return [f"not known: the snapshots could not be read (`clew diff {state.goal_id}`)"]
+    total = f"{_counted(len(files), 'file')}{_plus_minus(files)} (`clew diff {state.goal_id}`)"
+    lines = [total, "", *map(_file, files[:FILES_SHOWN])] if files else ["none"]
+    if more := len(files) - FILES_SHOWN:
+        lines += [f"- … {more} more"] if more > 0 else []
+    if known.left_out:
+        count = _counted(known.left_out, "file")
+        lines += ["", f"{count} too large or not readable: changes there are not known"]
+    return lines
+
+
+def _file(one: FileCount) -> str:
+    was = f" (was {code(one.old_path)})" if one.old_path else ""
+    counts = ", binary" if one.binary else _plus_minus([one])
+    return f"- {code(one.path)}{was}{counts}"
+
+
+def _plus_minus(files: Sequence[FileCount]) -> str:
+    added, removed = sum(one.added for one in files), sum(one.removed for one in files)
+    return f", +{added} -{removed}" if added or removed else ""
 
 
 def _blocked(state: State) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from clew_shared.record import events as ev
+from clew_shared.record import snapshot_events as snap
 from clew_shared.record.daemon_events import (
     BulletAdded,
     BulletRemoved,
@@ -107,6 +108,20 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
         | ({} if e.passed else {"output": e.output[:400]}),
     ),
     ev.FinishQuestioned: lambda e: ("finish.questioned", {"action": e.of, "message": e.message}),
+    snap.SnapshotTaken: lambda e: (
+        "snapshot.taken",
+        {
+            "tree": e.tree,
+            "files": e.files,
+            "bytes": e.bytes,
+            "left_out": e.left_out_total,
+            "moment": e.moment,
+        },
+    ),
+    snap.SnapshotsMissing: lambda e: (
+        "snapshot.missing",
+        {"reason": e.reason} | ({"removed": True} if e.removed else {}),
+    ),
     ev.FeedbackGiven: _fields("feedback.given", "text"),
     ev.Unblocked: _fields("action.unblocked", "signature"),
     ev.Planned: lambda e: ("goal.planned", {"tasks": len(e.tasks), "replan": e.replan}),

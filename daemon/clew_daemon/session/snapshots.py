@@ -7,6 +7,7 @@ that is due, since it must show the workspace before that action. Without a snap
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,9 @@ log = structlog.get_logger()
 
 LAST_SNAPSHOT_S = 10.0
 """How long the end of a worker waits for its last snapshot; the start of the next one sees what it would have shown."""
+
+MAKE_ROOM_S = 10.0
+"""How long a snapshot that found no room waits until those of ended goals are removed."""
 
 MB = 1024 * 1024
 
@@ -92,7 +96,7 @@ class WorkspaceSnapshots:
     async def settled(self) -> None:
         """Wait until no snapshot is under way."""
         if self._task is not None:
-            await asyncio.shield(self._task)
+            await asyncio.wait([self._task])
 
     async def end(self) -> None:
         """Take the last snapshot of this worker, where anything was done since the one before it."""
@@ -120,25 +124,40 @@ class WorkspaceSnapshots:
             self._task = asyncio.ensure_future(self._take(moment, self._task))
 
     async def _take(self, moment: SnapshotMoment, before: asyncio.Task[None] | None) -> None:
-        """Take one snapshot after the one before it, and record it; a failure is recorded too."""
+        """Take one snapshot after the one before it, and record it; a failure is recorded too, and harms nothing."""
         goal = self._core.state.goal_id
         try:
             if before is not None:
-                await before
-            executor = await self._executors.executor()
-            self._begun = executor
-            limits = self._parts.settings_of(goal).snapshots
-            done = await executor.snapshot(
-                own=self._acting(),
-                base=self._core.state.snapshots.first,
-                max_file_bytes=limits.max_file_mb * MB,
-                room_bytes=self._parts.space.room(goal, limits.max_mb * MB),
-            )
+                await asyncio.wait([before])
+            done = await self._ask()
+            if done.no_room and await self._made_room():
+                done = await self._ask()
             await record(self._parts, self._core, done, moment)
         except (ExecutorDied, SpawnError, OSError) as error:
             log.warning("snapshot.failed", goal=goal, reason=str(error))
         except LedgerError:
             pass  # the daemon is about to stop
+        except Exception as error:
+            log.exception("snapshot.failed", goal=goal, reason=repr(error))
+
+    async def _ask(self) -> SnapshotDone:
+        goal = self._core.state.goal_id
+        executor = await self._executors.executor()
+        self._begun = executor
+        limits = self._parts.settings_of(goal).snapshots
+        return await executor.snapshot(
+            own=self._acting(),
+            base=self._core.state.snapshots.first,
+            max_file_bytes=limits.max_file_mb * MB,
+            room_bytes=self._parts.space.room(goal, limits.max_mb * MB),
+        )
+
+    async def _made_room(self) -> bool:
+        """Return whether snapshots of ended goals were removed, in bounded time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(MAKE_ROOM_S):
+                return await self._parts.space.make_room(self._core.state.goal_id)
+        return False
 
 
 async def record(

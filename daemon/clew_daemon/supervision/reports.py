@@ -9,23 +9,31 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from clew_daemon.host.git import program
 from clew_daemon.host.goal_queue import RETRY_S, GoalQueue
 from clew_daemon.publish import report
 from clew_daemon.record import pages
+from clew_daemon.record.changed_files import changed_files
 from clew_daemon.supervision.scratch import clear
 from clew_shared.ledger import LedgerCorrupt
 from clew_shared.record import events as ev
+from clew_shared.snapshots.store import StoreError, at
 from clew_shared.text.plain import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from clew_daemon.parts import DaemonParts
     from clew_daemon.record.store import Readable
+    from clew_shared.record.state import State
+    from clew_shared.snapshots.comparison import FileCount
 
 log = structlog.get_logger()
 
 WAIT_S = 30.0
+FILES_S = 10.0
+"""How long a report waits for the files that the goal changed."""
 
 
 class ReportWriter:
@@ -76,13 +84,31 @@ class ReportWriter:
         actions, loops = await asyncio.to_thread(_last_pages, self._d.goals.ledger, goal)
         playbook, ids = self._d.playbook.current, core.state.strategies
         shown = [f"[{i}] {bullet.content}" for i in ids if (bullet := playbook.get_bullet(i))]
-        text = report.render(core.state, actions, loops, shown)
+        files = await self._changed_files(core.state)
+        text = report.render(core.state, actions, loops, shown, files)
         await asyncio.to_thread(report.write, self._d.places.outbox, core.state, text)
         if core.state.rested_seq != rested:
             return  # it has come to rest again: that report is due, and `Reported` would cover it unwritten
         await self._d.goals.emit(core, ev.Reported(at=time.time()))
         if core.state.ended and not self._run_of(goal):
             await clear(self._d.places, goal)
+
+    async def _changed_files(self, state: State) -> list[FileCount] | None:
+        """Return the files that a goal changed; None where that cannot be found out, or not soon."""
+        if not state.snapshots.first:
+            return None
+        goals, goal = self._d.goals, state.goal_id
+        folder, env = self._d.places.snapshots / goal, self._d.keys.env
+        try:
+            async with asyncio.timeout(FILES_S):
+                return await asyncio.to_thread(_files_in, goals.ledger, goal, folder, env)
+        except (StoreError, OSError, TimeoutError) as error:
+            log.warning("report.without_files", goal=goal, reason=plain(error))
+            return None
+
+
+def _files_in(ledger: Readable, goal: str, folder: Path, env: Mapping[str, str]) -> list[FileCount]:
+    return changed_files(ledger, goal, at(folder, program(env)))
 
 
 def _last_pages(ledger: Readable, goal: str) -> tuple[list[Any], list[Any]]:

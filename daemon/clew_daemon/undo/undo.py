@@ -6,6 +6,7 @@ An undo that was cut off is completed before the goal does anything else. Restor
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import time
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from clew_shared.record.codec import decode
 from clew_shared.record.touched import NAMES_MAX
 from clew_shared.snapshots.entries import Entry
 from clew_shared.snapshots.plan import Left, Restored, UndoPlan, plan
-from clew_shared.snapshots.steps import steps
+from clew_shared.snapshots.steps import steps, with_store
 from clew_shared.snapshots.store import at
 
 if TYPE_CHECKING:
@@ -53,15 +54,27 @@ class GitMoved:
 
 @dataclass(frozen=True, slots=True)
 class UndoResult:
-    """What an undo would do, or has done (`done`); `moved` is why it does nothing, `tree` the snapshot gone back to."""
+    """What an undo would do, or has done (`done`); `moved` is why it does nothing, `tree` the snapshot gone back to.
+
+    `changed` are names that were changed while it was performed, and `failed` is why others could not be restored:
+    both are left as they are. `left_out` counts the files that are too large for a snapshot, or no files.
+    """
 
     span: Span
     plan: UndoPlan
     tree: str = ""
     moved: GitMoved | None = None
+    left_out: int = 0
     done: bool = False
     restored: int = 0
+    changed: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """A digest of what would be restored and what would be left, for comparison with an earlier plan."""
+        shown = repr((self.span, self.plan)).encode()
+        return hashlib.blake2b(shown, digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,31 +98,46 @@ class Undo:
         self._parts = parts
         self._launcher = launcher
 
-    async def preview(self, core: Core, subtask: tuple[int, int] | None) -> UndoResult:
+    async def preview(
+        self, core: Core, subtask: tuple[int, int] | None, *, theirs: bool
+    ) -> UndoResult:
         """Return what undoing a goal, or one subtask, would do; raises UndoRefused, VisitFailed, StoreError."""
         async with visit(self._parts, core, self._launcher) as there:
             await self._complete(core, there)
-            return await self._planned(core, subtask, there)
+            return await self._planned(core, subtask, there, theirs=theirs)
 
     async def perform(
-        self, core: Core, subtask: tuple[int, int] | None, *, theirs: bool
+        self,
+        core: Core,
+        subtask: tuple[int, int] | None,
+        *,
+        theirs: bool,
+        expected: str | None = None,
     ) -> UndoResult:
         """Undo a goal, or one subtask; raises as preview.
 
-        `theirs`: what someone else has changed too, or what was changed again later, is overwritten.
+        `theirs`: what someone else has changed too, or what was changed again later, is overwritten. `expected` is
+        the digest of the plan that was shown: nothing is restored if that has changed.
         """
         async with visit(self._parts, core, self._launcher) as there:
             await self._complete(core, there)
-            result = await self._planned(core, subtask, there)
+            result = await self._planned(core, subtask, there, theirs=theirs)
             entries = list(result.plan.restore)
             if theirs:
                 entries += [Restored(one.name, one.present, one.wanted) for one in result.plan.left]
-            if result.moved or not entries:
+            is_other = expected is not None and expected != result.digest
+            if result.moved or is_other or not entries:
                 return result
             work = Restoration(result.tree, entries)
             begun = await self._begin(core, result.span, work, theirs=theirs)
             finished, failed = await self._restore(core, begun, work, there, resumed=False)
-            return replace(result, done=True, restored=finished.restored, failed=failed)
+            return replace(
+                result,
+                done=True,
+                restored=finished.restored,
+                changed=tuple(name for name in finished.left if name not in failed),
+                failed=failed,
+            )
 
     async def complete(self, core: Core) -> None:
         """Complete an undo that an earlier daemon did not; raises VisitFailed, StoreError."""
@@ -119,8 +147,14 @@ class Undo:
     # -- planning --------------------------------------------------------------------------------------
 
     async def _planned(
-        self, core: Core, subtask: tuple[int, int] | None, there: WorkspaceVisit
+        self,
+        core: Core,
+        subtask: tuple[int, int] | None,
+        there: WorkspaceVisit,
+        *,
+        theirs: bool,
     ) -> UndoResult:
+        """Plan an undo; where nothing is left to undo, that of the last undo. Raises as preview."""
         if not core.state.snapshots.first:
             raise UndoRefused(_no_snapshot(core))
         present = await there.snapshot("undo")
@@ -130,16 +164,17 @@ class Undo:
             raise UndoRefused("that subtask carried out no action: there is nothing to undo")
         known = await asyncio.to_thread(steps, self.store(core.state.goal_id), rows)
         found = plan(known, span.first, span.last)
-        if not found.restore:
+        if not (found.restore or (theirs and found.left)):
             span, found = _of_last_undo(rows, known, span, found)
         first = next(event for seq, event in rows if seq == span.first)
         assert isinstance(first, snap.SnapshotTaken)  # noqa: S101 - spans begin with a snapshot
         moved = await _moved(first.git, present.git, there)
-        return UndoResult(span, found, first.tree, moved)
+        return UndoResult(span, found, first.tree, moved, present.left_out_total)
 
     def _rows(self, goal: str) -> list[tuple[int, ev.Event]]:
-        """Read the whole record of a goal; it blocks."""
-        return [(row.seq, decode(row.body)) for row in self._parts.goals.ledger.read(goal)]
+        """Read the record of a goal, as far as its store has the snapshots; it blocks."""
+        rows = self._parts.goals.ledger.read(goal)
+        return with_store((row.seq, decode(row.body)) for row in rows)
 
     def store(self, goal: str) -> SnapshotStore:
         """Return the store of a goal; raises StoreError without a usable git."""
@@ -227,7 +262,7 @@ def _of_last_undo(
 
 def _no_snapshot(core: Core) -> str:
     why = core.state.snapshots.missing or "it has not started, or it ran with an earlier version"
-    return f"{core.state.goal_id} has no snapshot: {why}"
+    return f"there is no snapshot: {why}"
 
 
 def _unpacked(body: bytes | None) -> Restoration:

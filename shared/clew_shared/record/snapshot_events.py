@@ -59,10 +59,14 @@ class SnapshotTaken(GoalEvent, frozen=True):
 
 
 class SnapshotsMissing(GoalEvent, frozen=True):
-    """No snapshot can be taken for this reason; recorded once for each reason."""
+    """No snapshot can be taken for this reason; recorded once for each reason.
+
+    `removed`: the goal's store is gone with all earlier snapshots, for this reason; the next snapshot is a first one.
+    """
 
     kind: Literal["snapshots_missing"] = "snapshots_missing"
     reason: str
+    removed: bool = False
 
 
 class UndoStarted(GoalEvent, frozen=True):

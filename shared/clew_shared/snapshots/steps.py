@@ -28,6 +28,17 @@ def steps(store: SnapshotStore, rows: Iterable[tuple[int, ev.Event]]) -> list[St
     return found
 
 
+def with_store(rows: Iterable[tuple[int, ev.Event]]) -> list[tuple[int, ev.Event]]:
+    """Return the events of which the store has the snapshots: those since it was removed last, or all."""
+    found: list[tuple[int, ev.Event]] = []
+    for seq, event in rows:
+        if isinstance(event, snap.SnapshotsMissing) and event.removed:
+            found.clear()
+        else:
+            found.append((seq, event))
+    return found
+
+
 def _acts(seq: int, event: ev.Event) -> Iterator[Acted]:
     """Yield what was done to the workspace between two snapshots."""
     match event:

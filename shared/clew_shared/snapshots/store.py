@@ -54,6 +54,10 @@ class StoreError(Exception):
     """The store cannot be used; the text says why."""
 
 
+class StoreSlowError(StoreError):
+    """git took longer than it may."""
+
+
 @dataclass(frozen=True)
 class SnapshotStore:
     """A store at `folder`, used with the git program `git` (an absolute path)."""
@@ -94,7 +98,12 @@ class SnapshotStore:
             "PATH": os.defpath,
         }
 
-    def run(self, *args: str, data: bytes = b"", deadline_s: float = _DEADLINE_S) -> bytes:
+    def run(
+        self,
+        *args: str,
+        data: bytes = b"",
+        deadline_s: float = _DEADLINE_S,
+    ) -> bytes:
         """Run git and return what it prints; raises StoreError where it fails or takes too long. Blocks."""
         try:
             done = subprocess.run(
@@ -107,7 +116,7 @@ class SnapshotStore:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise StoreError(f"git {args[0]} took more than {deadline_s:.0f} s") from None
+            raise StoreSlowError(f"git {args[0]} took more than {deadline_s:.0f} s") from None
         except OSError as error:
             raise StoreError(f"git {args[0]}: {error.strerror}") from error
         if done.returncode:
@@ -118,16 +127,17 @@ class SnapshotStore:
         """Return the content of an object, like `TREE:modes`; raises StoreError."""
         return self.run("cat-file", "blob", name)
 
-    def check(self, trees: Iterable[str]) -> None:
+    def check(self, trees: Iterable[str], deadline_s: float = _DEADLINE_S) -> None:
         """Verify every object, and that each tree is there with all that it holds; raises StoreError.
 
         Not by `git fsck`: it also finds fault with names and contents that are no damage, such as a .gitmodules file.
         """
         packs = sorted(map(str, (self.folder / "objects" / "pack").glob("*.idx")))
         for first in range(0, len(packs), _PACKS_AT_ONCE):
-            self.run("verify-pack", *packs[first : first + _PACKS_AT_ONCE])
+            some = packs[first : first + _PACKS_AT_ONCE]
+            self.run("verify-pack", *some, deadline_s=deadline_s)
         if names := list(trees):
-            self.run("rev-list", "--objects", "--quiet", *names)
+            self.run("rev-list", "--objects", "--quiet", *names, deadline_s=deadline_s)
 
 
 def at(folder: Path, git: str | None) -> SnapshotStore:
@@ -136,8 +146,9 @@ def at(folder: Path, git: str | None) -> SnapshotStore:
         raise StoreError("git is not installed")
     version = git_version(git)
     if version < GIT_OLDEST:
-        found = ".".join(map(str, version)) or "unknown"
-        raise StoreError(f"git is too old: {found}, at least {'.'.join(map(str, GIT_OLDEST))}")
+        raise StoreError(
+            f"git is too old: {version_text(version)}, at least {version_text(GIT_OLDEST)}"
+        )
     return SnapshotStore(folder, git)
 
 
@@ -150,6 +161,11 @@ def git_version(git: str) -> tuple[int, ...]:
         return ()
     found = re.search(rb"(\d+)\.(\d+)", done.stdout)
     return tuple(map(int, found.groups())) if found else ()
+
+
+def version_text(version: tuple[int, ...]) -> str:
+    """Return a version as people read it."""
+    return ".".join(map(str, version)) or "unknown version"
 
 
 def _last_line(text: bytes) -> str:

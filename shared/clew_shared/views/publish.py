@@ -19,7 +19,7 @@ from clew_shared.snapshots.names import unquoted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from clew_shared.record.state import State
+    from clew_shared.record.state import SnapshotState, State
 
 OUTPUT_CHARS = 1_000
 SHOWN = 1_000
@@ -48,7 +48,25 @@ def state_view(state: State) -> dict[str, Any]:
         "iteration": state.iteration,
         "epoch": state.epoch,
         "restarts": state.restarts,
+        "snapshots": snapshots_view(state.snapshots),
         "seq": state.seq,
+    }
+
+
+def snapshots_view(known: SnapshotState) -> dict[str, Any]:
+    """Return what a goal's workspace differs in from its first snapshot, and why there is none where that is so.
+
+    `undo` is "under way", "done", or null.
+    """
+    undo = "under way" if known.undoing else "done" if known.undone else None
+    return {
+        "taken": known.taken,
+        "files_changed": known.changed.files,
+        "lines_added": known.changed.added,
+        "lines_removed": known.changed.removed,
+        "left_out": known.left_out,
+        "missing": known.missing or None,
+        "undo": undo,
     }
 
 
@@ -206,6 +224,7 @@ def goal_detail(state: State, now: float = 0.0, waits: str = "") -> dict[str, An
         "blocked_total": state.blocked_total,
         "loops_total": state.loops_total,
         "wait_until": iso(state.wait_until) if state.wait_until else None,
+        "snapshots": snapshots_view(state.snapshots),
         "replan_required": state.replan_required or None,
         "set_aside": list(state.set_aside),
         "cost": {**cost_view(state.cost), "active_s": round(state.cost.active_s, 3)},

@@ -135,7 +135,10 @@ class ActionDone(WireMessage):
 
 
 class SnapshotDone(WireMessage):
-    """The answer to SnapshotRequest; `fault` states why there is no snapshot, and then `tree` is ""."""
+    """The answer to SnapshotRequest; `fault` states why there is no snapshot, and then `tree` is "".
+
+    `no_room`: it would have made the store larger than it may be.
+    """
 
     type: Literal["snapshot_taken"] = "snapshot_taken"
     id: int
@@ -148,6 +151,7 @@ class SnapshotDone(WireMessage):
     touched: Touched = Touched()
     git: GitPlace | None = None
     fault: str = ""
+    no_room: bool = False
 
 
 class RestoreDone(WireMessage):

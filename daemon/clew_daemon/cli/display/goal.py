@@ -66,6 +66,7 @@ def goal_lines(detail: GoalView, *, report: str = "", at: float | None = None) -
         *_head_lines(detail, at),
         *_fact_lines(detail, report, at),
         *_cost_lines(detail),
+        *_snapshot_lines(detail.get("snapshots") or {}),
         *_tree_lines(detail),
         *_set_aside_lines(detail),
         *_block_lines(detail),
@@ -118,6 +119,26 @@ def _fact_lines(detail: GoalView, report: str, at: float) -> list[Line]:
         how = "all checks passed" if verified else HOW_TO_CHECK
         lines.append([(f"{label}: ", f"bold {style}"), (how, "")])
     return lines
+
+
+def _snapshot_lines(known: Mapping[str, Any]) -> list[Line]:
+    """Return how many files have changed, why there is no snapshot, and whether an undo is under way or done."""
+    lines: list[Line] = []
+    if text := changed_text(known):
+        lines.append([("changed: ", "bold"), (text, "")])
+    if known.get("missing"):
+        lines += paragraph("no snapshot: ", known["missing"], "bold yellow")
+    if known.get("undo"):
+        lines.append([("undo: ", "bold"), (known["undo"], "")])
+    return lines
+
+
+def changed_text(known: Mapping[str, Any]) -> str:
+    """Return what differs from the first snapshot, as in `3 files, +10 -2`; "" for nothing."""
+    if not known.get("files_changed"):
+        return ""
+    lines = f"+{known['lines_added']} -{known['lines_removed']}"
+    return f"{counted(known['files_changed'], 'file')}, {lines}"
 
 
 def _tree_lines(detail: GoalView) -> list[Line]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew_shared.record.state import SnapshotState
+
 if TYPE_CHECKING:
     from clew_shared.record import snapshot_events as snap
     from clew_shared.record.state import State
@@ -20,7 +22,9 @@ def taken(state: State, e: snap.SnapshotTaken, seq: int) -> None:
 
 
 def missing(state: State, e: snap.SnapshotsMissing, _seq: int) -> None:
-    """Take in why there is no snapshot."""
+    """Take in why there is no snapshot, or that there is none any more: what needs one cannot be completed."""
+    if e.removed:
+        state.snapshots = SnapshotState()
     state.snapshots.missing = e.reason
 
 

@@ -16,6 +16,10 @@ class SnapshotError(Exception):
     """A snapshot cannot be taken, or an entry not restored; the text says why."""
 
 
+class NoRoomError(SnapshotError):
+    """The store is as large as it may be."""
+
+
 class Budget:
     """A deadline; each check and wait raises SnapshotError when it has passed, or the daemon has hung up."""
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 from clew_shared.snapshots.entries import git_mode, modes_text
 from clew_shared.snapshots.names import quoted
 from clew_shared.snapshots.store import FILES, MODES
-from clew_worker.executor.snapshots.budget import SnapshotError
+from clew_worker.executor.snapshots.budget import NoRoomError, SnapshotError
 from clew_worker.executor.snapshots.process import GitProcess
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class NewSnapshot:
     def _check_room(self) -> None:
         if packed_bytes(self._store) >= self._room_bytes:
             limit = self._room_bytes // _MB
-            raise SnapshotError(f"the snapshots have reached their limit of {limit} MB")
+            raise NoRoomError(f"the snapshots have reached their limit of {limit} MB")
 
 
 def packed_bytes(store: SnapshotStore) -> int:

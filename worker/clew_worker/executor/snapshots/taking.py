@@ -21,7 +21,7 @@ from clew_shared.text.plain import plain
 from clew_shared.views import contextdir
 from clew_shared.wire.executor import SnapshotDone, SnapshotRequest
 from clew_worker.executor.snapshots import commit, memory
-from clew_worker.executor.snapshots.budget import Budget, SnapshotError
+from clew_worker.executor.snapshots.budget import Budget, NoRoomError, SnapshotError
 from clew_worker.executor.snapshots.changes import Changes
 from clew_worker.executor.snapshots.memory import LastSnapshot
 from clew_worker.executor.snapshots.process import GitFailedError, GitProcess
@@ -65,14 +65,15 @@ class SnapshotTaker:
     def take(self, request: SnapshotRequest) -> SnapshotDone:
         """Take a snapshot; the answer states why there is none where that fails."""
         budget = Budget(self._wire, SNAPSHOT_S)
+        no_room = False
         try:
             return self._take(request, budget)
         except (SnapshotError, StoreError) as error:
-            fault = str(error)
+            fault, no_room = str(error), isinstance(error, NoRoomError)
         except OSError as error:
             fault = plain(OSError(error.errno, error.strerror))
         self._last = self._rules = None  # as in the store, whatever was found so far
-        return SnapshotDone(id=request.id, fault=fault)
+        return SnapshotDone(id=request.id, fault=fault, no_room=no_room)
 
     def _take(self, request: SnapshotRequest, budget: Budget) -> SnapshotDone:
         self._prepare()

@@ -56,6 +56,7 @@ def examine(instance: Instance) -> list[Finding]:
         home.config,
         home.folders,
         home.ledger,
+        home.snapshots,
         home.daemon,
         home.inbox,
         host.sandbox,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from clew_daemon.cli.instance import Instance
 
+MB = 1 << 20
 FREE_MB_MIN = 200
 INBOX_SHOWN_MAX = 10
 BROKEN_CONFIG_FIX = (
@@ -101,6 +102,31 @@ def ledger(instance: Instance) -> Iterator[Finding]:
         return
     found = f"{instance.ledger}, {numbered(len(goals), 'goal')}; check it with `clew verify`"
     yield Finding("ledger", "ok", found)
+
+
+def snapshots(instance: Instance) -> Iterator[Finding]:
+    """Report how much disk the snapshots use, and how much they may."""
+    from clew_daemon.host.snapshot_space import SnapshotSpace
+    from clew_shared.config.settings import SettingsError
+
+    space = SnapshotSpace(instance.places.snapshots)
+    space.measure()
+    used = f"{space.total / MB:.0f} MB used"
+    try:
+        limits = instance.loaded.settings.snapshots
+    except (CliError, SettingsError):
+        yield Finding("snapshots", "ok", used)
+        return
+    if not limits.enabled:
+        fix = (
+            "without them clew diff and clew undo have nothing to go by: [snapshots] enabled = true"
+        )
+        yield Finding("snapshots", "warn", f"not taken; {used}", fix)
+    elif space.total >= limits.max_mb * MB:
+        fix = "those of the goals that ended first are removed; more room: [snapshots] max_mb"
+        yield Finding("snapshots", "warn", f"{used}, the limit is {limits.max_mb} MB", fix)
+    else:
+        yield Finding("snapshots", "ok", f"{used} of {limits.max_mb} MB")
 
 
 def daemon(instance: Instance) -> Iterator[Finding]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from clew_daemon.cli.instance import Instance
 
 SANDBOX_S = 30.0
+OPEN_STORE = "commands of agents could read and change it: nothing keeps them from it here"
+OPEN_STORE_FIX = '[sandbox] mode = "enforce", on a kernel with Landlock, keeps them away'
 PYTHON_MIN = (3, 11)
 QUEUES_MIN = 128
 WATCHES_MIN = 16_384
@@ -61,9 +63,12 @@ def git(instance: Instance) -> Iterator[Finding]:
     """Check whether the executors can commit."""
     from clew_daemon.host import git as git_host
 
-    if git_host.program(instance.env) is None:
-        yield Finding("git", "warn", "not installed", "install git if goals work in repositories")
+    path = git_host.program(instance.env)
+    if path is None:
+        fix = "install git if goals work in repositories, and for clew diff and clew undo"
+        yield Finding("git", "warn", "not installed", fix)
         return
+    yield _git_version(path)
     found = git_host.read_identity(instance.env)
     if len(found) < len(git_host.NAMES):
         lacking = " and ".join(
@@ -76,6 +81,17 @@ def git(instance: Instance) -> Iterator[Finding]:
         yield Finding("git identity", "ok", f"{who} ({note})")
 
 
+def _git_version(path: str) -> Finding:
+    """Check whether this git can take snapshots."""
+    from clew_shared.snapshots.store import GIT_OLDEST, git_version, version_text
+
+    found = f"{version_text(git_version(path))} ({path})"
+    if git_version(path) < GIT_OLDEST:
+        fix = f"clew diff and clew undo need at least {version_text(GIT_OLDEST)}"
+        return Finding("git", "warn", f"{found} takes no snapshots", fix)
+    return Finding("git", "ok", found)
+
+
 def sandbox(instance: Instance) -> Iterator[Finding]:
     report = _probed()
     if isinstance(report, str):
@@ -83,6 +99,8 @@ def sandbox(instance: Instance) -> Iterator[Finding]:
         return
     abi = report["landlock_abi"]
     mode = _sandbox_mode(instance)
+    if mode == "off" or (abi == 0 and mode != "enforce"):
+        yield Finding("snapshots' store", "warn", OPEN_STORE, OPEN_STORE_FIX)
     found = f"Landlock ABI {abi}, {report['isolation']}, mode {mode}"
     messages = "\n".join(report["messages"])
     if abi == 0 and mode == "enforce":

@@ -15,6 +15,7 @@ from clew_daemon.cli.display.sanitize import short
 from clew_daemon.cli.display.units import counted, duration, percent
 from clew_daemon.publish.standing import MARKS, standing
 from clew_shared.record import events as ev
+from clew_shared.record import snapshot_events as snap
 from clew_shared.record.fold import apply
 from clew_shared.record.moment import iso, local
 from clew_shared.record.state import State
@@ -233,6 +234,20 @@ def _check(e: ev.CheckFinished, _s: State, _: _Before) -> Description:
     )
 
 
+def _snapshots_missing(e: snap.SnapshotsMissing, _s: State, _: _Before) -> Description:
+    gone = "its snapshots are gone" if e.removed else "no snapshots: clew undo has nothing to go by"
+    return _describe("snapshot.missing", f"{gone}: {short(e.reason, TEXT_CHARS)}", "yellow")
+
+
+def _undo_started(e: snap.UndoStarted, _s: State, _: _Before) -> Description:
+    return _describe("undo.started", f"undo: {counted(e.entries, 'file')} to restore", "cyan")
+
+
+def _undo_finished(e: snap.UndoFinished, _s: State, _: _Before) -> Description:
+    left = f", {e.left_total} left: changed meanwhile" if e.left_total else ""
+    return _describe("undo.finished", f"undo: {counted(e.restored, 'file')} restored{left}", "cyan")
+
+
 _DESCRIBE: dict[type[ev.Event], Callable[[Any, State, _Before], Description | None]] = {
     ev.GoalAccepted: _accepted,
     ev.GoalStarted: _started,
@@ -263,6 +278,9 @@ _DESCRIBE: dict[type[ev.Event], Callable[[Any, State, _Before], Description | No
     ev.FeedbackGiven: lambda e, _s, _b: _describe(
         "feedback.given", f"feedback: {short(e.text, TEXT_CHARS)}", "cyan"
     ),
+    snap.SnapshotsMissing: _snapshots_missing,
+    snap.UndoStarted: _undo_started,
+    snap.UndoFinished: _undo_finished,
     ev.Unblocked: lambda e, _s, _b: _describe(
         "action.unblocked", "unblocked", "cyan", action=signature(e.signature)
     ),

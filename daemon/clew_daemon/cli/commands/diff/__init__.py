@@ -1,0 +1,1 @@
+"""`clew diff`: what a goal changed in its workspace, from the snapshots on record."""

@@ -1,0 +1,149 @@
+"""What a goal, or one of its subtasks, changed: read from the ledger and its store, with or without a daemon."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from stat import S_IFMT
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from clew_daemon.cli.errors import CliError
+from clew_daemon.cli.queries import goal_state, open_ledger
+from clew_daemon.host.git import program
+from clew_daemon.undo import scope
+from clew_shared.record import snapshot_events as snap
+from clew_shared.record.codec import decode
+from clew_shared.snapshots.comparison import FileCount, comparison
+from clew_shared.snapshots.entries import changes
+from clew_shared.snapshots.plan import own_changes
+from clew_shared.snapshots.steps import steps, with_store
+from clew_shared.snapshots.store import StoreError, at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clew_daemon.cli.instance import Instance
+    from clew_daemon.cli.subtasks import Position
+    from clew_daemon.undo.scope import Span
+    from clew_shared.record import events as ev
+    from clew_shared.record.state import State
+    from clew_shared.snapshots.comparison import Comparison
+    from clew_shared.snapshots.entries import Change, Changes
+
+FileStatus = Literal["added", "modified", "deleted", "renamed", "mode"]
+Rows = Sequence[tuple[int, "ev.Event"]]
+
+
+class ChangedFile(NamedTuple):
+    """One file, symlink or empty folder; `modes` are its `st_mode` before and after, 0 for nothing there."""
+
+    path: str
+    old_path: str
+    status: FileStatus
+    added: int
+    removed: int
+    binary: bool
+    folder: bool
+    modes: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class SnapshotPoint:
+    """A snapshot on record: the number of its event, and what it says."""
+
+    seq: int
+    taken: snap.SnapshotTaken
+
+
+@dataclass(frozen=True)
+class GoalDiff:
+    """The changes between two snapshots; `foreign` counts the files that someone else changed."""
+
+    state: State
+    first: SnapshotPoint
+    last: SnapshotPoint
+    files: list[ChangedFile]
+    foreign: int
+    compared: Comparison
+
+
+@contextlib.contextmanager
+def goal_diff(instance: Instance, goal: str, subtask: Position | None) -> Iterator[GoalDiff]:
+    """Yield what a goal or a subtask changed; raises CliError where there is no snapshot, or it cannot be read."""
+    state = goal_state(instance, goal)
+    with open_ledger(instance) as reader:
+        rows = with_store((row.seq, decode(row.body)) for row in reader.read(goal))
+    span = _span(state, rows, subtask)
+    first, *_, last = _points(rows, span)
+    try:
+        store = at(instance.places.snapshots / goal, program(instance.env))
+        if not store.exists:
+            raise CliError(f"the snapshots of {goal} are gone: there is no {store.folder}")
+        own = own_changes(steps(store, rows), span.first, last.seq)
+        everything = changes(store, first.taken.tree, last.taken.tree)
+        with comparison(store, own) as compared:
+            files = _changed_files(own, compared.files())
+            foreign = len(everything.keys() - own.keys())
+            yield GoalDiff(state, first, last, files, foreign, compared)
+    except StoreError as error:
+        raise CliError(f"the snapshots of {goal} cannot be read: {error}") from None
+
+
+def _span(state: State, rows: Rows, subtask: Position | None) -> Span:
+    span = scope.of_subtask(rows, *subtask) if subtask else scope.of_goal(rows)
+    if span is None and subtask and scope.of_goal(rows):
+        raise CliError(f"this subtask of {state.goal_id} has carried out no action")
+    if span is None:
+        why = state.snapshots.missing or "it has not started, or ran with an earlier version"
+        raise CliError(f"{state.goal_id} has no snapshot: {why}")
+    return span
+
+
+def _points(rows: Rows, span: Span) -> list[SnapshotPoint]:
+    """Return the snapshots of a span, oldest first, at least two: the only one counts as the last, too."""
+    found = [
+        SnapshotPoint(seq, event)
+        for seq, event in rows
+        if isinstance(event, snap.SnapshotTaken) and span.first <= seq <= (span.last or seq)
+    ]
+    return found if len(found) > 1 else found * 2
+
+
+def _changed_files(own: Changes, counts: list[FileCount]) -> list[ChangedFile]:
+    """Return the changes sorted by name, a renamed file once."""
+    by_name = {one.path: one for one in counts}
+    renamed = {one.old_path for one in counts if one.old_path}
+    return [
+        _changed_file(path, change, by_name.get(path))
+        for path, change in sorted(own.items())
+        if path in by_name or path not in renamed
+    ]
+
+
+def _changed_file(path: str, change: Change, count: FileCount | None) -> ChangedFile:
+    count = count or FileCount(path, "", 0, 0, binary=False)
+    before, after = change
+    return ChangedFile(
+        path,
+        count.old_path,
+        "renamed" if count.old_path else _status(change),
+        count.added,
+        count.removed,
+        count.binary,
+        not any(entry and entry.id for entry in change),
+        (before.mode if before else 0, after.mode if after else 0),
+    )
+
+
+def _status(change: Change) -> FileStatus:
+    before, after = change
+    if before is None:
+        return "added"
+    if after is None:
+        return "deleted"
+    return (
+        "mode"
+        if before.id == after.id and S_IFMT(before.mode) == S_IFMT(after.mode)
+        else "modified"
+    )

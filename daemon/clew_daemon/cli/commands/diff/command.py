@@ -1,0 +1,75 @@
+"""`clew diff`: what a goal, or one of its subtasks, changed in its workspace."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from clew_daemon.cli import parameters, subtasks
+from clew_daemon.cli.display.output import on_terminal, print_json
+from clew_daemon.cli.queries import goal_id, goal_state
+
+if TYPE_CHECKING:
+    from clew_daemon.cli.commands.diff.changes import GoalDiff
+    from clew_daemon.cli.instance import Instance
+
+
+@click.command()
+@parameters.goal
+@subtasks.subtask
+@click.option("--stat", is_flag=True, help="Show the files with counts of lines instead.")
+@click.option("--name-only", is_flag=True, help="Show the names of the files instead.")
+@parameters.as_json
+@click.pass_obj
+def diff(
+    instance: Instance, goal: str, subtask: str | None, stat: bool, name_only: bool, as_json: bool
+) -> None:
+    """Show what a goal, or one of its subtasks, changed in its workspace, as a unified diff."""
+    from clew_daemon.cli.commands.diff.changes import goal_diff
+    from clew_daemon.cli.commands.diff.views import json_view
+
+    if stat + name_only + as_json > 1:
+        raise click.UsageError("use one of --stat, --name-only and --json")
+    name = goal_id(instance, goal)
+    at = subtasks.position(name, goal_state(instance, name).goal, subtask)
+    _hide_keys(instance)
+    with goal_diff(instance, name, at) as found:
+        if as_json:
+            print_json(json_view(found, at))
+        else:
+            _print(found, stat=stat, name_only=name_only)
+
+
+def _hide_keys(instance: Instance) -> None:
+    """Let no key of an agent be shown, as far as the keys can be read here."""
+    from clew_daemon.cli.errors import CliError
+    from clew_daemon.host.keys import Keys
+
+    try:
+        Keys(instance.env, instance.config.parent).hide(instance.settings)
+    except CliError:  # a broken config: what looks like a key is still not shown
+        return
+
+
+def _print(found: GoalDiff, *, stat: bool, name_only: bool) -> None:
+    from clew_daemon.cli.commands.diff import views
+    from clew_daemon.cli.display.pager import paged
+
+    colour = on_terminal() and not os.environ.get("NO_COLOR")
+    with paged() as write:
+        if name_only:
+            lines = views.names(found)
+        elif stat:
+            lines = views.stat_lines(found, colour=colour)
+        else:
+            lines = views.diff_lines(found, colour=colour)
+        for line in lines:
+            write(line)
+        notes = [f"{note}\n" for note in views.notes(found)]
+        if on_terminal():
+            write("".join(notes))
+    if not on_terminal():
+        sys.stderr.write("".join(notes))

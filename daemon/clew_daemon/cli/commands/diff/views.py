@@ -1,0 +1,145 @@
+"""What `clew diff` shows: the diff, its files with counts, JSON, and notes on what it does not show."""
+
+from __future__ import annotations
+
+import stat
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.cli.commands.diff.patch import patch_lines
+from clew_daemon.cli.display.output import width_of
+from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.display.units import counted
+from clew_shared.record.moment import iso, local
+from clew_shared.text.redact import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clew_daemon.cli.commands.diff.changes import ChangedFile, GoalDiff, SnapshotPoint
+    from clew_daemon.cli.subtasks import Position
+
+LEFT_OUT_SHOWN = 10
+IGNORED = "Ignored files are in no snapshot, so they are not compared."
+_COLOURS = {"added": "\x1b[32m", "deleted": "\x1b[31m", "renamed": "\x1b[36m"}
+_PLAIN = "\x1b[m"
+
+
+def json_view(found: GoalDiff, subtask: Position | None) -> dict[str, Any]:
+    """Return the files, from when to when, and what is not among them."""
+    last = found.last.taken
+    return {
+        "goal": found.state.goal_id,
+        "subtask": f"{subtask[0] + 1}.{subtask[1] + 1}" if subtask else None,
+        "from": _point(found.first),
+        "to": _point(found.last),
+        "files": [_file(one) for one in found.files],
+        "foreign": found.foreign,
+        "left_out": [{"path": redact(one.path), "why": one.why} for one in last.left_out],
+        "left_out_total": last.left_out_total,
+        "missing": found.state.snapshots.missing,
+    }
+
+
+def _point(point: SnapshotPoint) -> dict[str, Any]:
+    taken = point.taken
+    return {"seq": point.seq, "at": iso(taken.at), "moment": taken.moment, "tree": taken.tree}
+
+
+def _file(one: ChangedFile) -> dict[str, Any]:
+    return {
+        "path": redact(one.path),
+        **({"old_path": redact(one.old_path)} if one.old_path else {}),
+        "status": one.status,
+        "added": one.added,
+        "removed": one.removed,
+        "binary": one.binary,
+        **({"folder": True} if one.folder else {}),
+        "modes": [f"{mode:o}" if mode else None for mode in one.modes],
+    }
+
+
+def names(found: GoalDiff) -> Iterator[str]:
+    """Yield the name of each file on a line."""
+    return (f"{_name(one.path)}\n" for one in found.files)
+
+
+def stat_lines(found: GoalDiff, *, colour: bool) -> Iterator[str]:
+    """Yield each file with its counts, and their sums."""
+    shown = [(one, _label(one)) for one in found.files]
+    width = max((width_of(label) for _, label in shown), default=0)
+    for one, label in shown:
+        status = f"{one.status:8}"
+        style = _COLOURS.get(one.status, "") if colour else ""
+        status = f"{style}{status}{_PLAIN}" if style else status
+        yield f"{status}  {label}{' ' * (width - width_of(label))}  {_counts(one)}".rstrip() + "\n"
+    yield f"{_sum(found.files)}\n"
+
+
+def _label(one: ChangedFile) -> str:
+    label = _name(one.path) + ("/" if one.folder else "")
+    return f"{_name(one.old_path)} -> {label}" if one.old_path else label
+
+
+def _counts(one: ChangedFile) -> str:
+    if one.status == "mode":
+        return _modes(one)
+    if one.folder:
+        return "empty folder"
+    return "Bin" if one.binary else f"+{one.added} -{one.removed}"
+
+
+def _modes(one: ChangedFile) -> str:
+    before, after = (stat.S_IMODE(mode) for mode in one.modes)
+    return f"{before:04o} -> {after:04o}"
+
+
+def _sum(files: list[ChangedFile]) -> str:
+    if not files:
+        return "no changes"
+    added, removed = sum(one.added for one in files), sum(one.removed for one in files)
+    lines = f"{counted(added, 'line')} added, {counted(removed, 'line')} removed"
+    return f"{counted(len(files), 'file')} changed: {lines}"
+
+
+def diff_lines(found: GoalDiff, *, colour: bool) -> Iterator[str]:
+    """Yield the unified diff, and what git has no lines for: permissions and empty folders."""
+    with found.compared.patch() as pieces:
+        yield from patch_lines(pieces, colour=colour)
+    for one in found.files:
+        if one.folder:
+            yield f"empty folder {one.status}: {_name(one.path)}/\n"
+        elif one.status == "mode" and _x_bit(one.modes[0]) == _x_bit(one.modes[1]):
+            yield f"mode {_modes(one)}: {_name(one.path)}\n"
+    if not found.files:
+        yield "no changes\n"
+
+
+def _x_bit(mode: int) -> int:
+    """Return what git keeps of permissions."""
+    return mode & 0o100
+
+
+def notes(found: GoalDiff) -> Iterator[str]:
+    """Yield what the diff does not show, and why."""
+    state, last = found.state, found.last.taken
+    if state.working and not state.ended:
+        yield f"As of {local(last.at)}, the last snapshot: the goal is at work."
+    if found.foreign:
+        files = counted(found.foreign, "file")
+        yield f"{files} that someone else changed meanwhile {_are(found.foreign)} not shown."
+    if last.left_out_total:
+        shown = [f"{clean(redact(one.path))} ({clean(one.why)})" for one in last.left_out]
+        more = last.left_out_total - LEFT_OUT_SHOWN
+        tail = f", and {more} more" if more > 0 else ""
+        yield f"In no snapshot: {', '.join(shown[:LEFT_OUT_SHOWN])}{tail}."
+    if state.snapshots.missing:
+        yield f"No snapshot was taken since {local(last.at)}: {clean(state.snapshots.missing)}."
+    yield IGNORED
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _name(path: str) -> str:
+    return clean(redact(path))

@@ -1,0 +1,172 @@
+"""What `clew undo` shows: the plan, what is left and why, how it ended, and how to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.cli.display.output import Line, columns
+from clew_daemon.cli.display.sanitize import clean
+from clew_daemon.cli.display.units import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+UndoView = Mapping[str, Any]
+"""The daemon's answer to `undo`."""
+
+SHOWN_MAX = 200
+"""How many names each list shows; `--json` has more."""
+
+ACTION_STYLE = {"restore": "yellow", "remove": "red", "create": "green"}
+REASONS = {
+    "shared": "someone else changed it too",
+    "later": "it was changed again later",
+}
+IGNORED = "Ignored files are in no snapshot: they stay as they are."
+
+
+def plan_lines(answer: UndoView, again: str, *, theirs: bool) -> list[Line]:
+    """Return what an undo would do; `again` is the command without options."""
+    if answer["moved"]:
+        return moved_lines(answer)
+    if not (answer["entries_total"] or answer["left_total"]):
+        return _nothing_lines(answer)
+    return [
+        *_entry_lines(answer, "would be"),
+        *_left_lines(answer, again, overwritten=theirs),
+        *_limit_lines(answer),
+    ]
+
+
+def done_lines(answer: UndoView, again: str) -> list[Line]:
+    """Return what an undo has done, or why it has not; `again` is the command without options."""
+    if answer["moved"]:
+        return moved_lines(answer)
+    if not (answer["entries_total"] or answer["left_total"]):
+        return _nothing_lines(answer)
+    if not answer["done"]:
+        return [
+            [("Nothing was restored.", "bold")],
+            *_left_lines(answer, again, overwritten=False),
+        ]
+    overwritten = answer["restored"] > answer["entries_total"]
+    return [
+        *_entry_lines(answer, "were" if answer["entries_total"] > 1 else "was"),
+        *_left_lines(answer, again, overwritten=overwritten),
+        *_trouble_lines(answer),
+        *_limit_lines(answer),
+        [
+            (f"{counted(answer['restored'], 'file')} restored", "bold green"),
+            (f" in {clean(answer['workspace'])}.", ""),
+        ],
+        [("To get them back: ", "bold"), (f"`{clean(again)}` again reverts this undo.", "")],
+    ]
+
+
+def theirs_question(answer: UndoView) -> str:
+    """Return the second question of `--theirs`."""
+    files = counted(answer["left_total"], "file")
+    return f"Overwrite the {files} listed as changed by someone else or later, too?"
+
+
+def moved_lines(answer: UndoView) -> list[Line]:
+    """Return how the user's repository has moved, and the git commands that would go back."""
+    moved = answer["moved"]
+    before, now = moved["before"], moved["now"]
+    lines: list[Line] = [
+        [("Nothing is restored: ", "bold red"), ("the git repository is not where it was.", "")],
+        [("Files alone would not bring it back, and git can:", "")],
+    ]
+    lines += [
+        [("  before: ", "bold"), (_place(before), "")],
+        [("  now:    ", "bold"), (_place(now), "")],
+    ]
+    lines += [[("  commits since:", "bold")]] if moved["commits"] else []
+    lines += [[(f"    {clean(line)}", "dim")] for line in moved["commits"]]
+    lines.append([(f"In {clean(answer['workspace'])}:", "bold")])
+    return [*lines, *columns([[(f"  {cmd}", ""), (what, "dim")] for cmd, what in _ways(moved)])]
+
+
+def _ways(moved: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the git commands that would look at what was moved, and go back, each with what it does."""
+    old, new = (clean(moved[when]["commit"])[:12] for when in ("before", "now"))
+    branch = clean(moved["before"]["branch"])
+    if moved["before"]["branch"] != moved["now"]["branch"] and branch:
+        return [(f"git switch {branch}", "back to the branch; the other one keeps its commits")]
+    if old != new and old:
+        return [
+            (f"git log {old}..{new}", "the commits"),
+            (f"git revert {old}..{new}", "new commits that take them back"),
+            (f"git reset --hard {old}", "DISCARDS the commits and all work not committed"),
+        ]
+    return [
+        ("git diff --cached", "what is staged"),
+        ("git restore --staged .", "unstages everything; files stay as they are"),
+    ]
+
+
+def _place(place: Mapping[str, str]) -> str:
+    commit = f"commit {clean(place['commit'])[:12]}" if place["commit"] else "no commit"
+    return f"branch {clean(place['branch'])}, {commit}" if place["branch"] else commit
+
+
+def _nothing_lines(answer: UndoView) -> list[Line]:
+    what = f"subtask {answer['subtask']}" if answer["subtask"] else "the goal"
+    return [[(f"There is nothing to undo: {what} has changed no file that is in a snapshot.", "")]]
+
+
+def _entry_lines(answer: UndoView, verb: str) -> list[Line]:
+    total = answer["entries_total"]
+    if not total:
+        return []
+    what = {"undo": "reverting the last undo", "subtask": f"subtask {answer['subtask']}"}
+    of = what.get(answer["scope"], "the whole goal")
+    head = f"{counted(total, 'file')} {verb} put back in {clean(answer['workspace'])} ({of}):"
+    rows = [
+        [(f"  {one['action']}", ACTION_STYLE[one["action"]]), (clean(one["path"]), "")]
+        for one in answer["entries"][:SHOWN_MAX]
+    ]
+    return [[(head, "bold")], *columns(rows), *_more_lines(total, rows)]
+
+
+def _left_lines(answer: UndoView, again: str, *, overwritten: bool) -> list[Line]:
+    total = answer["left_total"]
+    if not total:
+        return []
+    files = counted(total, "file")
+    head = f"{files} overwritten, too (--theirs):" if overwritten else f"{files} left as they are:"
+    if total == 1 and not overwritten:
+        head = "1 file left as it is:"
+    rows = [
+        [(f"  {clean(one['path'])}", ""), (REASONS[one["reason"]], "magenta")]
+        for one in answer["left"][:SHOWN_MAX]
+    ]
+    how = f"  `{clean(again)} --theirs` overwrites {'it' if total == 1 else 'them'}, too."
+    tail: list[Line] = [] if overwritten else [[(how, "dim")]]
+    return [[(head, "bold")], *columns(rows), *_more_lines(total, rows), *tail]
+
+
+def _trouble_lines(answer: UndoView) -> list[Line]:
+    """Return what was changed, or could not be written, while the undo was performed."""
+    rows = [(one["path"], "it was changed while the undo went on") for one in answer["changed"]]
+    rows += [(one["path"], one["reason"]) for one in answer["failed"]]
+    if not rows:
+        return []
+    shown = [[(f"  {clean(path)}", ""), (clean(why), "red")] for path, why in rows[:SHOWN_MAX]]
+    return [[("Not restored:", "bold red")], *columns(shown), *_more_lines(len(rows), shown)]
+
+
+def _limit_lines(answer: UndoView) -> list[Line]:
+    """Return what no undo restores."""
+    left_out = answer["left_out"]
+    lines: list[Line] = [[(IGNORED, "dim")]]
+    if left_out:
+        names = f"{counted(left_out, 'name')} more, too large or not a file, in no snapshot either."
+        lines.append([(names, "dim")])
+    return lines
+
+
+def _more_lines(total: int, shown: Sequence[object]) -> list[Line]:
+    more = total - len(shown)
+    return [[(f"  … {more} more (--json lists up to 5,000)", "dim")]] if more > 0 else []

@@ -1,0 +1,65 @@
+"""The request to undo what a goal has changed; docs/snapshots.md has its rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clew_daemon.control.checking import fault
+from clew_daemon.control.server import ControlError
+from clew_daemon.undo.undo import UndoRefused
+from clew_daemon.undo.view import undo_view
+from clew_daemon.undo.visit import VisitFailed
+from clew_shared.snapshots.store import StoreError
+
+if TYPE_CHECKING:
+    from clew_daemon.control.goal_lookup import GoalLookup
+    from clew_daemon.control.requests import UndoRequest
+    from clew_daemon.supervision.supervisor import Supervisor
+    from clew_daemon.undo.undo import Undo, UndoResult
+    from clew_shared.core.core import Core
+    from clew_shared.record.state import State
+
+
+class UndoRequests:
+    """Shows and performs an undo, one at a time for each goal, and only while the goal has no worker."""
+
+    def __init__(self, undo: Undo, supervisor: Supervisor, lookup: GoalLookup) -> None:
+        self._undo = undo
+        self._supervisor = supervisor
+        self._lookup = lookup
+
+    async def answer(self, request: UndoRequest) -> dict[str, Any]:
+        """Return what the undo would do or has done, as `undo_view` has it."""
+        core = await self._lookup.whole(request.goal)
+        _check_subtask(core.state, request.subtask)
+        self._refuse_busy(core.state.goal_id)
+        with self._supervisor.hold(core.state.goal_id):  # nothing was awaited since it was not busy
+            try:
+                result = await self._result(core, request)
+            except (UndoRefused, VisitFailed, StoreError) as error:
+                raise ControlError(f"{core.state.goal_id}: {error}") from None
+        return undo_view(core.state, result)
+
+    async def _result(self, core: Core, request: UndoRequest) -> UndoResult:
+        if not request.perform:
+            return await self._undo.preview(core, request.subtask, theirs=request.theirs)
+        return await self._undo.perform(
+            core, request.subtask, theirs=request.theirs, expected=request.expected
+        )
+
+    def _refuse_busy(self, goal: str) -> None:
+        if goal in self._supervisor.running:
+            raise ControlError(
+                f"{goal} is at work: stop it first, with `clew pause {goal}` or `clew cancel {goal}`"
+            )
+        if self._supervisor.uses(goal):
+            raise ControlError(f"another undo of {goal} is in progress: try again when it is done")
+
+
+def _check_subtask(state: State, subtask: tuple[int, int] | None) -> None:
+    """Raise ControlError if the goal has no such subtask."""
+    if subtask is None:
+        return
+    tasks, (task, index) = state.goal.tasks, subtask
+    if not (0 <= task < len(tasks) and 0 <= index < len(tasks[task].subtasks)):
+        raise fault("subtask", list(subtask))

@@ -1,0 +1,143 @@
+"""Keeps the stores of snapshots within their limit, and the record true to what they have (docs/snapshots.md).
+
+The stores of the goals that ended first are removed first. That a store is removed is recorded before it is done: a
+record that lacks a store is never taken for damage, and a store that outlives its removal is removed later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import structlog
+
+from clew_daemon.supervision.scratch import GONE, remove_folders
+from clew_shared.record.snapshot_events import SnapshotsMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from clew_daemon.parts import DaemonParts
+    from clew_shared.record.state import State
+
+log = structlog.get_logger()
+
+MB = 1024 * 1024
+LOST = "they are not in this home: they were removed, or left behind when it was copied or restored"
+
+
+class SnapshotStores:
+    """Removes stores; `in_use` returns whether a goal has a worker or is held, `hold` keeps it from starting."""
+
+    def __init__(
+        self,
+        daemon: DaemonParts,
+        in_use: Callable[[str], bool],
+        hold: Callable[[str], AbstractContextManager[None]],
+    ) -> None:
+        self._d = daemon
+        self._in_use = in_use
+        self._hold = hold
+        self._folder = daemon.places.snapshots
+        self._removing = asyncio.Lock()
+        daemon.space.make_room = self.make_room
+
+    async def open(self) -> None:
+        """Measure the stores, and record which are missing; before the first worker starts."""
+        await asyncio.to_thread(self._d.space.measure)
+        there = await asyncio.to_thread(_stores, self._folder)
+        for goal, state in self._d.goals.states().items():
+            if state.snapshots.first and goal not in there:
+                log.warning("snapshot.lost", goal=goal)
+                await self._record(goal, LOST)
+
+    async def run(self) -> None:
+        """Remove what belongs to no goal any more, and the oldest where all together are above the limit."""
+        async with self._removing:
+            await self._shrink(self._most)
+            for goal in await asyncio.to_thread(_folders, self._folder):
+                if self._is_leftover(goal):
+                    with self._hold(goal):
+                        await self._remove(goal)
+            await asyncio.to_thread(remove_folders, self._folder, _is_gone)
+
+    async def make_room(self, goal: str) -> bool:
+        """Remove stores until that of a goal may have half of the limit; return whether there is more room."""
+        async with self._removing:
+            return await self._shrink(self._most // 2, besides=goal)
+
+    @property
+    def _most(self) -> int:
+        return self._d.settings.snapshots.max_mb * MB
+
+    async def _shrink(self, most: int, besides: str = "") -> bool:
+        """Remove the stores of the goals that ended first, until all but `besides` have at most `most` bytes."""
+        space, removed = self._d.space, False
+        limit = self._d.settings.snapshots.max_mb
+        for goal in oldest_first(self._d.goals.states()):
+            if space.total - space.of(besides) <= most:
+                break
+            if goal == besides or not space.of(goal) or not self._may_remove(goal):
+                continue
+            with self._hold(goal):
+                log.info("snapshot.removed", goal=goal, bytes=space.of(goal))
+                await self._record(goal, f"they were removed to keep all goals' below {limit} MB")
+                await self._remove(goal)
+            removed = True
+        return removed
+
+    def _may_remove(self, goal: str) -> bool:
+        """Check again just before the removal: it may have been retried or purged meanwhile."""
+        core = self._d.goals.cores.get(goal)
+        return core is not None and is_removable(core.state) and not self._in_use(goal)
+
+    async def _record(self, goal: str, reason: str) -> None:
+        event = SnapshotsMissing(at=time.time(), reason=reason, removed=True)
+        await self._d.goals.emit(await self._d.goals.whole(goal), event)
+
+    async def _remove(self, goal: str) -> None:
+        """Remove a store: at once by its name, so that a new one may be made, then in pieces."""
+        store = self._folder / goal
+        with suppress(OSError):
+            store.rename(self._folder / f".{goal}.{secrets.token_hex(4)}{GONE}")
+        await asyncio.to_thread(remove_folders, self._folder, _is_gone)
+        self._d.space.removed(goal)
+
+    def _is_leftover(self, goal: str) -> bool:
+        """Return whether a store belongs to a purged goal, or to one whose record says that it is removed."""
+        core = self._d.goals.cores.get(goal)
+        if core is None:
+            return goal in self._d.goals.gone  # any other folder may be the last copy of something
+        return core.state.settled and not core.state.snapshots.first and not self._in_use(goal)
+
+
+def is_removable(state: State) -> bool:
+    """Return whether a goal's snapshots may be removed: it has ended, and no undo is under way."""
+    return state.settled and bool(state.snapshots.first) and not state.snapshots.undoing
+
+
+def oldest_first(states: dict[str, State]) -> list[str]:
+    """Return the goals whose snapshots may be removed, the one that ended first at the beginning."""
+    found = sorted(filter(is_removable, states.values()), key=lambda state: state.ended_at)
+    return [state.goal_id for state in found]
+
+
+def _stores(folder: Path) -> set[str]:
+    """Return the goals that have a store; it blocks."""
+    return {name for name in _folders(folder) if (folder / name / "HEAD").exists()}
+
+
+def _folders(folder: Path) -> list[str]:
+    try:
+        return [one.name for one in folder.iterdir() if not one.name.startswith(".")]
+    except FileNotFoundError:
+        return []
+
+
+def _is_gone(folder: Path) -> bool:
+    return folder.name.endswith(GONE)
