@@ -76,7 +76,7 @@ class SnapshotStores:
         return self._d.settings.snapshots.max_mb * MB
 
     async def _shrink(self, most: int, besides: str = "") -> bool:
-        """Remove the stores of the goals that ended first, until all have at most `most` bytes, not counting `besides`."""
+        """Remove the stores of the goals that ended first, until all but `besides` have at most `most` bytes."""
         space, removed = self._d.space, False
         limit = self._d.settings.snapshots.max_mb
         for goal in oldest_first(self._d.goals.states()):
