@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.processes.nursery import Cell, SpawnError
 from clew_shared.wire import protocol
-from clew_shared.wire.executor import ActionDone, CheckDone, SnapshotDone, WorldDigest
+from clew_shared.wire.executor import ActionDone, CheckDone, DigestDone, SnapshotDone, WorldDigest
 
 if TYPE_CHECKING:
     from sim_world import World
@@ -215,11 +215,11 @@ class SimExecutor:
             world=digest if rng.random() > world.chaos.digest_fails else None,
         )
 
-    async def digest(self, *, full: bool) -> str:
+    async def digest(self, **_: Any) -> DigestDone:
         self._living()
         await asyncio.sleep(self._world.rng.uniform(0.0, 0.02))
         self._living()
-        return self._seen().name
+        return DigestDone(id=0, world=self._seen())
 
     async def snapshot(self, **_: Any) -> SnapshotDone:
         self._living()

@@ -23,8 +23,8 @@ STATE_KEYS = {
     "blocked_actions", "last_probe_state", "iteration", "epoch", "restarts", "seq",
 }  # fmt: skip
 ACTION_KEYS = {
-    "seq", "timestamp", "name", "args", "result", "duration_s", "changed", "task_idx", "subtask_idx",
-    "epoch",
+    "seq", "timestamp", "name", "args", "result", "duration_s", "changed", "paths", "task_idx",
+    "subtask_idx", "epoch",
 }  # fmt: skip
 STATUS_KEYS = {
     "id", "description", "status", "progress", "task", "subtask", "epoch", "pid", "restarts",

@@ -125,14 +125,13 @@ class ExecutorProcess:
                 id=0, seq=seq, result="error", output=text, duration_s=0.0, changed=False
             )
 
-    async def digest(self, *, full: bool) -> str:
-        """Return the world's digest, where `full` from every file's stat; UNKNOWN where that was cut short."""
+    async def digest(self, *, full: bool, own: bool = False, report: bool = False) -> DigestDone:
+        """Measure the world, where `full` from every file's stat; `own` and `report` as in DigestRequest."""
 
         def request(number: int) -> DigestRequest:
-            return DigestRequest(id=number, full=full)
+            return DigestRequest(id=number, full=full, own=own, report=report)
 
-        found = await self._ask(DigestDone, request, DIGEST_TIMEOUT_S)
-        return found.world.name
+        return await self._ask(DigestDone, request, DIGEST_TIMEOUT_S)
 
     async def check(self, name: str, cmd: str, *, timeout_s: float, output_bytes: int) -> CheckDone:
         """Run a check of the goal."""
@@ -150,12 +149,18 @@ class ExecutorProcess:
                 id=0, name=name, result="error", exit_code=None, output=text, duration_s=0.0
             )
 
-    async def snapshot(self, *, base: str, max_file_bytes: int, room_bytes: int) -> SnapshotDone:
-        """Take a snapshot of the workspace; `base` is the tree to count changes from, "" for none."""
+    async def snapshot(
+        self, *, base: str, max_file_bytes: int, room_bytes: int, own: bool = False
+    ) -> SnapshotDone:
+        """Take a snapshot of the workspace; `base` and `own` as in SnapshotRequest."""
 
         def request(number: int) -> SnapshotRequest:
             return SnapshotRequest(
-                id=number, base=base, max_file_bytes=max_file_bytes, room_bytes=room_bytes
+                id=number,
+                own=own,
+                base=base,
+                max_file_bytes=max_file_bytes,
+                room_bytes=room_bytes,
             )
 
         return await self._ask(SnapshotDone, request, SNAPSHOT_TIMEOUT_S)

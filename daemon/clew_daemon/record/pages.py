@@ -12,7 +12,7 @@ from clew_shared.ledger import SEQ_MAX
 from clew_shared.record import events as ev
 from clew_shared.record.codec import decode
 from clew_shared.record.moment import iso
-from clew_shared.views.publish import Began, HistoryFold, history_view, loop_view
+from clew_shared.views.publish import Began, HistoryFold, history_view, loop_view, plain_paths
 
 if TYPE_CHECKING:
     from clew_daemon.record.store import Readable
@@ -105,6 +105,7 @@ def whole_action(ledger: Readable, goal: str, seq: int) -> dict[str, Any] | None
         "exit_code": None,
         "duration_s": None,
         "changed": None,
+        "paths": [],
         "ended_at": None,
         "output": None,
     }
@@ -125,6 +126,7 @@ def _outcome(ledger: Readable, goal: str, seq: int) -> dict[str, Any]:
             "exit_code": end.exit_code,
             "duration_s": end.duration_s,
             "changed": end.changed,
+            "paths": plain_paths(end.touched.paths),
             "ended_at": iso(end.at),
             "output": output_text(ledger, row.seq),
         }

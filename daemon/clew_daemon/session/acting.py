@@ -1,6 +1,12 @@
 """The methods that judge, carry out and record actions: `act`, `propose`, `outcome`, `record`.
 
 A verdict and an outcome are durable before the agent learns of them (docs/guarantees.md).
+
+Whose a change in the workspace is, the executor finds out for what it carries out. For an agent with its own tools it
+looks before the verdict on `propose` and at the `outcome`: what changed while at least one of its actions was in
+flight is the goal's, and reported with the first of them to end. A `record` comes after the fact: what changed since
+the last look is its. Where a look fails, anything may have been changed by anyone. Other agents cannot write to the
+workspace, so what they report to have done has changed nothing there.
 """
 
 from __future__ import annotations
@@ -18,6 +24,7 @@ from clew_daemon.processes.workspace_guard import Missing
 from clew_daemon.record.store import output_of
 from clew_shared.core.answers import ActionReport, Feedback, LookFirst, Verdict, WrongState
 from clew_shared.ledger.records import SEQ_MAX
+from clew_shared.record.touched import Touched
 from clew_shared.record.worlds import UNKNOWN
 from clew_shared.text.redact import redact, redacted
 from clew_shared.wire.answers import ActionOutcome, Intervention, Judged, Noted, Recorded
@@ -40,6 +47,7 @@ class Acting:
         desk = self._desk
         await desk.ready.wait()
         await desk.look_past_claims()
+        await desk.look_before_action()
         verdict = await self._judge(p)
         if not verdict.allowed:
             return _refused(verdict)
@@ -63,6 +71,7 @@ class Acting:
     async def propose(self, p: protocol.Propose) -> Judged:
         """Judge an action that the agent carries out itself."""
         await self._desk.ready.wait()
+        await self._desk.look_before_action()
         verdict = await self._judge(p)
         return _allowed(verdict, Feedback()) if verdict.allowed else _refused(verdict)
 
@@ -129,6 +138,7 @@ class Acting:
             if isinstance(executor, Missing):
                 text = f"{executor.detail} Nothing can be done there: a person is asked."
                 return ActionReport("error", text, changed=False)
+            await self._desk.snapshots.before_action(executor)
             limits = self._desk.settings.limits
             done = await executor.run(
                 seq,
@@ -158,15 +168,24 @@ class Acting:
         return ActionReport("success", found, False)
 
     async def _reported(self, p: protocol.Outcome | protocol.Record) -> ActionReport:
-        """Return what an agent reports; where it leaves out `changed`, the workspace is measured."""
-        world = await self._desk.executors.digest(full=False) if p.changed is None else ""
+        """Return what an agent reports.
+
+        The workspace is measured where the report leaves out `changed`, and for an agent with its own tools.
+        """
+        executors, world, touched = self._desk.executors, "", Touched()
+        if self._desk.traits.own_tools:
+            world, touched = await executors.digest_of_own()
+            self._desk.snapshots.acted(too_many=touched.own_cut)
+        elif p.changed is None:
+            world = await executors.digest(full=False)
         return ActionReport(
             p.result,
             None if p.output is None else redact(p.output),
             p.changed,
-            world,
+            world if p.changed is None else "",
             p.duration_s or 0.0,
             getattr(p, "exit_code", None),
+            touched,
         )
 
 

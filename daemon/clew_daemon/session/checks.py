@@ -97,11 +97,11 @@ class Checks:
         failing: list[FailingCheck] = []
         changing: list[str] = []
         checks = desk.core.state.spec.checks
-        world = await desk.executors.digest(full=False) if checks else ""
+        world = await desk.executors.digest(full=False, own=desk.agent_acts) if checks else ""
         for name, cmd in checks.items():
             with self._running(name):
                 run = await self._run_to_its_end(name, cmd)
-            before, world = world, await desk.executors.digest(full=False)
+            before, world = world, await desk.executors.digest(full=False, own=desk.agent_acts)
             if is_measured(before) and is_measured(world) and before != world:
                 changing.append(name)
             if not run.passed:

@@ -72,7 +72,9 @@ class GoalDesk:
         self.credential = parts.keys.of(self.traits.agent)
         self.specs = CellSpecs(parts, core.state, self.epoch, guard)
         self.executors = ExecutorPool(parts, self.specs, launcher)
-        self.snapshots = WorkspaceSnapshots(parts, core, self.executors)
+        self.snapshots = WorkspaceSnapshots(
+            parts, core, self.executors, acting=lambda: self.agent_acts
+        )
         self._guard = guard
         self.work = Work()
         self.ready = asyncio.Event()
@@ -133,9 +135,24 @@ class GoalDesk:
 
     # -- the workspace -----------------------------------------------------------------------------
 
+    @property
+    def agent_acts(self) -> bool:
+        """Whether the agent carries out an action itself now, as far as it has reported."""
+        return self.traits.own_tools and bool(self.core.state.in_flight)
+
+    async def look_before_action(self) -> None:
+        """Look at the workspace before an agent with its own tools learns that it may act.
+
+        What has changed since its last action is then someone else's, unless another of its actions is under way. An
+        executor looks itself before what it carries out.
+        """
+        if self.traits.own_tools and not self.stopping:
+            await self.snapshots.settled()
+            await self.executors.digest(full=False, own=self.agent_acts)
+
     async def look(self) -> None:
         """Record the world as it is now: others may have changed it."""
-        world = await self.executors.digest(full=True)
+        world = await self.executors.digest(full=True, own=self.agent_acts)
         with self.entering() as core:
             core.see_world(world, time.time(), unseen_work=self.traits.own_tools)
 

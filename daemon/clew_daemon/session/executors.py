@@ -15,6 +15,7 @@ from clew_daemon.processes import workspace_guard
 from clew_daemon.processes.endings import is_short
 from clew_daemon.processes.executor import ExecutorDied, OutOfResources, WorkspaceMissingError
 from clew_daemon.processes.nursery import SpawnError
+from clew_shared.record.touched import UNMEASURED
 from clew_shared.text.plain import plain
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from clew_daemon.processes.workspace_guard import Missing
     from clew_daemon.session.cell_specs import CellSpecs
     from clew_daemon.session.launcher import Launcher
+    from clew_shared.record.touched import Touched
+    from clew_shared.wire.executor import DigestDone
     from clew_shared.wire.nursery import CellSpec
 
 log = structlog.get_logger()
@@ -118,17 +121,30 @@ class ExecutorPool:
             await self._executor.end()
             self._executor = None
 
-    async def digest(self, *, full: bool) -> str:
-        """Measure the world, where `full` from every file's stat: UNKNOWN where it is too large, "" where it failed."""
+    async def digest(self, *, full: bool, own: bool = False) -> str:
+        """Measure the world, where `full` from every file's stat: UNKNOWN where it is too large, "" where it failed.
+
+        What has changed is reported with the next action or snapshot; `own`: as the goal's.
+        """
+        found = await self._measured(full=full, own=own)
+        return found.world.name if found else ""
+
+    async def digest_of_own(self) -> tuple[str, Touched]:
+        """Measure the world after an action that the agent carried out itself, and return what that has changed."""
+        found = await self._measured(full=False, own=True, report=True)
+        return (found.world.name, found.touched) if found else ("", UNMEASURED)
+
+    async def _measured(self, *, full: bool, own: bool, report: bool = False) -> DigestDone | None:
+        """Return what an executor has measured, None where that failed."""
         try:
-            return await (await self.executor()).digest(full=full)
+            return await (await self.executor()).digest(full=full, own=own, report=report)
         except OutOfResources:
             raise
         except WorkspaceMissingError:  # the next action there reports why
-            return ""
+            return None
         except ExecutorDied as error:
             await self.died(str(error))
-            return ""
+            return None
 
     def kill_nowait(self) -> None:
         """Send the executor its end, and wait for nothing."""

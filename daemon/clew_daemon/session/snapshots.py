@@ -20,7 +20,10 @@ from clew_shared.record import snapshot_events as snap
 from clew_shared.text.redact import redact
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from clew_daemon.parts import DaemonParts
+    from clew_daemon.processes.executor import ExecutorProcess
     from clew_daemon.session.executors import ExecutorPool
     from clew_shared.core.core import Core
     from clew_shared.record.snapshot_events import SnapshotMoment
@@ -42,10 +45,14 @@ Position = tuple[int, int, str]
 class WorkspaceSnapshots:
     """The snapshots that one worker's session takes."""
 
-    def __init__(self, parts: DaemonParts, core: Core, executors: ExecutorPool) -> None:
+    def __init__(
+        self, parts: DaemonParts, core: Core, executors: ExecutorPool, *, acting: Callable[[], bool]
+    ) -> None:
         self._parts = parts
         self._core = core
         self._executors = executors
+        self._acting = acting  # the agent carries out an action itself now
+        self._begun: ExecutorProcess | None = None
         self._task: asyncio.Task[None] | None = None
         self._position = self._here()
         self._acted = False
@@ -62,6 +69,12 @@ class WorkspaceSnapshots:
     def executor_died(self) -> None:
         """Take the snapshot of a new executor's start; the last one's memory of the workspace is lost."""
         self._due("worker")
+
+    async def before_action(self, executor: ExecutorProcess) -> None:
+        """Take the snapshot of a new executor's start where none was taken yet, before it changes anything."""
+        if executor is not self._begun:
+            self._due("worker")
+            await self.settled()
 
     def acted(self, *, too_many: bool) -> None:
         """Note that an action or a check was carried out; one that changed too much to list needs a snapshot."""
@@ -115,7 +128,7 @@ class WorkspaceSnapshots:
         goal = self._core.state.goal_id
         try:
             if before is not None:
-                await asyncio.wait([before])
+                await asyncio.gather(before, return_exceptions=True)
             done = await self._ask()
             if done.no_room and await self._made_room():
                 done = await self._ask()
@@ -129,9 +142,10 @@ class WorkspaceSnapshots:
 
     async def _ask(self) -> SnapshotDone:
         goal = self._core.state.goal_id
-        executor = await self._executors.executor()
+        executor = self._begun = await self._executors.executor()
         limits = self._parts.settings_of(goal).snapshots
         return await executor.snapshot(
+            own=self._acting(),
             base=self._core.state.snapshots.first,
             max_file_bytes=limits.max_file_mb * MB,
             room_bytes=self._parts.space.room(goal, limits.max_mb * MB),

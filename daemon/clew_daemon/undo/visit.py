@@ -16,7 +16,7 @@ from clew_shared.text.plain import plain
 from clew_shared.wire.executor import RESTORE_MAX, RestoreEntry
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from clew_daemon.parts import DaemonParts
     from clew_daemon.processes.executor import ExecutorProcess
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from clew_shared.wire.executor import RestoreDone
 
 GIT_LOG_S = 20.0
+BATCH_CHARS = 200_000
+"""How long the names of one request may be together: its answer names them again."""
 
 
 class VisitFailed(Exception):
@@ -57,8 +59,7 @@ class WorkspaceVisit:
 
     async def restore(self, entries: Sequence[Restored], tree: str) -> AsyncIterator[RestoreDone]:
         """Restore entries of a snapshot, some at a time; those that are restored already stay as they are."""
-        for start in range(0, len(entries), RESTORE_MAX):
-            part = entries[start : start + RESTORE_MAX]
+        for part in batches(entries):
             yield await self._executor.restore(
                 tuple(
                     RestoreEntry(name=one.name, present=one.present, wanted=one.wanted)
@@ -72,6 +73,20 @@ class WorkspaceVisit:
         cmd = f"git --no-pager log --oneline --no-decorate -n 20 {old}..{new}"
         done = await self._executor.check("git log", cmd, timeout_s=GIT_LOG_S, output_bytes=10_000)
         return done.output.splitlines() if done.result == "success" else []
+
+
+def batches(entries: Sequence[Restored]) -> Iterator[list[Restored]]:
+    """Yield entries in requests that fit on a line of the wire, in order."""
+    batch: list[Restored] = []
+    room = BATCH_CHARS
+    for entry in entries:
+        room -= len(entry.name)
+        if batch and (room < 0 or len(batch) >= RESTORE_MAX):
+            yield batch
+            batch, room = [], BATCH_CHARS - len(entry.name)
+        batch.append(entry)
+    if batch:
+        yield batch
 
 
 @contextlib.asynccontextmanager

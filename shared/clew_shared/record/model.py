@@ -69,7 +69,10 @@ class Result(StrEnum):
 
 @dataclass(slots=True)
 class Action:
-    """One tool call; `result` is empty while it is in flight, `exit_code` None where it ran no command."""
+    """One tool call; `result` is empty while it is in flight, `exit_code` None where it ran no command.
+
+    `paths` are the first names that it changed, quoted (`snapshots.names`).
+    """
 
     name: str
     args: dict[str, Any] = field(default_factory=dict)
@@ -78,6 +81,7 @@ class Action:
     timestamp: str = ""
     duration_s: float = 0.0
     changed: bool | None = None
+    paths: tuple[str, ...] = ()
     task_idx: int = 0
     subtask_idx: int = 0
     epoch: int = 0

@@ -8,6 +8,10 @@ NAMES_MAX = 1_000
 NAMES_BYTES_MAX = 100_000
 """How many names are listed, and how long they may be together."""
 
+PATHS_MAX = 100
+PATHS_CHARS_MAX = 10_000
+"""How many names are kept with an action, and how long they may be together."""
+
 
 class Touched(BaseModel, frozen=True, extra="ignore"):
     """What was changed since the last report, by quoted name relative to the workspace.
@@ -31,3 +35,19 @@ class Touched(BaseModel, frozen=True, extra="ignore"):
     def foreign_cut(self) -> bool:
         """More may have been changed by someone else than is listed."""
         return self.foreign_total != len(self.foreign)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The first names that the goal changed, quoted."""
+        found: list[str] = []
+        room = PATHS_CHARS_MAX
+        for name, _ in self.own[:PATHS_MAX]:
+            room -= len(name)
+            if room < 0:
+                break
+            found.append(name)
+        return tuple(found)
+
+
+UNMEASURED = Touched(own_total=-1, foreign_total=-1)
+"""Anything may have been changed, by anyone."""

@@ -14,8 +14,11 @@ from clew_shared.record.fold.actions import action_of
 from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost
 from clew_shared.record.moment import iso
 from clew_shared.record.visitor import EventFold, takes
+from clew_shared.snapshots.names import unquoted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from clew_shared.record.state import SnapshotState, State
 
 OUTPUT_CHARS = 1_000
@@ -106,10 +109,16 @@ def action_view(action: Action) -> dict[str, Any]:
         "result": str(action.result),
         "duration_s": action.duration_s,
         "changed": action.changed,
+        "paths": plain_paths(action.paths),
         "task_idx": action.task_idx,
         "subtask_idx": action.subtask_idx,
         "epoch": action.epoch,
     }
+
+
+def plain_paths(names: Iterable[str]) -> list[str]:
+    """Return quoted names as plain text; what is not UTF-8 is replaced."""
+    return [unquoted(name).decode(errors="replace") for name in names]
 
 
 def history_view(action: Action, output: str | None) -> dict[str, Any]:
@@ -288,5 +297,5 @@ class HistoryFold(EventFold[EndedAction]):
         action.result = "interrupted"
         if isinstance(event, ev.ActionFinished):
             action.result, action.duration_s = event.result, event.duration_s
-            action.changed = event.changed
+            action.changed, action.paths = event.changed, event.touched.paths
         return action, seq

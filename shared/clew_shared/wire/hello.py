@@ -135,6 +135,7 @@ class SentAction(AnswerModel):
     result: str = ""
     duration_s: float = 0.0
     changed: bool | None = None
+    paths: tuple[str, ...] = ()
     task_idx: int = 0
     subtask_idx: int = 0
     epoch: int = 0

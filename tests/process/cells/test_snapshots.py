@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of 
 from snapshots import GIT, MB, Snapshots, make_store
 
 from clew_shared.files.removal import remove_tree
+from clew_shared.snapshots.store import StoreError
 from clew_shared.wire.nursery import CellLimits
 
 DEADLINE_S = 60.0
@@ -104,9 +105,30 @@ def test_any_name_is_kept(snapshots):
     names += [b"tab\t", "é".encode(), b"-dash", b"git~1", b"x" * 255]
     for name in names:
         Path(os.fsdecode(bytes(one.workspace) + b"/" + name)).write_bytes(name)
-    tree = one.take().tree
+    one.sh(r"printf '[submodule \"../x\"]\nurl = --evil\npath = x\n' > .gitmodules")
+    names.append(b".gitmodules")
+    tree = one.tree()
     listed = one.store.run("ls-tree", "-r", "-z", "--name-only", f"{tree}:files").split(b"\0")
     assert sorted(listed[:-1]) == sorted(names)
+
+
+def test_a_store_with_a_damaged_or_missing_pack_is_noticed(snapshots):
+    one = snapshots()
+    one.sh("seq 1000 > file")
+    tree = one.tree()
+    (pack,) = (one.store.folder / "objects" / "pack").glob("*.pack")
+    whole = pack.read_bytes()
+    pack.chmod(0o600)
+    pack.write_bytes(whole[:100] + b"?" + whole[101:])
+    with pytest.raises(StoreError):
+        one.store.check([tree])
+    for file in pack.parent.iterdir():
+        file.unlink()
+    with pytest.raises(StoreError):
+        one.store.check([tree])
+    one.sh("echo more > more")
+    assert one.take().fault
+    assert one.listed(one.tree()) == ["file", "more"]
 
 
 def test_a_deep_tree_is_kept_as_far_as_paths_reach(snapshots):

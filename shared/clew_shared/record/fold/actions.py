@@ -90,6 +90,7 @@ def finished(state: State, e: ev.ActionFinished, _seq: int) -> None:
     action.result, action.duration_s, action.exit_code = e.result, e.duration_s, e.exit_code
     before = comparison_world(state, e.world)
     action.changed = world_moved(state, e.world) if e.changed is None else e.changed
+    action.paths = e.touched.paths
     state.world = world_after(state, flight.signature, e)
     _store(state, action)
     if is_measured(e.world):

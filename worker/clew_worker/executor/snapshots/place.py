@@ -148,7 +148,7 @@ class NamedPlace:
                 os.unlink(draft, dir_fd=self._at)
 
     def _place_new(self, draft: str) -> None:
-        """Give a draft its name where nothing has that name; ChangedError where something has."""
+        """Link a draft to its name where nothing has that name; ChangedError where something has."""
         at = self._at
         try:
             os.link(draft, self._name, src_dir_fd=at, dst_dir_fd=at, follow_symlinks=False)
