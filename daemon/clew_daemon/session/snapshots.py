@@ -128,7 +128,7 @@ class WorkspaceSnapshots:
         goal = self._core.state.goal_id
         try:
             if before is not None:
-                await asyncio.wait([before])
+                await asyncio.gather(before, return_exceptions=True)
             done = await self._ask()
             if done.no_room and await self._made_room():
                 done = await self._ask()
@@ -142,8 +142,7 @@ class WorkspaceSnapshots:
 
     async def _ask(self) -> SnapshotDone:
         goal = self._core.state.goal_id
-        executor = await self._executors.executor()
-        self._begun = executor
+        executor = self._begun = await self._executors.executor()
         limits = self._parts.settings_of(goal).snapshots
         return await executor.snapshot(
             own=self._acting(),
