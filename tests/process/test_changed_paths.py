@@ -1,9 +1,6 @@
 """What each action changed, on record: `paths` in history.jsonl and `clew history`, and whose it was in the ledger."""
 
 import contextlib
-import json
-import os
-import signal
 
 from clew_daemon.record.store import decode
 from clew_shared.ledger import LedgerReader
