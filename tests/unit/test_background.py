@@ -227,8 +227,8 @@ async def test_a_daemon_that_is_told_to_stop_while_a_worker_crashes_waits_for_no
 ):
     """It waited out the back-off, a minute at the most, before it stopped."""
     daemon = parts()
-    status = SimpleNamespace(status="in_progress")
-    state = SimpleNamespace(goal_id="a", epoch=1, goal=status, ended=False, workable=True)
+    state = State(goal_id="a", epoch=1)
+    state.goal.status = "in_progress"
     daemon.goals.cores["a"] = SimpleNamespace(state=state)
     daemon.goals.judge_by = lambda *_: None
     daemon.publisher = SimpleNamespace(open=lambda _: None)

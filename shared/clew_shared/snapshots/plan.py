@@ -90,8 +90,8 @@ class _Span:
         """Return whether the goal has made a file what it is at the end of the span."""
         if name not in self.own or self.all_own:
             return self.all_own
-        there = (now.id or "/") if now else ""
-        return self.own[name] in (there, "?")  # "?": it was not read, too large, or not a file
+        there = (now.id or "/",) if now else ("", "/")  # a folder that is not empty is no entry
+        return self.own[name] in (*there, "?")  # "?": it was not read, too large, or not a file
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -98,12 +99,7 @@ class SnapshotStore:
             "PATH": os.defpath,
         }
 
-    def run(
-        self,
-        *args: str,
-        data: bytes = b"",
-        deadline_s: float = _DEADLINE_S,
-    ) -> bytes:
+    def run(self, *args: str, data: bytes = b"", deadline_s: float = _DEADLINE_S) -> bytes:
         """Run git and return what it prints; raises StoreError where it fails or takes too long. Blocks."""
         try:
             done = subprocess.run(
@@ -132,12 +128,14 @@ class SnapshotStore:
 
         Not by `git fsck`: it also finds fault with names and contents that are no damage, such as a .gitmodules file.
         """
+        until = time.monotonic() + deadline_s
         packs = sorted(map(str, (self.folder / "objects" / "pack").glob("*.idx")))
         for first in range(0, len(packs), _PACKS_AT_ONCE):
             some = packs[first : first + _PACKS_AT_ONCE]
-            self.run("verify-pack", *some, deadline_s=deadline_s)
+            self.run("verify-pack", *some, deadline_s=until - time.monotonic())
         if names := list(trees):
-            self.run("rev-list", "--objects", "--quiet", *names, deadline_s=deadline_s)
+            left_s = until - time.monotonic()
+            self.run("rev-list", "--objects", "--quiet", *names, deadline_s=left_s)
 
 
 def at(folder: Path, git: str | None) -> SnapshotStore:

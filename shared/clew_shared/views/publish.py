@@ -48,7 +48,6 @@ def state_view(state: State) -> dict[str, Any]:
         "iteration": state.iteration,
         "epoch": state.epoch,
         "restarts": state.restarts,
-        "snapshots": snapshots_view(state.snapshots),
         "seq": state.seq,
     }
 
