@@ -66,7 +66,6 @@ $(BENCH_STAMP): $(STAMP)
 	@touch $@
 
 bench: $(BENCH_STAMP) ## measure, and write the tables of docs/performance.md; nothing is asserted
-	$(BIN)/python -m bench.trajectories
 	$(BIN)/python -m bench.context
 	$(BIN)/python -m bench.step
 	$(BIN)/python -m bench.fleet
@@ -77,7 +76,8 @@ bench: $(BENCH_STAMP) ## measure, and write the tables of docs/performance.md; n
 	$(BIN)/python -m bench.live
 
 bench-peers: $(BENCH_STAMP) ## compare clew with other supervisors and with libraries of durable steps
-	$(BIN)/python -m bench.peers
+	$(BIN)/python -m bench.peers.supervisors
+	$(BIN)/python -m bench.peers.durable
 
 simulate: $(STAMP) ## run simulated lives of the daemon: make simulate SEEDS=N [FIRST=n]
 	$(BIN)/python tests/simulation/simulate.py --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))

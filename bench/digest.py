@@ -132,4 +132,4 @@ def measure(options: runner.Options, found: Recorder) -> dict[str, Any]:
 
 if __name__ == "__main__":
     sizes = ([10, 1_000, 10_000, 100_000], "files")
-    runner.main("digest", measure, sizes=sizes, rounds=(24, "values of each kind"))
+    runner.main(measure, sizes=sizes, rounds=(24, "values of each kind"))

@@ -8,7 +8,6 @@ proposes and reports as fast as it is answered.
 import json
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -50,17 +49,13 @@ def run(workers: int, seconds: float, slower_ms: float) -> FleetRun:
             (folder / "go.0").touch()
         home.wait_for(lambda: len(place.workspaces("*/times.0")) == workers)
         loop_s, daemon_s = (b - a for a, b in zip(used, _cpu_s(place.pid), strict=True))
-        times = [_floats(folder / "times.0") for folder in folders]
-        began = [_floats(folder / "began.0")[0] for folder in folders]
+        times = [home.floats(folder / "times.0") for folder in folders]
+        began = [home.floats(folder / "began.0")[0] for folder in folders]
         place.stop()
         batches = json.loads(out.read_text())
     ended = max(at + sum(own) for at, own in zip(began, times, strict=True))
     jobs = [jobs for at, jobs in batches if min(began) <= at <= ended]
     return FleetRun(workers, ended - min(began), times, len(jobs), sum(jobs), loop_s, daemon_s)
-
-
-def _floats(path: Path) -> list[float]:
-    return [float(one) for one in path.read_text().split()]
 
 
 def _wait_until_quiet(pid: int) -> None:
@@ -132,7 +127,6 @@ def plot(result: Result) -> None:
 
 if __name__ == "__main__":
     runner.main(
-        "fleet",
         measure,
         workers=([1, 8, 64], "how many"),
         seconds=(4.0, "for each"),

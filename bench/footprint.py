@@ -9,12 +9,12 @@ daemon's start and stop; a thousand files dropped at once.
 import importlib.util
 import os
 import resource
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,6 @@ COMMANDS = (  # GOAL is the id of one
     "clew loops",
     "clew logs",
 )
-COMPLETIONS = {  # the line as typed, and the number of the word to complete
-    "clew: completing status": ("clew sta", "1"),
-    "clew: completing a goal": ("clew --home {home} history s", "4"),
-}
 FORMATS = {
     "processes": "{:.0f}",
     "PSS": "{:.1f} MB",
@@ -57,39 +53,33 @@ FORMATS = {
     "CPU a minute": "{} ms",
 }
 """What is seen of processes at rest; without a format of its own, with three digits."""
-Started = tuple[list[str], dict[str, str]]
 
 
-def commands(home: Home, goal: str) -> dict[str, Started]:
-    """Return what is started in turns: bare Python, and clew by its installed program; with environments."""
-    beside, env = Path(sys.executable).with_name("clew"), dict(os.environ)
+def commands(home: Home, goal: str) -> dict[str, list[str]]:
+    """Return what is started in turns: bare Python, and clew by its installed program."""
+    beside = Path(sys.executable).with_name("clew")
     clew = [str(beside)] if beside.exists() else [sys.executable, "-m", "clew_daemon"]
-    found: dict[str, Started] = {
-        "python -c pass": ([sys.executable, "-c", "pass"], env),
-        "python -I -c pass": ([sys.executable, "-I", "-c", "pass"], env),
+    found = {
+        "python -c pass": [sys.executable, "-c", "pass"],
+        "python -I -c pass": [sys.executable, "-I", "-c", "pass"],
     }
     for name in COMMANDS:
         words = [goal if word == "GOAL" else word for word in name.split()[1:]]
         at = [] if words[0].startswith("--") else ["--home", str(home.folder)]
-        found[name] = ([*clew, *at, *words], env)
-    for name, (line, word) in COMPLETIONS.items():
-        asked = {"COMP_WORDS": line.format(home=home.folder), "COMP_CWORD": word}
-        found[name] = (clew, {**env, "_CLEW_COMPLETE": "bash_complete", **asked})
+        found[name] = [*clew, *at, *words]
     return found
 
 
-def in_turns(named: dict[str, Started], rounds: int, found: Recorder) -> None:
+def in_turns(named: dict[str, list[str]], rounds: int, found: Recorder) -> None:
     """Run every command once a round, after a round that is not counted and writes the byte-code."""
-    for counted in [False] + [True] * rounds:
-        for name, (command, env) in named.items():
-            before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-            subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
-            wall_s = time.perf_counter() - began
+    for into in [Recorder()] + [found] * rounds:
+        for name, command in named.items():
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            run = partial(subprocess.run, command, check=True, stdout=subprocess.DEVNULL)
+            into.time(name, run)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            if counted:
-                used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-                found.add(name, "ms", wall_s * 1e3)
-                found.add(f"{name}: CPU", "ms", used_s * 1e3)
+            used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            into.add(f"{name}: CPU", "ms", used_s * 1e3)
 
 
 def measure_commands(rounds: int, found: Recorder) -> None:
@@ -213,7 +203,6 @@ def with_byte_code() -> None:
 
 
 def measure(options: runner.Options, found: Recorder) -> dict[str, Any]:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leaves nothing behind
     with_byte_code()
     with resting() as homes:
         start_and_stop(options.rounds // 2, found)
@@ -223,4 +212,4 @@ def measure(options: runner.Options, found: Recorder) -> dict[str, Any]:
 
 if __name__ == "__main__":
     rounds, stretch = (20, "of commands; half as many of starts"), (35.0, "seconds of rest")
-    runner.main("footprint", measure, rounds=rounds, stretch=stretch)
+    runner.main(measure, rounds=rounds, stretch=stretch)

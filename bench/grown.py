@@ -34,12 +34,8 @@ def actions_of(count: int, first: int = 0) -> Iterator[tuple[str, dict[str, Any]
     for n in range(first, first + count):
         path, world = f"src/part_{n % FILES:03}.py", f"{n - n % 10 + _EDITS_BEFORE[n % 10]:064x}"
         if n % 10 in (0, 3, 5, 8):
-            args = {"path": path, "old": f"x = {n}", "new": f"x = {n + 1}"}
-            yield (
-                "edit_file",
-                args,
-                ActionReport("success", f"edited {path}: x = {n + 1}", True, world),
-            )
+            args, text = {"path": path, "old": f"x = {n}", "new": f"x = {n + 1}"}, f"edited {path}"
+            yield "edit_file", args, ActionReport("success", f"{text}: x = {n + 1}", True, world)
         elif n % 10 in (1, 4, 7):
             text = f"def part_{n}():\n    return {n}\n" * 20
             args = {"path": path, "start_line": n}

@@ -191,7 +191,6 @@ def measure(options: runner.Options, found: Recorder) -> dict[str, Any]:
 
 if __name__ == "__main__":
     runner.main(
-        "growth",
         measure,
         full=(False, "up to 100,000 actions and 5,000 goals (some minutes)"),
         times=(3, "restarts and calls"),

@@ -36,7 +36,6 @@ class Home:
         self.socket = folder / "run" / "control.sock"
         (folder / "config.toml").write_text(config)
         self.daemon: subprocess.Popen[bytes] | None = None
-        self.before: list[str] = []  # a command that starts the daemon, as strace does
         self.program = ["-m", "clew_daemon"]
         self._events: list[dict[str, Any]] = []
         self._read = 0
@@ -48,8 +47,7 @@ class Home:
 
     def launch(self, **options: Any) -> None:
         with self.log.open("a") as out:
-            command = [*self.before, *self.command("run")]
-            self.daemon = subprocess.Popen(command, stdout=out, **options)
+            self.daemon = subprocess.Popen(self.command("run"), stdout=out, **options)
 
     def start(self) -> Self:
         """Launch the daemon and wait until it is ready."""
@@ -73,9 +71,8 @@ class Home:
                 if not line.endswith(b"\n"):
                     break
                 self._read += len(line)
-                with suppress(
-                    ValueError, TypeError
-                ):  # a line of no daemon, or one that was cut off
+                # a line of no daemon, or one that was cut off
+                with suppress(ValueError, TypeError):
                     found = json.loads(line)
                     found["at"] = datetime.fromisoformat(found["timestamp"]).timestamp()
                     self._events.append(found)
@@ -107,6 +104,11 @@ class Home:
         if self.daemon is None or self.daemon.poll() is not None:
             sys.exit(f"the daemon has ended:\n{self.log.read_text()[-3000:]}")
         return True
+
+
+def floats(path: Path) -> list[float]:
+    """Return the seconds that an agent wrote."""
+    return [float(one) for one in path.read_text().split()]
 
 
 @contextmanager

@@ -6,7 +6,6 @@ an action's end is durable until its line arrives.
 """
 
 import json
-import signal
 import subprocess
 import threading
 import time
@@ -19,13 +18,10 @@ from bench.figures import Recorder, Result, short
 from bench.home import Home, temporary, wait_for
 from bench.processes import spent
 
-ACTIONS = 100
 AIMS = ("", "+ 0.5 %", "300 ms")
 CONFIG = "[daemon]\nsettle_s = 0.05\n"
 RESTING = "# Wait\n## Do\n- [ ] Wait\n  ```sh\n  sleep 100000\n  ```\n"
-BUSY = "# Count\n## Do\n" + "".join(
-    f"- [ ] Step {n}\n  ```sh\n  sleep 0.2; echo {n}\n  ```\n" for n in range(ACTIONS)
-)
+STEP = "- [ ] Step {0}\n  ```sh\n  sleep 0.2; echo {0}\n  ```\n"
 
 
 @contextmanager
@@ -36,7 +32,7 @@ def watch(home: Home, *options: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, **streams) as one:
         time.sleep(2.0)  # it starts
         yield one
-        one.send_signal(signal.SIGINT)
+        one.terminate()
 
 
 def costs(stretch_s: float, rounds: int, found: Recorder) -> None:
@@ -58,7 +54,7 @@ def costs(stretch_s: float, rounds: int, found: Recorder) -> None:
                 look("watched")
 
 
-def delays(found: Recorder) -> None:
+def delays(actions: int, found: Recorder) -> None:
     """Measure from the log's line of an action's end until that of `clew watch`, in ms."""
     arrived: dict[int, float] = {}
     with temporary(CONFIG) as home, watch(home.start(), "--json") as one:
@@ -70,9 +66,9 @@ def delays(found: Recorder) -> None:
                     arrived[entry["seq"]] = time.time()
 
         threading.Thread(target=read, daemon=True).start()
-        home.drop("count.md", BUSY)
-        wait_for(lambda: home.count("goal.completed"), 300.0)
-        wait_for(lambda: len(arrived) == ACTIONS)
+        home.drop("count.md", "# Count\n## Do\n" + "".join(map(STEP.format, range(actions))))
+        wait_for(lambda: home.count("goal.completed"), 3.0 * actions + 60)
+        wait_for(lambda: len(arrived) == actions)
         for ended in home.events("action.finished"):
             found.add("durable to shown", "ms", 1e3 * (arrived[ended["seq"]] - ended["at"]))
 
@@ -85,12 +81,15 @@ def text(result: Result) -> tuple[str, ...]:
     return result.source, page.table(["", "median (5 to 95 %)", "most", "aim"], rows)
 
 
-def measure(options: runner.Options, found: Recorder) -> dict[str, str]:
+def measure(options: runner.Options, found: Recorder) -> None:
     costs(options.stretch, options.rounds, found)
-    delays(found)
-    return {}
+    delays(options.actions, found)
 
 
 if __name__ == "__main__":
-    stretch, rounds = (20.0, "seconds of each look"), (3, "looks of each kind")
-    runner.main("live", measure, stretch=stretch, rounds=rounds)
+    runner.main(
+        measure,
+        stretch=(20.0, "seconds of each look"),
+        rounds=(3, "looks of each kind"),
+        actions=(100, "that are watched"),
+    )

@@ -44,6 +44,8 @@ def better(
 
     A lower figure is better, except for a rate.
     """
+    if not others:
+        return []
     best = ours.median * (CLEARLY if rate else 1 / CLEARLY)
     medians = sorted(((one.median, name) for name, one in others.items()), reverse=rate)
     named = [
@@ -51,11 +53,8 @@ def better(
         for median, name in medians
         if (median > best if rate else median < best)
     ]
-    if not others:
-        return []
-    if not named:
-        return [f"- {label}: no other is clearly better than clew."]
-    return [f"- {label}: better than clew ({short(ours.median)} {ours.unit}): {'; '.join(named)}."]
+    found = f"better than clew ({short(ours.median)} {ours.unit}): {'; '.join(named)}"
+    return [f"- {label}: {found if named else 'no other is clearly better than clew'}."]
 
 
 def image(title: str, name: str) -> str:

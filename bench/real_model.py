@@ -5,7 +5,6 @@ It is asked by the built-in agent with what it learned in the runs before (`clew
 turns or by the time. One JSON line a run goes to standard output, a table at the end to standard error.
 """
 
-import argparse
 import contextlib
 import itertools
 import json
@@ -16,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+from bench import runner
 from bench.home import Home, temporary, wait_for
 from bench.page import table
 
@@ -60,7 +60,7 @@ def asked(home: Home, *args: str) -> dict:
     return json.loads(done.stdout) if "--json" in args else {}
 
 
-def config(kind: str, options: argparse.Namespace) -> str:
+def config(kind: str, options: runner.Options) -> str:
     model = f"base_url = '{options.url}'\nmodel = '{options.model}'\nmode = '{options.mode}'\n"
     learns = str(kind == "clew").lower()
     return (
@@ -108,15 +108,17 @@ def summary(rows: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.real_model", description=__doc__)
+    given = {
+        "runs": (5, "of each goal and kind"),
+        "kinds": ([*KINDS], "with and without a playbook"),
+        "goals": ([*GOALS], "which ones"),
+        "mode": ("auto", "how the model calls tools"),
+        "turns": (20, "at most, of each run"),
+        "limit": (600.0, "seconds of each run"),
+    }
+    parser = runner.parser("bench.real_model", __doc__, given)
     parser.add_argument("url")
     parser.add_argument("model")
-    parser.add_argument("--runs", type=int, default=5, help="of each goal and kind [5]")
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
-    parser.add_argument("--goals", nargs="+", choices=GOALS, default=list(GOALS))
-    parser.add_argument("--mode", default="auto", help="how the model calls tools [auto]")
-    parser.add_argument("--turns", type=int, default=20, help="at most, of each run [20]")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds of each run [600]")
     options = parser.parse_args()
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     rows: list[dict] = []

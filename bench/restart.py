@@ -221,7 +221,6 @@ def measure(options: runner.Options, found: Recorder) -> dict[str, Any]:
 
 if __name__ == "__main__":
     runner.main(
-        "restart",
         measure,
         kills=(30, "single restarts"),
         workers=(50, "workers killed at once"),

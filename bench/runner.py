@@ -1,6 +1,7 @@
 """The command line of a bench that has a part of docs/performance.md: it measures, prints, saves, and writes."""
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,36 +12,39 @@ from bench.figures import Recorder, Result
 Options = argparse.Namespace
 
 
-def parser(name: str, doc: str | None, given: Mapping[str, tuple[Any, str]]) -> Any:
-    """Return a parser of options, each with its default value and a help text."""
-    made = argparse.ArgumentParser(prog=f"python -m bench.{name}", description=doc)
+def parser(
+    module: str, doc: str | None, given: Mapping[str, tuple[Any, str]]
+) -> argparse.ArgumentParser:
+    """Return a parser of options, each with its default value and a help text; strings are given by choice."""
+    made = argparse.ArgumentParser(prog=f"python -m {module}", description=doc)
     for option, (default, text) in given.items():
-        if default is False:
-            made.add_argument(f"--{option}", action="store_true", help=text)
-            continue
         kind: dict[str, Any] = {"type": type(default)}
-        if isinstance(default, list):
+        if default is False:
+            kind = {"action": "store_true"}
+        elif isinstance(default, list):
             kind = {"type": type(default[0]) if default else int, "nargs": "+"}
-        made.add_argument(f"--{option}", default=default, help=f"{text} [{default}]", **kind)
+            kind |= {"choices": default} if str in map(type, default) else {}
+        usual = " ".join(map(str, default)) if isinstance(default, list) else default
+        made.add_argument(f"--{option}", default=default, help=f"{text} [{usual}]", **kind)
     return made
 
 
-def main(name: str, measure: Callable[[Options, Recorder], dict[str, Any]], **given: Any) -> None:
-    """Run the bench of the program's main module; `given` are its options."""
-    bench: Any = sys.modules["__main__"]
-    given["print"] = (False, "save nothing, write no page")
-    options = parser(name, bench.__doc__, given).parse_args()
-    before, found = figures.conditions(), Recorder()
-    facts = measure(options, found)
-    command = " ".join([f"python -m bench.{name}", *sys.argv[1:]])
-    finish(name, bench, Result(command, before, figures.conditions(), facts, found), options)
+def main(measure: Callable[[Options, Recorder], Any], pages: Any = None, **given: Any) -> None:
+    """Measure, print the result, save it and write the page, where that is wanted.
 
-
-def finish(name: str, bench: Any, result: Result, options: Any, part: str = "") -> None:
-    """Print a result; save it and write the page, where that is wanted.
-
-    `bench` is a module: `text(result)` returns its part of the page, `plot(result)`, if there is one, draws its plots.
+    `measure` returns facts or nothing, `given` are the options. `pages` is a module, the program's main one without it:
+    `text(result)` returns its part of the page, `plot(result)`, if there is one, draws its plots.
     """
+    bench: Any = sys.modules["__main__"]
+    pages, module = pages or bench, bench.__spec__.name
+    name = module.rpartition(".")[2]
+    given["print"] = (False, "save nothing, write no page")
+    options = parser(module, bench.__doc__, given).parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leaves nothing behind
+    before, found = figures.conditions(), Recorder()
+    facts = measure(options, found) or {}
+    command = " ".join([f"python -m {module}", *sys.argv[1:]])
+    result = Result(command, before, figures.conditions(), facts, found)
     for one in result.series.values():
         print(f"{one.name:62} {one}")
     for fact, value in result.facts.items():
@@ -49,6 +53,6 @@ def finish(name: str, bench: Any, result: Result, options: Any, part: str = "") 
         return
     figures.save(name, result)
     kept = figures.load(name)
-    page.write(part or name, *bench.text(kept))
-    if plot := getattr(bench, "plot", None):
+    page.write(name, *pages.text(kept))
+    if plot := getattr(pages, "plot", None):
         plot(kept)

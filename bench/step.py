@@ -2,15 +2,13 @@
 
 A real daemon and a real worker that proposes and reports (`changed` given, so that only judging and recording is
 measured). In turns with it: pairs of bare commits (`synchronous=FULL`, one row of 400 bytes, the log reused).
-Then the proof by strace that each answer follows its sync (`bench/synced.py`).
 """
 
-import sys
 import time
 from pathlib import Path
 
 import apsw
-from bench import home, page, plots, runner, synced
+from bench import home, page, plots, runner
 from bench.figures import Recorder, Result, Series, short
 
 GOAL = "---\nagent: bench\n---\n# Many steps\n"
@@ -43,7 +41,7 @@ def one_round(folder: Path, number: int) -> list[float]:
     (folder / f"go.{number}").touch()
     times = folder / f"times.{number}"
     home.wait_for(times.exists)
-    return [float(line) for line in times.read_text().split()]
+    return home.floats(times)
 
 
 def compared(steps: int, rounds: int, found: Recorder) -> None:
@@ -68,15 +66,15 @@ def text(result: Result) -> tuple[str, ...]:
     base = result.series[BARE].median
     rows = [
         [
-            *(one.name, *(f"{short(one.quantile(share))} µs" for share in (0.5, 0.9, 0.99))),
-            f"{one.median / base:.2f}",
+            s.name,
+            *(f"{short(s.quantile(q))} µs" for q in (0.5, 0.9, 0.99)),
+            f"{s.median / base:.2f}",
         ]
-        for one in result.series.values()
+        for s in result.series.values()
     ]
     return (
         page.table(("", "median", "p90", "p99", "times two bare commits"), rows),
         page.image("A step and what it is compared with", "step"),
-        result.facts["proof"],
         result.source,
     )
 
@@ -87,14 +85,9 @@ def plot(result: Result) -> None:
     plots.dots("step", "A step, and what it is compared with (some of the values)", some)
 
 
-def measure(options: runner.Options, found: Recorder) -> dict[str, str]:
+def measure(options: runner.Options, found: Recorder) -> None:
     compared(options.steps, options.rounds, found)
-    proof = synced.prove(options.proved)
-    if proof.code == 1:
-        sys.exit(proof.text)
-    return {"proof": proof.text}
 
 
 if __name__ == "__main__":
-    steps, proved = (100, "a round"), (300, "steps under strace")
-    runner.main("step", measure, rounds=(20, "rounds"), steps=steps, proved=proved)
+    runner.main(measure, rounds=(20, "rounds"), steps=(100, "a round"))

@@ -1,7 +1,8 @@
-"""A durable step, and recovery after SIGKILL: clew, DBOS on SQLite, LangGraph with its SQLite checkpointer.
+"""A durable step, and recovery after SIGKILL: python -m bench.peers.durable [--help].
 
-The same step for all: decide on an action, carry it out (append its number to a file), record its outcome. clew records
-the decision before it is acted on, too; of the others this is measured as a way of its own.
+clew, DBOS on SQLite, LangGraph with its SQLite checkpointer, with the same step for all: decide on an action, carry it
+out (append its number to a file), record its outcome. clew records the decision before it is acted on, too; of the
+others this is measured as a way of its own.
 """
 
 import os
@@ -10,16 +11,17 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from typing import Any
 
 import psutil
+from bench import runner
 from bench.figures import Recorder
 from bench.peers import durable_page
 from bench.peers.durable_page import AT_ONCE, SIZES
-from bench.peers.options import Options
 from bench.peers.steppers import (
     CONFIG,
     PACKAGES,
@@ -30,10 +32,9 @@ from bench.peers.steppers import (
     running,
     ways,
 )
-from bench.processes import spent
+from bench.processes import pss_mb, spent
 
 PEERS = ("clew", *PACKAGES)
-PAGE, PART = durable_page, "durable"
 LIMIT = {"clew": 10000, "dbos-two": 100, "langgraph-two": 100}  # finished steps; else 3,000
 TURNS = 5
 IDLE_S = 10.0
@@ -41,18 +42,13 @@ ENDLESS = 10**9  # steps
 AT_ONCE_AGAIN = CONFIG + "window_s = 0.1\n"  # each crash is the first in its window
 
 
-def measure(options: Options, found: Recorder) -> dict[str, Any]:
+def measure(options: runner.Options, found: Recorder) -> dict[str, Any]:
     """Measure the chosen peers; return the facts."""
-    chosen, missing = ways(options.chosen(PEERS))
+    options.print |= options.quick or set(options.only) != set(PEERS)
+    chosen, missing = ways(options.only)
     bench = StepBench(chosen, options, found)
     facts: dict[str, Any] = {}
-    for part in (
-        bench.growth,
-        bench.rates,
-        bench.recovery,
-        bench.launches,
-        bench.idle,
-    ):
+    for part in (bench.growth, bench.rates, bench.recovery, bench.launches, bench.idle):
         print(f"{time.strftime('%H:%M:%S')} durable: {part.__name__}", file=sys.stderr, flush=True)
         facts |= part() or {}
     return facts | {"missing": missing, "versions": _versions(chosen)}
@@ -74,8 +70,11 @@ class StepBench:
     """The ways to do a step that are measured; each method records series and may return facts."""
 
     ways: dict[str, Way]
-    options: Options
+    options: runner.Options
     found: Recorder
+
+    def count(self, usual: int, quick: int) -> int:
+        return int(self.options.rounds or (quick if self.options.quick else usual))
 
     @property
     def main(self) -> dict[str, Way]:
@@ -119,7 +118,7 @@ class StepBench:
         with running(at_once, counts) as programs:
             for one in programs.values():
                 one.steps(10)
-            for _ in range(self.options.count(20, 5)):
+            for _ in range(self.count(20, 5)):
                 for name, one in programs.items():
                     steps, began = 10 if counts[name] > 8 else 25, time.monotonic()
                     one.steps(steps)
@@ -134,9 +133,9 @@ class StepBench:
         seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**9))
         chance, wanted = random.Random(seed), self.main
         if "clew" in wanted:
-            wanted["clew-worker"] = Way("clew", partial(ClewProgram, config=AT_ONCE_AGAIN))
+            wanted["clew-worker"] = partial(ClewProgram, config=AT_ONCE_AGAIN)
         counts = {name: Counter[str]() for name in wanted}
-        sizes = {100: self.options.count(20, 4), 1000: self.options.count(10, 2)}
+        sizes = {100: self.count(20, 4), 1000: self.count(10, 2)}
         for size in list(sizes)[: 1 if self.options.quick else None]:
             with running(wanted) as programs:
                 for one in programs.values():
@@ -151,7 +150,7 @@ class StepBench:
 
     def launches(self) -> None:
         """Milliseconds from launch on an empty folder to the first step done."""
-        for _ in range(self.options.count(20, 3)):
+        for _ in range(self.count(20, 3)):
             for name, way in self.main.items():
                 began = time.monotonic()
                 with running({name: way}) as programs:
@@ -171,8 +170,10 @@ class StepBench:
             for name, one in programs.items():
                 cpu = (spent(one.processes()).cpu_s - before[name]) / lasted_s * 1000
                 self.found.add(f"{name}: idle CPU", "thousandths of a core", cpu)
-                if (pss_mb := _pss_mb(one)) is not None:
-                    self.found.add(f"{name}: PSS", "MB", pss_mb)
+                with suppress(
+                    psutil.AccessDenied
+                ):  # that of clew's processes is shown to root alone
+                    self.found.add(f"{name}: PSS", "MB", pss_mb(one.processes()))
 
 
 def _recover(
@@ -182,7 +183,6 @@ def _recover(
     one.wires[0].ask(ENDLESS, tell=True)
     last = one.wires[0].hear("done")["done"]
     time.sleep(chance.uniform(0, 0.01))
-    began = time.monotonic()
     if worker and isinstance(one, ClewProgram):  # the daemon launches the next one
         agent = one.agent()
         began = time.monotonic()
@@ -194,7 +194,8 @@ def _recover(
         one.wires[0].close()
     else:
         one.kill()
-        began = one.start()
+        began = time.monotonic()
+        one.launch()
     one.wires = [one.accept()]
     one.wires[0].ask(1, tell=True)
     first = one.wires[0].hear("done")
@@ -218,9 +219,11 @@ def _carried_out(one: StepProgram) -> dict[str, int]:
     }
 
 
-def _pss_mb(one: StepProgram) -> float | None:
-    """Return that of the whole tree; None where it is not shown: clew's processes show it to root alone."""
-    try:
-        return sum(process.memory_full_info().pss for process in one.processes()) / 1e6
-    except psutil.AccessDenied:
-        return None
+if __name__ == "__main__":
+    runner.main(
+        measure,
+        durable_page,
+        only=([*PEERS], "these alone; prints only"),
+        rounds=(0, "how often each is measured; 0: as usual"),
+        quick=(False, "few rounds: some two minutes; prints only"),
+    )

@@ -1,7 +1,5 @@
 """The part `durable` of docs/performance.md, and its two plots, from what the bench saved."""
 
-from collections.abc import Iterable
-
 from bench import page, plots
 from bench.figures import Result, Series
 
@@ -28,13 +26,13 @@ RECOVERED = {
     "langgraph": "LangGraph, growing list",
 }
 RECOVERY = {"recovery at 100": "100 steps done", "recovery at 1000": "1,000 done"}
-COUNTED = {  # of recovery, with the heads of their columns
-    "kills": "kills",
-    "records lost": "records lost",
-    "never carried out": "never carried out",
-    "carried out twice": "carried out twice",
-    "reported as interrupted": "reported as interrupted",
-}
+COUNTED = (  # of recovery
+    "kills",
+    "records lost",
+    "never carried out",
+    "carried out twice",
+    "reported as interrupted",
+)
 RATES = {"1 at once": "1 workflow", "8 at once": "8 at once", "64 at once": "64 at once"}
 WAITING = {
     "launch": "launch to first step, ms",
@@ -59,13 +57,19 @@ def text(result: Result) -> tuple[str, ...]:
     facts, series = result.facts, result.series
     versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
     missing = "".join(f" {peer} is left out: {why}." for peer, why in facts["missing"].items())
+    stepping = _ways(series, "step at 10")
+    grids = (
+        ("a step, µs", stepping, STEP),
+        ("on the disk, MB", _ways(series, "file at 1000"), FILE),
+        ("steps a second", _ways(series, "1 at once"), RATES),
+        ("until the first new step, ms", RECOVERED, RECOVERY),
+    )
     return (
         f"{result.source} {versions}.{missing}",
-        _steps(result),
+        _kept(result, stepping),
         page.image("A durable step", "durable-steps"),
-        _grid(series, "on the disk, MB", _ways(series, "file at 1000"), FILE),
-        _grid(series, "steps a second", _ways(series, "1 at once"), RATES),
-        _recovery(result),
+        *(page.grid(series, ways, of, corner=what, bare=True) for what, ways, of in grids),
+        _counted(facts["counts"]),
         f"Seed of the moments of the kills: {facts['seed']}.",
         page.image("Recovery", "durable-recovery"),
         _waiting(series),
@@ -89,46 +93,28 @@ def plot(result: Result) -> None:
     plots.dots("durable-recovery", "Recovery after SIGKILL, 100 steps done", recovered)
 
 
-def _grid(
-    series: dict[str, Series], corner: str, ways: dict[str, str], columns: dict[str, str]
-) -> str:
-    return page.table(
-        [corner, *columns.values()],
-        [[name, *_cells(series, way, columns)] for way, name in ways.items()],
-    )
-
-
-def _cells(series: dict[str, Series], way: str, columns: Iterable[str]) -> list[str]:
-    found = [series.get(f"{way}: {column}") for column in columns]
-    return [one.bare if one else "-" for one in found]
-
-
 def _ways(series: dict[str, Series], what: str) -> dict[str, str]:
     return {way: name for way, name in NAMES.items() if f"{way}: {what}" in series}
 
 
-def _steps(result: Result) -> str:
+def _kept(result: Result, ways: dict[str, str]) -> str:
     settings = {"clew": CLEW_PRAGMAS} | result.facts["pragmas"]
-    rows = [
-        [name, ON_RECORD.get(way, "the outcome"), settings[way], *_cells(result.series, way, STEP)]
-        for way, name in _ways(result.series, "step at 10").items()
-    ]
-    return page.table(["a step, µs", "on record", "settings of SQLite", *STEP.values()], rows)
+    rows = [[name, ON_RECORD.get(way, "the outcome"), settings[way]] for way, name in ways.items()]
+    return page.table(["", "on record", "settings of SQLite"], rows)
 
 
-def _recovery(result: Result) -> str:
+def _counted(counts: dict[str, dict[str, int]]) -> str:
     rows = [
-        [label, *_cells(result.series, way, RECOVERY), *(counts[name] for name in COUNTED)]
+        [label, *(counts[way][name] for name in COUNTED)]
         for way, label in RECOVERED.items()
-        if (counts := result.facts["counts"].get(way))
+        if way in counts
     ]
-    head = ["until the first new step, ms", *RECOVERY.values(), *COUNTED.values()]
-    return page.table(head, rows)
+    return page.table(["", *COUNTED], rows)
 
 
 def _waiting(series: dict[str, Series]) -> str:
     ways = {way: name.split(",")[0] for way, name in _ways(series, "launch").items()}
-    table = _grid(series, "one workflow that waits", ways, WAITING)
+    table = page.grid(series, ways, WAITING, corner="one workflow that waits", bare=True)
     if "clew: launch" in series and "clew: PSS" not in series:
         table += "\n\nThe memory of clew's processes is shown to root alone: not measured here."
     return table

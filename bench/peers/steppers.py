@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import psutil
 from bench.home import Home, bench_agent, disk_folder, wait_for
@@ -88,12 +88,6 @@ class StepProgram(ABC):
     @abstractmethod
     def processes(self) -> list[psutil.Process]:
         """Return what runs of it; the first one writes the record."""
-
-    def start(self) -> float:
-        """Launch it, and return the moment of its launch."""
-        launched = time.monotonic()
-        self.launch()
-        return launched
 
     def connect(self) -> None:
         """Wait until every workflow can begin its next step."""
@@ -190,12 +184,8 @@ class ClewProgram(StepProgram):
         return agent
 
 
-class Way(NamedTuple):
-    """One of the ways of a peer to do a step."""
-
-    peer: str
-    make: Callable[[Path, int], StepProgram]
-
+Way = Callable[[Path, int], StepProgram]
+"""Makes one of a peer's programs in a folder, with a number of workflows."""
 
 PACKAGES = {"dbos": ("dbos",), "langgraph": ("langgraph", "langgraph-checkpoint-sqlite")}
 OPTIONS = {
@@ -215,7 +205,7 @@ def python(peer: str) -> str:
 
 def ways(peers: list[str]) -> tuple[dict[str, Way], dict[str, str]]:
     """Return what can be measured here, and why the rest cannot."""
-    found = {"clew": Way("clew", ClewProgram)} if "clew" in peers else {}
+    found: dict[str, Way] = {"clew": ClewProgram} if "clew" in peers else {}
     missing: dict[str, str] = {}
     for peer in PACKAGES.keys() & set(peers):
         try:
@@ -225,7 +215,7 @@ def ways(peers: list[str]) -> tuple[dict[str, Way], dict[str, str]]:
     for way, options in OPTIONS.items():
         peer = way.partition("-")[0]
         if peer in peers and peer not in missing:
-            found[way] = Way(peer, partial(ScriptProgram, peer=peer, options=options))
+            found[way] = partial(ScriptProgram, peer=peer, options=options)
     return found, missing
 
 
@@ -238,9 +228,9 @@ def running(
         programs = {}
         for name, way in wanted.items():
             folder = stack.enter_context(disk_folder())
-            programs[name] = one = way.make(folder, many[name] if many else 1)
+            programs[name] = one = way(folder, many[name] if many else 1)
             stack.callback(one.end)
-            one.start()
+            one.launch()
         for one in programs.values():
             one.connect()
         yield programs

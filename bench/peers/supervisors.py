@@ -1,7 +1,7 @@
-"""Restarts, orphans and idle cost of clew and of the supervisors that people run today, side by side.
+"""Clew and the supervisors that people run today, side by side: python -m bench.peers.supervisors [--help].
 
-All supervisors are up at the same time, each with its children, and take turns; one is disturbed at a time. One that
-fails is left out from then on, with the reason.
+Restarts, orphans and idle cost. All supervisors are up at the same time, each with its children, and take turns; one is
+disturbed at a time. One that fails is left out from then on, with the reason.
 """
 
 import contextlib
@@ -15,12 +15,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import psutil
-from bench import processes
+from bench import processes, runner
 from bench.figures import Recorder
 from bench.home import disk_folder
 from bench.peers import supervisors_page
 from bench.peers.install import MissingError
-from bench.peers.options import Options
 from bench.peers.peer import ChildSpec, Peer
 from bench.peers.ready import ReadyPipe
 from bench.peers.roster import ROSTER
@@ -28,7 +27,6 @@ from bench.peers.supervisors_page import UNITS
 from bench.processes import alive
 
 PEERS = tuple(row.key for _, row in ROSTER)
-PAGE, PART = supervisors_page, "peers"
 AGE_S = 31.0
 """How long a child has lived before it is killed: longer than any supervisor here remembers a crash."""
 UP_S, BACK_S, FIND_S, SETTLE_S = 150.0, 60.0, 5.0, 2.0
@@ -104,11 +102,12 @@ class SupervisorBench:
         processes.end_all()
 
 
-def measure(options: Options, found: Recorder) -> dict[str, Any]:
+def measure(options: runner.Options, found: Recorder) -> dict[str, Any]:
     """Measure the chosen peers; return the facts."""
+    options.print |= options.quick or set(options.only) != set(PEERS)
     sizes = QUICK if options.quick else Sizes()
     sizes = replace(sizes, rounds=options.rounds or sizes.rounds)
-    with _bench(options, sizes, found) as bench:
+    with _bench(options.only, sizes, found) as bench:
         weigh(bench)
         start_all(bench)
         idle(bench)
@@ -126,14 +125,13 @@ def measure(options: Options, found: Recorder) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _bench(options: Options, sizes: Sizes, found: Recorder) -> Iterator[SupervisorBench]:
+def _bench(chosen: list[str], sizes: Sizes, found: Recorder) -> Iterator[SupervisorBench]:
     """The chosen peers, installed, in a folder that is removed afterwards with all their processes."""
     processes.become_subreaper()
     with disk_folder() as folder:
         (folder / "pipe").mkdir()
         pipe = ReadyPipe(folder / "pipe" / "ready")
         bench = SupervisorBench([], pipe, sizes, found)
-        chosen = options.chosen(PEERS)
         try:
             for peer_class, row in ROSTER:
                 if row.key in chosen:
@@ -316,3 +314,13 @@ def _tree(peer: Peer, name: str) -> list[psutil.Process]:
 
 def _fate(seen: list[psutil.Process]) -> str:
     return "lives on" if any(map(alive, seen)) else "ends" if seen else "not seen"
+
+
+if __name__ == "__main__":
+    runner.main(
+        measure,
+        supervisors_page,
+        only=([*PEERS], "these alone; prints only"),
+        rounds=(0, "how often each is killed; 0: as usual"),
+        quick=(False, "few rounds: some two minutes; prints only"),
+    )

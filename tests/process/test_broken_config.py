@@ -75,7 +75,7 @@ def moved(make_clew, tmp_path):
 
 def config_error(clew):
     """What status says of the file; on a slow disk it is what was found a moment ago."""
-    return json.loads(clew.cli("status", "--json"))["daemon"]["config_error"]
+    return json.loads(clew.clew("status", "--json"))["daemon"]["config_error"]
 
 
 def _call(at, method, **params):
@@ -92,7 +92,7 @@ def test_goals_are_inspected_and_stopped_whatever_the_file_on_disk_says(moved, t
     for number, (damage, told) in enumerate(DAMAGES.items()):
         damage(config)
         moved.until(lambda told=told: told in (config_error(moved) or ""), f"{damage}")
-        view = json.loads(moved.cli("status", "--json"))
+        view = json.loads(moved.clew("status", "--json"))
         assert [one["id"] for one in view["goals"]] == [goal]
         for command in (
             ("status", goal),

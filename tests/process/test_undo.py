@@ -1,6 +1,7 @@
 """`clew undo`: what a goal changed is restored, what someone else changed stays, and an undo can be undone."""
 
 import json
+import subprocess
 
 import pytest
 from tests.process.cells.snapshots import picture
@@ -76,3 +77,180 @@ def test_an_undo_of_a_goal_brings_every_file_back(clew, kitchen, done):
     assert seen(kitchen) == done
     assert "6 files restored" in said
     assert clew.verified()
+
+
+def test_an_undo_of_a_subtask_leaves_what_the_others_did(clew, kitchen, done):
+    clew.cli("undo", "tea", "1.2", "--yes")
+    assert (kitchen / "water").read_text() == "hot\n"
+    assert not (kitchen / "pot").exists()
+    assert (kitchen / "recipe").stat().st_mode & 0o777 == 0o644
+    assert not (kitchen / "cup").exists()
+
+
+def test_a_subtask_whose_files_a_later_one_changed_leaves_those(clew, kitchen, done):
+    answer = undone(clew, "1", "--yes")
+    assert answer["left"] == [{"path": "water", "reason": "later"}]
+    assert (kitchen / "water").read_text() == "hot\nleaves\n"
+    assert (kitchen / "cup").exists()
+    assert (kitchen / "spoon").exists()
+
+
+def test_an_undo_again_reverts_the_undo(clew, kitchen, done):
+    after = seen(kitchen)
+    for expected in (done, after, done):
+        clew.cli("undo", "tea", "--yes")
+        assert seen(kitchen) == expected
+    clew.cli("undo", "tea", "--yes")
+    clew.cli("undo", "tea", "1.2", "--yes")
+    said = clew.cli("undo", "tea", "1.2", "--yes")
+    assert "`clew undo " in said
+    assert seen(kitchen) == after
+
+
+def test_what_someone_else_changed_stays_and_theirs_overwrites_it(clew, kitchen, done):
+    (kitchen / "water").write_text("mine\n")
+    (kitchen / "notes").write_text("mine, too\n")
+    answer = undone(clew, "--yes")
+    assert answer["left"] == [{"path": "water", "reason": "shared"}]
+    assert (kitchen / "water").read_text() == "mine\n"
+    assert (kitchen / "cup").exists()
+    answer = undone(clew, "--theirs", "--yes")
+    assert answer["restored"] == 1
+    assert (kitchen / "water").read_text() == "the water\nbefore\n"
+    assert (kitchen / "notes").read_text() == "mine, too\n"
+    clew.cli("undo", "tea", "--yes")
+    assert (kitchen / "water").read_text() == "mine\n"
+
+
+def test_nothing_is_restored_where_only_work_of_someone_else_is_left(clew, kitchen, done):
+    for name in ("water", "cup", "spoon", "recipe", "pot"):
+        (kitchen / name).write_text("mine\n")
+    (kitchen / "shelf" / "spoon").write_text("mine\n")
+    before = seen(kitchen)
+    said = clew.cli("undo", "tea", "--yes", code=1)
+    assert "Nothing was restored" in said
+    assert "someone else changed it too" in said
+    assert seen(kitchen) == before
+
+
+def test_a_plan_that_was_shown_is_performed_only_as_it_was(clew, kitchen, done):
+    plan = clew.ask("undo", goal="tea")
+    (kitchen / "pot").write_text("mine\n")
+    before = seen(kitchen)
+    answer = clew.ask("undo", goal="tea", perform=True, expected=plan["plan"])
+    assert not answer["done"]
+    assert answer["plan"] != plan["plan"]
+    assert answer["left"] == [{"path": "pot", "reason": "shared"}]
+    assert seen(kitchen) == before
+    answer = clew.ask("undo", goal="tea", perform=True, expected=answer["plan"])
+    assert answer["done"]
+
+
+def test_a_goal_at_work_is_not_undone(clew, kitchen):
+    text = GOAL.format(workspace=kitchen).replace("echo hot > water", "echo hot > water; sleep 600")
+    goal = clew.start().submit(text)
+    clew.wait("action.allowed", goal=goal)
+    said = clew.cli("undo", goal, "--yes", code=1)
+    assert f"{goal} is at work" in said
+    assert f"`clew pause {goal}`" in said
+    clew.cli("pause", goal)
+    clew.cli("undo", goal, "--yes")
+    assert (kitchen / "water").read_text() == "the water\nbefore\n"
+    clew.cli("cancel", goal)
+
+
+def test_an_undo_needs_a_daemon_and_a_terminal_or_yes(clew, done):
+    assert "--yes" in clew.clew("undo", "tea", code=2)
+    assert "1.2  Steep" in clew.cli("undo", "tea", "1.7", "--yes", code=1)
+    clew.stop()
+    assert "no daemon is running" in clew.cli("undo", "tea", "--yes", code=3)
+
+
+def test_an_undo_that_was_killed_is_completed_at_the_next_start(clew, kitchen):
+    many = GOAL.replace(
+        "echo new > pot", "mkdir many; for i in $(seq 3000); do echo $i > many/$i; done"
+    )
+    before = seen(kitchen)
+    goal = clew.start().submit(many.format(workspace=kitchen))
+    clew.wait("goal.completed", goal=goal)
+    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    command = subprocess.Popen(
+        clew.command("undo", goal, "--yes"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    clew.wait("undo.started", goal=goal)
+    clew.until(lambda: len(list((kitchen / "many").iterdir())) < 3000, "the first removal")
+    clew.kill()
+    assert command.wait(60) == 3
+    assert seen(kitchen) != before
+    clew.start()
+    assert clew.seen("undo.finished", goal=goal)[-1]["resumed"]
+    assert seen(kitchen) == before
+    assert clew.verified()
+
+
+def git(folder, *args):
+    done = subprocess.run(
+        ["git", "-c", "user.name=A", "-c", "user.email=a@b", *args],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.fixture
+def repository(kitchen):
+    """A repository with staged, unstaged, untracked, ignored and stashed work."""
+    git(kitchen, "init", "-q", "-b", "main")
+    (kitchen / ".gitignore").write_text("*.log\n")
+    git(kitchen, "add", ".")
+    git(kitchen, "commit", "-qm", "first")
+    (kitchen / "notes").write_text("stashed\n")
+    git(kitchen, "stash", "-q")
+    (kitchen / "notes").write_text("staged\n")
+    git(kitchen, "add", "notes")
+    (kitchen / "notes").write_text("staged\nand not\n")
+    (kitchen / "recipe").write_text("unstaged\n")
+    (kitchen / "untracked").write_text("untracked\n")
+    (kitchen / "my.log").write_text("ignored\n")
+    return kitchen
+
+
+def standing(repository):
+    return (
+        (repository / ".git" / "index").read_bytes(),
+        git(repository, "status", "--porcelain", "--ignored"),
+        git(repository, "stash", "list"),
+        seen(repository),
+    )
+
+
+def test_in_a_real_repository_everything_is_as_before_to_the_byte(clew, repository):
+    git(repository, "status")  # which refreshes the index
+    (repository / ".git" / "info" / "exclude").write_text(".agent_context\n")
+    before = standing(repository)
+    goal = clew.start().submit(GOAL.format(workspace=repository), "tea.md")
+    clew.wait("goal.completed", goal=goal)
+    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    assert standing(repository)[1:] != before[1:]
+    clew.cli("undo", goal, "--yes")
+    index = (repository / ".git" / "index").read_bytes()
+    assert (index, *standing(repository)[1:]) == before
+
+
+def test_where_head_has_moved_nothing_is_restored_and_git_commands_are_named(clew, repository):
+    first = git(repository, "rev-parse", "HEAD").strip()
+    text = GOAL.replace(
+        "chmod 600 recipe", "git add pot && git -c user.name=A -c user.email=a@b commit -qm brewed"
+    )
+    goal = clew.start().submit(text.format(workspace=repository), "tea.md")
+    clew.wait("goal.completed", goal=goal)
+    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    before = seen(repository)
+    said = clew.cli("undo", goal, "--yes", code=1)
+    assert "Nothing is restored" in said
+    assert "brewed" in said
+    assert f"git reset --hard {first[:12]}" in said
+    assert f"git revert {first[:12]}.." in said
+    assert seen(repository) == before

@@ -47,7 +47,10 @@ class World:
         return changed
 
     def foreign(self):
-        return frozenset(n for n in self.files if self.files[n] != self.noticed[n])
+        """What someone else has changed since the last look, and not changed back."""
+        found = frozenset(n for n in self.noticed if self.files[n] != self.noticed[n])
+        self.by_others |= found
+        return found
 
     def act(self, edits):
         foreign = self.foreign()
@@ -58,22 +61,25 @@ class World:
         self.noticed = dict(self.files)
 
     def someone(self, edits):
-        self.by_others |= self.edit(edits)
+        self.edit(edits)
 
-    def snapshot(self, _edits=None, *, foreign=None):
-        foreign = (self.foreign() if self.noticed else frozenset()) if foreign is None else foreign
+    def snapshot(self, _edits=None, *, remembers=True):
+        foreign = self.foreign()
         changes = {
             name: (entry(self.seen.get(name, "")), entry(content))
             for name, content in self.files.items()
             if self.seen.get(name, "") != content
         }
         seq = len(self.steps) + 1
-        self.steps += [Acted(seq, {}, foreign), Seen(seq + 1, changes)]
+        self.steps += [
+            Acted(seq, {}, foreign if remembers else frozenset()),
+            Seen(seq + 1, changes),
+        ]
         self.seen, self.noticed = dict(self.files), dict(self.files)
 
     def restart(self, _edits):
         """A new executor remembers nothing of the one before it: the snapshot at its start shows what changed."""
-        self.snapshot(foreign=frozenset())
+        self.snapshot(remembers=False)
 
 
 def undo(world, first, last=None):

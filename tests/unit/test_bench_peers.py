@@ -100,12 +100,6 @@ def test_an_environment_that_was_not_finished_is_made_again(tmp_path, monkeypatc
     assert made == [[], [], []]
 
 
-def test_only_the_peers_that_were_asked_for_take_part():
-    options = module("options").Options(only=frozenset({"s6", "dbos"}))
-    assert options.chosen(["clew", "s6"]) == ["s6"]
-    assert module("options").Options().chosen(["clew", "s6"]) == ["clew", "s6"]
-
-
 def test_every_supervisor_has_a_row_of_its_own():
     rows = [row for _, row in module("roster").ROSTER]
     assert len({row.key for row in rows}) == len({row.name or row.key for row in rows}) == len(rows)

@@ -16,6 +16,7 @@ from clew_daemon.control.requests import (
     RemoveStrategyRequest,
     StatusRequest,
     UnblockRequest,
+    UndoRequest,
 )
 from clew_daemon.control.server import ControlError
 
@@ -51,6 +52,7 @@ def test_the_methods_are_those_that_other_programs_call():
         "Resume": "resume",
         "Cancel": "cancel",
         "Retry": "retry",
+        "Undo": "undo",
         "RemoveStrategy": "playbook_remove",
         "RestoreStrategy": "playbook_restore",
         "Prune": "playbook_prune",
@@ -67,6 +69,8 @@ def test_the_methods_are_those_that_other_programs_call():
         UnblockRequest("a", "run_cmd::x"),
         PauseRequest(all=True),
         PauseRequest(goals=("a", "b")),
+        UndoRequest("a"),
+        UndoRequest("a", (0, 1), theirs=True, perform=True, expected="12ab"),
         PruneRequest(0),
         PruneRequest(),
         ImportRequest(({"section": "tests"}, "anything")),

@@ -125,6 +125,22 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
     ev.FeedbackGiven: _fields("feedback.given", "text"),
     ev.Unblocked: _fields("action.unblocked", "signature"),
     ev.Planned: lambda e: ("goal.planned", {"tasks": len(e.tasks), "replan": e.replan}),
+    snap.SnapshotTaken: lambda e: (
+        "snapshot.taken",
+        {
+            "moment": e.moment,
+            "tree": e.tree,
+            "files": e.files,
+            "bytes": e.bytes,
+            "left_out": e.left_out_total,
+        },
+    ),
+    snap.SnapshotsMissing: _fields("snapshot.missing", "reason"),
+    snap.UndoStarted: _fields("undo.started", "scope", "entries", "theirs"),
+    snap.UndoFinished: lambda e: (
+        "undo.finished",
+        {"undo": e.of, "restored": e.restored, "left": e.left_total, "resumed": e.resumed},
+    ),
     BulletAdded: lambda e: ("strategy.learned", {"id": e.id, "content": e.content, **_from(e)}),
     BulletTagged: lambda e: (
         "strategy.tagged",

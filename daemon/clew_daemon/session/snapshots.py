@@ -54,7 +54,7 @@ class WorkspaceSnapshots:
         self._acting = acting  # the agent carries out an action itself now
         self._begun: ExecutorProcess | None = None
         self._task: asyncio.Task[None] | None = None
-        self._position = self._here()
+        self._position: Position | None = None  # until the snapshot of the worker's start is due
         self._acted = False
 
     @property
@@ -64,6 +64,7 @@ class WorkspaceSnapshots:
 
     def start(self) -> None:
         """Take the snapshot of a worker's start: it shows what changed while no executor watched."""
+        self._position = self._here()
         self._due("worker")
 
     def executor_died(self) -> None:
@@ -84,7 +85,7 @@ class WorkspaceSnapshots:
 
     def follow(self) -> None:
         """Take a snapshot where another subtask begins, or the current one has ended."""
-        if (here := self._here()) != self._position:
+        if self._position and (here := self._here()) != self._position:
             self._position = here
             self._due("subtask")
 

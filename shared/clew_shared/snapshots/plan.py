@@ -90,12 +90,8 @@ class _Span:
         """Return whether the goal has made a file what it is at the end of the span."""
         if name not in self.own or self.all_own:
             return self.all_own
-        there = (now.id or "/") if now else ""
-        return self.own[name] in (there, "?")  # "?": it was not read, too large, or not a file
-
-    def is_foreign(self, name: str) -> bool:
-        """Return whether someone else changed a file, or may have."""
-        return self.all_foreign or name in self.foreign
+        there = (now.id or "/",) if now else ("", "/")  # a folder that is not empty is no entry
+        return self.own[name] in (*there, "?")  # "?": it was not read, too large, or not a file
 
 
 @dataclass(slots=True)
@@ -116,6 +112,7 @@ def plan(steps: Sequence[Step], first: int, last: int | None = None) -> UndoPlan
     `last` are the numbers of snapshots among them.
     """
     files: dict[str, _File] = {}
+    foreign: set[str] = set()
     span = _Span()
     for step in _after(steps, first):
         if isinstance(step, Acted):
@@ -123,13 +120,15 @@ def plan(steps: Sequence[Step], first: int, last: int | None = None) -> UndoPlan
             continue
         inside = last is None or step.seq <= last
         _see(files, span, step, inside=inside)
+        foreign |= span.foreign if inside else set()
         span = _Span()
     restore, left = [], []
     for name, file in sorted(files.items()):
         if not file.own or file.present == file.base:
             continue
-        if file.foreign or file.present != file.end:
-            reason: Reason = "shared" if file.foreign else "later"
+        shared = file.foreign or name in foreign
+        if shared or file.present != file.end:
+            reason: Reason = "shared" if shared else "later"
             left.append(Left(name, reason, file.present, file.base))
         else:
             restore.append(Restored(name, file.present, file.base))
@@ -156,4 +155,4 @@ def _see(files: dict[str, _File], span: _Span, step: Seen, *, inside: bool) -> N
             own = span.is_own(name, now)
             file.end = now
             file.own |= own
-            file.foreign |= not own or span.is_foreign(name)
+            file.foreign |= not own or span.all_foreign

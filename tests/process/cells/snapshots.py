@@ -35,11 +35,15 @@ class Snapshots:
         """How many bytes the store has."""
         return sum(file.stat().st_size for file in self.store.folder.rglob("*") if file.is_file())
 
-    def ask(self, base="", max_file_bytes=MB, room_bytes=100 * MB):
+    def ask(self, base="", max_file_bytes=MB, room_bytes=100 * MB, own=False):
         self.asked += 1
         self.hands.send(
             SnapshotRequest(
-                id=self.asked, base=base, max_file_bytes=max_file_bytes, room_bytes=room_bytes
+                id=self.asked,
+                own=own,
+                base=base,
+                max_file_bytes=max_file_bytes,
+                room_bytes=room_bytes,
             )
         )
 

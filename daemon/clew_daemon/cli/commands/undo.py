@@ -50,7 +50,7 @@ def undo(
         if as_json:
             print_json(answer)
         else:
-            _print_done(answer, asker.again)
+            _print_done(answer, asker.again, shown=False)
     else:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise click.UsageError("there is no terminal to ask on: add --yes, or --json to look")
@@ -98,7 +98,7 @@ class _Undoing:
                 raise CliError("nothing was changed")
             shown, answer = answer["plan"], self.ask(perform=True, expected=answer["plan"])
             if answer["done"] or answer["moved"] or answer["plan"] == shown:
-                _print_done(answer, self.again)
+                _print_done(answer, self.again, shown=True)
                 return answer
             print("\nMeanwhile something has changed, and nothing was restored. Now it would be:\n")
 
@@ -122,10 +122,10 @@ def _confirmed(question: str) -> bool:
         return False
 
 
-def _print_done(answer: dict[str, Any], again: str) -> None:
+def _print_done(answer: dict[str, Any], again: str, *, shown: bool) -> None:
     from clew_daemon.cli.display.undo import done_lines
 
-    print_lines(done_lines(answer, again))
+    print_lines(done_lines(answer, again, shown=shown))
 
 
 def _is_done(answer: dict[str, Any], *, performed: bool) -> bool:

@@ -39,8 +39,11 @@ def plan_lines(answer: UndoView, again: str, *, theirs: bool) -> list[Line]:
     ]
 
 
-def done_lines(answer: UndoView, again: str) -> list[Line]:
-    """Return what an undo has done, or why it has not; `again` is the command without options."""
+def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
+    """Return what an undo has done, or why it has not; `again` is the command without options.
+
+    `shown`: the plan was shown before, and is not listed once more.
+    """
     if answer["moved"]:
         return moved_lines(answer)
     if not (answer["entries_total"] or answer["left_total"]):
@@ -51,11 +54,14 @@ def done_lines(answer: UndoView, again: str) -> list[Line]:
             *_left_lines(answer, again, overwritten=False),
         ]
     overwritten = answer["restored"] > answer["entries_total"]
-    return [
+    plan = [
         *_entry_lines(answer, "were" if answer["entries_total"] > 1 else "was"),
         *_left_lines(answer, again, overwritten=overwritten),
-        *_trouble_lines(answer),
         *_limit_lines(answer),
+    ]
+    return [
+        *([] if shown else plan),
+        *_trouble_lines(answer),
         [
             (f"{counted(answer['restored'], 'file')} restored", "bold green"),
             (f" in {clean(answer['workspace'])}.", ""),

@@ -1,0 +1,153 @@
+"""What an executor reports as changed: by its actions and checks, and by someone else in between."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from snapshots import GIT, Snapshots, make_store
+
+from clew_shared.record.touched import NAMES_MAX, Touched
+from clew_shared.wire.executor import CheckRequest, DigestRequest
+from clew_worker.executor.snapshots.reading import blob_id
+
+pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
+
+
+@pytest.fixture
+def begun(executor, home):
+    """Start an executor as the daemon does: with a look at the workspace, and a snapshot."""
+
+    def start(**box):
+        store = make_store(home)
+        one = Snapshots(
+            executor(store=str(store.folder), git=GIT, **box), home / "workspace", store
+        )
+        digest(one)
+        return one, one.take()
+
+    return start
+
+
+def digest(one, **request):
+    one.hands.send(DigestRequest(id=1, **request))
+    return one.hands.receive()
+
+
+def check(one, cmd):
+    one.hands.send(CheckRequest(id=1, name="check", cmd=cmd))
+    return one.hands.receive()
+
+
+def test_an_action_has_what_it_changed_and_what_was_changed_before_it(begun):
+    one, _ = begun()
+    (one.workspace / "theirs").write_text("x")
+    done = one.hands.sh("printf new > mine; mkdir folder; ln -s mine link; mkfifo pipe")
+    assert done.touched.foreign == ("theirs",)
+    assert dict(done.touched.own) == {
+        "mine": blob_id(b"new"),
+        "folder": "/",
+        "link": blob_id(b"mine"),
+        "pipe": "?",
+    }
+    assert one.hands.run("read_file", path="mine").touched == Touched()
+    assert dict(one.hands.run("write_file", path="mine", content="n").touched.own) == {
+        "mine": blob_id(b"n")
+    }
+
+
+def test_a_look_of_the_daemon_does_not_lose_what_others_changed(begun):
+    one, _ = begun()
+    (one.workspace / "theirs").write_text("x")
+    assert digest(one, full=True).touched == Touched()
+    (one.workspace / "more").write_text("x")
+    assert one.take().touched.foreign == ("more", "theirs")
+    assert one.hands.sh("true").touched == Touched()
+
+
+def test_a_check_changes_things_for_the_goal(begun):
+    one, _ = begun()
+    (one.workspace / "theirs").write_text("x")
+    check(one, "printf c > by-check")
+    (one.workspace / "later").write_text("x")
+    touched = one.take().touched
+    assert (touched.own, touched.foreign) == (
+        (("by-check", blob_id(b"c")),),
+        ("later", "theirs"),
+    )
+
+
+def test_what_an_agent_does_itself_is_reported_where_it_is_asked_for(begun):
+    one, _ = begun()
+    (one.workspace / "theirs").write_text("x")
+    digest(one, full=False)
+    (one.workspace / "mine").write_text("m")
+    assert digest(one, full=True, own=True).touched == Touched()
+    (one.workspace / "more").write_text("m")
+    touched = digest(one, full=False, own=True, report=True).touched
+    assert dict(touched.own) == {"mine": blob_id(b"m"), "more": blob_id(b"m")}
+    assert touched.foreign == ("theirs",)
+    (one.workspace / "mine").write_text("at the end")
+    assert dict(one.take(own=True).touched.own) == {"mine": blob_id(b"at the end")}
+
+
+def test_a_new_executor_begins_with_what_is_there(begun):
+    one, _ = begun()
+    one.hands.sh("echo 1 > mine")
+    one.hands.cell.kill_payload()
+    (one.workspace / "between").write_text("x")
+    two, first = begun()
+    assert first.touched == Touched()
+    assert two.hands.sh("echo 2 > mine").touched.foreign == ()
+
+
+def test_without_a_snapshot_nothing_is_known_of_what_others_changed(executor, home):
+    hands = executor()
+    touched = hands.sh("echo 1 > mine").touched
+    assert (len(touched.own), touched.foreign_total) == (1, -1)
+    assert touched.foreign_cut
+
+
+def test_a_snapshot_that_failed_does_not_lose_what_was_changed(begun):
+    one, _ = begun()
+    (one.workspace / "theirs").write_text("x")
+    failed = one.take(room_bytes=0)
+    assert failed.fault
+    assert failed.touched == Touched()
+    assert one.take().touched.foreign == ("theirs",)
+
+
+def test_a_restore_is_reported_by_itself_alone(begun):
+    one, first = begun()
+    one.hands.sh("mkdir new; echo 1 > new/mine")
+    entries = one.entries(one.tree(), first.tree)
+    (one.workspace / "theirs").write_text("x")
+    assert ("new/mine", "") in one.restore(first.tree, entries).restored
+    assert one.take().touched == Touched(foreign=("theirs",), foreign_total=1)
+
+
+def test_the_longest_report_fits_in_an_answer(begun):
+    one, _ = begun()
+    name = "\x01" * 250
+    for number in range(2 * NAMES_MAX):
+        (one.workspace / f"{name}{number}").touch()
+    one.hands.sh(
+        "mkdir d && cd d && for i in $(seq 1500); do : > $(printf '\\001%.0s' $(seq 240))$i; done"
+    )
+    done = one.hands.sh(
+        "for f in *; do rm -r \"$f\"; done; tr '\\0' '\\001' < /dev/zero | head -c 200000",
+        output_bytes=131072,
+    )
+    assert done.result == "success"
+    assert done.touched.own_cut
+    assert done.touched.own_total == 2 * NAMES_MAX + 1501
+
+
+def test_ignored_names_are_not_reported(begun):
+    one, _ = begun(ignore=("target", "*.pyc"))
+    done = one.hands.sh(
+        "mkdir target .agent_context; echo 1 > target/x; echo 1 > y.pyc; echo 1 > z"
+    )
+    assert [name for name, _ in done.touched.own] == ["z"]
