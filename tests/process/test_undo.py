@@ -255,3 +255,21 @@ def test_where_head_has_moved_nothing_is_restored_and_git_commands_are_named(cle
     assert f"git reset --hard {first[:12]}" in said
     assert f"git revert {first[:12]}.." in said
     assert seen(repository) == before
+
+
+def test_what_is_added_after_an_action_was_cut_off_stays(clew, kitchen):
+    before = seen(kitchen)
+    clew.start()
+    goal = clew.submit(
+        f"---\nname: tea\nworkspace: {kitchen}\n---\n# Make tea\n- [ ] Boil\n  ```sh\n  echo hot > water; sleep 60\n  ```\n",
+        "tea.md",
+    )
+    clew.until(lambda: (kitchen / "water").read_text() == "hot\n", "the action is under way")
+    clew.cli("pause", "tea")
+    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    (kitchen / "mine").write_text("by hand\n")
+    answer = undone(clew, "--yes")
+    assert actions(answer) == {"water": "restore"}
+    (kitchen / "mine").unlink()
+    assert seen(kitchen) == before
+    assert clew.verified()

@@ -121,6 +121,13 @@ class ExecutorPool:
             await self._executor.end()
             self._executor = None
 
+    async def cut_off(self) -> None:
+        """End the executor with what it carries out; the next one is started when it is needed."""
+        async with self._lock:
+            if self._executor is not None:
+                await self._executor.end()
+                self._executor = None
+
     async def digest(self, *, full: bool, own: bool = False) -> str:
         """Measure the world, where `full` from every file's stat: UNKNOWN where it is too large, "" where it failed.
 

@@ -106,8 +106,15 @@ class WorkspaceSnapshots:
         await self.settled()
 
     async def close(self) -> None:
-        """Take the last snapshot in bounded time, and drop one that takes longer: the worker is being ended."""
-        if self._acted and self._executors.alive:
+        """Take the last snapshot in bounded time, and drop one that takes longer: the worker is being ended.
+
+        An action that is in flight is cut off first: what changes after this snapshot is not its doing.
+        """
+        in_flight = tuple(self._core.state.in_flight)
+        if in_flight and self.enabled:
+            await self._executors.cut_off()
+            self._due("end", cut_off=in_flight)
+        elif self._acted and self._executors.alive:
             self._due("end")
         if self._task is not None:
             await asyncio.wait([self._task], timeout=LAST_SNAPSHOT_S)
@@ -119,12 +126,14 @@ class WorkspaceSnapshots:
         status = str(state.subtask.status) if state.subtask else ""
         return state.current_task_idx, state.current_subtask_idx, status
 
-    def _due(self, moment: SnapshotMoment) -> None:
+    def _due(self, moment: SnapshotMoment, cut_off: tuple[int, ...] = ()) -> None:
         if self.enabled:
             self._acted = False
-            self._task = asyncio.ensure_future(self._take(moment, self._task))
+            self._task = asyncio.ensure_future(self._take(moment, self._task, cut_off))
 
-    async def _take(self, moment: SnapshotMoment, before: asyncio.Task[None] | None) -> None:
+    async def _take(
+        self, moment: SnapshotMoment, before: asyncio.Task[None] | None, cut_off: tuple[int, ...]
+    ) -> None:
         """Take one snapshot after the one before it, and record it; a failure is recorded too, and harms nothing."""
         goal = self._core.state.goal_id
         try:
@@ -134,7 +143,8 @@ class WorkspaceSnapshots:
             if done.no_room and await self._made_room():
                 done = await self._ask()
             is_first = not self._core.state.snapshots.first  # whatever it was due for
-            await record(self._parts, self._core, done, "goal" if is_first else moment)
+            moment = "goal" if is_first else moment
+            await record(self._parts, self._core, done, moment, cut_off)
         except (ExecutorDied, SpawnError, OSError) as error:
             log.warning("snapshot.failed", goal=goal, reason=str(error))
         except LedgerError:
@@ -162,7 +172,11 @@ class WorkspaceSnapshots:
 
 
 async def record(
-    parts: DaemonParts, core: Core, done: SnapshotDone, moment: SnapshotMoment
+    parts: DaemonParts,
+    core: Core,
+    done: SnapshotDone,
+    moment: SnapshotMoment,
+    cut_off: tuple[int, ...] = (),
 ) -> snap.SnapshotTaken | None:
     """Record a snapshot, or once why there is none; return its event."""
     if done.fault:
@@ -181,6 +195,7 @@ async def record(
         changed=done.changed,
         git=done.git,
         touched=done.touched,
+        cut_off=cut_off,
     )
     parts.space.grew(core.state.goal_id, done.bytes)
     await parts.goals.emit(core, event)

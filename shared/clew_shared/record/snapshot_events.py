@@ -43,7 +43,7 @@ class SnapshotTaken(GoalEvent, frozen=True):
 
     `moment`: the goal began, a worker started, a subtask began or ended, the worker ended, an action changed too many
     files to list, before an undo, after it. `touched`: what was changed since the last action, by a check or by
-    someone else.
+    someone else. `cut_off` are the actions that the end of the worker has just cut off: what they did is in it.
     """
 
     kind: Literal["snapshot_taken"] = "snapshot_taken"
@@ -56,6 +56,7 @@ class SnapshotTaken(GoalEvent, frozen=True):
     changed: ChangeCount = ChangeCount()
     touched: Touched = Touched()
     git: GitPlace | None = None
+    cut_off: tuple[int, ...] = ()
 
 
 class SnapshotsMissing(GoalEvent, frozen=True):

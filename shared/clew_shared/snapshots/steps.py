@@ -12,6 +12,7 @@ from clew_shared.snapshots.plan import Acted, Seen
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from clew_shared.record.touched import Touched
     from clew_shared.snapshots.plan import Step
     from clew_shared.snapshots.store import SnapshotStore
 
@@ -20,9 +21,13 @@ def steps(store: SnapshotStore, rows: Iterable[tuple[int, ev.Event]]) -> list[St
     """Return the steps that recorded events describe, oldest first; raises StoreError. Blocks."""
     found: list[Step] = []
     last = ""
+    cut_off: set[int] = set()
     for seq, event in rows:
+        if isinstance(event, ev.ActionInterrupted) and event.of in cut_off:
+            continue  # a snapshot has shown what it did
         found += _acts(seq, event)
         if isinstance(event, snap.SnapshotTaken):
+            cut_off.update(event.cut_off)
             found.append(Seen(seq, changes(store, last, event.tree)))
             last = event.tree
     return found
@@ -42,17 +47,25 @@ def with_store(rows: Iterable[tuple[int, ev.Event]]) -> list[tuple[int, ev.Event
 def _acts(seq: int, event: ev.Event) -> Iterator[Acted]:
     """Yield what was done to the workspace between two snapshots."""
     match event:
-        case ev.ActionFinished() | snap.SnapshotTaken():
-            yield Acted(
-                seq,
-                dict(event.touched.own),
-                frozenset(event.touched.foreign),
-                all_own=event.touched.own_cut,
-                all_foreign=event.touched.foreign_cut,
-            )
+        case ev.ActionFinished():
+            yield _touched(seq, event.touched)
+        case snap.SnapshotTaken():
+            yield _touched(seq, event.touched)
+            if event.cut_off:
+                yield Acted(seq, all_own=True)
         case ev.ActionInterrupted():  # it was running until the next snapshot, as far as is known
             yield Acted(seq, all_own=True)
         case snap.UndoFinished():
             yield Acted(seq, dict(event.own), all_own=event.restored != len(event.own))
         case _:
             pass
+
+
+def _touched(seq: int, touched: Touched) -> Acted:
+    return Acted(
+        seq,
+        dict(touched.own),
+        frozenset(touched.foreign),
+        all_own=touched.own_cut,
+        all_foreign=touched.foreign_cut,
+    )
