@@ -167,20 +167,21 @@ def test_an_undo_needs_a_daemon_and_a_terminal_or_yes(clew, done):
 
 
 def test_an_undo_that_was_killed_is_completed_at_the_next_start(clew, kitchen):
-    many = GOAL.replace(
-        "echo new > pot", "mkdir many; for i in $(seq 3000); do echo $i > many/$i; done"
-    )
+    (kitchen / "many").mkdir()
+    for number in range(3000):
+        (kitchen / "many" / str(number)).write_text(f"{number}\n")
+    many = GOAL.replace("echo new > pot", "rm -r many")
     before = seen(kitchen)
     goal = clew.start().submit(many.format(workspace=kitchen))
     clew.wait("goal.completed", goal=goal)
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    assert not (kitchen / "many").exists()
     command = subprocess.Popen(
         clew.command("undo", goal, "--yes"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    clew.wait("undo.started", goal=goal)
-    clew.until(lambda: len(list((kitchen / "many").iterdir())) < 3000, "the first removal")
+    clew.until((kitchen / "many").exists, "the first file")
     clew.kill()
-    assert command.wait(60) == 3
+    command.wait(60)  # the harness has reaped it
     assert seen(kitchen) != before
     clew.start()
     assert clew.seen("undo.finished", goal=goal)[-1]["resumed"]
@@ -220,7 +221,7 @@ def repository(kitchen):
 def standing(repository):
     return (
         (repository / ".git" / "index").read_bytes(),
-        git(repository, "status", "--porcelain", "--ignored"),
+        git(repository, "status", "--porcelain"),
         git(repository, "stash", "list"),
         seen(repository),
     )

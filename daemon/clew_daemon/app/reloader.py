@@ -78,9 +78,5 @@ class Reloader:
 
     async def _git_identity(self) -> dict[str, str]:
         """Ask git for the identity for commits; meanwhile no child of the daemon counts as an orphan."""
-        children = self._daemon.children
-        children.spawning += 1
-        try:
+        with self._daemon.children.starting_own():
             return await asyncio.to_thread(git.read_identity, self._daemon.keys.env)
-        finally:
-            children.spawning -= 1

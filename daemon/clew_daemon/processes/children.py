@@ -12,8 +12,12 @@ import ctypes
 import os
 import signal
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from clew_daemon.processes import vitals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PR_SET_CHILD_SUBREAPER = 36
 LOST_CODE = 255
@@ -46,8 +50,7 @@ class Children:
 
     def __init__(self) -> None:
         self._known: dict[int, Child] = {}
-        self.spawning = 0
-        """How many spawns are under way: meanwhile an unknown child may be new and no orphan."""
+        self._starting = 0
 
     def watch(self, pid: int) -> Child:
         """Watch a child of this process, before anything else could reap it; return the known Child if called again."""
@@ -91,9 +94,18 @@ class Children:
         if not child.ended.done():
             child.ended.set_result(code)
 
+    @contextlib.contextmanager
+    def starting_own(self) -> Iterator[None]:
+        """Count no unknown child as an orphan meanwhile: it may be new, or a program that a thread has started."""
+        self._starting += 1
+        try:
+            yield
+        finally:
+            self._starting -= 1
+
     def sweep(self) -> int:
         """Reap and kill the orphans that cells have left; return how many were still alive."""
-        if self.spawning:
+        if self._starting:
             return 0
         alive = 0
         for pid in vitals.children(os.getpid()):

@@ -130,11 +130,8 @@ class Nursery:
         fds = [channel] if log_fd is None else [channel, log_fd]
         # agents first: a restart is over when the agent runs, and its executor is needed only at the first action
         async with self._queue.place(can_wait=spec.kind == "executor"):
-            self._children.spawning += 1
-            try:
+            with self._children.starting_own():
                 return await self._spawn(spec, fds, group)
-            finally:
-                self._children.spawning -= 1
 
     async def _spawn(self, spec: CellSpec, fds: list[int], group: CellGroup | None) -> Cell:
         zygote = await self._ready()

@@ -125,17 +125,6 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
     ev.FeedbackGiven: _fields("feedback.given", "text"),
     ev.Unblocked: _fields("action.unblocked", "signature"),
     ev.Planned: lambda e: ("goal.planned", {"tasks": len(e.tasks), "replan": e.replan}),
-    snap.SnapshotTaken: lambda e: (
-        "snapshot.taken",
-        {
-            "moment": e.moment,
-            "tree": e.tree,
-            "files": e.files,
-            "bytes": e.bytes,
-            "left_out": e.left_out_total,
-        },
-    ),
-    snap.SnapshotsMissing: _fields("snapshot.missing", "reason"),
     snap.UndoStarted: _fields("undo.started", "scope", "entries", "theirs"),
     snap.UndoFinished: lambda e: (
         "undo.finished",

@@ -65,7 +65,7 @@ class WorkspaceSnapshots:
     def start(self) -> None:
         """Take the snapshot of a worker's start: it shows what changed while no executor watched."""
         self._position = self._here()
-        self._due("worker" if self._core.state.snapshots.first else "goal")
+        self._due("worker")
 
     def executor_died(self) -> None:
         """Take the snapshot of a new executor's start; the last one's memory of the workspace is lost."""
@@ -133,7 +133,8 @@ class WorkspaceSnapshots:
             done = await self._ask()
             if done.no_room and await self._made_room():
                 done = await self._ask()
-            await record(self._parts, self._core, done, moment)
+            is_first = not self._core.state.snapshots.first  # whatever it was due for
+            await record(self._parts, self._core, done, "goal" if is_first else moment)
         except (ExecutorDied, SpawnError, OSError) as error:
             log.warning("snapshot.failed", goal=goal, reason=str(error))
         except LedgerError:

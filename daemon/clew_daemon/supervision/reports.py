@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 WAIT_S = 30.0
-FILES_S = 10.0
+FILES_S = 20.0
 """How long a report waits for the files that the goal changed."""
 
 

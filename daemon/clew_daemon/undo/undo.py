@@ -162,7 +162,8 @@ class Undo:
         span = scope.of_subtask(rows, *subtask) if subtask else scope.of_goal(rows)
         if span is None:
             raise UndoRefused("that subtask carried out no action: there is nothing to undo")
-        known = await asyncio.to_thread(steps, self.store(core.state.goal_id), rows)
+        with self._parts.children.starting_own():  # git
+            known = await asyncio.to_thread(self._steps, core.state.goal_id, rows)
         found = plan(known, span.first, span.last)
         if not (found.restore or (theirs and found.left)):
             span, found = _of_last_undo(rows, known, span, found)
@@ -170,6 +171,9 @@ class Undo:
         assert isinstance(first, snap.SnapshotTaken)  # noqa: S101 - spans begin with a snapshot
         moved = await _moved(first.git, present.git, there)
         return UndoResult(span, found, first.tree, moved, present.left_out_total)
+
+    def _steps(self, goal: str, rows: list[tuple[int, ev.Event]]) -> list[Step]:
+        return steps(self.store(goal), rows)
 
     def _rows(self, goal: str) -> list[tuple[int, ev.Event]]:
         """Read the record of a goal, as far as its store has the snapshots; it blocks."""

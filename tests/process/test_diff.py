@@ -1,0 +1,138 @@
+"""`clew diff`: what a goal changed, in all forms, with and without a daemon; no secrets, no work of someone else."""
+
+import json
+
+import pytest
+
+KEY = "sk-proj-" + "a1B2c3D4" * 4
+GOAL = f"""\
+---
+name: tea
+workspace: {{workspace}}
+---
+# Make tea
+## Kitchen
+- [ ] Boil
+  ```sh
+  echo hot >> water && mv spoon ladle && rm cup && mkdir empty
+  ```
+- [ ] Steep
+  ```sh
+  printf 'a\\0b' > pot && chmod +x recipe && echo 'api_key = "{KEY}"' > secrets.txt
+  printf '\\033[31mred\\n' > "$(printf 'odd\\033name')"; echo x > my.log
+  ```
+"""
+NAMES = ["cup", "empty", "ladle", '"odd\\033name"', "pot", "recipe", "secrets.txt", "water"]
+
+
+@pytest.fixture(scope="module")
+def tea(tmp_path_factory):
+    """A home whose goal has made tea, and ended; its daemon is stopped."""
+    from harness import Clew, become_subreaper
+
+    folder = tmp_path_factory.mktemp("diff")
+    kitchen = folder / "kitchen"
+    kitchen.mkdir()
+    for name in ("water", "cup", "recipe"):
+        (kitchen / name).write_text(f"the {name}\nbefore\n")
+    (kitchen / "spoon").write_text("".join(f"line {n} of the spoon\n" for n in range(20)))
+    (kitchen / ".gitignore").write_text("*.log\n")
+    become_subreaper()
+    clew = Clew(folder / "clew")
+    try:
+        clew.start()
+        goal = clew.submit(GOAL.format(workspace=kitchen), "tea.md")
+        clew.wait("goal.completed", goal=goal)
+        clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+        with_daemon = clew.cli("diff", "tea")
+        clew.stop()
+        assert clew.cli("diff", "tea") == with_daemon
+        yield clew
+    finally:
+        clew.close()
+        become_subreaper(on=False)
+
+
+def files(clew, *args):
+    return {
+        one["path"]: one for one in json.loads(clew.clew("diff", "tea", *args, "--json"))["files"]
+    }
+
+
+def test_the_names_of_all_files_are_listed(tea):
+    assert sorted(tea.clew("diff", "tea", "--name-only").splitlines()) == sorted(NAMES)
+
+
+def test_json_has_status_counts_and_modes_of_each_file(tea):
+    found = files(tea)
+    assert sorted(found) == sorted(NAMES)
+    assert {name: one["status"] for name, one in found.items() if one["status"] != "added"} == {
+        "cup": "deleted",
+        "ladle": "renamed",
+        "recipe": "mode",
+        "water": "modified",
+    }
+    assert found["ladle"]["old_path"] == "spoon"
+    assert found["pot"]["binary"]
+    assert found["empty"]["folder"]
+    assert (found["water"]["added"], found["water"]["removed"]) == (1, 0)
+    assert found["recipe"]["modes"] == ["100644", "100755"]
+
+
+def test_one_subtask_has_only_its_own_changes(tea):
+    assert set(files(tea, "1.1")) == {"cup", "empty", "ladle", "water"}
+    assert files(tea, "1").keys() == files(tea, "1.1").keys()
+    assert "1.2  Steep" in tea.clew("diff", "tea", "2.1", code=1)
+
+
+def test_the_diff_is_unified_and_names_what_has_no_lines(tea):
+    said = tea.clew("diff", "tea")
+    assert " the water\n before\n+hot\n" in said
+    assert "rename from spoon\nrename to ladle\n" in said
+    assert "Binary files /dev/null and b/pot differ" in said
+    assert "old mode 100644\nnew mode 100755\n" in said
+    assert "empty folder added: empty/" in said
+    assert "my.log" not in said
+
+
+def test_no_key_and_no_control_character_is_shown(tea):
+    for form in ((), ("--stat",), ("--name-only",), ("--json",)):
+        said = tea.clew("diff", "tea", *form)
+        assert KEY not in said
+        assert "\x1b" not in said
+    assert "[redacted]" in tea.clew("diff", "tea")
+    assert "+\\x1b[31mred" in tea.clew("diff", "tea")
+
+
+def test_the_sum_of_the_files_ends_the_list_of_counts(tea):
+    said = tea.clew("diff", "tea", "--stat").splitlines()
+    assert said[-1].startswith("8 files changed: ")
+    assert any(line.startswith("renamed   spoon -> ladle") for line in said)
+    assert any(line.startswith("added     pot") and line.endswith("Bin") for line in said)
+
+
+def test_forms_exclude_each_other(tea):
+    assert "use one of" in tea.clew("diff", "tea", "--stat", "--json", code=2)
+
+
+def test_someone_elses_files_are_left_out_and_counted(clew, tmp_path):
+    folder = tmp_path / "kitchen"
+    folder.mkdir()
+    text = GOAL.format(workspace=folder).replace("mv spoon ladle && rm cup && ", "")
+    goal = clew.start().submit(text.replace("chmod +x recipe && ", ""), "tea.md")
+    clew.wait("goal.completed", goal=goal)
+    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    (folder / "mine").write_text("mine\n")
+    clew.cli("undo", goal, "--json")  # which takes a snapshot
+    found = json.loads(clew.cli("diff", goal, "--json"))
+    assert found["foreign"] == 1
+    assert "mine" not in {one["path"] for one in found["files"]}
+    assert "1 file that someone else changed" in clew.cli("diff", goal)
+
+
+def test_a_goal_without_snapshots_says_why(make_clew):
+    clew = make_clew({"snapshots.enabled": False})
+    goal = clew.start().submit("# A\n## B\n- [ ] C\n  ```sh\n  echo x > y\n  ```\n")
+    clew.wait("goal.completed", goal=goal)
+    assert "has no snapshot" in clew.cli("diff", goal, code=1)
+    assert "no snapshot" in clew.cli("undo", goal, "--yes", code=1)

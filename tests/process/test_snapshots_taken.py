@@ -1,0 +1,240 @@
+"""Snapshots in a goal's whole life with the real daemon: when they are taken, what is shown, and what harms none."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+
+import pytest
+
+from clew_shared.snapshots.store import GIT_OLDEST
+
+pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+
+OTHER_GIT = """
+import sys
+from clew_daemon.host import git
+git.SYSTEM_GIT = ({path!r},)
+from clew_daemon.cli import main
+sys.argv = ["clew", *sys.argv[4:]]
+main()
+"""
+"""A daemon whose system has another git, or none; it is given the command line of the real one."""
+
+
+def steps(*commands, front=""):
+    items = "".join(f"- [ ] Step {i}\n  ```sh\n  {c}\n  ```\n" for i, c in enumerate(commands))
+    return f"---\n{front}---\n# Take steps\n\n## Steps\n{items}"
+
+
+def moments(clew, goal):
+    return [event["moment"] for event in clew.seen("snapshot.taken", goal=goal)]
+
+
+def start_with_git(clew, path):
+    """Start a daemon that finds no git but this one, wherever the real one is."""
+    clew.start(under=(sys.executable, "-c", OTHER_GIT.format(path=str(path))), PATH="/nowhere")
+
+
+def finished(clew, *commands, status="completed", **kwargs):
+    goal = clew.submit(steps(*commands, **kwargs))
+    clew.wait(f"goal.{status}", goal=goal)
+    return goal
+
+
+def store_of(clew, goal):
+    return clew.home / "state" / "snapshots" / goal
+
+
+def packs(clew, goal):
+    return sorted((store_of(clew, goal) / "objects" / "pack").glob("*.pack"))
+
+
+def break_store(clew, goal):
+    """Change a byte in the middle of a pack."""
+    pack = packs(clew, goal)[0]
+    pack.chmod(0o600)
+    content = bytearray(pack.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    pack.write_bytes(content)
+
+
+def test_a_goal_has_a_snapshot_of_its_start_of_each_subtask_and_of_its_end(clew):
+    goal = finished(clew.start(), "echo a > a", "echo b > b; rm a")
+    report = clew.report(goal)
+    found = moments(clew, goal)
+    assert found[0] == "goal"
+    assert found.count("subtask") >= 2
+    order = [e["event"] for e in clew.events if e.get("goal") == goal]
+    assert order.index("snapshot.taken") < order.index("action.finished")
+    assert "## Files changed\n\n1 file, +1 -0" in report
+    assert "- `b`, +1 -0" in report
+    assert clew.stop() == 0
+    assert clew.verified()
+
+
+def changed(report):
+    """The report's section on files."""
+    return report.partition("## Files changed\n\n")[2].partition("\n\n## ")[0]
+
+
+@pytest.mark.parametrize("end", ["blocked", "cancelled"])
+def test_what_was_changed_is_in_the_report_however_the_goal_ends(clew, end):
+    clew.start()
+    goal = clew.submit(steps("echo new > made", "echo more > second; exit 1"))
+    clew.wait("goal.blocked", goal=goal)
+    if end == "cancelled":
+        clew.cli("cancel", goal)
+        clew.wait("goal.cancelled", goal=goal)
+    clew.until(lambda: f"status: **{end}" in clew.report(goal), "the report of the end")
+    found = changed(clew.report(goal))
+    assert "- `made`, +1 -0" in found
+    assert "- `second`, +1 -0" in found
+
+
+def test_status_shows_how_many_files_have_changed(clew):
+    goal = finished(clew.start(), "printf '1\\n2\\n' > made")
+    clew.report(goal)
+    assert "changed: 1 file, +2 -0" in clew.cli("status", goal)
+    shown = json.loads(clew.cli("status", goal, "--json"))
+    snapshots = shown["goal"]["snapshots"]
+    assert (snapshots["files_changed"], snapshots["missing"]) == (1, None)
+
+
+def test_without_git_there_is_no_snapshot_and_the_goal_goes_on(clew):
+    start_with_git(clew, "/nowhere/git")
+    goal = finished(clew, "echo a > a", "echo b > b")
+    assert "not known: git is not installed" in clew.report(goal)
+    assert [e["reason"] for e in clew.seen("snapshot.missing", goal=goal)] == [
+        "git is not installed"
+    ]
+    assert "no snapshot: git is not installed" in clew.cli("status", goal)
+
+
+def test_with_a_git_that_is_too_old_there_is_no_snapshot_and_the_goal_goes_on(clew):
+    old = clew.folder / "git"
+    old.write_text(f'#!/bin/sh\necho "git version {GIT_OLDEST[0]}.{GIT_OLDEST[1] - 1}.9"\n')
+    old.chmod(0o755)
+    start_with_git(clew, old)
+    goal = finished(clew, "echo a > a")
+    assert "git is too old: 2.33, at least 2.34" in clew.report(goal)
+
+
+def test_a_git_that_hangs_holds_up_neither_the_daemon_nor_the_goal_for_ever(clew):
+    slow = clew.folder / "git"
+    slow.write_text(
+        '#!/bin/sh\n[ "$1" = version ] && echo "git version 2.40.0" && exit\nexec sleep 600\n'
+    )
+    slow.chmod(0o755)
+    start_with_git(clew, slow)
+    goal = clew.submit(steps("echo a > a"))
+    clew.wait("worker.ready", goal=goal)
+    assert clew.goal(goal)["status"] == "in_progress"
+    clew.cli("cancel", goal)
+    assert "status: **cancelled**" in clew.report(goal)
+
+
+def test_switched_off_there_is_none_and_nothing_is_said(make_clew):
+    clew = make_clew({"snapshots.enabled": False}).start()
+    goal = finished(clew, "echo a > a")
+    assert "Files changed" not in clew.report(goal)
+    assert not clew.seen("snapshot.taken") + clew.seen("snapshot.missing")
+    assert not store_of(clew, goal).exists()
+
+
+def test_switched_on_by_a_reload_the_next_subtask_has_one(make_clew):
+    clew = make_clew({"snapshots.enabled": False}).start()
+    go = clew.folder / "go"
+    goal = clew.submit(
+        steps(f"until [ -e {clew.home}/workspaces/go ] || [ -e go ]; do sleep 0.05; done", "true")
+    )
+    clew.wait("action.allowed", goal=goal)
+    clew.configure({"snapshots.enabled": True})
+    clew.cli("reload")
+    (clew.workspace(goal) / go.name).touch()
+    clew.wait("goal.completed", goal=goal)
+    clew.report(goal)
+    assert moments(clew, goal) or clew.seen("snapshot.missing", goal=goal)
+
+
+def test_a_store_that_is_damaged_is_named_by_verify(clew):
+    goal = finished(clew.start(), "seq 1000 > made")
+    clew.report(goal)
+    assert clew.stop() == 0
+    assert "ok: the snapshots of 1 goal" in clew.cli("verify")
+    break_store(clew, goal)
+    assert f"of {goal}: its snapshots are damaged" in clew.cli("verify", code=1)
+
+
+def test_a_store_that_is_gone_is_an_error_until_a_start_has_recorded_it(clew):
+    goal = finished(clew.start(), "echo a > a")
+    clew.report(goal)
+    assert clew.stop() == 0
+    shutil.rmtree(store_of(clew, goal))
+    assert "its snapshots are gone" in clew.cli("verify", code=1)
+    clew.start()
+    clew.wait("snapshot.missing", goal=goal, removed=True)
+    assert "they are not in this home" in clew.cli("status", goal)
+    assert "they are not in this home" in clew.cli("diff", goal, code=1)
+    assert clew.verified()
+
+
+def test_a_home_that_was_restored_elsewhere_lacks_snapshots_and_is_not_damaged(clew):
+    goal = finished(clew.start(), "echo a > a")
+    clew.report(goal)
+    assert clew.stop() == 0
+    clew.cli("backup", str(clew.folder / "copy.db"))
+    other = clew.folder / "other"
+    options, clew.options = clew.options, ["--home", str(other)]
+    try:
+        clew.cli("restore", str(clew.folder / "copy.db"))
+        assert f"the snapshots of {goal} were left in another home" in clew.cli("verify")
+        assert "snapshots" in clew.cli("diff", goal, code=1)
+    finally:
+        clew.options = options
+
+
+def test_the_snapshots_of_the_goal_that_ended_first_make_room_for_others(make_clew):
+    clew = make_clew({"snapshots.max_mb": 3}).start()
+    fill = "head -c 1400000 /dev/urandom > made"
+    first = finished(clew, fill)
+    clew.report(first)
+    second = finished(clew, fill)
+    clew.report(second)
+    third = finished(clew, fill)
+    report = clew.report(third)
+    clew.wait("snapshot.missing", goal=first, removed=True)
+    assert not store_of(clew, first).exists()
+    assert "- `made`, binary" in changed(report)
+    assert "keep all goals' below 3 MB" in clew.cli("status", first)
+    assert clew.stop() == 0
+    assert clew.verified()
+
+
+def test_the_snapshots_of_a_purged_goal_are_removed(make_clew):
+    clew = make_clew().start()
+    goal = finished(clew, "echo a > a")
+    clew.report(goal)
+    assert clew.stop() == 0
+    clew.configure({"ledger.keep_days": 1e-9})
+    clew.start()
+    clew.wait("goal.forgotten", goal=goal)
+    clew.until(lambda: not store_of(clew, goal).exists(), "the store is removed")
+
+
+@pytest.mark.parametrize("who", ["executor", "daemon"])
+def test_killed_while_a_snapshot_is_taken_the_next_worker_takes_it_again(clew, who):
+    clew.start()
+    many = "for i in $(seq 3000); do echo $i > f$i; done"
+    goal = clew.submit(steps(many, "echo last > last"))
+    clew.wait("action.finished", goal=goal)
+    if who == "daemon":
+        clew.kill()
+        clew.start()
+    else:
+        os.kill(clew.executor_pid(goal), signal.SIGKILL)
+    clew.wait("goal.completed", goal=goal)
+    assert "3001 files" in changed(clew.report(goal))
+    assert clew.stop() == 0
+    assert clew.verified()

@@ -1,0 +1,136 @@
+"""Which stores of snapshots are removed, when, and what the record says of it."""
+
+import contextlib
+from types import SimpleNamespace
+
+import pytest
+
+from clew_daemon.host.snapshot_space import SnapshotSpace
+from clew_daemon.supervision.stores import MB, SnapshotStores
+from clew_shared.record import snapshot_events as snap
+from clew_shared.record.fold import apply
+from clew_shared.record.state import State
+
+
+class Home:
+    """A daemon with ended goals `old` and `new`, each with a store of 2 MB, where 5 MB are allowed."""
+
+    def __init__(self, folder):
+        self.folder = folder / "snapshots"
+        self.cores, self.log, self.used, self.gone = {}, [], set(), {}
+        for number, goal in enumerate(("old", "new"), start=1):
+            self.add(goal, ended_at=number)
+        goals = SimpleNamespace(
+            cores=self.cores, gone=self.gone, states=self.states, whole=self.whole, emit=self.emit
+        )
+        self.daemon = SimpleNamespace(
+            goals=goals,
+            places=SimpleNamespace(snapshots=self.folder),
+            settings=SimpleNamespace(snapshots=SimpleNamespace(max_mb=5)),
+            space=SnapshotSpace(self.folder),
+        )
+        self.stores = SnapshotStores(self.daemon, self.used.__contains__, self.hold)
+
+    def add(self, goal, ended_at):
+        state = State(goal_id=goal, ended_at=ended_at, rested_seq=1, reported_seq=2, reviewed_seq=2)
+        state.goal.status, state.snapshots.first = "completed", "4b825d"
+        self.cores[goal] = SimpleNamespace(state=state)
+        self.make(goal)
+
+    def make(self, goal):
+        (self.folder / goal).mkdir(parents=True)
+        (self.folder / goal / "HEAD").touch()
+        (self.folder / goal / "pack").write_bytes(bytes(2 * MB))
+
+    def states(self):
+        return {goal: core.state for goal, core in self.cores.items()}
+
+    async def whole(self, goal):
+        return self.cores[goal]
+
+    async def emit(self, core, event):
+        assert self.has(core.state.goal_id) or event.reason.startswith("they are not")
+        apply(core.state, event, 9)
+        self.log.append(core.state.goal_id)
+
+    @contextlib.contextmanager
+    def hold(self, goal):
+        self.used.add(goal)
+        yield
+        self.used.discard(goal)
+
+    def has(self, goal):
+        return (self.folder / goal).exists()
+
+
+@pytest.fixture
+async def home(tmp_path):
+    made = Home(tmp_path)
+    await made.stores.open()
+    return made
+
+
+async def test_below_the_limit_every_store_stays(home):
+    await home.stores.run()
+    assert home.has("old")
+    assert home.has("new")
+    assert home.log == []
+
+
+async def test_above_the_limit_the_goal_that_ended_first_loses_its_store_and_the_record_says_so(
+    home,
+):
+    home.daemon.settings.snapshots.max_mb = 3
+    await home.stores.run()
+    assert not home.has("old")
+    assert home.has("new")
+    state = home.cores["old"].state.snapshots
+    assert (state.first, state.missing) == ("", "they were removed to keep all goals' below 3 MB")
+    assert home.daemon.space.total < 3 * MB
+
+
+@pytest.mark.parametrize("why", ["at work", "undone now", "not ended"])
+async def test_a_store_that_is_needed_stays_and_the_next_one_goes(home, why):
+    state = home.cores["old"].state
+    if why == "at work":
+        home.used.add("old")
+    elif why == "undone now":
+        state.snapshots.undoing = 7
+    else:
+        state.goal.status = "blocked"
+    home.daemon.settings.snapshots.max_mb = 3
+    await home.stores.run()
+    assert home.has("old")
+    assert not home.has("new")
+
+
+async def test_a_goal_that_finds_no_room_gets_at_least_half(home):
+    home.daemon.settings.snapshots.max_mb = 4
+    assert await home.daemon.space.make_room("third")
+    assert home.log == ["old"]
+    assert not await home.daemon.space.make_room("third")
+    assert home.has("new")
+
+
+async def test_a_store_without_a_goal_is_removed_only_if_that_goal_is_known_to_be_gone(home):
+    home.make("purged-0001")
+    home.make("unknown-0002")
+    home.gone["purged-0001"] = "completed"
+    await home.stores.run()
+    assert not home.has("purged-0001")
+    assert home.has("unknown-0002")
+
+
+async def test_a_removal_that_was_cut_off_after_it_was_recorded_is_completed(home):
+    removed = snap.SnapshotsMissing(reason="they were removed", removed=True)
+    apply(home.cores["old"].state, removed, 8)
+    await home.stores.run()
+    assert not home.has("old")
+
+
+async def test_a_store_that_is_missing_at_a_start_is_recorded_once(home):
+    (home.folder / "old" / "HEAD").unlink()
+    for _ in range(2):
+        await home.stores.open()
+    assert home.log == ["old"]
+    assert "they are not in this home" in home.cores["old"].state.snapshots.missing
