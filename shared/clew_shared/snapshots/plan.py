@@ -148,6 +148,9 @@ def _after(steps: Iterable[Step], first: int) -> Iterable[Step]:
 
 def _see(files: dict[str, _File], span: _Span, step: Seen, *, inside: bool) -> None:
     """Take in a snapshot: what changed since the one before, and whose that was."""
+    for name in span.own.keys() - step.changes.keys() if inside else ():
+        if (known := files.get(name)) and not span.is_own(name, known.present):
+            known.foreign = True  # someone else has changed it back to what it was
     for name, (was, now) in step.changes.items():
         file = files.setdefault(name, _File(base=was, end=was))
         file.present = now

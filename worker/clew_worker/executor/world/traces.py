@@ -31,7 +31,7 @@ class Traces:
         self.whole = True
 
     def lose(self) -> None:
-        """Give the report up: something was not seen."""
+        """Forget everything: something was not seen, so the next report cannot be whole."""
         self._before = {}
         self.whole = False
 
