@@ -260,10 +260,8 @@ def test_where_head_has_moved_nothing_is_restored_and_git_commands_are_named(cle
 def test_what_is_added_after_an_action_was_cut_off_stays(clew, kitchen):
     before = seen(kitchen)
     clew.start()
-    goal = clew.submit(
-        f"---\nname: tea\nworkspace: {kitchen}\n---\n# Make tea\n- [ ] Boil\n  ```sh\n  echo hot > water; sleep 60\n  ```\n",
-        "tea.md",
-    )
+    text = GOAL.format(workspace=kitchen).replace("echo hot > water", "echo hot > water; sleep 60")
+    goal = clew.submit(text, "tea.md")
     clew.until(lambda: (kitchen / "water").read_text() == "hot\n", "the action is under way")
     clew.cli("pause", "tea")
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
