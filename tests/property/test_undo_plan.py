@@ -17,6 +17,7 @@ EVENTS = st.lists(
         st.tuples(st.just("someone"), EDITS),
         st.tuples(st.just("snapshot"), st.just({})),
         st.tuples(st.just("restart"), st.just({})),
+        st.tuples(st.just("killed"), EDITS),
     ),
     max_size=16,
 )
@@ -36,6 +37,7 @@ class World:
     noticed: dict = field(default_factory=dict)
     by_goal: set = field(default_factory=set)
     by_others: set = field(default_factory=set)
+    dead: bool = False
 
     def __post_init__(self):
         self.snapshot()
@@ -52,7 +54,15 @@ class World:
         self.by_others |= found
         return found
 
+    def killed(self, edits):
+        """An action is cut off unseen: what it did cannot be told from what someone else did until a new start."""
+        self.edit(edits)
+        self.steps.append(Acted(len(self.steps) + 1, lost=True))
+        self.dead = True
+
     def act(self, edits):
+        if self.dead:
+            self.restart({})
         foreign = self.foreign()
         own = self.edit(edits)
         self.by_goal |= own
@@ -103,7 +113,7 @@ def test_undo_reverts_exactly_what_only_the_goal_has_changed(events):
             assert content == before[name], "what someone else has changed is left as it is"
         else:
             assert content == world.base[name], "what only the goal has changed is as it was"
-    assert {one.name for one in found.left} <= world.by_others & world.by_goal
+    assert {one.name for one in found.left} <= world.by_others
 
 
 @given(EVENTS, EVENTS)
@@ -146,6 +156,7 @@ def test_a_diff_shows_what_the_goal_has_changed_and_nothing_else(events):
         getattr(world, kind)(edits)
     world.snapshot()
     shown = own_changes(world.steps, 2)
-    assert set(shown) <= world.by_goal
+    killed = any(kind == "killed" for kind, _ in events)
+    assert set(shown) <= world.by_goal | (world.by_others if killed else set())
     changed = {n for n in world.files if world.files[n] != world.base[n]}
     assert set(shown) >= (world.by_goal - world.by_others) & changed

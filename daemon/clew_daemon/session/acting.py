@@ -60,7 +60,7 @@ class Acting:
                 feedback = core.outcome(verdict.seq, report, time.time())
         if report is None:
             await desk.look()  # else the next action would be taken for what this one did
-            desk.snapshots.executor_died()
+            desk.snapshots.executor_died(verdict.seq)
         else:
             desk.snapshots.acted(too_many=report.touched.own_cut)
         await desk.commit()

@@ -67,9 +67,9 @@ class WorkspaceSnapshots:
         self._position = self._here()
         self._due("worker")
 
-    def executor_died(self) -> None:
-        """Take the snapshot of a new executor's start; the last one's memory of the workspace is lost."""
-        self._due("worker")
+    def executor_died(self, action: int) -> None:
+        """Take the snapshot of a new executor's start, which shows what an action did until the last one died."""
+        self._due("worker", cut_off=(action,))
 
     async def before_action(self, executor: ExecutorProcess) -> None:
         """Take the snapshot of a new executor's start where none was taken yet, before it changes anything."""

@@ -23,6 +23,9 @@ class Entry(NamedTuple):
     id: str
 
 
+LEFT_OUT = Entry(0, "")
+"""Something is there that is not in the snapshot: too large, not readable, or no file."""
+
 Change = tuple[Entry | None, Entry | None]
 """What was there and what is there; None for nothing."""
 Changes = dict[str, Change]

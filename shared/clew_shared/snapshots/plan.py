@@ -9,21 +9,32 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from clew_shared.snapshots.entries import LEFT_OUT
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from clew_shared.snapshots.entries import Changes, Entry
 
-Reason = Literal["shared", "later"]
-"""Why a change of the goal is left: someone else changed the file too, or it was changed again afterwards."""
+UNREAD = "?"
+"""In place of a git object: a file was not read, because it is too large or not a file, or for lack of time."""
+
+Reason = Literal["shared", "unknown", "later"]
+"""Why a change of the goal is left: someone else changed the file too, clew cannot know whether someone did (or what
+was there before), or it was changed again afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A snapshot: what differs from the snapshot before it."""
+    """A snapshot: what differs from the snapshot before it.
+
+    `watched`: the executor that took it has seen everything since the one before. Without that, someone else may have
+    changed files unseen.
+    """
 
     seq: int
     changes: Changes
+    watched: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +42,8 @@ class Acted:
     """What was found changed after an action: `own` by it, with each name's object after it; `foreign` before it.
 
     `all_own`: there were too many names to list, the rest of what changed is the action's. `all_foreign`: what
-    changed before it could not be told, and may be anything.
+    changed before it could not be told, and may be anything. `lost`: it was cut off unseen, so that what is not as an
+    action left it may be its doing, or someone else's.
     """
 
     seq: int
@@ -39,6 +51,7 @@ class Acted:
     foreign: frozenset[str] = frozenset()
     all_own: bool = False
     all_foreign: bool = False
+    lost: bool = False
 
 
 Step = Seen | Acted
@@ -79,19 +92,25 @@ class _Span:
     foreign: set[str] = field(default_factory=set)
     all_own: bool = False
     all_foreign: bool = False
+    lost: bool = False
 
     def take(self, step: Acted) -> None:
         self.own |= step.own
         self.foreign |= step.foreign
         self.all_own |= step.all_own
         self.all_foreign |= step.all_foreign
+        self.lost |= step.lost
 
-    def is_own(self, name: str, now: Entry | None) -> bool:
-        """Return whether the goal has made a file what it is at the end of the span."""
-        if name not in self.own or self.all_own:
-            return self.all_own
+    def judge(self, file: _File, name: str, now: Entry | None, *, watched: bool) -> None:
+        """Take into a file whose the change of this span was."""
+        recorded = self.own.get(name)
         there = (now.id or "/",) if now else ("", "/")  # a folder that is not empty is no entry
-        return self.own[name] in (*there, "?")  # "?": it was not read, too large, or not a file
+        explained = recorded in there or (recorded == UNREAD and watched)
+        file.own |= recorded is not None or self.all_own or self.lost
+        file.unknown |= self.all_foreign or (self.lost and not explained)
+        file.unknown |= recorded == UNREAD and not watched
+        if not (explained or recorded == UNREAD or self.all_own or self.lost):
+            file.foreign = True
 
 
 @dataclass(slots=True)
@@ -103,6 +122,16 @@ class _File:
     present: Entry | None = None
     own: bool = False
     foreign: bool = False
+    unknown: bool = False
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why the change of the goal is left, None where it can be restored."""
+        if self.foreign:
+            return "shared"
+        if self.unknown or LEFT_OUT in (self.base, self.end, self.present):
+            return "unknown"
+        return None if self.present == self.end else "later"
 
 
 def plan(steps: Sequence[Step], first: int, last: int | None = None) -> UndoPlan:
@@ -126,9 +155,8 @@ def plan(steps: Sequence[Step], first: int, last: int | None = None) -> UndoPlan
     for name, file in sorted(files.items()):
         if not file.own or file.present == file.base:
             continue
-        shared = file.foreign or name in foreign
-        if shared or file.present != file.end:
-            reason: Reason = "shared" if shared else "later"
+        file.foreign |= name in foreign
+        if reason := file.reason:
             left.append(Left(name, reason, file.present, file.base))
         else:
             restore.append(Restored(name, file.present, file.base))
@@ -149,13 +177,13 @@ def _after(steps: Iterable[Step], first: int) -> Iterable[Step]:
 def _see(files: dict[str, _File], span: _Span, step: Seen, *, inside: bool) -> None:
     """Take in a snapshot: what changed since the one before, and whose that was."""
     for name in span.own.keys() - step.changes.keys() if inside else ():
-        if (known := files.get(name)) and not span.is_own(name, known.present):
-            known.foreign = True  # someone else has changed it back to what it was
+        if known := files.get(
+            name
+        ):  # changed back to what it was; by someone else, if not as the goal left it
+            span.judge(known, name, known.present, watched=step.watched)
     for name, (was, now) in step.changes.items():
         file = files.setdefault(name, _File(base=was, end=was))
         file.present = now
         if inside:
-            own = span.is_own(name, now)
             file.end = now
-            file.own |= own
-            file.foreign |= not own or span.all_foreign
+            span.judge(file, name, now, watched=step.watched)

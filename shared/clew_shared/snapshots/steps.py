@@ -10,25 +10,29 @@ from clew_shared.snapshots.entries import changes
 from clew_shared.snapshots.plan import Acted, Seen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from clew_shared.record.touched import Touched
     from clew_shared.snapshots.plan import Step
     from clew_shared.snapshots.store import SnapshotStore
 
 
-def steps(store: SnapshotStore, rows: Iterable[tuple[int, ev.Event]]) -> list[Step]:
+UNWATCHED = ("goal", "worker", "undo")
+"""The moments at which a new executor takes a snapshot, which has not seen what was before."""
+
+
+def steps(store: SnapshotStore, rows: Sequence[tuple[int, ev.Event]]) -> list[Step]:
     """Return the steps that recorded events describe, oldest first; raises StoreError. Blocks."""
     found: list[Step] = []
     last = ""
-    cut_off: set[int] = set()
+    shown = {of for _, e in rows if isinstance(e, snap.SnapshotTaken) for of in e.cut_off}
     for seq, event in rows:
-        if isinstance(event, ev.ActionInterrupted) and event.of in cut_off:
-            continue  # a snapshot has shown what it did
+        if isinstance(event, ev.ActionInterrupted) and event.of in shown:
+            continue  # the snapshot that was taken at once has shown what it did
         found += _acts(seq, event)
         if isinstance(event, snap.SnapshotTaken):
-            cut_off.update(event.cut_off)
-            found.append(Seen(seq, changes(store, last, event.tree)))
+            watched = event.moment not in UNWATCHED
+            found.append(Seen(seq, changes(store, last, event.tree), watched=watched))
             last = event.tree
     return found
 
@@ -53,8 +57,8 @@ def _acts(seq: int, event: ev.Event) -> Iterator[Acted]:
             yield _touched(seq, event.touched)
             if event.cut_off:
                 yield Acted(seq, all_own=True)
-        case ev.ActionInterrupted():  # it was running until the next snapshot, as far as is known
-            yield Acted(seq, all_own=True)
+        case ev.ActionInterrupted():  # until the next snapshot, nobody knows who changed what
+            yield Acted(seq, lost=True)
         case snap.UndoFinished():
             yield Acted(seq, dict(event.own), all_own=event.restored != len(event.own))
         case _:

@@ -7,6 +7,7 @@ is someone else's.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -15,12 +16,14 @@ from typing import TYPE_CHECKING
 
 from clew_shared.record.touched import NAMES_BYTES_MAX, NAMES_MAX, Touched
 from clew_shared.snapshots.names import quoted, unquoted
+from clew_shared.snapshots.plan import UNREAD
 from clew_worker.executor.snapshots.folders import open_folder, split
 from clew_worker.executor.snapshots.reading import blob_id, file_id
 from clew_worker.executor.world.traces import FOLDER, REMOVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from clew_worker.executor.world.world import WorldWatch
 
@@ -31,7 +34,6 @@ READ_S = 1.0
 PENDING_MAX = 100_000
 """More names than this are not collected between two reports; they are counted as "more than was seen"."""
 
-UNREAD = "?"
 _NAME_BYTES = 60  # of an entry beside its name: the object, and JSON's signs
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -44,18 +46,45 @@ class Attribution:
     an action changes again: `foreign_total` is -1.
     """
 
-    def __init__(self, watch: WorldWatch, root: int) -> None:
+    def __init__(self, watch: WorldWatch, root: int, notes: Path | None = None) -> None:
         self._watch = watch
         self._root = root
+        self._notes = notes
         self._own: dict[str, str] = {}
         self._foreign: set[str] = set()
         self._own_unknown = self._foreign_unknown = False
         self._anchored = False
+        self._noted = bool(notes and notes.exists())
+        if self._noted:
+            self._read_notes()
 
     def look(self, *, own: bool = False) -> None:
         """Look at the workspace; what has changed since the last look is the goal's (`own`) or someone else's."""
         self._watch.look(full=False)
         self.sort(own=own)
+
+    def look_before_action(self) -> None:
+        """Look, and note what is someone else's: if this executor dies in the action, the next one reports it."""
+        self.look()
+        if self._notes is None:
+            return
+        with contextlib.suppress(OSError):  # on a full disk it is not noted
+            if self._foreign or self._foreign_unknown:
+                names = None if self._foreign_unknown else sorted(self._foreign)
+                draft = self._notes.with_suffix(".new")
+                draft.write_text(json.dumps(names))
+                draft.replace(self._notes)
+                self._noted = True
+            elif self._noted:
+                self._notes.unlink(missing_ok=True)
+                self._noted = False
+
+    def _read_notes(self) -> None:
+        try:
+            names = json.loads(self._notes.read_text()) if self._notes else []
+            self._foreign = set(names)
+        except (OSError, ValueError, TypeError):  # also where all of it was unknown
+            self._foreign_unknown = True
 
     def sort(self, *, own: bool) -> None:
         """Take what the last look has found; see `look`."""

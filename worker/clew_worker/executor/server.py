@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -58,7 +59,8 @@ class ExecutorServer:
         at = "." if spec.stands_on else ""  # the cell has checked the folder that it is in
         self._workspace = Workspace(spec.sandbox.workspace, at)
         self._watch = WorldWatch(self._workspace.root, spec.ignore)
-        self._attribution = Attribution(self._watch, self._workspace.fileno())
+        notes = Path(spec.sandbox.store, "foreign.json") if spec.sandbox.store else None
+        self._attribution = Attribution(self._watch, self._workspace.fileno(), notes)
         self._snapshots = SnapshotTaker(spec, self._workspace, wire)
         self._restorer = Restorer(spec, self._workspace, wire)
         self._commands = Commands(
@@ -95,7 +97,7 @@ class ExecutorServer:
                 return self._restore(request)
 
     def _run(self, request: RunRequest) -> ActionDone:
-        self._attribution.look()
+        self._attribution.look_before_action()
         outcome, duration_s = self._carry_out(request, request.tool, request.args)
         world = self._watch.digest(full=False)
         self._attribution.sort(own=True)
