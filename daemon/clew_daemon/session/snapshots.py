@@ -65,7 +65,8 @@ class WorkspaceSnapshots:
     def start(self) -> None:
         """Take the snapshot of a worker's start: it shows what changed while no executor watched."""
         self._position = self._here()
-        self._due("worker")
+        if not self._core.state.waits_for_time:  # else it may end before it has done anything
+            self._due("worker")
 
     def executor_died(self, action: int) -> None:
         """Take the snapshot of a new executor's start, which shows what an action did until the last one died."""

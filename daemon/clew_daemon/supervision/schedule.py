@@ -38,7 +38,9 @@ def due(
     workspace.
     """
     free = max_workers - len(running)
-    taken = [known.states[goal].spec.workspace for goal in running]
+    taken = [  # one that is held may have been purged
+        known.states[goal].spec.workspace for goal in running if goal in known.states
+    ]
     chosen: list[str] = []
     for state in known.in_turn:
         if len(chosen) >= free:
