@@ -47,7 +47,7 @@ class SeenFile(NamedTuple):
 
 @dataclass
 class Listing:
-    """What a snapshot holds, by path: files and symlinks, folders with their `st_mode`; and what it leaves out, and why."""
+    """What a snapshot holds, by path: files, symlinks, and folders with their `st_mode`; and why it leaves out what."""
 
     files: dict[str, SeenFile] = field(default_factory=dict)
     folders: dict[str, int] = field(default_factory=dict)
