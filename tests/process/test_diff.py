@@ -130,6 +130,29 @@ def test_someone_elses_files_are_left_out_and_counted(clew, tmp_path):
     assert "1 file that someone else changed" in clew.cli("diff", goal)
 
 
+def test_files_that_a_snapshot_left_out_are_named(make_clew, tmp_path):
+    folder = tmp_path / "cellar"
+    folder.mkdir()
+    for name in ("cut", "gone", "same"):
+        (folder / name).write_bytes(bytes((1 << 20) + 1))
+    clew = make_clew({"snapshots.max_file_mb": 1})
+    goal = clew.start().submit(
+        f"---\nworkspace: {folder}\n---\n# A\n## B\n- [ ] C\n  ```sh\n  echo x > cut; rm gone\n  ```\n"
+    )
+    clew.wait("goal.completed", goal=goal)
+    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    found = {one["path"]: one for one in json.loads(clew.cli("diff", goal, "--json"))["files"]}
+    assert {name: (one["status"], one["left_out"]) for name, one in found.items()} == {
+        "cut": ("modified", True),
+        "gone": ("deleted", True),
+    }
+    said = clew.cli("diff", goal)
+    assert "modified, left out of the snapshot: cut\n" in said
+    assert "deleted, left out of the snapshot: gone\n" in said
+    assert "diff --git" not in said
+    assert "deleted   gone  left out of the snapshot\n" in clew.cli("diff", goal, "--stat")
+
+
 def test_a_goal_without_snapshots_says_why(make_clew):
     clew = make_clew({"snapshots.enabled": False})
     goal = clew.start().submit("# A\n## B\n- [ ] C\n  ```sh\n  echo x > y\n  ```\n")

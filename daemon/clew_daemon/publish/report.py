@@ -228,7 +228,8 @@ def _files(state: State, files: Sequence[FileCount] | None) -> list[str]:
 def _file(one: FileCount) -> str:
     was = f" (was {code(one.old_path)})" if one.old_path else ""
     counts = ", binary" if one.binary else _plus_minus([one])
-    return f"- {code(one.path)}{was}{counts}"
+    unknown = ", left out of the snapshot" if one.left_out else ""
+    return f"- {code(one.path)}{was}{counts}{unknown}"
 
 
 def _plus_minus(files: Sequence[FileCount]) -> str:

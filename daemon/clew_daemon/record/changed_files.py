@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.snapshots.comparison import FileCount, comparison
+from clew_shared.snapshots.entries import LEFT_OUT
 from clew_shared.snapshots.plan import own_changes
 from clew_shared.snapshots.steps import steps, with_store
 
@@ -29,7 +30,7 @@ def changed_files(ledger: Readable, goal: str, store: SnapshotStore) -> list[Fil
         counts = {one.path: one for one in compared.files()}
     renamed = {one.old_path for one in counts.values()}
     return [
-        counts.get(path, FileCount(path, "", 0, 0, binary=False))
+        counts.get(path) or FileCount(path, "", 0, 0, binary=False, left_out=LEFT_OUT in own[path])
         for path in sorted(own)
         if path in counts or path not in renamed
     ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from clew_shared.snapshots.entries import git_mode
+from clew_shared.snapshots.entries import LEFT_OUT, git_mode
 from clew_shared.snapshots.names import quoted, unquoted
 from clew_shared.snapshots.store import SnapshotStore, StoreError
 
@@ -27,13 +27,17 @@ _READ_BYTES = 1 << 16
 
 
 class FileCount(NamedTuple):
-    """A file that differs, by quoted name, and by how many lines; `old_path` is that of a renamed one, else ""."""
+    """A file that differs, by quoted name, and by how many lines; `old_path` is that of a renamed one, else "".
+
+    `left_out`: a snapshot does not have it, so its lines are not known.
+    """
 
     path: str
     old_path: str
     added: int
     removed: int
     binary: bool
+    left_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,12 +125,12 @@ def _pieces(git: subprocess.Popen[bytes]) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def comparison(store: SnapshotStore, changes: Changes) -> Iterator[Comparison]:
-    """Prepare changes for git to compare; raises StoreError, OSError. Blocks."""
+    """Prepare changes for git to compare, except of what a snapshot left out; raises StoreError, OSError. Blocks."""
+    known = {name: change for name, change in changes.items() if LEFT_OUT not in change}
     with tempfile.TemporaryDirectory(prefix="clew-diff-") as folder:
         Path(folder, "objects").mkdir()
         scratch = _ScratchStore(store.folder, store.git, Path(folder))
         old, new = (
-            scratch.tree({name: change[side] for name, change in changes.items()})
-            for side in (0, 1)
+            scratch.tree({name: change[side] for name, change in known.items()}) for side in (0, 1)
         )
         yield Comparison(scratch, old, new)

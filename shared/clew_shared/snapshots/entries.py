@@ -24,7 +24,7 @@ class Entry(NamedTuple):
 
 
 LEFT_OUT = Entry(0, "")
-"""Something is there that is not in the snapshot: too large, not readable, or no file."""
+"""What a snapshot could not take, like a large file: nothing is known of it, for a folder nor of what is below it."""
 
 Change = tuple[Entry | None, Entry | None]
 """What was there and what is there; None for nothing."""
@@ -39,17 +39,26 @@ def changes(store: SnapshotStore, old: str, new: str) -> Changes:
     before, after = read_modes(store, old), read_modes(store, new)
     raw = _raw(store, old, new)
     others = {n for n in before.keys() | after.keys() if before.get(n) != after.get(n)} - raw.keys()
-    was, now = _listed(store, old, others), _listed(store, new, others)
+    closed = {name for name in raw if before.get(name) == 0 or after.get(name) == 0}
+    was, now = _listed(store, old, others | closed), _listed(store, new, others | closed)
     raw |= {name: (was.get(name), now.get(name)) for name in others}
     found = {
-        name: (_entry(one, before.get(name)), _entry(two, after.get(name)))
+        name: (
+            LEFT_OUT
+            if before.get(name) == 0 and name not in was
+            else _entry(one, before.get(name)),
+            LEFT_OUT if after.get(name) == 0 and name not in now else _entry(two, after.get(name)),
+        )
         for name, (one, two) in raw.items()
     }
     return {name: change for name, change in found.items() if change[0] != change[1]}
 
 
 def read_modes(store: SnapshotStore, tree: str) -> dict[str, int]:
-    """Return the modes that git does not keep, by quoted name: permissions, and empty folders with their type."""
+    """Return what git does not keep, by quoted name: permissions, and empty folders with their type.
+
+    A mode of 0 is that of what is left out, or the permissions of a file or folder that the tree has.
+    """
     if not tree:
         return {}
     lines = store.blob(f"{tree}:{MODES}").decode().split("\n")[:-1]

@@ -23,7 +23,10 @@ EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 FILES = "files"
 """In the tree of a snapshot: the files of the workspace."""
 MODES = "modes"
-"""In the tree of a snapshot: what git does not keep, one `MODE QUOTED-NAME` a line: permissions, empty folders."""
+"""In the tree of a snapshot: what git does not keep, one `MODE QUOTED-NAME` a line.
+
+Permissions, empty folders, and with mode 0 what is left out.
+"""
 
 _DEADLINE_S = 60.0
 _PACKS_AT_ONCE = 500

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clew_shared.snapshots import store as stores
-from clew_shared.snapshots.entries import changes
+from clew_shared.snapshots.entries import LEFT_OUT, changes
 from clew_shared.wire.executor import RestoreEntry, RestoreRequest, SnapshotRequest
 
 GIT = shutil.which("git") or ""
@@ -80,12 +80,14 @@ class Snapshots:
         found = [
             RestoreEntry(name=name, present=present, wanted=then)
             for name, (present, then) in changes(self.store, now, wanted).items()
+            if LEFT_OUT not in (present, then)
         ]
         return tuple(sorted(found, key=order))
 
     def listed(self, tree):
         """The names in a snapshot, as they are quoted."""
-        return sorted(changes(self.store, "", tree))
+        found = changes(self.store, "", tree)
+        return sorted(name for name, (_, now) in found.items() if now != LEFT_OUT)
 
     def content(self, tree, name):
         return self.store.blob(f"{tree}:files/{name}")

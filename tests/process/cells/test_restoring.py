@@ -10,6 +10,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of 
 
 from snapshots import GIT, Snapshots, make_store, picture
 
+from clew_shared.wire.executor import RestoreEntry
+
 pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
 
 
@@ -254,3 +256,14 @@ def test_nothing_is_written_outside_while_a_folder_is_swapped_for_a_link(snapsho
         one.restore(now, one.entries(base, now))
     one.hands.sh("kill $(cat ../private/pid)")
     assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("side", ["present", "wanted"])
+def test_what_was_left_out_of_a_snapshot_is_never_restored(snapshots, side):
+    one = snapshots()
+    one.sh("echo x > file")
+    tree = one.tree()
+    sides = {"present": None, "wanted": None} | {side: (0, "")}
+    answer = one.restore(tree, (RestoreEntry(name="file", **sides),))
+    assert answer.faults == {"file": "it was left out of the snapshot"}
+    assert (one.workspace / "file").read_text() == "x\n"

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of 
 from snapshots import GIT, MB, Snapshots, make_store
 
 from clew_shared.files.removal import remove_tree
+from clew_shared.snapshots.entries import LEFT_OUT, changes
 from clew_shared.snapshots.store import StoreError
 from clew_shared.wire.nursery import CellLimits
 
@@ -176,6 +177,78 @@ def test_no_more_than_some_names_are_listed_of_what_is_left_out(snapshots):
     one.sh("seq 300 | sed 's/^/pipe/' | xargs mkfifo")
     answer = one.take()
     assert (len(answer.left_out), answer.left_out_total) == (100, 300)
+
+
+def differs(one, old, new):
+    """By name, what was left out before and after, and what is there: "left out", "there" or None."""
+    shown = {None: None, LEFT_OUT: "left out"}
+    found = changes(one.store, old, new)
+    return {name: tuple(shown.get(side, "there") for side in found[name]) for name in found}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_file_that_was_too_large_is_not_new_when_it_is_cut(snapshots, restarted):
+    one = snapshots()
+    one.sh("head -c 2000 /dev/zero > large")
+    first = one.tree(max_file_bytes=1000)
+    one = snapshots() if restarted else one
+    assert one.tree(max_file_bytes=1000) == first
+    one.sh("echo x > large")
+    second = one.tree(max_file_bytes=1000)
+    assert differs(one, first, second) == {"large": ("left out", "there")}
+    assert one.restore(first, one.entries(second, first)).restored == ()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_file_that_was_too_large_and_is_deleted_makes_a_new_snapshot(snapshots, restarted):
+    one = snapshots()
+    one.sh("head -c 2000 /dev/zero > large; echo x > small")
+    first = one.tree(max_file_bytes=1000)
+    one = snapshots() if restarted else one
+    one.sh("rm large")
+    second = one.tree(max_file_bytes=1000)
+    assert differs(one, first, second) == {"large": ("left out", None)}
+    one.sh("head -c 3000 /dev/zero > large")
+    assert one.tree(max_file_bytes=1000) == first
+
+
+def test_a_file_that_becomes_too_large_is_left_out_from_then_on(snapshots):
+    one = snapshots()
+    one.sh("echo x > file")
+    first = one.tree(max_file_bytes=1000)
+    one.sh("head -c 2000 /dev/zero > file")
+    second = one.tree(max_file_bytes=1000)
+    assert differs(one, first, second) == {"file": ("there", "left out")}
+
+
+def test_a_folder_that_was_unreadable_is_not_new_when_it_can_be_read(snapshots, variant):
+    if variant[1] is None:
+        pytest.skip("root reads every folder")
+    one = snapshots()
+    one.sh("mkdir folder; echo x > folder/file; chmod 000 folder")
+    first = one.tree()
+    one.sh("chmod 755 folder")
+    found = differs(one, first, one.tree())
+    assert found == {"folder": ("left out", "there"), "folder/file": (None, "there")}
+
+
+def test_a_fifo_that_a_file_replaces_was_left_out(snapshots):
+    one = snapshots()
+    one.sh("mkfifo pipe")
+    first = one.tree()
+    one.sh("rm pipe; echo x > pipe")
+    assert differs(one, first, one.tree()) == {"pipe": ("left out", "there")}
+
+
+def test_every_name_that_is_left_out_is_in_the_snapshot(snapshots):
+    one = snapshots()
+    one.sh("seq 300 | sed 's/^/pipe/' | xargs mkfifo")
+    first = one.tree()
+    one.sh("rm pipe*; touch pipe300")
+    found = differs(one, first, one.tree())
+    assert found.pop("pipe300") == ("left out", "there")
+    assert len(found) == 299
+    assert set(found.values()) == {("left out", None)}
 
 
 def test_a_file_that_keeps_changing_is_whole_or_left_out(snapshots):

@@ -44,7 +44,12 @@ class Changes:
     @property
     def of_modes(self) -> bool:
         """Whether something differs that git does not keep; known when all changes have been read."""
-        return self._permissions or self._walked.listing.folders != self._known.folders
+        now, known = self._walked.listing, self._known
+        return (
+            self._permissions
+            or now.folders != known.folders
+            or now.left_out.keys() != known.left_out.keys()
+        )
 
     def read(self) -> Iterator[FileChange]:
         """Yield the changes, what is gone first: something else may be in its place. Raises SnapshotError."""
@@ -100,5 +105,5 @@ class Changes:
         try:
             return read_content(at, path, self._max_file_bytes)
         except UnfitError as unfit:
-            self._walked.left_out[path] = str(unfit)
+            self._walked.listing.left_out[path] = str(unfit)
             return None

@@ -17,7 +17,7 @@ from clew_worker.executor.snapshots.walk import STAMP_BYTES, Listing, SeenFile
 if TYPE_CHECKING:
     from pathlib import Path
 
-_VERSION = 1
+_VERSION = 2
 _ID_LETTERS = 40
 
 
@@ -47,6 +47,7 @@ def save(path: Path, last: LastSnapshot, settings: object) -> None:
             "ids": "".join([file.id for file in files.values()]),
             "stamps": b"".join([file.stamp for file in files.values()]).hex(),
             "folders": last.listing.folders,
+            "left_out": last.listing.left_out,
         }
     )
     draft = path.with_suffix(".new")
@@ -84,4 +85,5 @@ def _parsed(saved: dict[str, Any], settings: object) -> LastSnapshot | None:
     }
     number, commit, tree, base = saved["snapshot"]
     changed = ChangeCount.model_validate(saved["changed"])
-    return LastSnapshot(number, commit, tree, Listing(files, saved["folders"]), base, changed)
+    listing = Listing(files, saved["folders"], saved["left_out"])
+    return LastSnapshot(number, commit, tree, listing, base, changed)

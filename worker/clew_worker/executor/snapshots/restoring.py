@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clew_shared.snapshots.entries import LEFT_OUT
 from clew_shared.snapshots.names import unquoted
 from clew_shared.snapshots.store import SnapshotStore
 from clew_shared.text.plain import plain
@@ -89,6 +90,10 @@ class _Restoring:
     def restore(self, entry: RestoreEntry) -> None:
         """Restore one entry; ChangedError where something else is there. Raises SnapshotError, OSError."""
         path = _path(entry.name)
+        if any(
+            side is not None and side[0] == LEFT_OUT.mode for side in (entry.present, entry.wanted)
+        ):
+            raise SnapshotError("it was left out of the snapshot")
         if entry.wanted is None:
             self._remove(path, entry)
             self._emptied.add(split(path)[0])

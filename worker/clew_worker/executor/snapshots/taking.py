@@ -91,8 +91,8 @@ class SnapshotTaker:
             tree=taken.tree,
             files=len(taken.listing.files),
             bytes=max(commit.packed_bytes(self._store) - before, 0),
-            left_out=tuple(_named(walked.left_out)),
-            left_out_total=len(walked.left_out),
+            left_out=tuple(_named(walked.listing.left_out)),
+            left_out_total=len(walked.listing.left_out),
             changed=taken.changed,
             git=self._state.place(),
         )

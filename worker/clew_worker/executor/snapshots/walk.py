@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from clew_shared.snapshots.entries import own_mode
+from clew_shared.snapshots.entries import LEFT_OUT, own_mode
 from clew_shared.snapshots.names import quoted
 from clew_worker.executor.snapshots.budget import SnapshotError
 from clew_worker.executor.snapshots.folders import PATH_BYTES_MAX, open_folder
@@ -47,19 +47,19 @@ class SeenFile(NamedTuple):
 
 @dataclass
 class Listing:
-    """What a snapshot holds: files and symlinks, and every folder with its `st_mode`; by path."""
+    """What a snapshot holds, by path: files, symlinks, and folders with their `st_mode`; and why it leaves out what."""
 
     files: dict[str, SeenFile] = field(default_factory=dict)
     folders: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
 class Walked:
-    """What a walk has found: what is as it was, what must be read (by folder), and what is left out, and why."""
+    """What a walk has found: what is as it was or left out, and what must be read, by folder."""
 
     listing: Listing = field(default_factory=Listing)
     unread: dict[str, list[str]] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
 
 
 class _Place(NamedTuple):
@@ -119,7 +119,7 @@ class Walk:
         if not path:
             raise SnapshotError(f"the workspace cannot be read: {error.strerror}")
         self.found.listing.folders.pop(path, None)
-        self.found.left_out[path] = "unreadable"
+        self.found.listing.left_out[path] = "unreadable"
 
     def _list(self, place: _Place, fd: int, entries: list[os.DirEntry[str]]) -> None:
         """Sort the entries of a folder; this is the loop that an unchanged workspace spends its time in."""
@@ -147,7 +147,7 @@ class Walk:
             elif was is None and self._is_ignored(inside, place, chain, is_folder=False):
                 continue
             elif why := unfit(inside, info, self._max_file_bytes):
-                self.found.left_out[inside] = why
+                self.found.listing.left_out[inside] = why
             else:
                 unread.append(name)
         if unread:
@@ -167,7 +167,7 @@ class Walk:
             if ignored and not self._rules.leads_to_tracked(path):
                 return
         if _is_deep(path):
-            self.found.left_out[path] = "deep"
+            self.found.listing.left_out[path] = "deep"
             return
         if not ignored:
             self.found.listing.folders[path] = info.st_mode
@@ -200,8 +200,8 @@ def stamp_of(info: os.stat_result) -> bytes:
 
 
 def modes_of(listing: Listing) -> Mapping[str, int]:
-    """Return what git keeps neither of files nor of folders, by quoted name; see `entries.read_modes`."""
-    found: dict[str, int] = {}
+    """Return what git does not keep, by quoted name; see `entries.read_modes`."""
+    found = {quoted(os.fsencode(path)): LEFT_OUT.mode for path in listing.left_out}
     above = {path.rpartition("/")[0] for path in (*listing.files, *listing.folders)}
     for path, mode in listing.folders.items():
         if path not in above:

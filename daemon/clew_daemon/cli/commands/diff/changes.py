@@ -15,7 +15,7 @@ from clew_daemon.undo import scope
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.snapshots.comparison import FileCount, comparison
-from clew_shared.snapshots.entries import changes
+from clew_shared.snapshots.entries import LEFT_OUT, changes
 from clew_shared.snapshots.plan import own_changes
 from clew_shared.snapshots.steps import steps, with_store
 from clew_shared.snapshots.store import StoreError, at
@@ -36,7 +36,10 @@ Rows = Sequence[tuple[int, "ev.Event"]]
 
 
 class ChangedFile(NamedTuple):
-    """One file, symlink or empty folder; `modes` are its `st_mode` before and after, 0 for nothing there."""
+    """One file, symlink or empty folder; `modes` are its `st_mode` before and after, 0 for nothing or not known.
+
+    `left_out`: one of the snapshots does not have it, so nothing else is known of it.
+    """
 
     path: str
     old_path: str
@@ -45,6 +48,7 @@ class ChangedFile(NamedTuple):
     removed: int
     binary: bool
     folder: bool
+    left_out: bool
     modes: tuple[int, int]
 
 
@@ -131,7 +135,8 @@ def _changed_file(path: str, change: Change, count: FileCount | None) -> Changed
         count.added,
         count.removed,
         count.binary,
-        not any(entry and entry.id for entry in change),
+        LEFT_OUT not in change and not any(entry and entry.id for entry in change),
+        LEFT_OUT in change,
         (before.mode if before else 0, after.mode if after else 0),
     )
 

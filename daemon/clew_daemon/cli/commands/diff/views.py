@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from clew_daemon.cli.subtasks import Position
 
 LEFT_OUT_SHOWN = 10
+LEFT_OUT = "left out of the snapshot"
 IGNORED = "Ignored files are in no snapshot, so they are not compared."
 _COLOURS = {"added": "\x1b[32m", "deleted": "\x1b[31m", "renamed": "\x1b[36m"}
 _PLAIN = "\x1b[m"
@@ -54,6 +55,7 @@ def _file(one: ChangedFile) -> dict[str, Any]:
         "removed": one.removed,
         "binary": one.binary,
         **({"folder": True} if one.folder else {}),
+        **({"left_out": True} if one.left_out else {}),
         "modes": [f"{mode:o}" if mode else None for mode in one.modes],
     }
 
@@ -85,6 +87,8 @@ def _counts(one: ChangedFile) -> str:
         return _modes(one)
     if one.folder:
         return "empty folder"
+    if one.left_out:
+        return LEFT_OUT
     return "Bin" if one.binary else f"+{one.added} -{one.removed}"
 
 
@@ -108,6 +112,8 @@ def diff_lines(found: GoalDiff, *, colour: bool) -> Iterator[str]:
     for one in found.files:
         if one.folder:
             yield f"empty folder {one.status}: {_name(one.path)}/\n"
+        elif one.left_out:
+            yield f"{one.status}, {LEFT_OUT}: {_name(one.path)}\n"
         elif one.status == "mode" and _x_bit(one.modes[0]) == _x_bit(one.modes[1]):
             yield f"mode {_modes(one)}: {_name(one.path)}\n"
     if not found.files:
