@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +100,7 @@ def _ways(moved: Mapping[str, Any]) -> list[tuple[str, str]]:
     old, new = (clean(moved[when]["commit"])[:12] for when in ("before", "now"))
     branch = clean(moved["before"]["branch"])
     if moved["before"]["branch"] != moved["now"]["branch"] and branch:
-        return [(f"git switch {branch}", "back to the branch; the other one keeps its commits")]
+        return [(f"git switch {shlex.quote(branch)}", "back to the branch; the other one keeps its commits")]
     if old != new and old:
         return [
             (f"git log {old}..{new}", "the commits"),
