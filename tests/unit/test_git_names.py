@@ -17,7 +17,8 @@ def test_a_commit_is_its_full_name(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["main", "$(touch x)", f"{COMMIT};id", f"{COMMIT}\n", COMMIT.upper(), COMMIT[:12], "ref: x"]
+    "text",
+    ["main", "$(touch x)", f"{COMMIT};id", f"{COMMIT}\n", COMMIT.upper(), COMMIT[:12], "ref: x"],
 )
 def test_any_other_text_is_no_commit(text):
     assert GitPlace(commit=text).commit == ""
@@ -30,7 +31,21 @@ def test_a_branch_that_git_allows_is_one(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["a b", "a..b", "-d", "a.lock", "a.lock/b", "a/.b", ".a", "/a", "a/", "a.", "a//b", "@", "a@{1}"]
+    [
+        "a b",
+        "a..b",
+        "-d",
+        "a.lock",
+        "a.lock/b",
+        "a/.b",
+        ".a",
+        "/a",
+        "a/",
+        "a.",
+        "a//b",
+        "@",
+        "a@{1}",
+    ]
     + ["a~1", "a^", "a:b", "a?", "a*", "a[b", "a\\b", "a\nb", "a\x1b[2J", "a\u202eb", "a\ud800"],
 )
 def test_any_other_text_is_no_branch(text):
@@ -41,7 +56,10 @@ def test_any_other_text_is_no_branch(text):
 def test_a_branch_in_a_shown_command_is_one_argument_of_a_shell(name):
     before, now = {"branch": name, "commit": COMMIT}, {"branch": "main", "commit": COMMIT}
     moved = {"before": before, "now": now, "staged": False, "commits": []}
-    lines = ["".join(text for text, _ in line) for line in moved_lines({"moved": moved, "workspace": "/w"})]
+    lines = [
+        "".join(text for text, _ in line)
+        for line in moved_lines({"moved": moved, "workspace": "/w"})
+    ]
     command = next(line for line in lines if "git switch" in line)
     assert shlex.split(command)[:3] == ["git", "switch", name]
     quoted = command.split("back to")[0].replace("git switch", "printf %s")
