@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, field_validator
 
 from clew_shared.record.events import GoalEvent
-from clew_shared.record.identity import Identity
+from clew_shared.record.identity import Identity  # noqa: TC001 - pydantic reads it
 from clew_shared.record.touched import Touched
 from clew_shared.text.git_names import branch_name, commit_name
 

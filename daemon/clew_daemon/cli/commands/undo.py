@@ -39,8 +39,8 @@ def undo(
 ) -> None:
     """Restore what a goal, or one of its subtasks, has changed in the workspace.
 
-    It shows what it will do, and asks. The same command again reverts the undo, if nothing else is left to undo. With --json and without --yes it
-    only shows.
+    It shows what it will do, and asks. The same command again reverts the undo, if nothing else is left to undo. With
+    --json and without --yes it only shows.
 
     An edit that is made while a step runs cannot be told from the step's own, and is undone with it. Files above
     `[snapshots] max_file_mb` are in no snapshot: they are not restored.
