@@ -55,7 +55,7 @@ def test_a_branch_that_git_allows_is_one(text):
         "a\nb",
         "a\x1b[2J",
         "a\u202eb",
-        "a�",
+        "a\ud800",
     ],
 )
 def test_any_other_text_is_no_branch(text):
