@@ -89,7 +89,7 @@ def test_an_undo_of_a_subtask_leaves_what_the_others_did(clew, kitchen, done):
 
 def test_a_subtask_whose_files_a_later_one_changed_leaves_those(clew, kitchen, done):
     answer = undone(clew, "1", "--yes")
-    assert answer["left"] == [{"path": "water", "reason": "later"}]
+    assert answer["left"] == [{"path": "water", "reason": "later", "action": "restore"}]
     assert (kitchen / "water").read_text() == "hot\nleaves\n"
     assert (kitchen / "cup").exists()
     assert (kitchen / "spoon").exists()
@@ -107,11 +107,45 @@ def test_an_undo_again_reverts_the_undo(clew, kitchen, done):
     assert seen(kitchen) == after
 
 
+def test_a_subtask_that_has_nothing_left_to_undo_reverts_no_other_undo(clew, kitchen, done):
+    clew.cli("undo", "tea", "1.2", "--yes")
+    before = seen(kitchen)
+    clew.cli("undo", "tea", "1.1", "--yes")
+    assert "undo: done" in clew.cli("status", "tea")
+    clew.cli("undo", "tea", "1.1", "--yes")
+    assert seen(kitchen) == before
+    clew.cli("undo", "tea", "--yes")
+    after = seen(kitchen)
+    assert after == done
+    assert "Nothing is left to undo of 1.1" in clew.cli("undo", "tea", "1.1", "--yes")
+    assert seen(kitchen) == after
+
+
+def test_where_an_undone_file_was_changed_since_it_is_listed_and_nothing_is_reverted(
+    clew, kitchen, done
+):
+    clew.cli("undo", "tea", "--yes")
+    (kitchen / "pot").write_text("mine\n")
+    before = seen(kitchen)
+    answer = undone(clew, "--yes", code=1)
+    assert [one["path"] for one in answer["left"]] == ["pot"]
+    assert seen(kitchen) == before
+
+
+def test_an_undo_is_done_in_the_status_only_until_it_is_reverted(clew, kitchen, done):
+    shown = []
+    for _ in range(3):
+        clew.cli("undo", "tea", "--yes")
+        shown.append("undo: done" in clew.cli("status", "tea"))
+    assert shown == [True, False, True]
+    assert "1.2 Steep" in clew.cli("status", "tea")
+
+
 def test_what_someone_else_changed_stays_and_theirs_overwrites_it(clew, kitchen, done):
     (kitchen / "water").write_text("mine\n")
     (kitchen / "notes").write_text("mine, too\n")
     answer = undone(clew, "--yes")
-    assert answer["left"] == [{"path": "water", "reason": "shared"}]
+    assert answer["left"] == [{"path": "water", "reason": "shared", "action": "restore"}]
     assert (kitchen / "water").read_text() == "mine\n"
     assert (kitchen / "cup").exists()
     answer = undone(clew, "--theirs", "--yes")
@@ -140,7 +174,7 @@ def test_a_plan_that_was_shown_is_performed_only_as_it_was(clew, kitchen, done):
     answer = clew.ask("undo", goal="tea", perform=True, expected=plan["plan"])
     assert not answer["done"]
     assert answer["plan"] != plan["plan"]
-    assert answer["left"] == [{"path": "pot", "reason": "shared"}]
+    assert answer["left"] == [{"path": "pot", "reason": "shared", "action": "remove"}]
     assert seen(kitchen) == before
     answer = clew.ask("undo", goal="tea", perform=True, expected=answer["plan"])
     assert answer["done"]

@@ -59,7 +59,7 @@ async def block_in_other_home(goals: GoalStore, before: HomeKnown | None, now: H
 
 async def complete_undos(daemon: DaemonParts, undo: Undo) -> None:
     """Complete each undo that the last daemon did not, before its goal does anything else."""
-    for goal, core in daemon.goals.cores.items():
+    for goal, core in list(daemon.goals.cores.items()):
         if not core.state.snapshots.undoing:
             continue
         try:

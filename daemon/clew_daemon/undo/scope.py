@@ -9,7 +9,7 @@ from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +57,60 @@ def of_subtask(
     return Span("subtask", first, last, task_idx, subtask_idx) if first else None
 
 
-def of_last_undo(rows: Sequence[tuple[int, ev.Event]]) -> Span | None:
-    """Return the span of the last undo that restored something; None where there is none."""
-    span, before, begun = None, 0, 0
-    pending = False
+@dataclass(frozen=True, slots=True)
+class UndoInForce:
+    """An undo that restored something and was not reverted: what it was of, its own span, and what it then left.
+
+    `left` are the names that had changed while it was performed.
+    """
+
+    of: Span
+    span: Span
+    theirs: bool
+    left: tuple[str, ...] = ()
+
+
+def undo_in_force(rows: Iterable[tuple[int, ev.Event]], of: Span) -> UndoInForce | None:
+    """Return the last undo of the goal or the subtask of `of` that is in force; None where there is none."""
+    found = [one for one in _undos_in_force(rows) if _is_same_scope(one.of, of)]
+    return found[-1] if found else None
+
+
+def _is_same_scope(one: Span, other: Span) -> bool:
+    return _scope_of(one) == _scope_of(other)
+
+
+def _scope_of(span: Span) -> tuple[str, int, int]:
+    return span.scope, span.task_idx, span.subtask_idx
+
+
+def _undos_in_force(rows: Iterable[tuple[int, ev.Event]]) -> list[UndoInForce]:
+    """Return the undos that no later undo has reverted, oldest first."""
+    found: list[UndoInForce] = []
+    before = begun = 0
+    started: snap.UndoStarted | None = None
+    finished: snap.UndoFinished | None = None
     for seq, event in rows:
         match event:
             case snap.UndoStarted():
-                begun = before
+                started, begun = event, before
             case snap.UndoFinished() if event.restored:
-                pending = True
+                finished = event
             case snap.SnapshotTaken():
                 before = seq
-                if pending:
-                    span, pending = Span("undo", begun, seq), False
+                if started and finished:
+                    found = _with(found, started, finished, Span("undo", begun, seq))
+                    finished = None
             case _:
                 pass
-    return span
+    return found
+
+
+def _with(
+    found: list[UndoInForce], started: snap.UndoStarted, finished: snap.UndoFinished, span: Span
+) -> list[UndoInForce]:
+    """Return the undos in force after one more is complete, which may be the reversal of one of them."""
+    of = Span(started.scope, started.first, started.last, started.task_idx, started.subtask_idx)
+    if of.scope == "undo":
+        return [one for one in found if (one.span.first, one.span.last) != (of.first, of.last)]
+    return [*found, UndoInForce(of, span, started.theirs, finished.left)]

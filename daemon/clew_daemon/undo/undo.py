@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
 from clew_daemon.host.git import program
 from clew_daemon.undo import scope
+from clew_daemon.undo.restoration import restoration, unpacked
 from clew_daemon.undo.visit import VisitFailed, visit
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.record.touched import NAMES_MAX
-from clew_shared.snapshots.entries import Entry
 from clew_shared.snapshots.plan import Left, Restored, UndoPlan, plan
 from clew_shared.snapshots.steps import steps, with_store
 from clew_shared.snapshots.store import at
@@ -28,7 +27,8 @@ from clew_shared.snapshots.store import at
 if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts
     from clew_daemon.session.launcher import Launcher
-    from clew_daemon.undo.scope import Span
+    from clew_daemon.undo.restoration import Restoration
+    from clew_daemon.undo.scope import Span, UndoInForce
     from clew_daemon.undo.visit import WorkspaceVisit
     from clew_shared.core.core import Core
     from clew_shared.record import events as ev
@@ -57,14 +57,15 @@ class UndoResult:
     """What an undo would do, or has done (`done`); `moved` is why it does nothing, `tree` the snapshot gone back to.
 
     `changed` are names that were changed while it was performed, and `failed` is why others could not be restored:
-    both are left as they are. `left_out` counts the files that are too large for a snapshot, or no files.
+    both are left as they are. `left_out` are files that are in no snapshot.
     """
 
     span: Span
     plan: UndoPlan
     tree: str = ""
     moved: GitMoved | None = None
-    left_out: int = 0
+    left_out: tuple[snap.LeftOut, ...] = ()
+    left_out_total: int = 0
     done: bool = False
     restored: int = 0
     changed: tuple[str, ...] = ()
@@ -75,20 +76,6 @@ class UndoResult:
         """A digest of what would be restored and what would be left, for comparison with an earlier plan."""
         shown = repr((self.span, self.plan)).encode()
         return hashlib.blake2b(shown, digest_size=16).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Restoration:
-    """What is restored, from the snapshot `tree`."""
-
-    tree: str
-    entries: list[Restored]
-
-    def packed(self) -> bytes:
-        """Return it as it is recorded."""
-        return json.dumps(
-            [self.tree, [[one.name, one.present, one.wanted] for one in self.entries]]
-        ).encode()
 
 
 class Undo:
@@ -128,7 +115,7 @@ class Undo:
             is_other = expected is not None and expected != result.digest
             if result.moved or is_other or not entries:
                 return result
-            work = Restoration(result.tree, entries)
+            work = restoration(result.tree, entries)
             begun = await self._begin(core, result.span, work, theirs=theirs)
             finished, failed = await self._restore(core, begun, work, there, resumed=False)
             return replace(
@@ -154,7 +141,7 @@ class Undo:
         *,
         theirs: bool,
     ) -> UndoResult:
-        """Plan an undo; where nothing is left to undo, that of the last undo. Raises as preview."""
+        """Plan an undo; where nothing is left to undo, the reversal of the last one. Raises as preview."""
         if not core.state.snapshots.first:
             raise UndoRefused(_no_snapshot(core))
         present = await there.snapshot("undo")
@@ -166,11 +153,11 @@ class Undo:
             known = await asyncio.to_thread(self._steps, core.state.goal_id, rows)
         found = plan(known, span.first, span.last)
         if not (found.restore or (theirs and found.left)):
-            span, found = _of_last_undo(rows, known, span, found)
+            span, found = _reversal(rows, known, span, found) or (span, found)
         first = next(event for seq, event in rows if seq == span.first)
         assert isinstance(first, snap.SnapshotTaken)  # noqa: S101 - spans begin with a snapshot
         moved = await _moved(first.git, present.git, there)
-        return UndoResult(span, found, first.tree, moved, present.left_out_total)
+        return UndoResult(span, found, first.tree, moved, present.left_out, present.left_out_total)
 
     def _steps(self, goal: str, rows: list[tuple[int, ev.Event]]) -> list[Step]:
         return steps(self.store(goal), rows)
@@ -197,6 +184,7 @@ class Undo:
             last=span.last,
             entries=len(work.entries),
             theirs=theirs,
+            workspace=core.state.workspace,
         )
         goals = self._parts.goals
         with goals.entering(core):
@@ -207,9 +195,16 @@ class Undo:
     async def _complete(self, core: Core, there: WorkspaceVisit) -> None:
         """Complete the undo that is under way on record, if there is one."""
         if begun := core.state.snapshots.undoing:
-            body = await asyncio.to_thread(self._parts.goals.ledger.output, begun)
-            log.info("undo.resumed", goal=core.state.goal_id, undo=begun)
-            await self._restore(core, begun, _unpacked(body), there, resumed=True)
+            goal = core.state.goal_id
+            work = unpacked(await asyncio.to_thread(self._parts.goals.ledger.output, begun))
+            log.info("undo.resumed", goal=goal, undo=begun)
+            started = dict(await asyncio.to_thread(self._rows, goal)).get(begun)
+            if _is_elsewhere(core, started):
+                await self._finish(
+                    core, begun, [], [one.name for one in work.entries], resumed=True
+                )
+            else:
+                await self._restore(core, begun, work, there, resumed=True)
 
     async def _restore(
         self,
@@ -227,6 +222,14 @@ class Undo:
             own += done.restored
             left += done.left
             failed |= done.faults
+        event = await self._finish(core, begun, own, left, resumed=resumed)
+        await there.snapshot("undone")
+        return event, failed
+
+    async def _finish(
+        self, core: Core, begun: int, own: list[tuple[str, str]], left: list[str], *, resumed: bool
+    ) -> snap.UndoFinished:
+        """Record that an undo is complete."""
         event = snap.UndoFinished(
             at=time.time(),
             of=begun,
@@ -237,8 +240,14 @@ class Undo:
             resumed=resumed,
         )
         await self._parts.goals.emit(core, event)
-        await there.snapshot("undone")
-        return event, failed
+        return event
+
+
+def _is_elsewhere(core: Core, started: ev.Event | None) -> bool:
+    """Return whether a person has accepted another folder as the workspace since an undo began."""
+    then = started.workspace if isinstance(started, snap.UndoStarted) else None
+    now = core.state.workspace
+    return bool(then and now and not then.is_same(now))
 
 
 async def _moved(
@@ -253,31 +262,32 @@ async def _moved(
     return GitMoved(before, now, commits)
 
 
-def _of_last_undo(
+def _reversal(
     rows: list[tuple[int, ev.Event]], known: list[Step], span: Span, found: UndoPlan
-) -> tuple[Span, UndoPlan]:
-    """Return the reversal of the last undo where there is nothing else to undo, else what was found."""
-    last = scope.of_last_undo(rows)
-    if last is None:
-        return span, found
-    back = plan(known, last.first, last.last)
-    return (last, back) if back.restore else (span, found)
+) -> tuple[Span, UndoPlan] | None:
+    """Return the reversal of the last undo of the same goal or subtask, None where that is not what is asked for.
+
+    Files that it had left already do not count as something else that is left to undo.
+    """
+    last = scope.undo_in_force(rows, span)
+    if last is None or not {one.name for one in found.left} <= _left_by(last, known):
+        return None
+    back = plan(known, last.span.first, last.span.last)
+    is_shown = back.restore or (back.left and not found.left)
+    return (last.span, back) if is_shown else None
+
+
+def _left_by(undo: UndoInForce, known: list[Step]) -> set[str]:
+    """Return what an undo has left as it was."""
+    before = plan(
+        [step for step in known if step.seq <= undo.span.first], undo.of.first, undo.of.last
+    )
+    return {*undo.left, *(() if undo.theirs else (one.name for one in before.left))}
 
 
 def _no_snapshot(core: Core) -> str:
     why = core.state.snapshots.missing or "it has not started, or it ran with an earlier version"
     return f"there is no snapshot: {why}"
-
-
-def _unpacked(body: bytes | None) -> Restoration:
-    """Return the restoration that is on record; an empty one where its record is damaged."""
-
-    def entry(value: Any) -> Entry | None:
-        return None if value is None else Entry(*value)
-
-    tree, entries = json.loads(body) if body else ("", [])
-    restored = [Restored(name, entry(present), entry(wanted)) for name, present, wanted in entries]
-    return Restoration(tree, restored)
 
 
 __all__ = ["Left", "Undo", "UndoRefused", "UndoResult", "VisitFailed"]

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew_shared.text.redact import redact
+from clew_shared.views.publish import path_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from clew_daemon.undo.undo import GitMoved, UndoResult
     from clew_shared.record.state import State
-    from clew_shared.snapshots.plan import Restored
+    from clew_shared.snapshots.plan import Left, Restored
 
+LEFT_OUT_SHOWN = 10
 NAMES_SHOWN = 5_000
 BYTES_SHOWN = 1_000_000
 """How many names each list of an answer has at most, and how long they may be together."""
@@ -30,18 +32,25 @@ def undo_view(state: State, result: UndoResult) -> dict[str, Any]:
         "plan": result.digest,
         "done": result.done,
         "restored": result.restored,
-        "entries": _cut({"path": one.name, "action": action(one)} for one in plan.restore),
+        "entries": _cut({**path_view(one.name), "action": action(one)} for one in plan.restore),
         "entries_total": len(plan.restore),
-        "left": _cut({"path": one.name, "reason": one.reason} for one in plan.left),
+        "left": _cut(
+            {**path_view(one.name), "reason": one.reason, "action": action(one)}
+            for one in plan.left
+        ),
         "left_total": len(plan.left),
-        "changed": _cut({"path": name} for name in result.changed),
-        "failed": _cut({"path": name, "reason": why} for name, why in result.failed.items()),
+        "changed": _cut(path_view(name) for name in result.changed),
+        "failed": _cut({**path_view(name), "reason": why} for name, why in result.failed.items()),
         "moved": result.moved and _moved_view(result.moved),
-        "left_out": result.left_out,
+        "left_out": result.left_out_total,
+        "left_out_names": [
+            {**path_view(one.path), "why": one.why} for one in result.left_out[:LEFT_OUT_SHOWN]
+        ],
+        "ended": state.ended,
     }
 
 
-def action(one: Restored) -> str:
+def action(one: Restored | Left) -> str:
     """Return what is done to an entry: `remove`, `create`, or `restore` where something else is there."""
     if one.wanted is None:
         return "remove"

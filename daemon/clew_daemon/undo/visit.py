@@ -12,6 +12,7 @@ from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
 from clew_daemon.session.snapshots import MB, record
+from clew_shared.text.git_names import commit_name
 from clew_shared.text.plain import plain
 from clew_shared.wire.executor import RESTORE_MAX, RestoreEntry
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from clew_shared.snapshots.plan import Restored
     from clew_shared.wire.executor import RestoreDone
 
+GIT_LOG = (
+    "git --no-pager -c log.showSignature=false -c core.fsmonitor=false -c core.pager=cat"
+    " log --oneline --no-decorate -n 20 --end-of-options"
+)
 GIT_LOG_S = 20.0
 BATCH_CHARS = 200_000
 """How long the names of one request may be together: its answer names them again."""
@@ -70,7 +75,9 @@ class WorkspaceVisit:
 
     async def commits(self, old: str, new: str) -> list[str]:
         """Return the commits between two, as `git log --oneline` shows them, newest first; [] where git fails."""
-        cmd = f"git --no-pager log --oneline --no-decorate -n 20 {old}..{new}"
+        if not (commit_name(old) and commit_name(new)):  # a shell reads them
+            return []
+        cmd = f"{GIT_LOG} {old}..{new} --"
         done = await self._executor.check("git log", cmd, timeout_s=GIT_LOG_S, output_bytes=10_000)
         return done.output.splitlines() if done.result == "success" else []
 

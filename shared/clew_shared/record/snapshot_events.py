@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from clew_shared.record.events import GoalEvent
+from clew_shared.record.identity import Identity  # noqa: TC001 - pydantic reads it
 from clew_shared.record.touched import Touched
+from clew_shared.text.git_names import branch_name, commit_name
 
 LEFT_OUT_MAX = 100
 """How many names an event lists that are not in a snapshot."""
@@ -31,11 +33,24 @@ class ChangeCount(BaseModel, frozen=True, extra="ignore"):
 
 
 class GitPlace(BaseModel, frozen=True, extra="ignore"):
-    """Where the user's repository in the workspace stands: the branch and commit of HEAD, a digest of the index."""
+    """Where the user's repository in the workspace stands: the branch and commit of HEAD, a digest of the index.
+
+    The repository may state any text as these: what could be no branch or no commit is "".
+    """
 
     branch: str = ""
     commit: str = ""
     index: str = ""
+
+    @field_validator("branch")
+    @classmethod
+    def _only_a_branch(cls, text: str) -> str:
+        return branch_name(text)
+
+    @field_validator("commit")
+    @classmethod
+    def _only_a_commit(cls, text: str) -> str:
+        return commit_name(text)
 
 
 class SnapshotTaken(GoalEvent, frozen=True):
@@ -74,7 +89,7 @@ class UndoStarted(GoalEvent, frozen=True):
     """An undo is about to restore entries; what it restores is stored with this event.
 
     `scope` is what it reverts: `goal`, `subtask`, or `undo`, the undo before it. `first` and `last` are the numbers
-    of the snapshots whose difference is reverted.
+    of the snapshots whose difference is reverted. `workspace` is the folder in which it does so.
     """
 
     kind: Literal["undo_started"] = "undo_started"
@@ -85,6 +100,7 @@ class UndoStarted(GoalEvent, frozen=True):
     last: int | None = None
     entries: int = 0
     theirs: bool = False
+    workspace: Identity | None = None
 
 
 class UndoFinished(GoalEvent, frozen=True):

@@ -179,7 +179,8 @@ class SnapshotState:
     """What is known of a goal's snapshots: the trees of the `first` and the `last`, and what they cost.
 
     `missing` states why the next one could not be taken, "" if it could. `changed` compares the last with the first.
-    `undoing` is the undo that is not complete yet, `undone` the end of the last that restored something; 0 for none.
+    `undoing` is the undo that is not complete yet, 0 for none; `reverting`: it reverts another undo. `undone` counts
+    those that restored something and were not reverted.
     """
 
     first: str = ""
@@ -191,6 +192,7 @@ class SnapshotState:
     changed: ChangeCount = field(default_factory=ChangeCount)
     missing: str = ""
     undoing: int = 0
+    reverting: bool = False
     undone: int = 0
 
 

@@ -15,6 +15,7 @@ from clew_shared.record.model import Action, Goal, GoalStatus, LlmCost
 from clew_shared.record.moment import iso
 from clew_shared.record.visitor import EventFold, takes
 from clew_shared.snapshots.names import unquoted
+from clew_shared.text.redact import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -119,6 +120,12 @@ def action_view(action: Action) -> dict[str, Any]:
 def plain_paths(names: Iterable[str]) -> list[str]:
     """Return quoted names as plain text; what is not UTF-8 is replaced."""
     return [unquoted(name).decode(errors="replace") for name in names]
+
+
+def path_view(name: str) -> dict[str, str]:
+    """Return a quoted name as JSON: `path` is the plain name, `quoted` is there only where it differs."""
+    [path] = plain_paths([name])
+    return {"path": redact(path), **({"quoted": redact(name)} if name != path else {})}
 
 
 def history_view(action: Action, output: str | None) -> dict[str, Any]:

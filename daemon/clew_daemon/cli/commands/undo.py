@@ -39,8 +39,11 @@ def undo(
 ) -> None:
     """Restore what a goal, or one of its subtasks, has changed in the workspace.
 
-    It shows what it will do, and asks. The same command again reverts the undo. With --json and without --yes it
-    only shows.
+    It shows what it will do, and asks. The same command again reverts the undo, if nothing else is left to undo. With
+    --json and without --yes it only shows.
+
+    An edit that is made while a step runs cannot be told from the step's own, and is undone with it. Files above
+    `[snapshots] max_file_mb` are in no snapshot: they are not restored.
     """
     name = goal_id(instance, goal)
     at = subtasks.position(name, goal_state(instance, name).goal, subtask)
@@ -130,7 +133,7 @@ def _print_done(answer: dict[str, Any], again: str, *, shown: bool) -> None:
 
 def _is_done(answer: dict[str, Any], *, performed: bool) -> bool:
     """Return whether what was asked for holds: all that may be restored is restored, or there is nothing to undo."""
-    if answer["moved"] or answer["failed"]:
+    if answer["moved"] or answer["failed"] or answer["changed"]:
         return False
     nothing_restored = performed and not answer["restored"]
     return not (nothing_restored and (answer["left_total"] or answer["entries_total"]))

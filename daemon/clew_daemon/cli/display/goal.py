@@ -155,7 +155,8 @@ def _tree_lines(detail: GoalView) -> list[Line]:
         for s, subtask in enumerate(task["subtasks"]):
             name = clean(subtask["description"])
             cost = _cost_spans(costs.get((t, s)))
-            lines.append([(INDENT, ""), _mark(subtask["status"]), (f" {name}", ""), *cost])
+            number = (f" {t + 1}.{s + 1}", "dim")
+            lines.append([(INDENT, ""), _mark(subtask["status"]), number, (f" {name}", ""), *cost])
             lines += _failure_lines(subtask, shown_elsewhere)
             if (t, s) == here and detail["status"] == "in_progress":
                 lines += [[("          ", ""), (_flight(f), "cyan")] for f in detail["in_flight"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ REASONS = {
     "shared": "someone else changed it too",
     "later": "it was changed again later",
 }
+RESUME = "The goal has not ended: `clew resume` continues after the steps that are undone; it does not repeat them."
 IGNORED = "Ignored files are in no snapshot: they stay as they are."
 
 
@@ -33,9 +35,10 @@ def plan_lines(answer: UndoView, again: str, *, theirs: bool) -> list[Line]:
     if not (answer["entries_total"] or answer["left_total"]):
         return _nothing_lines(answer)
     return [
-        *_entry_lines(answer, "would be"),
+        *_entry_lines(answer, _would_be(answer)),
         *_left_lines(answer, again, overwritten=theirs),
         *_limit_lines(answer),
+        *_resume_lines(answer),
     ]
 
 
@@ -55,9 +58,10 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
         ]
     overwritten = answer["restored"] > answer["entries_total"]
     plan = [
-        *_entry_lines(answer, "were" if answer["entries_total"] > 1 else "was"),
+        *_entry_lines(answer, f"Undo of {_what(answer)}:"),
         *_left_lines(answer, again, overwritten=overwritten),
         *_limit_lines(answer),
+        *_resume_lines(answer),
     ]
     return [
         *([] if shown else plan),
@@ -82,12 +86,14 @@ def moved_lines(answer: UndoView) -> list[Line]:
     before, now = moved["before"], moved["now"]
     lines: list[Line] = [
         [("Nothing is restored: ", "bold red"), ("the git repository is not where it was.", "")],
-        [("Files alone would not bring it back, and git can:", "")],
+        [("Files alone would not bring it back, but these git commands can:", "")],
     ]
     lines += [
         [("  before: ", "bold"), (_place(before), "")],
         [("  now:    ", "bold"), (_place(now), "")],
     ]
+    if moved["staged"]:
+        lines.append([("  the index differs: ", "bold"), ("something was staged or unstaged.", "")])
     lines += [[("  commits since:", "bold")]] if moved["commits"] else []
     lines += [[(f"    {clean(line)}", "dim")] for line in moved["commits"]]
     lines.append([(f"In {clean(answer['workspace'])}:", "bold")])
@@ -99,7 +105,12 @@ def _ways(moved: Mapping[str, Any]) -> list[tuple[str, str]]:
     old, new = (clean(moved[when]["commit"])[:12] for when in ("before", "now"))
     branch = clean(moved["before"]["branch"])
     if moved["before"]["branch"] != moved["now"]["branch"] and branch:
-        return [(f"git switch {branch}", "back to the branch; the other one keeps its commits")]
+        return [
+            (
+                f"git switch {shlex.quote(branch)}",
+                "back to the branch; the other one keeps its commits",
+            )
+        ]
     if old != new and old:
         return [
             (f"git log {old}..{new}", "the commits"),
@@ -118,19 +129,34 @@ def _place(place: Mapping[str, str]) -> str:
 
 
 def _nothing_lines(answer: UndoView) -> list[Line]:
-    what = f"subtask {answer['subtask']}" if answer["subtask"] else "the goal"
-    return [[(f"There is nothing to undo: {what} has changed no file that is in a snapshot.", "")]]
+    what = answer["subtask"] or "the goal"
+    why = "what it changed is as before, or in no snapshot"
+    return [[(f"Nothing is left to undo of {what}: {why}.", "")], *_limit_lines(answer)]
 
 
-def _entry_lines(answer: UndoView, verb: str) -> list[Line]:
+def _what(answer: UndoView) -> str:
+    """Return what is undone."""
+    what = {"undo": "the last undo", "subtask": f"subtask {answer['subtask']}"}
+    return what.get(answer["scope"], "the whole goal")
+
+
+def _would_be(answer: UndoView) -> str:
+    files = counted(answer["entries_total"], "file")
+    where = clean(answer["workspace"])
+    return f"{files} would be restored in {where} (undo of {_what(answer)}):"
+
+
+def _name(one: Mapping[str, str]) -> str:
+    """Return a name that can be told from any other."""
+    return clean(one.get("quoted") or one["path"])
+
+
+def _entry_lines(answer: UndoView, head: str) -> list[Line]:
     total = answer["entries_total"]
     if not total:
         return []
-    what = {"undo": "reverting the last undo", "subtask": f"subtask {answer['subtask']}"}
-    of = what.get(answer["scope"], "the whole goal")
-    head = f"{counted(total, 'file')} {verb} put back in {clean(answer['workspace'])} ({of}):"
     rows = [
-        [(f"  {one['action']}", ACTION_STYLE[one["action"]]), (clean(one["path"]), "")]
+        [(f"  {one['action']}", ACTION_STYLE[one["action"]]), (_name(one), "")]
         for one in answer["entries"][:SHOWN_MAX]
     ]
     return [[(head, "bold")], *columns(rows), *_more_lines(total, rows)]
@@ -145,9 +171,12 @@ def _left_lines(answer: UndoView, again: str, *, overwritten: bool) -> list[Line
     if total == 1 and not overwritten:
         head = "1 file left as it is:"
     rows = [
-        [(f"  {clean(one['path'])}", ""), (REASONS[one["reason"]], "magenta")]
+        [(_name(one), ""), (REASONS[one["reason"]], "magenta")]
         for one in answer["left"][:SHOWN_MAX]
     ]
+    for row, one in zip(rows, answer["left"], strict=False):
+        done = (f"  {one['action']}", ACTION_STYLE[one["action"]]) if overwritten else ("  ", "")
+        row.insert(0, done)
     how = f"  `{clean(again)} --theirs` overwrites {'it' if total == 1 else 'them'}, too."
     tail: list[Line] = [] if overwritten else [[(how, "dim")]]
     return [[(head, "bold")], *columns(rows), *_more_lines(total, rows), *tail]
@@ -155,11 +184,11 @@ def _left_lines(answer: UndoView, again: str, *, overwritten: bool) -> list[Line
 
 def _trouble_lines(answer: UndoView) -> list[Line]:
     """Return what was changed, or could not be written, while the undo was performed."""
-    rows = [(one["path"], "it was changed while the undo went on") for one in answer["changed"]]
-    rows += [(one["path"], one["reason"]) for one in answer["failed"]]
+    rows = [(_name(one), "it was changed while the undo went on") for one in answer["changed"]]
+    rows += [(_name(one), one["reason"]) for one in answer["failed"]]
     if not rows:
         return []
-    shown = [[(f"  {clean(path)}", ""), (clean(why), "red")] for path, why in rows[:SHOWN_MAX]]
+    shown = [[(f"  {path}", ""), (clean(why), "red")] for path, why in rows[:SHOWN_MAX]]
     return [[("Not restored:", "bold red")], *columns(shown), *_more_lines(len(rows), shown)]
 
 
@@ -168,9 +197,19 @@ def _limit_lines(answer: UndoView) -> list[Line]:
     left_out = answer["left_out"]
     lines: list[Line] = [[(IGNORED, "dim")]]
     if left_out:
-        names = f"{counted(left_out, 'name')} more, too large or not a file, in no snapshot either."
-        lines.append([(names, "dim")])
+        names = [f"{_name(one)} ({clean(one['why'])})" for one in answer["left_out_names"]]
+        names += [f"{left_out - len(names)} more"] if left_out > len(names) else []
+        are = "1 more file is" if left_out == 1 else f"{left_out} more files are"
+        why = f"{are} in no snapshot (too large, unreadable or special): {', '.join(names)}"
+        lines.append([(why, "dim")])
     return lines
+
+
+def _resume_lines(answer: UndoView) -> list[Line]:
+    """Return how a goal goes on that is not at its end."""
+    if answer["ended"]:
+        return []
+    return [[(RESUME, "yellow")]]
 
 
 def _more_lines(total: int, shown: Sequence[object]) -> list[Line]:

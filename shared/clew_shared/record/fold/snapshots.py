@@ -28,13 +28,14 @@ def missing(state: State, e: snap.SnapshotsMissing, _seq: int) -> None:
     state.snapshots.missing = e.reason
 
 
-def undo_started(state: State, _e: snap.UndoStarted, seq: int) -> None:
+def undo_started(state: State, e: snap.UndoStarted, seq: int) -> None:
     """Take in that entries are being restored."""
-    state.snapshots.undoing = seq
+    state.snapshots.undoing, state.snapshots.reverting = seq, e.scope == "undo"
 
 
-def undo_finished(state: State, e: snap.UndoFinished, seq: int) -> None:
+def undo_finished(state: State, e: snap.UndoFinished, _seq: int) -> None:
     """Take in that all entries of an undo are restored, or left for a reason."""
-    state.snapshots.undoing = 0
+    known = state.snapshots
+    known.undoing = 0
     if e.restored:
-        state.snapshots.undone = seq
+        known.undone = max(0, known.undone + (-1 if known.reverting else 1))

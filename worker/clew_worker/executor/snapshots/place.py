@@ -67,6 +67,12 @@ class NamedPlace:
         return self._info is not None and stat.S_ISDIR(self._info.st_mode)
 
     @property
+    def is_special(self) -> bool:
+        """Whether something is there that is in no snapshot: a FIFO, a socket or a device."""
+        kinds = (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR)
+        return self._info is not None and stat.S_IFMT(self._info.st_mode) not in kinds
+
+    @property
     def is_empty_folder(self) -> bool:
         """Whether a folder is there with nothing in it."""
         if not self.is_folder:

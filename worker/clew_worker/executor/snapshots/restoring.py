@@ -40,6 +40,7 @@ RESTORE_S = 90.0
 
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _FOLDER_MODE = 0o755
+_SPECIAL = "it is not a regular file now"
 _IN_ANSWER_MAX = 300
 
 
@@ -103,6 +104,8 @@ class _Restoring:
             place = NamedPlace(at, split(path)[1], self._objects)
             if place.holds(entry.wanted):
                 return
+            if place.is_special:
+                raise SnapshotError(_SPECIAL)
             if not place.holds(entry.present) and not (
                 entry.present is None and place.is_empty_folder
             ):
@@ -126,6 +129,8 @@ class _Restoring:
             place = NamedPlace(at, split(path)[1], self._objects)
             if place.holds(None) or (place.is_folder and self._is_wanted(path)):
                 return
+            if place.is_special:
+                raise SnapshotError(_SPECIAL)
             if not place.holds(entry.present):
                 raise ChangedError
             with writable(at):

@@ -11,6 +11,7 @@ from clew_daemon.cli.display.sanitize import clean
 from clew_daemon.cli.display.units import counted
 from clew_shared.record.moment import iso, local
 from clew_shared.text.redact import redact
+from clew_shared.views.publish import path_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,7 @@ def json_view(found: GoalDiff, subtask: Position | None) -> dict[str, Any]:
         "to": _point(found.last),
         "files": [_file(one) for one in found.files],
         "foreign": found.foreign,
-        "left_out": [{"path": redact(one.path), "why": one.why} for one in last.left_out],
+        "left_out": [{**path_view(one.path), "why": one.why} for one in last.left_out],
         "left_out_total": last.left_out_total,
         "missing": found.state.snapshots.missing,
     }
@@ -48,8 +49,8 @@ def _point(point: SnapshotPoint) -> dict[str, Any]:
 
 def _file(one: ChangedFile) -> dict[str, Any]:
     return {
-        "path": redact(one.path),
-        **({"old_path": redact(one.old_path)} if one.old_path else {}),
+        **path_view(one.path),
+        **({"old_path": path_view(one.old_path)["path"]} if one.old_path else {}),
         "status": one.status,
         "added": one.added,
         "removed": one.removed,
