@@ -254,3 +254,25 @@ def test_nothing_is_written_outside_while_a_folder_is_swapped_for_a_link(snapsho
         one.restore(now, one.entries(base, now))
     one.hands.sh("kill $(cat ../private/pid)")
     assert list(outside.iterdir()) == []
+
+
+def test_only_folders_of_the_goal_are_removed_when_they_become_empty(snapshots):
+    one = snapshots()
+    base = one.tree()
+    one.sh("mkdir -p ours/below theirs; touch ours/below/file theirs/file")
+    now = one.tree()
+    removed = tuple(entry for entry in one.entries(now, base) if entry.name.endswith("file"))
+    assert one.restore(base, removed, folders=("ours", "ours/below")).left == ()
+    assert sorted(picture(one.workspace)) == [b"theirs"]
+
+
+def test_where_only_the_permissions_differ_the_file_stays_the_same_one(snapshots):
+    one = snapshots()
+    one.sh("echo x > run; chmod 755 run; echo y > other")
+    base = one.tree()
+    one.sh("chmod 600 run; echo more >> other")
+    before = (one.workspace / "run").stat()
+    one.back(base)
+    after = (one.workspace / "run").stat()
+    assert (after.st_ino, stat.S_IMODE(after.st_mode)) == (before.st_ino, 0o755)
+    assert (one.workspace / "other").read_text() == "y\n"
