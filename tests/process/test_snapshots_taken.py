@@ -180,19 +180,15 @@ def test_a_store_that_is_gone_is_an_error_until_a_start_has_recorded_it(clew):
     assert clew.verified()
 
 
-def test_a_home_that_was_restored_elsewhere_lacks_snapshots_and_is_not_damaged(clew):
+def test_a_home_that_was_restored_elsewhere_lacks_snapshots_and_is_not_damaged(clew, monkeypatch):
     goal = finished(clew.start(), "echo a > a")
     clew.report(goal)
     assert clew.stop() == 0
     clew.cli("backup", str(clew.folder / "copy.db"))
-    other = clew.folder / "other"
-    options, clew.options = clew.options, ["--home", str(other)]
-    try:
-        clew.cli("restore", str(clew.folder / "copy.db"))
-        assert f"the snapshots of {goal} were left in another home" in clew.cli("verify")
-        assert "snapshots" in clew.cli("diff", goal, code=1)
-    finally:
-        clew.options = options
+    monkeypatch.setattr(clew, "home", clew.folder / "other")
+    clew.cli("restore", str(clew.folder / "copy.db"))
+    assert f"the snapshots of {goal} were left in another home" in clew.cli("verify")
+    assert "snapshots" in clew.cli("diff", goal, code=1)
 
 
 def test_the_snapshots_of_the_goal_that_ended_first_make_room_for_others(make_clew):
@@ -238,3 +234,14 @@ def test_killed_while_a_snapshot_is_taken_the_next_worker_takes_it_again(clew, w
     assert "3001 files" in changed(clew.report(goal))
     assert clew.stop() == 0
     assert clew.verified()
+
+
+def test_a_file_in_the_place_of_the_stores_stops_neither_the_daemon_nor_a_goal(clew):
+    clew.start()
+    assert clew.stop() == 0
+    shutil.rmtree(clew.home / "state" / "snapshots", ignore_errors=True)
+    (clew.home / "state" / "snapshots").write_text("no folder")
+    goal = finished(clew.start(), "echo a > a", "echo b > b")
+    assert "not known: there is no store for snapshots" in clew.report(goal)
+    assert len(clew.seen("snapshot.missing", goal=goal)) == 1
+    assert clew.stop() == 0

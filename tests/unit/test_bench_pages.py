@@ -54,8 +54,8 @@ def test_a_part_without_its_markers_is_refused(tmp_path):
 
 
 COMMANDS = (
-    *("context", "digest", "fleet", "footprint", "growth", "live", "real_model", "restart", "step"),
-    *("peers.durable", "peers.supervisors"),
+    *("context", "digest", "fleet", "footprint", "growth", "live", "real_model", "restart"),
+    *("snapshots", "step", "peers.durable", "peers.supervisors"),
 )
 
 

@@ -1,9 +1,13 @@
 """Which stores of snapshots are removed, when, and what the record says of it."""
 
 import contextlib
+import errno
+import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import structlog
 
 from clew_daemon.host.snapshot_space import SnapshotSpace
 from clew_daemon.supervision.stores import MB, SnapshotStores
@@ -134,3 +138,20 @@ async def test_a_store_that_is_missing_at_a_start_is_recorded_once(home):
         await home.stores.open()
     assert home.log == ["old"]
     assert "they are not in this home" in home.cores["old"].state.snapshots.missing
+
+
+@pytest.mark.parametrize("code", [errno.ENOTDIR, errno.EACCES, errno.EIO])
+async def test_a_folder_of_stores_that_cannot_be_used_is_logged_once_and_stops_nothing(
+    home, monkeypatch, code
+):
+    def fails(*_, **__):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(Path, "mkdir", fails)
+    monkeypatch.setattr(Path, "iterdir", fails)
+    with structlog.testing.capture_logs() as logged:
+        await home.stores.open()
+        home.daemon.space.make("new")
+        await home.stores.run()
+    assert [one["event"] for one in logged] == ["snapshot.unusable"]
+    assert home.log == []

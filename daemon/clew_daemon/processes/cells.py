@@ -18,6 +18,7 @@ from clew_shared.wire.nursery import CellLimits, CellSpec, SandboxSpec
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from clew_daemon.host.snapshot_space import SnapshotSpace
     from clew_shared.config.agent_tables import Agent
     from clew_shared.config.places import Places
     from clew_shared.config.settings import Settings
@@ -37,14 +38,16 @@ def private(places: Places, goal: str) -> tuple[Path, Path]:
     return folder / "tmp", folder / "home"
 
 
-def make_private(places: Places, goal: str, *, store: bool = False) -> dict[str, tuple[int, int]]:
+def make_private(
+    places: Places, goal: str, *, stores: SnapshotSpace | None = None
+) -> dict[str, tuple[int, int]]:
     """Create a goal's own TMPDIR and HOME where they are missing; return device and inode of each.
 
-    With `store`, the folder of its snapshots too. A state folder that was removed is not created again. Raises OSError.
+    With `stores`, the folder of its snapshots too, if that can be made. A state folder that was removed is not created
+    again. Raises OSError.
     """
-    if store:
-        for folder in (places.snapshots, places.snapshots / goal):
-            folder.mkdir(exist_ok=True, mode=0o700)
+    if stores is not None:
+        stores.make(goal)
     found = {}
     for folder in private(places, goal):
         for one in (places.state / "goals", folder.parent, folder):
@@ -81,13 +84,14 @@ class CellRules:
         """Return the spec of the process that carries out actions."""
         store = self.places.snapshots / self.state.goal_id
         enabled = self.settings.snapshots.enabled
+        has_store = enabled and os.path.isdir(store)  # noqa: PTH112 - False where it cannot be reached
         spec = self._spec(
             self._acting_env(),
             kind="executor",
             ignore=self.settings.loops.ignore,
             git=(program(self.env) or "") if enabled else "",
         )
-        sandbox = spec.sandbox.model_copy(update={"store": str(store) if enabled else ""})
+        sandbox = spec.sandbox.model_copy(update={"store": str(store) if has_store else ""})
         return spec.model_copy(update={"sandbox": sandbox})
 
     def agent(self, agent: Agent, epoch: int) -> CellSpec:

@@ -48,8 +48,8 @@ class CellSpecs:
 
         The store of its snapshots is made too, where they are enabled.
         """
-        store = self.settings.snapshots.enabled
-        return cells.make_private(self._parts.places, self.goal_id, store=store)
+        stores = self._parts.space if self.settings.snapshots.enabled else None
+        return cells.make_private(self._parts.places, self.goal_id, stores=stores)
 
     def _hidden(self) -> tuple[str, ...]:
         """List what no cell of this worker may see, also the keys that other running goals use."""

@@ -37,9 +37,35 @@ LAST_SNAPSHOT_S = 10.0
 MAKE_ROOM_S = 10.0
 """How long a snapshot that found no room waits until those of ended goals are removed."""
 
+SLOW_S = 10.0
+"""An executor that ends after this time while it takes a snapshot may do so again."""
+
+PAUSE_MAX = 32
+
 MB = 1024 * 1024
 
 Position = tuple[int, int, str]
+
+
+class SnapshotPause:
+    """How many moments pass without a snapshot after one that failed: 1, 2, 4 and so on, at most PAUSE_MAX."""
+
+    def __init__(self) -> None:
+        self._next = 1
+        self._left = 0
+
+    def skips(self) -> bool:
+        """Return whether this moment passes without a snapshot."""
+        self._left -= 1
+        return self._left >= 0
+
+    def failed(self) -> None:
+        """Let some moments pass, twice as many as after the failure before."""
+        self._left, self._next = self._next, min(2 * self._next, PAUSE_MAX)
+
+    def succeeded(self) -> None:
+        """Let none pass."""
+        self._left, self._next = 0, 1
 
 
 class WorkspaceSnapshots:
@@ -56,6 +82,7 @@ class WorkspaceSnapshots:
         self._task: asyncio.Task[None] | None = None
         self._position: Position | None = None  # until the snapshot of the worker's start is due
         self._acted = False
+        self._pause = SnapshotPause()
 
     @property
     def enabled(self) -> bool:
@@ -75,6 +102,7 @@ class WorkspaceSnapshots:
     async def before_action(self, executor: ExecutorProcess) -> None:
         """Take the snapshot of a new executor's start where none was taken yet, before it changes anything."""
         if executor is not self._begun:
+            self._begun = executor
             self._due("worker")
             await self.settled()
 
@@ -136,17 +164,22 @@ class WorkspaceSnapshots:
         self, moment: SnapshotMoment, before: asyncio.Task[None] | None, cut_off: tuple[int, ...]
     ) -> None:
         """Take one snapshot after the one before it, and record it; a failure is recorded too, and harms nothing."""
-        goal = self._core.state.goal_id
+        if before is not None:
+            await asyncio.gather(before, return_exceptions=True)
+        if self._pause.skips():
+            return
+        goal, began = self._core.state.goal_id, time.monotonic()
         try:
-            if before is not None:
-                await asyncio.gather(before, return_exceptions=True)
             done = await self._ask()
             if done.no_room and await self._made_room():
                 done = await self._ask()
+            self._pause.failed() if done.fault else self._pause.succeeded()
             is_first = not self._core.state.snapshots.first  # whatever it was due for
             moment = "goal" if is_first else moment
             await record(self._parts, self._core, done, moment, cut_off)
         except (ExecutorDied, SpawnError, OSError) as error:
+            if time.monotonic() - began > SLOW_S:
+                self._pause.failed()
             log.warning("snapshot.failed", goal=goal, reason=str(error))
         except LedgerError:
             pass  # the daemon is about to stop
@@ -181,7 +214,8 @@ async def record(
 ) -> snap.SnapshotTaken | None:
     """Record a snapshot, or once why there is none; return its event."""
     if done.fault:
-        reason = redact(done.fault)
+        limits = parts.settings_of(core.state.goal_id).snapshots
+        reason = redact(f"{done.fault} = {limits.max_mb}" if done.no_room else done.fault)
         if reason != core.state.snapshots.missing:
             await parts.goals.emit(core, snap.SnapshotsMissing(at=time.time(), reason=reason))
         return None

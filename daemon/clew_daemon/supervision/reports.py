@@ -46,6 +46,7 @@ class ReportWriter:
         self._run_of = run_of
         self._queue = GoalQueue(self._report, self._log_failure)
         self._unwritten: set[str] = set()
+        self._comparison: asyncio.Task[list[FileCount]] | None = None
 
     async def start(self) -> None:
         """Start writing what is due."""
@@ -101,10 +102,21 @@ class ReportWriter:
         folder, env = self._d.places.snapshots / goal, self._d.keys.env
         try:
             async with asyncio.timeout(FILES_S):
-                return await asyncio.to_thread(_files_in, goals.ledger, goal, folder, env)
+                if self._comparison is not None:  # one that took too long still uses its thread
+                    await asyncio.wait([self._comparison])
+                work = asyncio.to_thread(_files_in, goals.ledger, goal, folder, env)
+                self._comparison = asyncio.ensure_future(work)
+                self._comparison.add_done_callback(_see_result)
+                return await asyncio.shield(self._comparison)
         except (StoreError, OSError, TimeoutError) as error:
             log.warning("report.without_files", goal=goal, reason=plain(error))
             return None
+
+
+def _see_result(task: asyncio.Task[list[FileCount]]) -> None:
+    """Take the exception of a comparison that no report waits for any more."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _files_in(ledger: Readable, goal: str, folder: Path, env: Mapping[str, str]) -> list[FileCount]:

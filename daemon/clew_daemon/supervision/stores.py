@@ -50,7 +50,9 @@ class SnapshotStores:
     async def open(self) -> None:
         """Measure the stores, and record which are missing; before the first worker starts."""
         await asyncio.to_thread(self._d.space.measure)
-        there = await asyncio.to_thread(_stores, self._folder)
+        there = await asyncio.to_thread(self._stores)
+        if there is None:
+            return  # they may be whole: what cannot be read is not recorded as gone
         for goal, state in self._d.goals.states().items():
             if state.snapshots.first and goal not in there:
                 log.warning("snapshot.lost", goal=goal)
@@ -60,11 +62,11 @@ class SnapshotStores:
         """Remove what belongs to no goal any more, and the oldest where all together are above the limit."""
         async with self._removing:
             await self._shrink(self._most)
-            for goal in await asyncio.to_thread(_folders, self._folder):
+            for goal in await asyncio.to_thread(self._d.space.folders) or ():
                 if self._is_leftover(goal):
                     with self._hold(goal):
                         await self._remove(goal)
-            await asyncio.to_thread(remove_folders, self._folder, _is_gone)
+            await self._remove_gone()
 
     async def make_room(self, goal: str) -> bool:
         """Remove stores until that of a goal may have half of the limit; return whether there is more room."""
@@ -105,8 +107,27 @@ class SnapshotStores:
         store = self._folder / goal
         with suppress(OSError):
             store.rename(self._folder / f".{goal}.{secrets.token_hex(4)}{GONE}")
-        await asyncio.to_thread(remove_folders, self._folder, _is_gone)
+        await self._remove_gone()
         self._d.space.removed(goal)
+
+    async def _remove_gone(self) -> None:
+        with suppress(OSError):
+            await asyncio.to_thread(remove_folders, self._folder, _is_gone)
+
+    def _stores(self) -> set[str] | None:
+        """Return the goals that have a store, None where that cannot be found out; it blocks."""
+        found = self._d.space.folders()
+        return None if found is None else {name for name in found if self._has_store(name)}
+
+    def _has_store(self, goal: str) -> bool:
+        """Return whether a goal has a store; one that cannot be read counts as there."""
+        try:
+            (self._folder / goal / "HEAD").stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+        return True
 
     def _is_leftover(self, goal: str) -> bool:
         """Return whether a store belongs to a purged goal, or to one whose record says that it is removed."""
@@ -125,18 +146,6 @@ def oldest_first(states: dict[str, State]) -> list[str]:
     """Return the goals whose snapshots may be removed, the one that ended first at the beginning."""
     found = sorted(filter(is_removable, states.values()), key=lambda state: state.ended_at)
     return [state.goal_id for state in found]
-
-
-def _stores(folder: Path) -> set[str]:
-    """Return the goals that have a store; it blocks."""
-    return {name for name in _folders(folder) if (folder / name / "HEAD").exists()}
-
-
-def _folders(folder: Path) -> list[str]:
-    try:
-        return [one.name for one in folder.iterdir() if not one.name.startswith(".")]
-    except FileNotFoundError:
-        return []
 
 
 def _is_gone(folder: Path) -> bool:

@@ -94,12 +94,14 @@ class RestoreEntry(WireMessage):
 class RestoreRequest(WireMessage):
     """Restore entries from the goal's store, in order; those that are as wanted already count as restored.
 
-    Folders that become empty are removed, unless the snapshot `tree` has them ("" has none).
+    Folders that become empty are removed, unless the snapshot `tree` has them ("" has none). `folders` are the quoted
+    names of those that the goal created: others stay then; without any, none stays for that reason.
     """
 
     type: Literal["restore"] = "restore"
     id: int
     tree: str = ""
+    folders: tuple[str, ...] = ()
     entries: tuple[RestoreEntry, ...]
 
 

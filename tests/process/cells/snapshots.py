@@ -61,12 +61,13 @@ class Snapshots:
         self.store.check([answer.tree])
         return answer.tree
 
-    def ask_to_restore(self, tree, entries):
+    def ask_to_restore(self, tree, entries, folders=()):
         self.asked += 1
-        self.hands.send(RestoreRequest(id=self.asked, tree=tree, entries=entries))
+        request = RestoreRequest(id=self.asked, tree=tree, entries=entries, folders=folders)
+        self.hands.send(request)
 
-    def restore(self, tree, entries):
-        self.ask_to_restore(tree, entries)
+    def restore(self, tree, entries, folders=()):
+        self.ask_to_restore(tree, entries, folders)
         answer = self.hands.receive()
         assert (answer.type, answer.id) == ("restored", self.asked)
         return answer

@@ -267,3 +267,25 @@ def test_what_was_left_out_of_a_snapshot_is_never_restored(snapshots, side):
     answer = one.restore(tree, (RestoreEntry(name="file", **sides),))
     assert answer.faults == {"file": "it was left out of the snapshot"}
     assert (one.workspace / "file").read_text() == "x\n"
+
+
+def test_only_folders_of_the_goal_are_removed_when_they_become_empty(snapshots):
+    one = snapshots()
+    base = one.tree()
+    one.sh("mkdir -p ours/below theirs; touch ours/below/file theirs/file")
+    now = one.tree()
+    removed = tuple(entry for entry in one.entries(now, base) if entry.name.endswith("file"))
+    assert one.restore(base, removed, folders=("ours", "ours/below")).left == ()
+    assert sorted(picture(one.workspace)) == [b"theirs"]
+
+
+def test_where_only_the_permissions_differ_the_file_stays_the_same_one(snapshots):
+    one = snapshots()
+    one.sh("echo x > run; chmod 755 run; echo y > other")
+    base = one.tree()
+    one.sh("chmod 600 run; echo more >> other")
+    before = (one.workspace / "run").stat()
+    one.back(base)
+    after = (one.workspace / "run").stat()
+    assert (after.st_ino, stat.S_IMODE(after.st_mode)) == (before.st_ino, 0o755)
+    assert (one.workspace / "other").read_text() == "y\n"

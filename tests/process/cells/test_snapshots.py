@@ -367,7 +367,7 @@ def test_a_store_at_its_limit_gets_no_more_and_stays_usable(snapshots):
     one.sh("echo x > file")
     tree = one.tree()
     one.sh("for n in $(seq 20); do head -c 1000000 /dev/urandom > big$n; done")
-    assert one.take(room_bytes=5 * MB).fault == "the snapshots have reached their limit of 5 MB"
+    assert one.take(room_bytes=5 * MB).fault == "the snapshots have reached [snapshots] max_mb"
     assert one.size() < MB
     one.sh("rm big*")
     assert one.take(room_bytes=5 * MB).tree == tree

@@ -22,6 +22,7 @@ SHOWN_MAX = 200
 ACTION_STYLE = {"restore": "yellow", "remove": "red", "create": "green"}
 REASONS = {
     "shared": "someone else changed it too",
+    "unknown": "it is not known who changed it, or what it was before",
     "later": "it was changed again later",
 }
 RESUME = "The goal has not ended: `clew resume` continues after the steps that are undone; it does not repeat them."

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 REFS = "refs/snapshots"
 _PACKS = "objects/pack"
 _LOOK_AGAIN_BYTES = 8 * 1024 * 1024
-_MB = 1024 * 1024
 _TREE = re.compile(rb"\d+ tree ([0-9a-f]{40})\t")
 _FOLDERS = ("", "info", "objects", "objects/info", _PACKS, "refs", "refs/heads", REFS)
 _LOCKS = (".lock", ".keep")
@@ -100,8 +99,7 @@ class NewSnapshot:
 
     def _check_room(self) -> None:
         if packed_bytes(self._store) >= self._room_bytes:
-            limit = self._room_bytes // _MB
-            raise NoRoomError(f"the snapshots have reached their limit of {limit} MB")
+            raise NoRoomError("the snapshots have reached [snapshots] max_mb")
 
 
 def packed_bytes(store: SnapshotStore) -> int:

@@ -31,6 +31,7 @@ _DRAFT = ".clew-undo-"
 _DRAFTS = re.compile(rf"{re.escape(_DRAFT)}[0-9a-f]{{16}}")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NOT_OWNER = (errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
@@ -140,6 +141,8 @@ class NamedPlace:
             os.fchmod(fd, bits)
 
     def _put_file(self, mode: int, name: str) -> None:
+        if self._has_set_mode(mode, name):
+            return
         draft = f"{_DRAFT}{secrets.token_hex(8)}"
         try:
             self._write_draft(draft, mode, name)
@@ -152,6 +155,26 @@ class NamedPlace:
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(draft, dir_fd=self._at)
+
+    def _has_set_mode(self, mode: int, name: str) -> bool:
+        """Set only the permissions of a file that has the content already; return whether that was enough."""
+        if self._info is None or not (stat.S_ISREG(self._info.st_mode) and stat.S_ISREG(mode)):
+            return False
+        with contextlib.suppress(
+            PermissionError
+        ):  # one that cannot be read, or is another user's, is replaced
+            if self._has_content(name):
+                fd = os.open(self._name, _READ, dir_fd=self._at)
+                try:
+                    self._check()
+                    if stamp_of(os.fstat(fd)) != stamp_of(self._info):
+                        raise ChangedError
+                    os.fchmod(fd, stat.S_IMODE(mode))
+                    os.fsync(fd)
+                    return True
+                finally:
+                    os.close(fd)
+        return False
 
     def _place_new(self, draft: str) -> None:
         """Link a draft to its name where nothing has that name; ChangedError where something has."""
@@ -170,6 +193,7 @@ class NamedPlace:
     def _write_draft(self, draft: str, mode: int, name: str) -> None:
         if stat.S_ISLNK(mode):
             os.symlink(b"".join(self._objects.read(name)), draft, dir_fd=self._at)
+            self._keep_owner(draft)
             return
         size = self._objects.size(name)
         digest = blob_hash(size)
@@ -181,8 +205,28 @@ class NamedPlace:
             file.flush()
             if digest.hexdigest() != name:
                 raise SnapshotError("its content in the store is damaged")
-            os.fchmod(fd, stat.S_IMODE(mode))
+            self._keep_owner(draft)
+            os.fchmod(
+                fd, stat.S_IMODE(mode)
+            )  # after the owner: a change of owner takes setuid away
             os.fsync(fd)
+
+    def _keep_owner(self, draft: str) -> None:
+        """Give a draft the owner and the group of what it replaces, or the group alone, where that is allowed."""
+        if self._info is None or stat.S_ISDIR(self._info.st_mode):
+            return
+        now = os.stat(draft, dir_fd=self._at, follow_symlinks=False)
+        owner, group = self._info.st_uid, self._info.st_gid
+        if (now.st_uid, now.st_gid) == (owner, group):
+            return
+        for uid, gid in ((owner, group), (-1, group)):
+            try:
+                os.chown(draft, uid, gid, dir_fd=self._at, follow_symlinks=False)
+            except OSError as error:
+                if error.errno not in _NOT_OWNER:
+                    raise
+            else:
+                return
 
 
 def make_folder(at: int, name: str, bits: int) -> None:

@@ -59,7 +59,7 @@ class Restorer:
         faults: dict[str, str] = {}
         budget = Budget(self._wire, RESTORE_S)
         with ObjectReader(self._store, budget) as objects:
-            work = _Restoring(self._workspace.fileno(), objects, request.tree)
+            work = _Restoring(self._workspace.fileno(), objects, request)
             for entry in request.entries:
                 try:
                     budget.check()
@@ -80,10 +80,11 @@ class Restorer:
 class _Restoring:
     """One request, in the workspace that is open as `root`."""
 
-    def __init__(self, root: int, objects: ObjectReader, tree: str) -> None:
+    def __init__(self, root: int, objects: ObjectReader, request: RestoreRequest) -> None:
         self._root = root
         self._objects = objects
-        self._tree = tree
+        self._tree = request.tree
+        self._created = {unquoted(name) for name in request.folders}
         self._seen: set[str] = set()
         self._emptied: set[str] = set()
         self._wanted_folders: frozenset[bytes] | None = None
@@ -193,7 +194,9 @@ class _Restoring:
         self._emptied.clear()
 
     def _is_removed(self, folder: str) -> bool:
-        """Remove a folder if it is empty and not wanted; return whether it was removed."""
+        """Remove a folder if it is empty, not wanted and the goal's; return whether it was removed."""
+        if self._created and os.fsencode(folder) not in self._created:
+            return False
         with self._folder_of(folder, make=False) as at:
             place = NamedPlace(at, split(folder)[1], self._objects)
             if not place.is_empty_folder or self._is_wanted(folder):
