@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from clew_shared.snapshots.entries import LEFT_OUT
+from clew_shared.snapshots.names import quoted, unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -151,11 +152,13 @@ def plan(steps: Sequence[Step], first: int, last: int | None = None) -> UndoPlan
         _see(files, span, step, inside=inside)
         foreign |= span.foreign if inside else set()
         span = _Span()
+    hidden = {name for name, file in files.items() if LEFT_OUT in (file.base, file.end)}
     restore, left = [], []
     for name, file in sorted(files.items()):
         if not file.own or file.present == file.base:
             continue
         file.foreign |= name in foreign
+        file.unknown |= bool(hidden) and not hidden.isdisjoint(_above(name))
         if reason := file.reason:
             left.append(Left(name, reason, file.present, file.base))
         else:
@@ -168,6 +171,14 @@ def own_changes(steps: Sequence[Step], first: int, last: int | None = None) -> C
     found = plan([s for s in steps if last is None or s.seq <= last], first)
     changed: list[Restored | Left] = [*found.restore, *found.left]
     return {one.name: (one.wanted, one.present) for one in changed}
+
+
+def _above(name: str) -> Iterable[str]:
+    """Yield the folders above a quoted name, quoted."""
+    path = unquoted(name)
+    while b"/" in path:
+        path = path.rpartition(b"/")[0]
+        yield quoted(path)
 
 
 def _after(steps: Iterable[Step], first: int) -> Iterable[Step]:
