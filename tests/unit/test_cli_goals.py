@@ -51,8 +51,8 @@ def test_what_the_llm_has_cost_is_told_for_the_goal_and_for_each_subtask_that_as
         "LLM: 2 calls, 10k tokens in (80 % cached), 80 out, 1.0 s"
         "; the last 6.0k tokens in (83 % cached), 40 out, 0.5 s"
     ) in lines
-    assert "    [>] one  2 calls, 10k tokens (80 % cached)" in lines
-    assert "    [ ] two" in lines
+    assert "    [>] 1.1 one  2 calls, 10k tokens (80 % cached)" in lines
+    assert "    [ ] 1.2 two" in lines
 
 
 def test_a_server_that_counts_no_tokens_is_said_to_cache_nothing(agent):
