@@ -65,7 +65,9 @@ def test_the_names_of_all_files_are_listed(tea):
 
 def test_json_has_status_counts_and_modes_of_each_file(tea):
     found = files(tea)
-    assert sorted(found) == sorted(NAMES)
+    plain = {'"odd\\033name"': "odd\033name"}
+    assert sorted(found) == sorted(plain.get(name, name) for name in NAMES)
+    assert found["odd\033name"]["quoted"] == '"odd\\033name"'
     assert {name: one["status"] for name, one in found.items() if one["status"] != "added"} == {
         "cup": "deleted",
         "ladle": "renamed",

@@ -150,17 +150,22 @@ class Undo:
         if span is None:
             raise UndoRefused("that subtask carried out no action: there is nothing to undo")
         with self._parts.children.starting_own():  # git
-            known = await asyncio.to_thread(self._steps, core.state.goal_id, rows)
-        found = plan(known, span.first, span.last)
-        if not (found.restore or (theirs and found.left)):
-            span, found = _reversal(rows, known, span, found) or (span, found)
+            goal = core.state.goal_id
+            span, found = await asyncio.to_thread(self._found, goal, rows, span, theirs=theirs)
         first = next(event for seq, event in rows if seq == span.first)
         assert isinstance(first, snap.SnapshotTaken)  # noqa: S101 - spans begin with a snapshot
         moved = await _moved(first.git, present.git, there)
         return UndoResult(span, found, first.tree, moved, present.left_out, present.left_out_total)
 
-    def _steps(self, goal: str, rows: list[tuple[int, ev.Event]]) -> list[Step]:
-        return steps(self.store(goal), rows)
+    def _found(
+        self, goal: str, rows: list[tuple[int, ev.Event]], span: Span, *, theirs: bool
+    ) -> tuple[Span, UndoPlan]:
+        """Return what is undone, and between which snapshots; it blocks, for long where many files changed."""
+        known = steps(self.store(goal), rows)
+        found = plan(known, span.first, span.last)
+        if found.restore or (theirs and found.left):
+            return span, found
+        return _reversal(rows, known, span, found) or (span, found)
 
     def _rows(self, goal: str) -> list[tuple[int, ev.Event]]:
         """Read the record of a goal, as far as its store has the snapshots; it blocks."""
