@@ -151,11 +151,11 @@ class Undo:
             raise UndoRefused("that subtask carried out no action: there is nothing to undo")
         with self._parts.children.starting_own():  # git
             goal = core.state.goal_id
-            span, found = await asyncio.to_thread(self._found, goal, rows, span, theirs=theirs)
-        first = next(event for seq, event in rows if seq == span.first)
+            within, found = await asyncio.to_thread(self._found, goal, rows, span, theirs=theirs)
+        first = next(event for seq, event in rows if seq == within.first)
         assert isinstance(first, snap.SnapshotTaken)  # noqa: S101 - spans begin with a snapshot
         moved = await _moved(first.git, present.git, there)
-        return UndoResult(span, found, first.tree, moved, present.left_out, present.left_out_total)
+        return UndoResult(within, found, first.tree, moved, present.left_out, present.left_out_total)
 
     def _found(
         self, goal: str, rows: list[tuple[int, ev.Event]], span: Span, *, theirs: bool
