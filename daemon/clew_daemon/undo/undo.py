@@ -155,7 +155,9 @@ class Undo:
         first = next(event for seq, event in rows if seq == within.first)
         assert isinstance(first, snap.SnapshotTaken)  # noqa: S101 - spans begin with a snapshot
         moved = await _moved(first.git, present.git, there)
-        return UndoResult(within, found, first.tree, moved, present.left_out, present.left_out_total)
+        return UndoResult(
+            within, found, first.tree, moved, present.left_out, present.left_out_total
+        )
 
     def _found(
         self, goal: str, rows: list[tuple[int, ev.Event]], span: Span, *, theirs: bool
