@@ -169,7 +169,7 @@ def test_a_completed_goal_whose_workspace_is_gone_is_not_retried_in_an_empty_one
     clew.agent("worker", 'hello()\ncall("finish", success=False, summary="no")')
     goal = clew.start().submit(FRONT.format(place))
     clew.wait("goal.failed", goal=goal)
-    shutil.rmtree(place)
+    remove_at_once(place)
     clew.until(lambda: not clew.goal(goal)["pid"])
     clew.ask("retry", goal=goal)
     assert blocked(clew, goal)["reason"] == "the workspace is gone"

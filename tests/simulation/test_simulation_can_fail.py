@@ -285,6 +285,7 @@ BROKEN = {
 
 FOUND_AT = {
     _looks_at_no_disk_before_it_refuses: 71,
+    _completes_what_was_paused_meanwhile: 429,
     _answers_before_the_commit: 6,
     _notices_no_silence: 111,
     _waits_for_replans_for_ever: 24,

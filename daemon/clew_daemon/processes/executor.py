@@ -183,6 +183,8 @@ class ExecutorProcess:
     ) -> AnswerT:
         """Send one request and wait for its answer; one of another kind is a broken executor."""
         async with self._lock:
+            if self._writer.is_closing():  # it was ended while this request waited
+                raise ExecutorDied("it was ended")
             self._next += 1
             line = to_line(request(self._next))
             try:

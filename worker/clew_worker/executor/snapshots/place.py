@@ -212,7 +212,7 @@ class NamedPlace:
             os.fsync(fd)
 
     def _keep_owner(self, draft: str) -> None:
-        """Give a draft the owner and the group of what it replaces, or the group alone, where that is allowed."""
+        """Set owner and group of a draft to those of what it replaces, or the group alone, where that is allowed."""
         if self._info is None or stat.S_ISDIR(self._info.st_mode):
             return
         now = os.stat(draft, dir_fd=self._at, follow_symlinks=False)
