@@ -166,7 +166,7 @@ class ExecutorProcess:
         return await self._ask(SnapshotDone, request, SNAPSHOT_TIMEOUT_S)
 
     async def restore(self, entries: tuple[RestoreEntry, ...], *, tree: str) -> RestoreDone:
-        """Restore entries of the snapshot `tree`, RESTORE_MAX at the most; safe to repeat."""
+        """Restore at most RESTORE_MAX entries of the snapshot `tree`; safe to repeat."""
 
         def request(number: int) -> RestoreRequest:
             return RestoreRequest(id=number, entries=entries, tree=tree)

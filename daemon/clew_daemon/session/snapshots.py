@@ -187,15 +187,8 @@ class WorkspaceSnapshots:
             log.exception("snapshot.failed", goal=goal, reason=repr(error))
 
     async def _ask(self) -> SnapshotDone:
-        goal = self._core.state.goal_id
         executor = self._begun = await self._executors.executor()
-        limits = self._parts.settings_of(goal).snapshots
-        return await executor.snapshot(
-            own=self._acting(),
-            base=self._core.state.snapshots.first,
-            max_file_bytes=limits.max_file_mb * MB,
-            room_bytes=self._parts.space.room(goal, limits.max_mb * MB),
-        )
+        return await ask_snapshot(self._parts, self._core, executor, own=self._acting())
 
     async def _made_room(self) -> bool:
         """Return whether snapshots of ended goals were removed, in bounded time."""
@@ -203,6 +196,20 @@ class WorkspaceSnapshots:
             async with asyncio.timeout(MAKE_ROOM_S):
                 return await self._parts.space.make_room(self._core.state.goal_id)
         return False
+
+
+async def ask_snapshot(
+    parts: DaemonParts, core: Core, executor: ExecutorProcess, *, own: bool = False
+) -> SnapshotDone:
+    """Have an executor take a snapshot within the limits of the config; `own` as in SnapshotRequest."""
+    goal = core.state.goal_id
+    limits = parts.settings_of(goal).snapshots
+    return await executor.snapshot(
+        own=own,
+        base=core.state.snapshots.first,
+        max_file_bytes=limits.max_file_mb * MB,
+        room_bytes=parts.space.room(goal, limits.max_mb * MB),
+    )
 
 
 async def record(

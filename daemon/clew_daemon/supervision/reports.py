@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -94,6 +95,11 @@ class ReportWriter:
         if core.state.ended and not self._run_of(goal):
             await clear(self._d.places, goal)
 
+    async def _compare(self, work: Callable[[], list[FileCount]]) -> list[FileCount]:
+        """Run a comparison in a thread; its git is no leftover of a cell."""
+        with self._d.children.starting_own():
+            return await asyncio.to_thread(work)
+
     async def _changed_files(self, state: State) -> list[FileCount] | None:
         """Return the files that a goal changed; None where that cannot be found out, or not soon."""
         if not state.snapshots.first:
@@ -104,8 +110,8 @@ class ReportWriter:
             async with asyncio.timeout(FILES_S):
                 if self._comparison is not None:  # one that took too long still uses its thread
                     await asyncio.wait([self._comparison])
-                work = asyncio.to_thread(_files_in, goals.ledger, goal, folder, env)
-                self._comparison = asyncio.ensure_future(work)
+                work = partial(_files_in, goals.ledger, goal, folder, env)
+                self._comparison = asyncio.ensure_future(self._compare(work))
                 self._comparison.add_done_callback(_see_result)
                 return await asyncio.shield(self._comparison)
         except (StoreError, OSError, TimeoutError) as error:

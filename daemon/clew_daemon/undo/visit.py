@@ -11,7 +11,7 @@ from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.processes.nursery import SpawnError
 from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
-from clew_daemon.session.snapshots import MB, record
+from clew_daemon.session.snapshots import ask_snapshot, record
 from clew_shared.text.git_names import commit_name
 from clew_shared.text.plain import plain
 from clew_shared.wire.executor import RESTORE_MAX, RestoreEntry
@@ -50,13 +50,7 @@ class WorkspaceVisit:
 
     async def snapshot(self, moment: SnapshotMoment) -> SnapshotTaken:
         """Take and record a snapshot; raises VisitFailed where none can be taken."""
-        limits = self._parts.settings.snapshots
-        goal = self._core.state.goal_id
-        done = await self._executor.snapshot(
-            base=self._core.state.snapshots.first,
-            max_file_bytes=limits.max_file_mb * MB,
-            room_bytes=self._parts.space.room(goal, limits.max_mb * MB),
-        )
+        done = await ask_snapshot(self._parts, self._core, self._executor)
         event = await record(self._parts, self._core, done, moment)
         if event is None:
             raise VisitFailed(f"no snapshot can be taken: {done.fault}")

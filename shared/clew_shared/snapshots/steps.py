@@ -57,7 +57,7 @@ def _acts(seq: int, event: ev.Event) -> Iterator[Acted]:
             yield _touched(seq, event.touched)
             if event.cut_off:
                 yield Acted(seq, all_own=True)
-        case ev.ActionInterrupted():  # until the next snapshot, nobody knows who changed what
+        case ev.ActionInterrupted():  # it is not known who changed what until the next snapshot
             yield Acted(seq, lost=True)
         case snap.UndoFinished():
             yield Acted(seq, dict(event.own), all_own=event.restored != len(event.own))

@@ -69,7 +69,7 @@ _SHORTEST_STEM = 3
 
 
 def theme(text: str, table: Mapping[str, Sequence[str]] = THEMES) -> str:
-    """Return the first theme of `table` with a word or phrase that occurs in the text, else GENERAL.
+    """Return the first theme in `table` that has a word or phrase of the text, or GENERAL.
 
     Only whole words and their inflections count: "planning" is a form of "plan", "planet" is not.
     """

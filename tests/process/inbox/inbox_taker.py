@@ -45,7 +45,7 @@ class Daemon:
     async def until(self, holds) -> None:
         """Wait for something on the disk that nothing announces."""
         async with asyncio.timeout(DEADLINE_S):
-            while not holds():  # noqa: ASYNC110 - nobody tells
+            while not holds():  # noqa: ASYNC110 - there is no event to wait for
                 await asyncio.sleep(0.01)
 
     def inbox(self, **settings) -> Inbox:

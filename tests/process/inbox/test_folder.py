@@ -108,7 +108,7 @@ async def test_without_inotify_files_are_taken_by_the_sweep(daemon, folder, monk
     assert daemon.events() == ["inbox.unwatched"]
 
 
-async def test_a_folder_that_is_a_file_is_named_once_and_used_when_it_is_mended(daemon, folder):
+async def test_a_folder_that_is_a_file_is_named_once_and_used_when_it_is_fixed(daemon, folder):
     folder.parent.mkdir(parents=True)
     folder.write_text("in the way")
     inbox = daemon.inbox(sweep_s=0.05)
@@ -116,7 +116,7 @@ async def test_a_folder_that_is_a_file_is_named_once_and_used_when_it_is_mended(
     await daemon.until(lambda: daemon.events() == ["inbox.unusable"])
     folder.unlink()
     await daemon.until(lambda: inbox._watched)
-    (folder / "goal.md").write_text("mended")
+    (folder / "goal.md").write_text("fixed")
     await daemon.until_drops(1)
     await inbox.stop()
     assert daemon.events() == ["inbox.unusable"]

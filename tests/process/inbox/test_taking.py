@@ -179,7 +179,7 @@ async def test_what_is_no_file_is_never_opened_and_named_once(daemon, folder):
     (folder / "device.md").symlink_to("/dev/zero")
     with socket.socket(socket.AF_UNIX) as listener:
         short = os.open(folder, os.O_RDONLY)
-        listener.bind(f"/proc/self/fd/{short}/socket.md")  # sun_path holds 108 bytes at the most
+        listener.bind(f"/proc/self/fd/{short}/socket.md")  # sun_path holds at most 108 bytes
         os.close(short)
         async with running(daemon) as inbox:
             await inbox.sweep()

@@ -42,8 +42,8 @@ class Attribution:
     """What has changed in a workspace, open as `root`, since it was last reported, and whose that is.
 
     A new executor does not know what was done before it: its first look is where it begins. What it missed is visible
-    in the snapshot at its start (`anchor`). Until there is one, nobody can tell whether someone else has changed what
-    an action changes again: `foreign_total` is -1.
+    in the snapshot at its start (`anchor`). Until there is one, it is not known whether someone else has changed
+    what an action changes again: `foreign_total` is -1.
     """
 
     def __init__(self, watch: WorldWatch, root: int, notes: Path | None = None) -> None:

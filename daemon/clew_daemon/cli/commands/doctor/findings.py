@@ -20,7 +20,7 @@ class Finding:
     fix: str = ""
 
     def as_dict(self) -> dict[str, str]:
-        """Return the finding as JSON. The key of `fix` is `mend`: it was first published so, and programs read it."""
+        """Return the finding as JSON; the key of `fix` is `mend`, which programs already read."""
         return {"name": self.name, "level": self.level, "found": self.found, "mend": self.fix}
 
 
