@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from harness import Clew, alive, children
+from harness import Clew, alive, children, remove_at_once
 
 STEPS = 400
 WORK = "\n".join(
@@ -22,7 +22,7 @@ def second(tmp_path):
     folder = tmp_path / "second"
     folder.mkdir()
     clew = Clew(folder)
-    shutil.rmtree(clew.home)
+    remove_at_once(clew.home)
     yield clew
     clew.close()
 
@@ -80,7 +80,7 @@ def test_a_copied_goal_goes_on_where_a_person_says_so(clew, second):
     goal = working(clew)
     assert clew.stop() == 0
     copied(clew, second)
-    shutil.rmtree(clew.home / "state")
+    remove_at_once(clew.home / "state")
     second.start()
     since = second.now()
     second.clew("resume", goal)

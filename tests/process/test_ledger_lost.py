@@ -10,7 +10,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from harness import DEADLINE_S, alive
+from harness import DEADLINE_S, alive, remove_at_once
 
 from clew_daemon.record.goals import GoalStore
 from clew_shared.config.settings import Settings
@@ -114,7 +114,7 @@ def goes_on(clew, goal: str) -> None:
 
 def test_a_state_folder_deleted_under_the_daemon_is_noticed_and_saved(clew):
     goal = at_work(clew)
-    shutil.rmtree(clew.home / "state")
+    remove_at_once(clew.home / "state")
     message = ended(clew)
     copy = rescued(clew)
     assert str(copy) in message
@@ -232,7 +232,7 @@ def test_a_state_folder_that_is_moved_away_has_the_whole_record(clew):
 
 def test_nothing_is_accepted_or_judged_once_the_ledger_is_gone(clew):
     goal = at_work(clew)
-    shutil.rmtree(clew.home / "state")
+    remove_at_once(clew.home / "state")
     clew.drop(DONE, "late.md")
     message = ended(clew)
     kept = [p for p in (clew.home / "inbox").iterdir() if p.name.endswith("late.md")]
@@ -267,7 +267,7 @@ def test_a_person_is_told_why_while_there_is_no_room_for_the_copy_and_may_give_u
     at_work(clew)
     daemon = clew.daemon
     for folder in ("state", "run"):
-        shutil.rmtree(clew.home / folder)
+        remove_at_once(clew.home / folder)
         (clew.home / folder).write_text("in the way")
     clew.wait("ledger.lost", since=0, count=2)
     assert alive(daemon.pid)
@@ -283,7 +283,7 @@ def test_a_person_is_told_why_while_there_is_no_room_for_the_copy_and_may_give_u
 def test_a_stop_ends_the_wait_for_room(clew):
     at_work(clew)
     for folder in ("state", "run"):
-        shutil.rmtree(clew.home / folder)
+        remove_at_once(clew.home / folder)
         (clew.home / folder).write_text("in the way")
     clew.wait("ledger.lost", count=2)
     clew.daemon.send_signal(signal.SIGTERM)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from harness import DEADLINE_S, alive
+from harness import DEADLINE_S, alive, remove_at_once
 
 from clew_shared.ledger.lock import acquire, beside, holder
 
@@ -284,7 +284,7 @@ def test_a_run_folder_that_is_removed_is_made_again_and_the_daemon_is_found(clew
     goal = under_way(clew)
     agent = clew.agent_pid(goal)
     for _ in range(2):
-        shutil.rmtree(clew.home / "run")
+        remove_at_once(clew.home / "run")
         assert f"process {clew.daemon.pid}" in clew.clew("run", code=1)
         clew.until(clew.answers, "an answer at the same place")
     assert (clew.home / "run").stat().st_mode & 0o777 == 0o700
@@ -333,7 +333,7 @@ def test_a_lock_that_went_away_with_its_whole_folder_is_not_given_up_for_another
     (clew.home / "state").rename(old)
     (clew.home / "state").mkdir(mode=0o700)
     os.kill(clew.daemon.pid, signal.SIGCONT)
-    shutil.rmtree(clew.home / "run")  # made again by the look that could give up the lock
+    remove_at_once(clew.home / "run")  # made again by the look that could give up the lock
     clew.until(
         lambda: (clew.home / "run" / "control.sock").exists() or clew.daemon.poll(), "a look"
     )

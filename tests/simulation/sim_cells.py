@@ -6,6 +6,7 @@ The daemon's `Cell`, `Session` and `Channel` keep their shapes; only what is bel
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 from collections import deque
@@ -18,6 +19,8 @@ from clew_shared.wire import protocol
 from clew_shared.wire.executor import ActionDone, CheckDone, DigestDone, SnapshotDone, WorldDigest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sim_world import World
 
 KILLED = 137
@@ -99,6 +102,10 @@ class Children:
     """Nobody is left over: what a cell leaves ends with it."""
 
     spawning = 0
+
+    @contextlib.contextmanager
+    def starting_own(self) -> Iterator[None]:
+        yield
 
     def sweep(self) -> None:
         pass
