@@ -192,7 +192,15 @@ def _walk(value: Any, at: Location) -> list[tuple[Location, Any]]:
         value = {name: getattr(value, name) for name in type(value).model_fields}
     if isinstance(value, dict):
         return [leaf for name, inner in value.items() for leaf in _walk(inner, (*at, name))]
-    return [(at, list(value) if isinstance(value, tuple) else value)]
+    return [(at, _listed(value) if isinstance(value, tuple) else value)]
+
+
+def _listed(values: tuple[Any, ...]) -> list[Any]:
+    """Return the values of a list as JSON would have them; of a table in it, the keys that are set."""
+    return [
+        one.model_dump(mode="json", exclude_none=True) if isinstance(one, BaseModel) else one
+        for one in values
+    ]
 
 
 def _parsed(text: str, origin: str) -> tuple[dict[str, Any], list[SettingsFault]]:
