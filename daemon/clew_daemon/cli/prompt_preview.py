@@ -61,10 +61,12 @@ def _hello(reader: Reader, goal: str, settings: Settings) -> tuple[State, HelloA
     """Return the state, the answer that `hello` would get, and a line on the strategies that it would leave out."""
     from clew_daemon.record.hello import hello_answer
     from clew_daemon.record.store import load_state
+    from clew_shared.config.profiles import profiled_agent, profiled_settings
 
     state = load_state(reader, goal)
     shown, unshown = _strategies(reader, state, settings)
-    agent = _llm_agent(settings, _agent(settings, state))
+    agent = profiled_agent(settings, _llm_agent(settings, _agent(settings, state)))
+    settings = profiled_settings(settings, agent)
     return state, hello_answer(state, settings, agent, reader, shown), unshown
 
 

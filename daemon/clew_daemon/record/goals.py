@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from clew_daemon.record.goal_events import GoalEvents
 from clew_daemon.record.in_turn import OrderedTurns
 from clew_daemon.record.store import in_order, load_outlined, load_state, replayed
+from clew_shared.config.profiles import profiled_settings
 from clew_shared.config.settings import RunbookAgentSettings
 from clew_shared.core.core import Core
 from clew_shared.record.daemon_events import GoalForgotten
@@ -160,7 +161,7 @@ def _max_iterations(state: State, settings: Settings) -> int | None:
     """Return the turns of an agent whose goal sets no number; None for a runbook, which always ends."""
     agents = settings.agents
     name = state.spec.agent or None
-    known = name is None or name in agents.names
-    if known and isinstance(agents.get(name), RunbookAgentSettings):
+    agent = agents.get(name) if name is None or name in agents.names else None
+    if isinstance(agent, RunbookAgentSettings):
         return None
-    return settings.context.max_iterations
+    return profiled_settings(settings, agent).context.max_iterations

@@ -76,7 +76,7 @@ def thresholds(settings: Settings) -> dict[str, Any]:
     """Return the limits that concern an agent; also sent when they change."""
     return {
         **settings.loops.model_dump(mode="json"),
-        "context": settings.context.model_dump(mode="json"),
+        "context": settings.context.model_dump(mode="json", exclude={"models"}),
         "heartbeat_s": settings.heartbeat.interval_s,
     }
 

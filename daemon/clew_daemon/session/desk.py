@@ -16,6 +16,7 @@ from clew_daemon.session.blocking import block_missing
 from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
 from clew_daemon.session.snapshots import WorkspaceSnapshots
+from clew_shared.config.profiles import profiled_agent, profiled_settings
 from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings, RunbookAgentSettings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.escalation import person_question
@@ -68,7 +69,9 @@ class GoalDesk:
         self.core = core
         self.goal_id = core.state.goal_id
         self.epoch = core.state.epoch + 1
-        self.traits = AgentTraits(self.settings.agents.get(core.state.spec.agent or None))
+        settings = parts.settings_of(self.goal_id)
+        agent = settings.agents.get(core.state.spec.agent or None)
+        self.traits = AgentTraits(profiled_agent(settings, agent))
         self.credential = parts.keys.of(self.traits.agent)
         self.specs = CellSpecs(parts, core.state, self.epoch, guard)
         self.executors = ExecutorPool(parts, self.specs, launcher)
@@ -85,8 +88,8 @@ class GoalDesk:
 
     @property
     def settings(self) -> Settings:
-        """The config as it is now, with the `[agents]` and `[limits]` that the goal started with."""
-        return self.parts.settings_of(self.goal_id)
+        """The config as it is now for the agent's model, with the `[agents]` and `[limits]` of the goal's start."""
+        return profiled_settings(self.parts.settings_of(self.goal_id), self.traits.agent)
 
     # -- the record --------------------------------------------------------------------------------
 

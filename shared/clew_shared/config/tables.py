@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from clew_shared.config.agent_tables import AgentSettings
+from clew_shared.config.context_tables import ContextSettings
 from clew_shared.config.values import (
     AbsolutePaths,
     AtLeastOne,
@@ -167,19 +168,6 @@ class LoopSettings(Table):
     @classmethod
     def _with_built_in(cls, value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         return merged(value)
-
-
-class ContextSettings(Table):
-    """How much an agent's LLM is shown, and from which iteration on it is shown less."""
-
-    max_chars: Annotated[int, Field(ge=200)] = 2000
-    max_tokens: Annotated[int, Field(ge=256)] = 8000
-    recent_actions: AtLeastOne = 3  # has no effect; accepted for configs that set it
-    full_until: AtLeastOne = 10
-    moderate_until: Annotated[AtLeastOne, above("full_until")] = 15
-    aggressive_until: Annotated[AtLeastOne, above("moderate_until")] = 20
-    progress_from: AtLeastOne = 5
-    max_iterations: AtLeastOne = 30
 
 
 class SnapshotSettings(Table):
