@@ -18,6 +18,7 @@ from clew_shared.config.context_tables import (
     Rung,
 )
 from clew_shared.config.families import FAMILIES
+from clew_shared.config.faults import Location
 from clew_shared.config.tables import Settings
 
 PROMPT_SHARE = 2 / 3
@@ -76,6 +77,24 @@ def profiled_settings(settings: Settings, agent: Agent | None) -> Settings:
     if not isinstance(agent, LlmAgentSettings):
         return settings
     return settings.model_copy(update={"context": profile_of(settings, agent.model).context})
+
+
+def in_effect(settings: Settings) -> dict[Location, tuple[Any, str]]:
+    """Return what profiles set for the models of the config's agents: place, value, and the profile's name.
+
+    The place is where the config could set the value: `agents.NAME.temperature`, or a profile for exactly that model.
+    """
+    found: dict[Location, tuple[Any, str]] = {}
+    for name, agent in settings.agents.named.items():
+        if not isinstance(agent, LlmAgentSettings):
+            continue
+        profile = profile_of(settings, agent.model)
+        for key, source in profile.sources.items():
+            if key in CONTEXT_KEYS:
+                found["context", "models", agent.model, key] = getattr(profile.context, key), source
+            elif key in AGENT_KEYS and key not in agent.model_fields_set:
+                found["agents", name, key] = getattr(profile, key), source
+    return found
 
 
 def names_of(model: str) -> tuple[str, ...]:
