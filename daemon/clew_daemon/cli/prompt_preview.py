@@ -59,6 +59,7 @@ def preview(instance: Instance, goal: str) -> dict[str, Any]:
 
 def _hello(reader: Reader, goal: str, settings: Settings) -> tuple[State, HelloAnswer, list[str]]:
     """Return the state, the answer that `hello` would get, and a line on the strategies that it would leave out."""
+    from clew_daemon.learning.models import LOADED_MAX, continued, known_models
     from clew_daemon.record.hello import hello_answer
     from clew_daemon.record.store import load_state
     from clew_shared.config.profiles import profiled_agent, profiled_settings
@@ -67,7 +68,10 @@ def _hello(reader: Reader, goal: str, settings: Settings) -> tuple[State, HelloA
     shown, unshown = _strategies(reader, state, settings)
     agent = profiled_agent(settings, _llm_agent(settings, _agent(settings, state)))
     settings = profiled_settings(settings, agent)
-    return state, hello_answer(state, settings, agent, reader, shown), unshown
+    known = known_models(reader.known_models(LOADED_MAX))
+    prompt = continued(agent, state.prompt, known)
+    hello = hello_answer(state, settings, agent, reader, shown, prompt=prompt)
+    return state, hello, unshown
 
 
 def _agent(settings: Settings, state: State) -> Agent:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from clew_daemon.record.store import Readable
     from clew_shared.config.agent_tables import Agent
     from clew_shared.config.settings import Settings
+    from clew_shared.record.prompt_facts import Prompt
     from clew_shared.record.state import State
 
 
@@ -36,9 +37,12 @@ def hello_answer(
     ledger: Readable,
     strategies: list[dict[str, Any]],
     transcript: SubtaskTranscript | None = None,
+    *,
+    prompt: Prompt | None = None,
 ) -> HelloAnswer:
     """Return the answer to `hello` for an agent of this kind, without its key; also for `clew context`.
 
+    `prompt` is what the agent's next prompt continues with: the goal's last report, or what is known of the model.
     An llm agent is sent the `transcript` of the current subtask, any other agent its last actions.
     """
     max_tokens = settings.context.max_tokens
@@ -52,7 +56,7 @@ def hello_answer(
             protocol=1,
             goal_id=state.goal_id,
             epoch=state.epoch,
-            state=_hello_state(state, fold, folded),
+            state=_hello_state(state, fold, folded, prompt),
             thresholds=thresholds(settings),
             playbook=tuple(strategies),
             heartbeat_s=settings.heartbeat.interval_s,
@@ -104,13 +108,15 @@ def task_view(state: State) -> dict[str, Any] | None:
     return {"description": task.description, "status": str(task.status)} if task else None
 
 
-def _hello_state(state: State, fold: TranscriptFold, folded: int) -> HelloState:
+def _hello_state(
+    state: State, fold: TranscriptFold, folded: int, prompt: Prompt | None
+) -> HelloState:
     own: dict[str, Any] = {
         "replan_required": state.replan_required or None,
         "finished": _finished(state),
         "given_up": state.set_aside[-GIVEN_UP_SENT:],
         "iterations_granted": state.iterations_granted,
-        "prompt": state.prompt.model_dump(mode="json") if state.prompt else None,
+        "prompt": prompt.model_dump(mode="json") if prompt else None,
         "transcript": sent_entries(fold.entries, folded),
         "folded": folded,
         "idea": fold.idea,
