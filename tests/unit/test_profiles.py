@@ -2,9 +2,19 @@
 
 import pytest
 
+from clew_daemon.record.goal_limits import present_agent
 from clew_shared.config.families import FAMILIES
-from clew_shared.config.profiles import in_effect, matches, profile_of, profiled_agent
+from clew_shared.config.profiles import (
+    in_effect,
+    matches,
+    profile_of,
+    profiled_agent,
+    profiled_rung,
+    profiled_settings,
+)
 from clew_shared.config.settings import LlmAgentSettings, Settings, SettingsError, changes, load
+from clew_shared.record.spec import Spec
+from clew_shared.record.state import State
 
 
 def settings_of(text):
@@ -180,3 +190,43 @@ def test_the_values_in_effect_name_the_profile_that_they_are_from():
         ("agents", "b", "mode"): ("json", "llama*"),
         ("context", "models", "llama3", "max_tokens"): (5461, "built-in llama3"),
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "temperatures"),
+    [
+        ("", [None, 0.7, 0.9]),
+        ("[attempts]\nladder = [{temperature = 0.4}]", [0.4, 0.4, 0.4]),
+        ('[context.models."m*"]\nladder = [{}, {temperature = 1.0}]', [None, 1.0, 1.0]),
+        (
+            (
+                "[attempts]\nladder = [{temperature = 0.4}]\n"
+                '[context.models."m*"]\nladder = [{temperature = 0.5}]'
+            ),
+            [0.5, 0.5, 0.5],
+        ),
+    ],
+)
+def test_the_ladder_of_a_model_wins_over_that_of_all_attempts(text, temperatures):
+    settings, agent = settings_of(text), LlmAgentSettings(model="m1")
+    assert [profiled_rung(settings, agent, n).temperature for n in (1, 2, 3)] == temperatures
+
+
+def test_a_rung_may_name_an_agent_whose_own_profile_then_counts():
+    settings = settings_of(
+        '[agents.small]\nmodel = "qwen2.5-coder:1.5b"\n[agents.bigger]\nmodel = "mine-70b"\n'
+        '[context.models."qwen2.5-coder*"]\nladder = [{}, {agent = "bigger", mode = "tools"}]\n'
+        '[context.models."mine*"]\nmax_tokens = 40000\ntemperature = 0.6\n'
+    )
+    state = State(spec=Spec(description="d", workspace="/w", agent="small"))
+    state.attempt.number = 2
+    name, agent = present_agent(state, settings)
+    assert (name, agent.model, agent.mode, agent.temperature) == (
+        "bigger",
+        "mine-70b",
+        "tools",
+        0.6,
+    )
+    assert profiled_settings(settings, agent).context.max_tokens == 40_000
+    state.attempt.number = 1
+    assert present_agent(state, settings)[0] == "small"

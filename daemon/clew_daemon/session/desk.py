@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clew_daemon.record.doing import Work
+from clew_daemon.record.goal_limits import present_agent
 from clew_daemon.session.blocking import block_missing
 from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
 from clew_daemon.session.snapshots import WorkspaceSnapshots
-from clew_shared.config.profiles import profiled_agent, profiled_settings
+from clew_shared.config.profiles import profiled_settings
 from clew_shared.config.settings import CommandAgentSettings, LlmAgentSettings, RunbookAgentSettings
 from clew_shared.core.answers import WrongState
 from clew_shared.core.escalation import person_question
@@ -70,8 +71,8 @@ class GoalDesk:
         self.goal_id = core.state.goal_id
         self.epoch = core.state.epoch + 1
         settings = parts.settings_of(self.goal_id)
-        agent = settings.agents.get(core.state.spec.agent or None)
-        self.traits = AgentTraits(profiled_agent(settings, agent))
+        self.agent_name, agent = present_agent(core.state, settings)
+        self.traits = AgentTraits(agent)
         self.credential = parts.keys.of(self.traits.agent)
         self.specs = CellSpecs(parts, core.state, self.epoch, guard)
         self.executors = ExecutorPool(parts, self.specs, launcher)

@@ -126,7 +126,7 @@ class Methods:
     async def _reflect(self, p: protocol.Reflect) -> Noted:
         desk, before = self._desk, self._desk.core.state.prompt
         prompt = of_model(p.prompt, desk.traits.agent)
-        with desk.entering() as core:
+        with desk.recording() as core:  # also while the worker stops: the turn has its cost
             feedback = core.reflect(_reflected(p, prompt, core.state.feedback_untold))
         await desk.commit()
         if prompt and desk.traits.own_prompt:

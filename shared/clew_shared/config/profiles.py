@@ -51,7 +51,7 @@ def profile_of(settings: Settings, model: str) -> EffectiveProfile:
     context = {key: value for key, value in values.items() if key in CONTEXT_KEYS}
     sources = {key: f"built-in {name}" for key, (_, name) in known.items()}
     sources |= {key: name for key, (_, name) in own.items()}
-    effective = settings.context.model_copy(update={**context, "models": {}})
+    effective = settings.context.model_copy(update=context)
     binding = "window" in own or not ({"max_tokens"} & {*own, *settings.context.model_fields_set})
     if binding and (window := values.get("window")):
         most = int(window * PROMPT_SHARE)
@@ -70,6 +70,16 @@ def profiled_agent(settings: Settings, agent: Agent) -> Agent:
     found = {key: getattr(profile, key) for key in AGENT_KEYS if key not in agent.model_fields_set}
     given = {key: value for key, value in found.items() if value is not None}
     return agent.model_copy(update=given) if given else agent
+
+
+def profiled_rung(settings: Settings, agent: Agent | None, attempt: int) -> Rung:
+    """Return how an attempt, counted from 1, of a goal with this agent differs: by the ladder of its model, if any."""
+    attempts = settings.attempts
+    if isinstance(agent, LlmAgentSettings):
+        ladder = profile_of(settings, agent.model).ladder
+        if ladder is not None:
+            attempts = attempts.model_copy(update={"ladder": ladder})
+    return attempts.rung(attempt)
 
 
 def profiled_settings(settings: Settings, agent: Agent | None) -> Settings:
@@ -135,4 +145,5 @@ def _set_keys(profile: ModelProfile) -> Iterator[tuple[str, Any]]:
 
 def _set_by_user(settings: Settings) -> frozenset[str]:
     """Return the keys of profiles that the config's general tables set."""
-    return frozenset(settings.context.model_fields_set & CONTEXT_KEYS)
+    ladder = {"ladder"} & settings.attempts.model_fields_set
+    return frozenset(settings.context.model_fields_set & CONTEXT_KEYS | ladder)

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from clew_shared.config.agent_tables import AgentSettings
-from clew_shared.config.context_tables import ContextSettings
+from clew_shared.config.context_tables import ContextSettings, Ladder, Rung
 from clew_shared.config.values import (
     AbsolutePaths,
     AtLeastOne,
@@ -170,6 +170,23 @@ class LoopSettings(Table):
         return merged(value)
 
 
+class AttemptSettings(Table):
+    """When an agent that is stuck starts afresh at its subtask, and how (docs/attempts.md)."""
+
+    limit: AtLeastOne = 3
+    iterations: AtLeastOne = 10
+    restore: Literal["subtask", "keep"] = "subtask"
+    ladder: Ladder = (
+        Rung(),
+        Rung(temperature=0.7, mode="json"),
+        Rung(temperature=0.9),
+    )
+
+    def rung(self, attempt: int) -> Rung:
+        """Return how an attempt differs, counted from 1; the last rung repeats."""
+        return self.ladder[min(attempt, len(self.ladder)) - 1] if self.ladder else Rung()
+
+
 class SnapshotSettings(Table):
     """Snapshots of workspaces, for `clew diff` and `clew undo`: whether they are taken, and their limits."""
 
@@ -233,6 +250,7 @@ class Settings(Table):
     loops: LoopSettings = LoopSettings()
     context: ContextSettings = ContextSettings()
     playbook: PlaybookSettings = PlaybookSettings()
+    attempts: AttemptSettings = AttemptSettings()
     snapshots: SnapshotSettings = SnapshotSettings()
     agents: AgentSettings = AgentSettings()
     ledger: LedgerSettings = LedgerSettings()
