@@ -57,6 +57,11 @@ def of_subtask(
     return Span("subtask", first, last, task_idx, subtask_idx) if first else None
 
 
+def of_undo(started: snap.UndoStarted) -> Span:
+    """Return the span that an undo on record reverts."""
+    return Span(started.scope, started.first, started.last, started.task_idx, started.subtask_idx)
+
+
 @dataclass(frozen=True, slots=True)
 class UndoInForce:
     """An undo that restored something and was not reverted: what it was of, its own span, and what it then left.
@@ -110,7 +115,7 @@ def _with(
     found: list[UndoInForce], started: snap.UndoStarted, finished: snap.UndoFinished, span: Span
 ) -> list[UndoInForce]:
     """Return the undos in force after one more is complete, which may be the reversal of one of them."""
-    of = Span(started.scope, started.first, started.last, started.task_idx, started.subtask_idx)
+    of = of_undo(started)
     if of.scope == "undo":
         return [one for one in found if (one.span.first, one.span.last) != (of.first, of.last)]
     return [*found, UndoInForce(of, span, started.theirs, finished.left)]

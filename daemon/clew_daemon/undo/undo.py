@@ -6,6 +6,7 @@ An undo that was cut off is completed before the goal does anything else. Restor
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import time
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from clew_daemon.host.git import program
+from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.undo import scope
 from clew_daemon.undo.restoration import restoration, unpacked
 from clew_daemon.undo.visit import VisitFailed, visit
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+ELSEWHERE = "the workspace is another folder now"
+
 
 class UndoRefused(Exception):
     """There is nothing that could be undone; the text says why, and what to do."""
@@ -57,7 +61,8 @@ class UndoResult:
     """What an undo would do, or has done (`done`); `moved` is why it does nothing, `tree` the snapshot gone back to.
 
     `changed` are names that were changed while it was performed, and `failed` is why others could not be restored:
-    both are left as they are. `left_out` are files that are in no snapshot.
+    both are left as they are. `left_out` are files that are in no snapshot. `resumed`: nothing was planned, because an
+    undo that had been cut off was completed instead.
     """
 
     span: Span
@@ -70,6 +75,7 @@ class UndoResult:
     restored: int = 0
     changed: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)
+    resumed: bool = False
 
     @property
     def digest(self) -> str:
@@ -88,9 +94,13 @@ class Undo:
     async def preview(
         self, core: Core, subtask: tuple[int, int] | None, *, theirs: bool
     ) -> UndoResult:
-        """Return what undoing a goal, or one subtask, would do; raises UndoRefused, VisitFailed, StoreError."""
+        """Return what undoing a goal, or one subtask, would do; raises UndoRefused, VisitFailed, StoreError.
+
+        If an undo of the goal was cut off, it is completed, and that is returned instead.
+        """
         async with visit(self._parts, core, self._launcher) as there:
-            await self._complete(core, there)
+            if resumed := await self._complete(core, there):
+                return resumed
             return await self._planned(core, subtask, there, theirs=theirs)
 
     async def perform(
@@ -101,13 +111,14 @@ class Undo:
         theirs: bool,
         expected: str | None = None,
     ) -> UndoResult:
-        """Undo a goal, or one subtask; raises as preview.
+        """Undo a goal, or one subtask, or complete an undo of the goal that was cut off; raises as preview.
 
         `theirs`: what someone else has changed too, or what was changed again later, is overwritten. `expected` is
         the digest of the plan that was shown: nothing is restored if that has changed.
         """
         async with visit(self._parts, core, self._launcher) as there:
-            await self._complete(core, there)
+            if resumed := await self._complete(core, there):
+                return resumed
             result = await self._planned(core, subtask, there, theirs=theirs)
             entries = list(result.plan.restore)
             if theirs:
@@ -117,14 +128,7 @@ class Undo:
                 return result
             work = restoration(result.tree, entries)
             begun = await self._begin(core, result.span, work, theirs=theirs)
-            finished, failed = await self._restore(core, begun, work, there, resumed=False)
-            return replace(
-                result,
-                done=True,
-                restored=finished.restored,
-                changed=tuple(name for name in finished.left if name not in failed),
-                failed=failed,
-            )
+            return await self._restore(core, begun, work, there, result)
 
     async def complete(self, core: Core) -> None:
         """Complete an undo that an earlier daemon did not; raises VisitFailed, StoreError."""
@@ -199,19 +203,28 @@ class Undo:
         await goals.commit(core)
         return seq
 
-    async def _complete(self, core: Core, there: WorkspaceVisit) -> None:
-        """Complete the undo that is under way on record, if there is one."""
-        if begun := core.state.snapshots.undoing:
-            goal = core.state.goal_id
-            work = unpacked(await asyncio.to_thread(self._parts.goals.ledger.output, begun))
-            log.info("undo.resumed", goal=goal, undo=begun)
-            started = dict(await asyncio.to_thread(self._rows, goal)).get(begun)
-            if _is_elsewhere(core, started):
-                await self._finish(
-                    core, begun, [], [one.name for one in work.entries], resumed=True
-                )
-            else:
-                await self._restore(core, begun, work, there, resumed=True)
+    async def _complete(self, core: Core, there: WorkspaceVisit) -> UndoResult | None:
+        """Complete the undo that is under way on record, and return what it did; None where there is none."""
+        begun = core.state.snapshots.undoing
+        if not begun:
+            return None
+        goal = core.state.goal_id
+        work = unpacked(await asyncio.to_thread(self._parts.goals.ledger.output, begun))
+        log.info("undo.resumed", goal=goal, undo=begun)
+        started = dict(await asyncio.to_thread(self._rows, goal))[begun]
+        assert isinstance(started, snap.UndoStarted)  # noqa: S101 - `undoing` is the number of one
+        result = UndoResult(scope.of_undo(started), UndoPlan(), work.tree, resumed=True)
+        if _is_elsewhere(core, started):
+            return await self._leave(core, begun, work, result)
+        return await self._restore(core, begun, work, there, result)
+
+    async def _leave(
+        self, core: Core, begun: int, work: Restoration, result: UndoResult
+    ) -> UndoResult:
+        """End an undo that was cut off in another folder than the workspace of now; all files are left."""
+        left = [one.name for one in work.entries]
+        finished = await self._finish(core, begun, [], left, resumed=True)
+        return _done(result, finished, dict.fromkeys(left, ELSEWHERE))
 
     async def _restore(
         self,
@@ -219,9 +232,9 @@ class Undo:
         begun: int,
         work: Restoration,
         there: WorkspaceVisit,
-        *,
-        resumed: bool,
-    ) -> tuple[snap.UndoFinished, dict[str, str]]:
+        result: UndoResult,
+    ) -> UndoResult:
+        """Restore what is on record, and record that it is done; return the plan with what came of it."""
         own: list[tuple[str, str]] = []
         left: list[str] = []
         failed: dict[str, str] = {}
@@ -229,9 +242,10 @@ class Undo:
             own += done.restored
             left += done.left
             failed |= done.faults
-        event = await self._finish(core, begun, own, left, resumed=resumed)
-        await there.snapshot("undone")
-        return event, failed
+        finished = await self._finish(core, begun, own, left, resumed=result.resumed)
+        with contextlib.suppress(VisitFailed, ExecutorDied):  # the next one shows the same
+            await there.snapshot("undone")
+        return _done(result, finished, failed)
 
     async def _finish(
         self, core: Core, begun: int, own: list[tuple[str, str]], left: list[str], *, resumed: bool
@@ -250,10 +264,15 @@ class Undo:
         return event
 
 
-def _is_elsewhere(core: Core, started: ev.Event | None) -> bool:
+def _done(result: UndoResult, finished: snap.UndoFinished, failed: dict[str, str]) -> UndoResult:
+    """Return the result of an undo that is complete."""
+    changed = tuple(name for name in finished.left if name not in failed)
+    return replace(result, done=True, restored=finished.restored, changed=changed, failed=failed)
+
+
+def _is_elsewhere(core: Core, started: snap.UndoStarted) -> bool:
     """Return whether a person has accepted another folder as the workspace since an undo began."""
-    then = started.workspace if isinstance(started, snap.UndoStarted) else None
-    now = core.state.workspace
+    then, now = started.workspace, core.state.workspace
     return bool(then and now and not then.is_same(now))
 
 
