@@ -14,6 +14,7 @@ import pointed
 import points
 import pytest
 from harness import DEADLINE_S, Clew, become_subreaper
+from ordinary import NOBODY, give
 
 from clew_daemon.cli.client import NoDaemon
 from clew_daemon.cli.errors import CliError
@@ -90,8 +91,9 @@ EXECUTORS = points_of(
 class Kitchen:
     """A home whose goal has changed a workspace that holds work of a person's own, too."""
 
-    def __init__(self, folder, clew, wait="true"):
+    def __init__(self, folder, clew, wait="true", under=()):
         self.clew = clew
+        self.under = under
         self.folder = folder / "kitchen"
         self.folder.mkdir()
         for name in NAMES:
@@ -135,11 +137,16 @@ class Kitchen:
         assert (there, recipe) == (as_after, 0o600)
         return False
 
-    def start(self, point, hit=1, signum=signal.SIGKILL, **kwargs):
+    def start(self, point, hit=1, signum=signal.SIGKILL, *, ready=True, **order):
         """Start a daemon that is struck at a point, or one whose executor is."""
-        order = points.Order(next(self._counts), point, (int(hit),), signum, TWO_AT_A_TIME)
-        env = {pointed.ORDER: pointed.encoded(order)}
-        self.clew.start(under=(sys.executable, pointed.__file__), **kwargs, **env)
+        counts = next(self._counts)
+        points.Counts(counts)
+        if self.under:
+            give(counts.parent)
+        named = points.Order(counts, point, (int(hit),), signum, TWO_AT_A_TIME, **order)
+        env = {pointed.ORDER: pointed.encoded(named)}
+        under = (*self.under, sys.executable, pointed.__file__)
+        self.clew.start(ready=ready, under=under, **env)
 
     def ask_in_vain(self):
         """Ask for an undo, during which the daemon dies."""
@@ -274,3 +281,24 @@ def test_an_undo_is_completed_before_its_goal_goes_on(tmp_path, make_clew):
     assert order.index("undo.finished") < order.index("worker.started")
     assert kitchen.undone
     clew.cli("cancel", goal)
+
+
+def test_an_undo_of_an_ordinary_user_without_namespaces_is_completed_after_a_kill(nobodys_clew):
+    clew, under = nobodys_clew
+    kitchen = Kitchen(clew.folder, clew, under=under)
+    kitchen.start("undo.restore.before", 3, namespaces=False)
+    goal = kitchen.submit()
+    clew.wait("goal.completed", goal=goal)
+    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
+    kitchen.edit()
+    give(kitchen.folder)
+    kitchen.ask_in_vain()
+    since = clew.now()
+    kitchen.start("", namespaces=False)
+    assert kitchen.resumed(since) == [True]
+    assert kitchen.undone
+    assert {path.stat().st_uid for path in kitchen.folder.rglob("*")} == {NOBODY}
+    kitchen.undo()
+    assert not kitchen.undone
+    assert clew.stop() == 0
+    assert clew.verified()

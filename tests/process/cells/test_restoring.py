@@ -1,30 +1,13 @@
 """Restoring entries from a snapshot: everything back as it was, and nothing of anyone else's overwritten."""
 
 import stat
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
-
-from snapshots import GIT, Snapshots, make_store, picture
+from snapshots import GIT, picture
 
 from clew_shared.wire.executor import RestoreEntry
 
 pytestmark = pytest.mark.skipif(not GIT, reason="git is not installed")
-
-
-@pytest.fixture
-def snapshots(executor, home):
-    """Start an executor whose goal has a store."""
-
-    def start(git=GIT, **box):
-        store = make_store(home)
-        hands = executor(store=str(store.folder), git=git, **box)
-        return Snapshots(hands, home / "workspace", store)
-
-    return start
 
 
 BEFORE = (

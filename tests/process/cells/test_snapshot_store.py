@@ -1,13 +1,7 @@
 """The store of snapshots against the commands that an executor runs: out of reach, and nothing planted is obeyed."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # importlib mode has no path of its own
-
-from snapshots import GIT, Snapshots, make_store, picture
+from snapshots import GIT, picture
 
 from clew_worker import sandbox
 
@@ -18,10 +12,9 @@ pytestmark = [
 
 
 @pytest.fixture
-def snapshots(executor, home):
+def snapshots(snapshots):
     """An executor whose goal has a store with one snapshot."""
-    store = make_store(home)
-    one = Snapshots(executor(store=str(store.folder), git=GIT), home / "workspace", store)
+    one = snapshots()
     one.sh("echo 'the content' > file")
     one.tree()
     return one

@@ -70,7 +70,7 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
         *([] if shown else plan),
         *_trouble_lines(answer),
         _restored_line(answer),
-        [("To get them back: ", "bold"), (f"`{clean(again)}` again reverts this undo.", "")],
+        _again_line(answer, again),
     ]
 
 
@@ -78,6 +78,13 @@ def _resumed_lines(answer: UndoView) -> list[Line]:
     """Return that an undo which had been cut off is complete; nothing else was done."""
     head = f"The undo of {_what(answer)} was interrupted, and is complete now."
     return [[(head, "bold")], *_trouble_lines(answer), _restored_line(answer)]
+
+
+def _again_line(answer: UndoView, again: str) -> Line:
+    """Return what the same command does next."""
+    if answer["failed"]:
+        return [("To restore the rest: ", "bold"), (f"`{clean(again)}` again tries it.", "")]
+    return [("To get them back: ", "bold"), (f"`{clean(again)}` again reverts this undo.", "")]
 
 
 def _restored_line(answer: UndoView) -> Line:
