@@ -4,6 +4,7 @@ import json
 import subprocess
 
 import pytest
+from terminal import EOF, on_terminal
 from tests.process.cells.snapshots import picture
 
 GOAL = """\
@@ -198,6 +199,31 @@ def test_an_undo_needs_a_daemon_and_a_terminal_or_yes(clew, done):
     assert "1.2  Steep" in clew.cli("undo", "tea", "1.7", "--yes", code=1)
     clew.stop()
     assert "no daemon is running" in clew.cli("undo", "tea", "--yes", code=3)
+
+
+def asked(clew, *options, answers, code=0):
+    """What a person sees who answers the questions of an undo on a terminal of 80 columns."""
+    env = clew.environment() | {"TERM": "xterm", "NO_COLOR": "1"}
+    return on_terminal(clew.command("undo", "tea", *options), env, 80, answers=answers, code=code)
+
+
+def test_a_person_is_asked_and_nothing_is_undone_without_a_yes_to_each_question(
+    clew, kitchen, done
+):
+    (kitchen / "water").write_text("mine\n")
+    before = seen(kitchen)
+    no, yes, end = (("[y/N]: ", typed) for typed in ("n\n", "y\n", EOF))
+    for options, answers in (((), [no]), ((), [end]), (("--theirs",), [yes, no])):
+        said = asked(clew, *options, answers=answers, code=1)
+        assert "nothing was changed" in said
+        assert seen(kitchen) == before
+    assert "Overwrite the 1 file listed as changed by someone else or later, too?" in said
+    said = asked(clew, answers=[yes])
+    assert max(len(line) for line in said.splitlines() if str(kitchen) not in line) <= 80
+    assert "5 files restored" in said
+    assert (kitchen / "water").read_text() == "mine\n"
+    assert asked(clew, "--theirs", answers=[yes, yes]).count("[y/N]") == 2
+    assert seen(kitchen) == done
 
 
 def git(folder, *args):
