@@ -1,6 +1,7 @@
 """Restoring entries from a snapshot: everything back as it was, and nothing of anyone else's overwritten."""
 
 import stat
+import zlib
 
 import pytest
 from snapshots import GIT, picture
@@ -209,6 +210,25 @@ def test_a_content_that_is_not_in_the_store_leaves_its_file_and_restores_the_oth
     answer = one.restore(base, (lost, g))
     assert answer.faults == {"f": "the store does not have it"}
     assert [name for name, _ in answer.restored] == ["g"]
+
+
+def test_a_store_with_bad_objects_leaves_their_files_as_they_are(snapshots):
+    one = snapshots()
+    one.sh("echo 1 > gone; ln -s 1 link")
+    base = one.tree()
+    one.sh("rm gone; ln -sf 2 link")
+    entries, present = one.entries(one.tree(), base), states(one.workspace)
+    objects = one.store.folder / "objects"
+    for pack in (objects / "pack").iterdir():
+        pack.unlink()
+    for name in {entry.wanted[1] for entry in entries}:
+        (objects / name[:2]).mkdir(exist_ok=True)
+        (objects / name[:2]).chmod(0o755)
+        (objects / name[:2] / name[2:]).write_bytes(zlib.compress(b"blob 5\0evil\n"))
+    answer = one.restore(base, entries)
+    damaged = "its content in the store is damaged"
+    assert answer.faults == {"gone": damaged, "link": damaged}
+    assert states(one.workspace) == present
 
 
 def test_without_git_everything_is_left(snapshots):

@@ -134,6 +134,17 @@ def test_no_setting_of_the_workspace_is_obeyed(snapshots):
     assert not (snapshots.workspace / "obeyed").exists()
 
 
+@pytest.mark.parametrize("place", ["{store}", ".", "/proc/self", "{store}/../secret"])
+def test_a_git_file_that_points_elsewhere_changes_nothing(snapshots, place):
+    before = picture(snapshots.store.folder)
+    snapshots.sh(f"echo gitdir: {place.format(store=snapshots.store.folder)} > .git")
+    assert snapshots.listed(snapshots.tree()) == ["file"]
+    assert picture(snapshots.store.folder) == before
+    snapshots.sh("echo x > HEAD; echo .. > commondir; mkdir info; echo file > info/exclude")
+    listed = ["HEAD", "commondir", "file", "info/exclude"]
+    assert snapshots.listed(snapshots.tree()) == listed
+
+
 def test_the_users_environment_does_not_reach_git(snapshots, home):
     (home / "private" / ".gitconfig").write_text("[core]\n\tautocrlf = true\n[broken\n")
     snapshots.sh("printf 'a\\r\\n' > windows")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Wanted = tuple[int, str] | None
 """A `st_mode` and a git object, "" for a folder; None for nothing (`RestoreEntry`)."""
 
+_DAMAGED = "its content in the store is damaged"
 _DRAFT = ".clew-undo-"
 _DRAFTS = re.compile(rf"{re.escape(_DRAFT)}[0-9a-f]{{16}}")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -192,7 +193,10 @@ class NamedPlace:
 
     def _write_draft(self, draft: str, mode: int, name: str) -> None:
         if stat.S_ISLNK(mode):
-            os.symlink(b"".join(self._objects.read(name)), draft, dir_fd=self._at)
+            target = b"".join(self._objects.read(name))
+            if blob_id(target) != name:
+                raise SnapshotError(_DAMAGED)
+            os.symlink(target, draft, dir_fd=self._at)
             self._keep_owner(draft)
             return
         size = self._objects.size(name)
@@ -204,7 +208,7 @@ class NamedPlace:
                 file.write(data)
             file.flush()
             if digest.hexdigest() != name:
-                raise SnapshotError("its content in the store is damaged")
+                raise SnapshotError(_DAMAGED)
             self._keep_owner(draft)
             os.fchmod(
                 fd, stat.S_IMODE(mode)
