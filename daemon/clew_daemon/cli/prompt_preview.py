@@ -69,8 +69,10 @@ def _hello(reader: Reader, goal: str, settings: Settings) -> tuple[State, HelloA
 
 
 def _agent(settings: Settings, state: State) -> Agent:
+    from clew_daemon.record.goal_limits import present_agent
+
     try:
-        return settings.agents.get(state.spec.agent or None)
+        return present_agent(state, settings)[1]
     except KeyError:
         raise CliError(
             f"the config has no agent {state.spec.agent!r}, which {state.goal_id} asks for; "

@@ -64,6 +64,8 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
     ev.WorkerReady: _fields("worker.ready", "epoch", "agent"),
     ev.WorkerExited: _fields("worker.exited", "epoch", "reason", "code", "crash"),
     ev.SubtaskStarted: _fields("subtask.started", "task_idx", "subtask_idx"),
+    ev.AttemptEnded: _fields("attempt.ended", "attempt", "reason"),
+    ev.AttemptStarted: _fields("attempt.started", "attempt", "reason", "restored", "kept"),
     ev.SubtaskFailed: _fields("subtask.failed", "failure", "cause"),
     ev.SubtaskEnded: lambda e: (
         f"subtask.{e.status}",

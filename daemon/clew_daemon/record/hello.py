@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.processes.cells import agent_options
+from clew_daemon.record.goal_limits import attempt_limits
 from clew_daemon.record.shrink import fitted
 from clew_daemon.record.store import catch_up, output_text
 from clew_shared.config.settings import LlmAgentSettings
@@ -12,6 +13,7 @@ from clew_shared.prompt.transcript import TranscriptFold, sent_entries
 from clew_shared.tools import TOOLS
 from clew_shared.views.publish import state_view
 from clew_shared.wire.hello import (
+    AttemptTerms,
     FinishedSubtask,
     GoalTerms,
     HelloAnswer,
@@ -67,6 +69,7 @@ def hello_answer(
                 budget_tokens=state.spec.budget_tokens,
                 on_interrupt=state.spec.on_interrupt,
             ),
+            attempt=_attempt_terms(state, settings),
             options=HelloOptions.model_validate(agent_options(settings, agent)),
         )
     )
@@ -127,6 +130,22 @@ def _with_steps(state: State) -> dict[str, Any]:
     return view
 
 
+def _attempt_terms(state: State, settings: Settings) -> AttemptTerms:
+    limits, present = attempt_limits(state, settings), state.attempt
+    rung = settings.attempts.rung(present.number)
+    return AttemptTerms(
+        n=present.number,
+        limit=limits.limit,
+        reason=present.reason,
+        tried=present.tried,
+        rung=rung.model_dump(mode="json", exclude_none=True),
+        iterations=limits.iterations if limits.limit > 1 else None,
+        from_iteration=present.from_iteration,
+        restored=present.restored,
+        kept=present.kept,
+    )
+
+
 def _finished(state: State) -> list[FinishedSubtask]:
     return [
         FinishedSubtask(
@@ -150,15 +169,20 @@ class SubtaskTranscript:
 
     def up_to_now(self, state: State, ledger: Readable, max_tokens: int) -> TranscriptFold:
         """Read what was recorded since; another subtask or another budget begins from the subtask's first event."""
-        key = (state.subtask_seq, max_tokens)
+        key = (began_at(state), max_tokens)
         if key != self._key:
-            self._key, self._fold = key, _fold_after(state.subtask_seq, ledger, max_tokens)
+            self._key, self._fold = key, _fold_after(began_at(state), ledger, max_tokens)
         return _caught_up(self._fold, state, ledger)
+
+
+def began_at(state: State) -> int:
+    """Return the event after which the present conversation began: that of the subtask, or of its last attempt."""
+    return max(state.subtask_seq, state.attempt.seq)
 
 
 def _last_actions(state: State, ledger: Readable, max_tokens: int) -> TranscriptFold:
     actions = state.subtask.actions if state.subtask else []
-    since = max(state.subtask_seq, actions[0].seq - 1 if actions else 0)
+    since = max(began_at(state), actions[0].seq - 1 if actions else 0)
     return _caught_up(_fold_after(since, ledger, max_tokens), state, ledger)
 
 

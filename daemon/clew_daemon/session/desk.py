@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clew_daemon.record.doing import Work
+from clew_daemon.record.goal_limits import present_agent
 from clew_daemon.session.blocking import block_missing
 from clew_daemon.session.cell_specs import CellSpecs
 from clew_daemon.session.executors import ExecutorPool
@@ -68,7 +69,8 @@ class GoalDesk:
         self.core = core
         self.goal_id = core.state.goal_id
         self.epoch = core.state.epoch + 1
-        self.traits = AgentTraits(self.settings.agents.get(core.state.spec.agent or None))
+        self.agent_name, agent = present_agent(core.state, self.settings)
+        self.traits = AgentTraits(agent)
         self.credential = parts.keys.of(self.traits.agent)
         self.specs = CellSpecs(parts, core.state, self.epoch, guard)
         self.executors = ExecutorPool(parts, self.specs, launcher)

@@ -122,7 +122,7 @@ class Methods:
         return noted(feedback)
 
     async def _reflect(self, p: protocol.Reflect) -> Noted:
-        with self._desk.entering() as core:
+        with self._desk.recording() as core:  # also while the worker stops: the turn has its cost
             feedback = core.reflect(_reflected(p, core.state.feedback_untold))
         await self._desk.commit()
         return noted(feedback)

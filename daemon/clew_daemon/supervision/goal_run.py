@@ -119,8 +119,12 @@ class GoalRun:
         await self._warn_of_git_outside(core)
         self._d.publisher.open(self.goal)
         while core.state.workable and not self.stopping:
+            if core.state.attempt.over and not await self._start_over(core):
+                break
             before = _progress(core)
             ended = await self._work(guard)
+            if core.state.attempt.over:
+                continue
             if ended.kind != "stopped" and await self._block_if_missing(core, guard):
                 break
             after_s = await self._conclude(core, ended, idle=_progress(core) == before)
@@ -129,6 +133,15 @@ class GoalRun:
             await asyncio.sleep(after_s)
             if await self._block_if_missing(core, guard):
                 break
+
+    async def _start_over(self, core: Core) -> bool:
+        """Begin the next attempt; returns False where its agent cannot start, and the goal is blocked."""
+        with self._d.goals.entering(core):
+            core.begin_attempt(time.time())
+        await self._d.goals.commit(core)
+        if fault := self._unfit(core):
+            await block_goal(self._d.goals, core, *fault)
+        return not fault
 
     async def _work(self, guard: WorkspaceGuard) -> Ended:
         """Run one worker to its end."""
@@ -147,7 +160,7 @@ class GoalRun:
     def _unfit(self, core: Core) -> tuple[str, str] | None:
         """Return reason and question where the goal cannot even start: no agent, no key."""
         state, settings = core.state, self._d.settings
-        name = state.spec.agent or None
+        name = settings.attempts.rung(state.attempt.number).agent or state.spec.agent or None
         fault = settings.agents.fault(name) or self._d.keys.fault(settings.agents.get(name))
         if not fault:
             return None

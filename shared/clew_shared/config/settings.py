@@ -80,7 +80,16 @@ __all__ = [
     "places",
 ]
 
-LIVE_TABLES = ("loops", "context", "restart", "heartbeat", "playbook", "snapshots", "log")
+LIVE_TABLES = (
+    "loops",
+    "attempts",
+    "context",
+    "restart",
+    "heartbeat",
+    "playbook",
+    "snapshots",
+    "log",
+)
 """Tables that apply to running goals at once (docs/configuration.md)."""
 
 LIVE_KEYS = ("daemon.max_workers",)

@@ -182,6 +182,31 @@ class ContextSettings(Table):
     max_iterations: AtLeastOne = 30
 
 
+class Rung(Table):
+    """How one attempt differs from the agent's own settings; `agent` names another agent of the config."""
+
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    mode: Literal["auto", "tools", "json"] | None = None
+    agent: Annotated[str, Field(min_length=1)] | None = None
+
+
+class AttemptSettings(Table):
+    """When an agent that is stuck starts afresh at its subtask, and how (docs/attempts.md)."""
+
+    limit: AtLeastOne = 3
+    iterations: AtLeastOne = 10
+    restore: Literal["subtask", "keep"] = "subtask"
+    ladder: Annotated[tuple[Rung, ...], Field(strict=False)] = (
+        Rung(),
+        Rung(temperature=0.7, mode="json"),
+        Rung(temperature=0.9),
+    )
+
+    def rung(self, attempt: int) -> Rung:
+        """Return how an attempt differs, counted from 1; the last rung repeats."""
+        return self.ladder[min(attempt, len(self.ladder)) - 1] if self.ladder else Rung()
+
+
 class SnapshotSettings(Table):
     """Snapshots of workspaces, for `clew diff` and `clew undo`: whether they are taken, and their limits."""
 
@@ -245,6 +270,7 @@ class Settings(Table):
     loops: LoopSettings = LoopSettings()
     context: ContextSettings = ContextSettings()
     playbook: PlaybookSettings = PlaybookSettings()
+    attempts: AttemptSettings = AttemptSettings()
     snapshots: SnapshotSettings = SnapshotSettings()
     agents: AgentSettings = AgentSettings()
     ledger: LedgerSettings = LedgerSettings()

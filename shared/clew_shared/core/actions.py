@@ -134,6 +134,9 @@ class ActionCommands(ThinkingCommands):
             )
             refusal = Refusal("replan_required", message, loop=False)
             return self._refuse(proposal, refusal, at, done=done)
+        if state.attempt.over:
+            message = "This attempt is over; nothing more is carried out in it."
+            return self._refuse(proposal, Refusal("stopped", message, loop=False), at, done=done)
         if state.goal.status != GoalStatus.IN_PROGRESS:
             message = f"The goal is {state.goal.status}; nothing more is carried out."
             return self._refuse(proposal, Refusal("stopped", message, loop=False), at, done=done)
@@ -155,6 +158,7 @@ class ActionCommands(ThinkingCommands):
                 args=proposal.args,
                 signature=proposal.signature,
                 rationale=rationale[:MESSAGE_CHARS],
+                attempt=self.state.attempt.number,
             )
         )
         if nudge is None:
@@ -179,6 +183,7 @@ class ActionCommands(ThinkingCommands):
             everywhere=refusal.everywhere,
             counts=refusal.reason == "blocked_action",
             done=done is not None,
+            attempt=self.state.attempt.number,
         )
         seq = self.emit(event)
         if done is not None:
@@ -204,7 +209,8 @@ class ActionCommands(ThinkingCommands):
         count = self.state.blocked_proposals
         if self.state.replan_required or count < self.loops.blocked_limit:
             return None
-        return self._escalate(f"blocked actions were proposed {count} times", count, at)
+        reason = f"blocked actions were proposed {count} times"
+        return None if self.start_over(reason, at) else self._escalate(reason, count, at)
 
     def _finish(
         self, seq: int, tool: str, args: dict[str, Any], report: ActionReport, at: float

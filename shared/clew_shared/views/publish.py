@@ -49,6 +49,7 @@ def state_view(state: State) -> dict[str, Any]:
         "iteration": state.iteration,
         "epoch": state.epoch,
         "restarts": state.restarts,
+        "attempt": state.attempt.number,
         "seq": state.seq,
     }
 
@@ -114,6 +115,7 @@ def action_view(action: Action) -> dict[str, Any]:
         "task_idx": action.task_idx,
         "subtask_idx": action.subtask_idx,
         "epoch": action.epoch,
+        "attempt": action.attempt,
     }
 
 
@@ -169,7 +171,7 @@ def status_view(state: State, now: float = 0.0, waits: str = "") -> dict[str, An
         "updated_at": iso(state.updated_at),
         "name": state.spec.name or None,
         "agent": state.spec.agent,
-        "attempt": 1,
+        "attempt": state.attempt.number,
         "verified": state.verified,
         "tokens": state.cost.tokens,
         "age_s": round(max(0.0, now - state.accepted_at), 3),

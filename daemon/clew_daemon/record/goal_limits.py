@@ -1,0 +1,46 @@
+"""How many turns and attempts a goal gets, and which agent its present attempt has, by its file and the config."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clew_shared.config.settings import LlmAgentSettings, RunbookAgentSettings
+from clew_shared.core.journal import AttemptLimits
+
+if TYPE_CHECKING:
+    from clew_shared.config.agent_tables import Agent
+    from clew_shared.config.settings import Settings
+    from clew_shared.record.state import State
+
+
+def max_iterations(state: State, settings: Settings) -> int | None:
+    """Return the turns of an agent whose goal sets no number; None for a runbook, which always ends."""
+    agent = _own_agent(state, settings)
+    return None if isinstance(agent, RunbookAgentSettings) else settings.context.max_iterations
+
+
+def attempt_limits(state: State, settings: Settings) -> AttemptLimits:
+    """Return how many attempts a subtask gets: one, unless its agent is a model, or the goal file sets a number."""
+    table = settings.attempts
+    is_model = isinstance(_own_agent(state, settings), LlmAgentSettings)
+    limit = state.spec.attempts or (table.limit if is_model else 1)
+    return AttemptLimits(limit, table.iterations)
+
+
+def present_agent(state: State, settings: Settings) -> tuple[str, Agent]:
+    """Return the agent of the present attempt, by its name in the config, as the attempt's rung sets it up."""
+    rung = settings.attempts.rung(state.attempt.number)
+    name = rung.agent or state.spec.agent
+    agent = settings.agents.get(name or None)
+    if not isinstance(agent, LlmAgentSettings):
+        return name, agent
+    changed = {"temperature": rung.temperature, "mode": rung.mode}
+    given = {key: value for key, value in changed.items() if value is not None}
+    return name, agent.model_copy(update=given)
+
+
+def _own_agent(state: State, settings: Settings) -> Agent | None:
+    """Return the goal's own agent, None where the config does not have it."""
+    name = state.spec.agent or None
+    known = name is None or name in settings.agents.names
+    return settings.agents.get(name) if known else None
