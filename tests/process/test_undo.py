@@ -291,6 +291,30 @@ def test_where_head_has_moved_nothing_is_restored_and_git_commands_are_named(cle
     assert seen(repository) == before
 
 
+def test_where_the_repository_is_gone_the_files_are_restored_and_it_is_named(clew, repository):
+    before = seen(repository)
+    text = GOAL.replace("chmod 600 recipe", "rm -rf .git")
+    goal = clew.start().submit(text.format(workspace=repository), "tea.md")
+    clew.wait("goal.completed", goal=goal)
+    answer = undone(clew, "--yes")
+    assert answer["git_gone"]
+    assert answer["moved"] is None
+    assert seen(repository) == before
+    assert not undone(clew, "--yes")["git_gone"]  # of the reversal: it was gone before, too
+    assert "The git repository is gone" in clew.cli("undo", goal, "--yes")
+
+
+def test_a_folder_of_someone_else_stays_when_what_the_goal_put_into_it_is_removed(clew, kitchen):
+    before = seen(kitchen)
+    steps = "test -d mine && touch mine/pot && mkdir ours && touch ours/pot"
+    text = GOAL.replace("echo leaves >> water", f"until test -e go; do sleep 0.05; done; {steps}")
+    text = text.replace("- [ ] Steep", "- [ ] Wait\n  ```sh\n  until test -e go; do sleep 0.05; done\n  ```\n- [ ] Steep")
+    goal = clew.start().submit(text.format(workspace=kitchen), "tea.md")
+    clew.wait("goal.completed", goal=goal)
+    clew.cli("undo", goal, "--yes")
+    assert seen(kitchen) == {**before, b"mine": ("folder", 0o40755)}
+
+
 def test_what_is_added_after_an_action_was_cut_off_stays(clew, kitchen):
     before = seen(kitchen)
     clew.start()

@@ -84,7 +84,7 @@ class _Restoring:
         self._root = root
         self._objects = objects
         self._tree = request.tree
-        self._created = {unquoted(name) for name in request.folders}
+        self._others = {unquoted(name) for name in request.others}
         self._seen: set[str] = set()
         self._emptied: set[str] = set()
         self._wanted_folders: frozenset[bytes] | None = None
@@ -195,7 +195,7 @@ class _Restoring:
 
     def _is_removed(self, folder: str) -> bool:
         """Remove a folder if it is empty, not wanted and the goal's; return whether it was removed."""
-        if self._created and os.fsencode(folder) not in self._created:
+        if os.fsencode(folder) in self._others:
             return False
         with self._folder_of(folder, make=False) as at:
             place = NamedPlace(at, split(folder)[1], self._objects)
