@@ -35,6 +35,7 @@ class Record:
         return self.add(ev.SubtaskStarted(task_idx=0, subtask_idx=subtask))
 
     def act(self):
+        """Have an action carried out; return the number of its end."""
         seq = self.add(
             ev.ActionAllowed(epoch=1, tool="run_cmd", args={}, signature=str(len(self.rows)))
         )
@@ -135,9 +136,19 @@ def test_a_subtask_whose_only_action_was_cut_off_by_the_end_has_a_span():
     first = goal.snapshot()
     goal.start(0)
     seq = goal.add(ev.ActionAllowed(epoch=1, tool="run_cmd", args={}, signature="s"))
-    goal.add(ev.GoalEnded(status="cancelled"), ev.ActionInterrupted(of=seq, reason="cancelled"))
-    last = goal.snapshot()
+    goal.add(ev.GoalEnded(status="cancelled"))
+    last = goal.add(snap.SnapshotTaken(tree="t", cut_off=(seq,)))
+    goal.add(ev.ActionInterrupted(of=seq, reason="cancelled"))
     assert goal.span(0) == (first, last)
+
+
+def test_a_snapshot_that_an_allowed_action_waited_for_is_the_one_before_it():
+    goal = Record("boil")
+    goal.start(0)
+    seq = goal.add(ev.ActionAllowed(epoch=1, tool="run_cmd", args={}, signature="s"))
+    first = goal.snapshot()
+    goal.add(ev.ActionFinished(of=seq, result="success", outcome=""))
+    assert goal.span(0) == (first, None)
 
 
 def test_a_subtask_that_acted_before_any_snapshot_is_not_undone_in_part():

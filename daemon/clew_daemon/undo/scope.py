@@ -68,6 +68,7 @@ class _SubtaskSpans:
     def __init__(self) -> None:
         self._subtasks = NumberedSubtasks()
         self._found: dict[int, tuple[int, int | None]] = {}
+        self._acting: dict[int, int] = {}  # the subtasks of actions that were allowed
         self._acted_at: set[Place] = set()
         self._before = 0  # the last snapshot, 0 for none
 
@@ -75,8 +76,12 @@ class _SubtaskSpans:
         self._subtasks.take(seq, event)
         match event:
             case ev.ActionAllowed() | ev.ActionBlocked(done=True):
-                self._act(self._subtasks.current)
+                self._acting[seq] = self._subtasks.current
+            case ev.ActionFinished() | ev.ActionInterrupted():
+                self._acted(event.of)
             case snap.SnapshotTaken():
+                for action in event.cut_off:  # it shows what they did
+                    self._acted(action)
                 self._before = seq
                 self._end_all_but(self._subtasks.current, seq)
             case snap.SnapshotsMissing(removed=True):
@@ -99,8 +104,9 @@ class _SubtaskSpans:
             raise NoSpanError("there is no snapshot from before the first action of that subtask")
         return Span("subtask", first, last, *place, one)
 
-    def _act(self, subtask: int) -> None:
-        if subtask:
+    def _acted(self, action: int) -> None:
+        """Take in that an action has ended: it waits for a snapshot that is due, so the last one is from before it."""
+        if subtask := self._acting.pop(action, 0):
             first, _ = self._found.get(subtask, (self._before, None))
             self._found[subtask] = first, None
             self._acted_at.add(self._subtasks.place)
