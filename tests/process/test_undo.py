@@ -193,6 +193,34 @@ def test_a_goal_at_work_is_not_undone(clew, kitchen):
     clew.cli("cancel", goal)
 
 
+def test_a_paused_goal_that_was_undone_and_resumed_does_its_work_again_and_can_be_undone(
+    clew, kitchen
+):
+    clew.agent(
+        "worker",
+        """
+        hello()
+        run("echo hot > water")
+        say("hot")
+        if epoch == 1:
+            threading.Event().wait()
+        done()
+        """,
+    )
+    before = seen(kitchen)
+    text = f"---\nname: tea\nagent: worker\nworkspace: {kitchen}\n---\n# Make tea\n"
+    goal = clew.start().submit(text)
+    clew.said(goal)
+    clew.cli("pause", goal)
+    assert "`clew resume` continues" in clew.cli("undo", goal, "--yes")
+    assert seen(kitchen) == before
+    clew.cli("resume", goal)
+    clew.wait("goal.completed", goal=goal)
+    assert (kitchen / "water").read_text() == "hot\n"
+    clew.cli("undo", goal, "--yes")
+    assert seen(kitchen) == before
+
+
 def test_an_undo_needs_a_daemon_and_a_terminal_or_yes(clew, done):
     assert "--yes" in clew.clew("undo", "tea", code=2)
     assert "1.2  Steep" in clew.cli("undo", "tea", "1.7", "--yes", code=1)

@@ -20,13 +20,8 @@ from clew_shared.wire.executor import RestoreDone, RestoreEntry, RestoreRequest
 from clew_worker.executor.snapshots.budget import Budget, SnapshotError
 from clew_worker.executor.snapshots.folders import open_folder, split
 from clew_worker.executor.snapshots.objects import ObjectReader
-from clew_worker.executor.snapshots.place import (
-    ChangedError,
-    NamedPlace,
-    make_folder,
-    remove_drafts,
-    writable,
-)
+from clew_worker.executor.snapshots.place import NamedPlace, make_folder, writable
+from clew_worker.executor.snapshots.swapping import ChangedError, remove_drafts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
