@@ -55,7 +55,7 @@ _SECONDS = {"type": "number", "minimum": 0}
 TOOLS = (
     BuiltInTool(
         "run_cmd",
-        "Run a shell command in the workspace. Returns its output and exit code.",
+        "Run any shell command: mkdir, mv, cp, rm, sed, sort, grep, tests. Returns its output and exit code.",
         _schema(
             "timeout_s",
             cmd={
@@ -79,7 +79,7 @@ TOOLS = (
     ),
     BuiltInTool(
         "write_file",
-        "Write a whole file. Makes missing folders and replaces what was there.",
+        "Write a file with its whole content.",
         _schema(path=_PATH, content=_text("The whole new text of the file.")),
         writes_only=True,
     ),
@@ -104,6 +104,7 @@ TOOLS = (
             path=_text("Folder to list, relative to the workspace. Default: the workspace."),
             depth=_whole("How many levels deep. Default: 3."),
         ),
+        small_goals=False,
     ),
     BuiltInTool(
         "search",
@@ -115,6 +116,7 @@ TOOLS = (
             path=_text("File or folder to search in. Default: the workspace."),
             max=_whole("How many matches to return at most. Default: 100."),
         ),
+        small_goals=False,
     ),
     BuiltInTool(
         "wait",

@@ -87,7 +87,7 @@ def test_in_json_mode_a_call_is_shown_as_the_model_is_to_write_it():
     view = replace(VIEW, transcript=(WRITE,), mode="json", steady_tools=TOOLS)
     system, _, call, result = build(view)
     assert "- write_file(path, content)" in system["content"]
-    assert call["content"].startswith('{"args": {"content": "hello", "path": "hello.txt"}, "tool"')
+    assert call["content"].startswith('{"tool": "write_file", "args": {"content": "hello"')
     assert result["role"] == "user"
 
 

@@ -113,7 +113,7 @@ def _ask(view: PromptView) -> str:
     if last is None:
         return _ask_first(view)
     if last.name == "finish":  # not accepted, or the agent would have ended
-        return "Do what is missing: write or change a file, or call another tool."
+        return "Do what is missing: run a command, or change a file."
     if last.result == "blocked":
         return f"It was refused. If the {what} is done, call {done}. If not, call something else."
     if last.result != "success":
@@ -126,5 +126,5 @@ def _ask(view: PromptView) -> str:
 def _ask_first(view: PromptView) -> str:
     if _REPAIRS.search(view.subtask or view.goal):
         return "First look: call read_file on what this is about, before you change anything."
-    plan = "Call plan, or the first tool."
-    return plan if any(tool.name == "plan" for tool in view.tools) else "Call the first tool."
+    plan = "Call plan, or begin with another tool."
+    return plan if any(tool.name == "plan" for tool in view.tools) else "Begin: call a tool."

@@ -71,7 +71,7 @@ REFLECT = Tool(
         "required": ["insights"],
     },
 )
-_FIRST = ("write_file", "read_file", "edit_file", "run_cmd")
+_FIRST = ("run_cmd", "read_file", "write_file", "edit_file")
 
 
 def offered_tools(hello: HelloAnswer, *, acted: bool = False) -> tuple[Tool, ...]:
@@ -104,10 +104,11 @@ def is_own(tool: Tool) -> bool:
 
 def steady_tools(hello: HelloAnswer) -> tuple[Tool, ...]:
     """Return the daemon's tools as a prompt in json mode lists them: the same all through a goal."""
-    shown = hello.tools
-    if is_small(hello):
-        shown = tuple(t for t in shown if t.name not in BY_NAME or BY_NAME[t.name].small_goals)
-    return tuple(_short(t) for t in sorted(shown, key=_order))
+    shown = sorted(hello.tools, key=_order)
+    if not is_small(hello):
+        return tuple(map(_short, shown))
+    few = (t for t in shown if t.name not in BY_NAME or BY_NAME[t.name].small_goals)
+    return tuple(_with_required_only(_short(t)) for t in few)
 
 
 def listing(tools: tuple[Tool, ...]) -> str:
@@ -149,6 +150,17 @@ def _short(tool: Tool) -> Tool:
     required = list(tool.parameters.get("required", ()))
     short = {"type": "object", "properties": properties, "required": required}
     return Tool(tool.name, tool.description, short)
+
+
+def _with_required_only(tool: Tool) -> Tool:
+    """Return a tool without its optional arguments.
+
+    Small models give every argument that a schema names, such as a `max_lines` of 1. Where a small goal needs one, the
+    model can still give it: the daemon knows the whole schema.
+    """
+    required = tool.parameters["required"]
+    properties = {name: tool.parameters["properties"][name] for name in required}
+    return Tool(tool.name, tool.description, {**tool.parameters, "properties": properties})
 
 
 def _plain_type(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -133,6 +133,27 @@ async def test_the_output_of_a_failing_check_is_shown_and_can_be_mended(daemon, 
     assert daemon.finished[0] is True
 
 
+async def test_a_failed_check_is_shown_with_its_command_and_exit_code(daemon, run_llm):
+    daemon.checks = {"right": "grep bye hello.txt || exit 3"}
+    mend = calls(("write_file", {"path": "hello.txt", "content": "bye"}))
+    with ScriptedLlm(WRITE, FINISH, mend, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    assert "Check failed with exit code 3: grep bye hello.txt || exit 3\n(no output)" in llm.prompt(2)
+
+
+async def test_a_check_that_fails_as_before_is_shown_by_its_command_and_its_last_line(
+    daemon, run_llm
+):
+    daemon.checks = {"right": "echo looking; grep bye hello.txt || { echo no bye; exit 1; }"}
+    other = calls(("write_file", {"path": "other.txt", "content": "bye"}))
+    mend = calls(("write_file", {"path": "hello.txt", "content": "bye"}))
+    with ScriptedLlm(WRITE, FINISH, other, FINISH, mend, FINISH) as llm:
+        assert await run_llm(daemon, llm) == 0
+    again = llm.requests[4]["messages"][-1]["content"]
+    assert "exit 1; }`: no bye" in again
+    assert "looking\n" not in again
+
+
 async def test_checks_are_not_run_again_before_anything_was_done(daemon, run_llm):
     daemon.checks = {"never": "false"}
     give_up = calls(("finish", {"success": False, "summary": "impossible"}))
