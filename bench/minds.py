@@ -1,10 +1,10 @@
 """Small goals with a model behind an OpenAI-compatible endpoint: python -m bench.minds URL GOALS.jsonl [--loop FILE].
 
-Each goal is done in turns by clew (a daemon of its own, the default config, an llm agent) and, if a program is given, by
-a plain loop to compare with: `FILE URL GOALS RUNS OUT ATTEMPTS ROUNDS ID`. A goal is a line with `id`, `goal`, `files`
-(path → text) and `check`, a command that must exit 0. Both ask through a proxy that counts the tokens as the endpoint
-reports them, and keeps the requests and answers, a file for each run. A run is a line of `runs.jsonl`; a second start
-with the same folder continues. A table is printed at the end; nothing is asserted.
+Each goal is done in turns by clew (a daemon of its own, the default config, an llm agent) and, if a program is given,
+by a plain loop to compare with: `FILE URL GOALS RUNS OUT ATTEMPTS ROUNDS ID`. A goal is a line with `id`, `goal`,
+`files` (path → text) and `check`, a command that must exit 0. Both ask through a proxy that counts the tokens as the
+endpoint reports them, and keeps the requests and answers, a file for each run. A run is a line of `runs.jsonl`; a
+second start with the same folder continues. A table is printed at the end; nothing is asserted.
 """
 
 import contextlib

@@ -159,6 +159,21 @@ def test_what_is_asked_follows_from_the_last_call():
     assert "call plan with exactly one task" in asked(WRITE, replan="task")
 
 
+def test_a_model_that_has_only_looked_is_not_asked_whether_the_goal_is_done():
+    checked = replace(VIEW, checks={"there": "test -f hello.txt"})
+    look = Call(7, "read_file", {"path": "a"}, "success", "text", changed=False)
+    rejected = Call(-1, "finish", {}, "error", "Not finished")
+
+    def asked(*calls):
+        return state_block(replace(checked, transcript=calls))
+
+    assert "Nothing is changed yet" in asked(look)
+    assert "Look at what is wrong" in asked(WRITE, rejected)
+    assert "Nothing is changed yet" in asked(WRITE, rejected, look)
+    assert "call finish" in asked(WRITE, rejected, WRITE, look)
+    assert "call finish" in state_block(replace(VIEW, transcript=(look,)))
+
+
 def test_work_on_what_exists_begins_with_a_look():
     mend = replace(VIEW, goal="Fix the bug in calc.py", subtask="Fix the bug in calc.py")
     assert "read_file" in state_block(mend)
@@ -326,9 +341,17 @@ def test_larger_goals_are_asked_to_reflect_beside_their_calls():
 
 def test_a_small_goal_is_offered_neither_plan_nor_complete_subtask():
     found = names(hello())
-    assert found[:2] == ["write_file", "read_file"]
+    assert found[:2] == ["run_cmd", "read_file"]
     assert "finish" in found
     assert not {"plan", "complete_subtask", "wait", "recall"} & set(found)
+
+
+def test_a_small_goal_is_offered_what_the_shell_cannot_do_as_well_with_few_arguments():
+    found = {tool.name: tool for tool in offered_tools(hello())}
+    assert not {"list_files", "search"} & set(found)
+    assert list(found["read_file"].parameters["properties"]) == ["path"]
+    assert "count" in found["edit_file"].parameters["properties"]
+    assert {"list_files", "search"} <= set(names(hello(tree("in_progress", "pending"))))
 
 
 def test_a_larger_goal_is_offered_a_plan_until_it_acts():

@@ -186,7 +186,7 @@ def _trace(output: str) -> str:
     shown = output.strip()[-TRACE_CHARS:]
     if len(shown) == TRACE_CHARS and "\n+ " in shown:
         shown = shown[shown.index("\n+ ") + 1 :]
-    return f"It printed nothing. Its commands, the last one failed:\n{shown}\n"
+    return f"It printed nothing. It ran these commands, and stopped at the last one:\n{shown}\n"
 
 
 def _run_of(done: CheckDone, timeout_s: float) -> CheckRun:

@@ -104,11 +104,17 @@ def is_own(tool: Tool) -> bool:
 
 def steady_tools(hello: HelloAnswer) -> tuple[Tool, ...]:
     """Return the daemon's tools as a prompt in json mode lists them: the same all through a goal."""
-    shown = sorted(hello.tools, key=_order)
+    shown = tuple(_short(t) for t in sorted(hello.tools, key=_order))
     if not is_small(hello):
-        return tuple(map(_short, shown))
-    few = (t for t in shown if t.name not in BY_NAME or BY_NAME[t.name].small_goals)
-    return tuple(_with_required_only(_short(t)) for t in few)
+        return shown
+    few = (tool for tool in shown if _for_small_goals(tool.name, planned=hello.state.planned))
+    return tuple(few) if hello.state.planned else tuple(map(_with_few_arguments, few))
+
+
+def _for_small_goals(name: str, *, planned: bool) -> bool:
+    """Return whether a small goal is offered a tool; without a plan only what the shell cannot do as well."""
+    tool = BY_NAME.get(name)
+    return tool is None or (tool.small_goals and (planned or not tool.in_shell))
 
 
 def listing(tools: tuple[Tool, ...]) -> str:
@@ -152,14 +158,14 @@ def _short(tool: Tool) -> Tool:
     return Tool(tool.name, tool.description, short)
 
 
-def _with_required_only(tool: Tool) -> Tool:
-    """Return a tool without its optional arguments.
+def _with_few_arguments(tool: Tool) -> Tool:
+    """Return a tool with the arguments that it needs, and with `count`, which an ambiguous edit asks for.
 
-    Small models give every argument that a schema names, such as a `max_lines` of 1. Where a small goal needs one, the
-    model can still give it: the daemon knows the whole schema.
+    Small models give every argument that a schema names, such as a `max_lines` of 1.
     """
     required = tool.parameters["required"]
-    properties = {name: tool.parameters["properties"][name] for name in required}
+    given = tool.parameters["properties"].items()
+    properties = {name: schema for name, schema in given if name in (*required, "count")}
     return Tool(tool.name, tool.description, {**tool.parameters, "properties": properties})
 
 

@@ -138,7 +138,9 @@ async def test_a_failed_check_is_shown_with_its_command_and_exit_code(daemon, ru
     mend = calls(("write_file", {"path": "hello.txt", "content": "bye"}))
     with ScriptedLlm(WRITE, FINISH, mend, FINISH) as llm:
         assert await run_llm(daemon, llm) == 0
-    assert "Check failed with exit code 3: grep bye hello.txt || exit 3\n(no output)" in llm.prompt(2)
+    assert "Check failed with exit code 3: grep bye hello.txt || exit 3\n(no output)" in llm.prompt(
+        2
+    )
 
 
 async def test_a_check_that_fails_as_before_is_shown_by_its_command_and_its_last_line(
