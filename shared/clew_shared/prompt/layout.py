@@ -30,7 +30,7 @@ RULES = (
     "You do a goal in a working folder by calling tools. "
     "Call one tool, read its result, then decide what is next. Use relative paths. "
     "Read a file before you change it. To create a file call write_file with its whole content; "
-    "to move, copy, delete, sort, search or test call run_cmd. "
+    "to move, copy, delete or test call run_cmd. "
     "Never repeat a call that succeeded: a call that brings nothing new is refused. "
     "When the goal is reached, call finish."
 )

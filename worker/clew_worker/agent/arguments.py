@@ -21,7 +21,7 @@ _OTHER_NAMES = {
     "pattern": ("query", "regex"),
 }
 _FENCED = re.compile(r"\s*```[\w+-]*[ \t]*\n(.*?\n?)```\s*", re.DOTALL)
-_FENCES_BELONG = {".md", ".markdown", ".mdx", ".rst", ".txt"}
+_FENCES_BELONG = {".md", ".markdown", ".mdx"}
 
 
 def fitted(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:

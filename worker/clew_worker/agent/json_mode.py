@@ -26,6 +26,9 @@ _REFLECTION_KEYS = (
     "relevance",
     "next_suggested_actions",
 )
+_TEXT_OR_OBJECT = {"anyOf": [{"type": "string"}, {"type": "object"}]}
+"""The content of a file: JSON in a JSON string, all quotes escaped, is beyond small models."""
+
 _DECODER = json.JSONDecoder(strict=False)  # raw line breaks in strings are a common slip
 
 
@@ -85,7 +88,10 @@ def _optional_object(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _call_schema(tool: Tool, optional: dict[str, Any]) -> dict[str, Any]:
-    args = {**tool.parameters, "additionalProperties": False}
+    properties = {**tool.parameters.get("properties", {})}
+    if "content" in properties:
+        properties["content"] = _TEXT_OR_OBJECT
+    args = {**tool.parameters, "properties": properties, "additionalProperties": False}
     return _object({"tool": {"const": tool.name}, "args": args}, optional)
 
 
