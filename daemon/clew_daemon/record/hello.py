@@ -22,7 +22,7 @@ from clew_shared.wire.hello import (
 )
 
 if TYPE_CHECKING:
-    from clew_daemon.record.store import Readable
+    from clew_daemon.record.store import ReadableEvents
     from clew_shared.config.agent_tables import Agent
     from clew_shared.config.settings import Settings
     from clew_shared.record.prompt_facts import Prompt
@@ -36,7 +36,7 @@ def hello_answer(
     state: State,
     settings: Settings,
     agent: Agent,
-    ledger: Readable,
+    ledger: ReadableEvents,
     strategies: list[dict[str, Any]],
     transcript: SubtaskTranscript | None = None,
     *,
@@ -173,7 +173,7 @@ class SubtaskTranscript:
         self._key: tuple[int, int] = (-1, -1)
         self._fold = TranscriptFold(lambda _: "", 0)
 
-    def up_to_now(self, state: State, ledger: Readable, max_tokens: int) -> TranscriptFold:
+    def up_to_now(self, state: State, ledger: ReadableEvents, max_tokens: int) -> TranscriptFold:
         """Read what was recorded since; another subtask or another budget begins from the subtask's first event."""
         key = (began_at(state), max_tokens)
         if key != self._key:
@@ -186,17 +186,17 @@ def began_at(state: State) -> int:
     return max(state.subtask_seq, state.attempt.seq)
 
 
-def _last_actions(state: State, ledger: Readable, max_tokens: int) -> TranscriptFold:
+def _last_actions(state: State, ledger: ReadableEvents, max_tokens: int) -> TranscriptFold:
     actions = state.subtask.actions if state.subtask else []
     since = max(began_at(state), actions[0].seq - 1 if actions else 0)
     return _caught_up(_fold_after(since, ledger, max_tokens), state, ledger)
 
 
-def _fold_after(seq: int, ledger: Readable, max_tokens: int) -> TranscriptFold:
+def _fold_after(seq: int, ledger: ReadableEvents, max_tokens: int) -> TranscriptFold:
     return TranscriptFold(lambda of: output_text(ledger, of), max_tokens, seq)
 
 
-def _caught_up(fold: TranscriptFold, state: State, ledger: Readable) -> TranscriptFold:
+def _caught_up(fold: TranscriptFold, state: State, ledger: ReadableEvents) -> TranscriptFold:
     for _ in catch_up(fold, ledger, state.goal_id):
         pass
     return fold

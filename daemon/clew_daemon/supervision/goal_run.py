@@ -138,7 +138,8 @@ class GoalRun:
     async def _start_over(self, core: Core) -> bool:
         """Begin the next attempt; returns False where its agent cannot start, and the goal is blocked."""
         with self._d.goals.entering(core):
-            core.begin_attempt(time.time())
+            rung = self._d.settings.attempts.rung(core.state.attempt.number + 1)
+            core.begin_attempt(time.time(), rung=str(rung))
         await self._d.goals.commit(core)
         if fault := self._unfit(core):
             await block_goal(self._d.goals, core, *fault)

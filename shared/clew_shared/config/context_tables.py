@@ -27,6 +27,11 @@ class Rung(Table):
     mode: ModeSetting | None = None
     agent: Annotated[str, Field(min_length=1)] | None = None
 
+    def __str__(self) -> str:
+        """Return the keys that are set, as in `temperature 0.7, mode json`."""
+        set_here = self.model_dump(exclude_none=True)
+        return ", ".join(f"{key} {value}" for key, value in set_here.items())
+
 
 Ladder = Annotated[tuple[Rung, ...], Field(strict=False)]
 

@@ -48,7 +48,9 @@ class AttemptCommands(GoalJournal):
         )
         return True
 
-    def begin_attempt(self, at: float, *, restored: int = 0, kept: str = "") -> None:
+    def begin_attempt(
+        self, at: float, *, rung: str = "", restored: int = 0, kept: str = ""
+    ) -> None:
         """Begin the attempt after one that is over; see AttemptStarted."""
         over = self.state.attempt
         self.emit(
@@ -57,6 +59,7 @@ class AttemptCommands(GoalJournal):
                 attempt=over.number + 1,
                 reason=over.over,
                 scope=self._attempt_scope(),
+                rung=rung,
                 restored=restored,
                 kept=kept,
             )
