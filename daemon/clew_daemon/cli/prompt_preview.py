@@ -106,11 +106,17 @@ def _past(reader: Reader, goal: str, attempt: int) -> PastEvents:
 def _moment(
     reader: Reader, record: Reader | PastEvents, state: State, settings: Settings
 ) -> _Moment:
+    from clew_daemon.learning.models import LOADED_MAX, continued, known_models
     from clew_daemon.record.hello import hello_answer
+    from clew_shared.config.profiles import profiled_agent, profiled_settings
 
     shown, unshown = _strategies(reader, record, state, settings)
-    agent = _llm_agent(settings, _agent(settings, state))
-    return state, hello_answer(state, settings, agent, record, shown), unshown
+    agent = profiled_agent(settings, _llm_agent(settings, _agent(settings, state)))
+    settings = profiled_settings(settings, agent)
+    known = known_models(reader.known_models(LOADED_MAX))
+    prompt = continued(agent, state.prompt, known)
+    hello = hello_answer(state, settings, agent, record, shown, prompt=prompt)
+    return state, hello, unshown
 
 
 def _agent(settings: Settings, state: State) -> Agent:

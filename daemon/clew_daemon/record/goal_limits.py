@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew_shared.config.profiles import profiled_agent, profiled_rung, profiled_settings
 from clew_shared.config.settings import LlmAgentSettings, RunbookAgentSettings
 from clew_shared.core.journal import AttemptLimits
 
 if TYPE_CHECKING:
     from clew_shared.config.agent_tables import Agent
+    from clew_shared.config.context_tables import Rung
     from clew_shared.config.settings import Settings
     from clew_shared.record.state import State
 
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 def max_iterations(state: State, settings: Settings) -> int | None:
     """Return the turns of an agent whose goal sets no number; None for a runbook, which always ends."""
     agent = _own_agent(state, settings)
-    return None if isinstance(agent, RunbookAgentSettings) else settings.context.max_iterations
+    if isinstance(agent, RunbookAgentSettings):
+        return None
+    return profiled_settings(settings, agent).context.max_iterations
 
 
 def attempt_limits(state: State, settings: Settings) -> AttemptLimits:
@@ -27,11 +31,16 @@ def attempt_limits(state: State, settings: Settings) -> AttemptLimits:
     return AttemptLimits(limit, table.iterations)
 
 
+def present_rung(state: State, settings: Settings) -> Rung:
+    """Return how the present attempt differs, by the ladder for the model of the goal's own agent."""
+    return profiled_rung(settings, _own_agent(state, settings), state.attempt.number)
+
+
 def present_agent(state: State, settings: Settings) -> tuple[str, Agent]:
-    """Return the agent of the present attempt, by its name in the config, as the attempt's rung sets it up."""
-    rung = settings.attempts.rung(state.attempt.number)
+    """Return the agent of the present attempt, by its name in the config, as its model and the rung set it up."""
+    rung = present_rung(state, settings)
     name = rung.agent or state.spec.agent
-    agent = settings.agents.get(name or None)
+    agent = profiled_agent(settings, settings.agents.get(name or None))
     if not isinstance(agent, LlmAgentSettings):
         return name, agent
     changed = {"temperature": rung.temperature, "mode": rung.mode}
