@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew_shared.config.settings import LlmAgentSettings, RunbookAgentSettings
+from clew_shared.config.tables import Rung
 from clew_shared.core.journal import AttemptLimits
 
 if TYPE_CHECKING:
@@ -28,8 +29,11 @@ def attempt_limits(state: State, settings: Settings) -> AttemptLimits:
 
 
 def present_agent(state: State, settings: Settings) -> tuple[str, Agent]:
-    """Return the agent of the present attempt, by its name in the config, as the attempt's rung sets it up."""
-    rung = settings.attempts.rung(state.attempt.number)
+    """Return the agent of the present attempt, by its name in the config, as the attempt's rung sets it up.
+
+    Raises KeyError where the config has no such agent: see `agent_fault`.
+    """
+    rung = present_rung(state, settings)
     name = rung.agent or state.spec.agent
     agent = settings.agents.get(name or None)
     if not isinstance(agent, LlmAgentSettings):
@@ -37,6 +41,18 @@ def present_agent(state: State, settings: Settings) -> tuple[str, Agent]:
     changed = {"temperature": rung.temperature, "mode": rung.mode}
     given = {key: value for key, value in changed.items() if value is not None}
     return name, agent.model_copy(update=given)
+
+
+def present_rung(state: State, settings: Settings) -> Rung:
+    """Return how the present attempt differs; the ladder is for models, any other agent is just run again."""
+    is_model = isinstance(_own_agent(state, settings), LlmAgentSettings)
+    return settings.attempts.rung(state.attempt.number) if is_model else Rung()
+
+
+def agent_fault(state: State, settings: Settings) -> str:
+    """Return why the agent of the present attempt cannot be used, "" if it can."""
+    name = present_rung(state, settings).agent or state.spec.agent
+    return settings.agents.fault(name or None) or ""
 
 
 def _own_agent(state: State, settings: Settings) -> Agent | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.processes.cells import agent_options
-from clew_daemon.record.goal_limits import attempt_limits
+from clew_daemon.record.goal_limits import attempt_limits, present_rung
 from clew_daemon.record.shrink import fitted
 from clew_daemon.record.store import catch_up, output_text
 from clew_shared.config.settings import LlmAgentSettings
@@ -132,7 +132,7 @@ def _with_steps(state: State) -> dict[str, Any]:
 
 def _attempt_terms(state: State, settings: Settings) -> AttemptTerms:
     limits, present = attempt_limits(state, settings), state.attempt
-    rung = settings.attempts.rung(present.number)
+    rung = present_rung(state, settings)
     return AttemptTerms(
         n=present.number,
         limit=limits.limit,
@@ -141,6 +141,7 @@ def _attempt_terms(state: State, settings: Settings) -> AttemptTerms:
         rung=rung.model_dump(mode="json", exclude_none=True),
         iterations=limits.iterations if limits.limit > 1 else None,
         from_iteration=present.from_iteration,
+        from_actions=present.from_actions,
         restored=present.restored,
         kept=present.kept,
     )
