@@ -44,14 +44,16 @@ def state_block(view: PromptView) -> str:
 
 
 def _standing(view: PromptView) -> list[str]:
-    lines = []
+    lines: list[str] = []
     if view.attempts and view.subtask_open:
         why = (
             f" It failed with: {without_middle(view.last_failure, 400)}"
             if view.last_failure
             else ""
         )
-        lines.append(f"This is attempt {view.attempts + 1}.{why}")
+        # where there may be several attempts, their number is another one, and has its own block
+        number = "" if view.attempt.limit > 1 else f"This is attempt {view.attempts + 1}."
+        lines += filter(None, [f"{number}{why}".strip()])
     if view.next_subtask:
         lines.append(f"After this subtask: {without_middle(view.next_subtask, 200)}")
     if view.probes:
