@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew_shared.config.context_tables import Rung
 from clew_shared.config.profiles import profiled_agent, profiled_rung, profiled_settings
 from clew_shared.config.settings import LlmAgentSettings, RunbookAgentSettings
 from clew_shared.core.journal import AttemptLimits
 
 if TYPE_CHECKING:
     from clew_shared.config.agent_tables import Agent
-    from clew_shared.config.context_tables import Rung
     from clew_shared.config.settings import Settings
     from clew_shared.record.state import State
 
@@ -31,13 +31,11 @@ def attempt_limits(state: State, settings: Settings) -> AttemptLimits:
     return AttemptLimits(limit, table.iterations)
 
 
-def present_rung(state: State, settings: Settings) -> Rung:
-    """Return how the present attempt differs, by the ladder for the model of the goal's own agent."""
-    return profiled_rung(settings, _own_agent(state, settings), state.attempt.number)
-
-
 def present_agent(state: State, settings: Settings) -> tuple[str, Agent]:
-    """Return the agent of the present attempt, by its name in the config, as its model and the rung set it up."""
+    """Return the agent of the present attempt, by its name in the config, as its model and the rung set it up.
+
+    Raises KeyError where the config has no such agent: see `agent_fault`.
+    """
     rung = present_rung(state, settings)
     name = rung.agent or state.spec.agent
     agent = profiled_agent(settings, settings.agents.get(name or None))
@@ -46,6 +44,20 @@ def present_agent(state: State, settings: Settings) -> tuple[str, Agent]:
     changed = {"temperature": rung.temperature, "mode": rung.mode}
     given = {key: value for key, value in changed.items() if value is not None}
     return name, agent.model_copy(update=given)
+
+
+def present_rung(state: State, settings: Settings) -> Rung:
+    """Return how the present attempt differs; the ladder is for models, any other agent is just run again."""
+    agent = _own_agent(state, settings)
+    if not isinstance(agent, LlmAgentSettings):
+        return Rung()
+    return profiled_rung(settings, agent, state.attempt.number)
+
+
+def agent_fault(state: State, settings: Settings) -> str:
+    """Return why the agent of the present attempt cannot be used, "" if it can."""
+    name = present_rung(state, settings).agent or state.spec.agent
+    return settings.agents.fault(name or None) or ""
 
 
 def _own_agent(state: State, settings: Settings) -> Agent | None:

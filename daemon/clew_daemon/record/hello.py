@@ -147,6 +147,7 @@ def _attempt_terms(state: State, settings: Settings) -> AttemptTerms:
         rung=rung.model_dump(mode="json", exclude_none=True),
         iterations=limits.iterations if limits.limit > 1 else None,
         from_iteration=present.from_iteration,
+        from_actions=present.from_actions,
         restored=present.restored,
         kept=present.kept,
     )

@@ -19,7 +19,7 @@ from clew_daemon.host.keys import KeyFileError
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
 from clew_daemon.record.dependencies import KnownGoals
-from clew_daemon.record.goal_limits import present_rung
+from clew_daemon.record.goal_limits import agent_fault, present_agent
 from clew_daemon.session.blocking import block_goal, block_missing
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
@@ -160,10 +160,11 @@ class GoalRun:
     # -- before the first worker ---------------------------------------------------------------------
 
     def _unfit(self, core: Core) -> tuple[str, str] | None:
-        """Return reason and question where the goal cannot even start: no agent, no key."""
-        state, settings = core.state, self._d.settings
-        name = present_rung(state, settings).agent or state.spec.agent or None
-        fault = settings.agents.fault(name) or self._d.keys.fault(settings.agents.get(name))
+        """Return reason and question where the goal, or its next attempt, cannot even start: no agent, no key."""
+        state, settings = core.state, self._d.settings_of(self.goal)
+        fault = agent_fault(state, settings) or self._d.keys.fault(
+            present_agent(state, settings)[1]
+        )
         if not fault:
             return None
         return fault, f"Fix the config, run `clew reload`, then `clew resume {self.goal}`."

@@ -20,6 +20,9 @@ BLOCKED_SHOWN = 10
 WARNINGS_SHOWN = 2
 PROBES_SHOWN = 30
 
+_LOOKS = frozenset({"read_file", "list_files", "search", "recall"})
+"""After a mere look small models that are asked whether the goal is done say yes."""
+
 _REPAIRS = re.compile(
     r"\b(fix|bugs?|fail(s|ed|ing)?|broken|repair|debug|change|update|rename|refactor|improve|add|append|insert|set"
     r"|replace|edit|modify|correct|extend|convert)\b",
@@ -44,14 +47,16 @@ def state_block(view: PromptView) -> str:
 
 
 def _standing(view: PromptView) -> list[str]:
-    lines = []
+    lines: list[str] = []
     if view.attempts and view.subtask_open:
         why = (
             f" It failed with: {without_middle(view.last_failure, 400)}"
             if view.last_failure
             else ""
         )
-        lines.append(f"This is attempt {view.attempts + 1}.{why}")
+        # where there may be several attempts, their number is another one, and has its own block
+        number = "" if view.attempt.limit > 1 else f"This is attempt {view.attempts + 1}."
+        lines += filter(None, [f"{number}{why}".strip()])
     if view.next_subtask:
         lines.append(f"After this subtask: {without_middle(view.next_subtask, 200)}")
     if view.probes:
@@ -122,16 +127,14 @@ def _ask_after(last: Call, view: PromptView) -> str:
         return "That did not work. Correct the call, or try another way."
     if last.changed is False and last.name in WRITE_ONLY_TOOLS:
         return f"Nothing changed: it was already so. If the {what} is done, call {done} now."
-    if view.implicit and view.checks and not _changed(view):
-        return "Nothing is changed yet. Take the next step towards the goal."
+    if view.implicit and view.checks and (last.name in _LOOKS or not _changed(view)):
+        nothing = "" if _changed(view) else "Nothing is changed yet. "
+        return f"{nothing}Take the next step towards the goal."
     return f"Is the {what} done now? If yes, call {done}. If not, call the next tool."
 
 
 def _changed(view: PromptView) -> bool:
-    """Return whether a call may have changed something since the last `finish` that was not accepted.
-
-    To ask whether the goal is done after a mere look makes small models say yes.
-    """
+    """Return whether a call may have changed something since the last `finish` that was not accepted."""
     for entry in reversed(view.transcript):
         if isinstance(entry, Call) and entry.name == "finish":
             return False

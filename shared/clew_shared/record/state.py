@@ -179,6 +179,7 @@ class LlmCall:
 class AttemptState:
     """The present attempt at the current subtask: its number, and the event and the iteration at which it began.
 
+    `from_actions` are the subtask's actions before it.
     `reason` is why the one before it ended. `restored` files were put back before it began, `kept` is why others were
     not. `over` is why this one has ended, "" while it has not. `tried` are lines on what earlier attempts did.
     """
@@ -186,6 +187,7 @@ class AttemptState:
     number: int = 1
     seq: int = 0
     from_iteration: int = 0
+    from_actions: int = 0
     reason: str = ""
     restored: int = 0
     kept: str = ""

@@ -96,11 +96,15 @@ class GoalEnding:
         elif not await self._questioned(summary):
             await self.end_subtask(success=True, summary=summary)
 
-    async def try_finish(self, summary: str) -> None:
-        """Ask the daemon to finish the goal, which its checks decide."""
+    async def try_finish(self, summary: str, *, asked: bool = True) -> None:
+        """Ask the daemon to finish the goal, which its checks decide; `asked`: the model wants it.
+
+        Where nothing was done since the checks failed, they are run once more only if that may end the attempt.
+        """
         self._context.turn.reached_daemon = True
-        if not self.possible:
-            self.in_vain += 1
+        before, again = self.in_vain, not self.possible
+        self.in_vain += again
+        if again and not (asked and before == 0 and self._memory.hello.attempt.limit > 1):
             text = "Nothing was done since the checks failed. Change something first."
             self._memory.answer("finish", {"summary": summary}, text)
             return
@@ -113,7 +117,7 @@ class GoalEnding:
             return
         await self._context.refresh()
         if answer.failing_checks or not answer.message:
-            self._checked_at, self.in_vain = self._memory.changes, 0
+            self._checked_at, self.in_vain = self._memory.changes, self.in_vain if again else 0
         self._memory.answer("finish", {"summary": summary}, self._not_accepted(answer))
 
     async def _questioned(self, summary: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from clew_shared.prompt.layout import PromptLayout, lay_out
 from clew_shared.prompt.messages import folded_entry, output_chars, plain_args
+from clew_shared.prompt.pace import pace_of
 from clew_shared.prompt.transcript import apply_hindsight, recorded, turn_of, warning
 from clew_shared.prompt.view import PromptView, recorded_mode, view_from
 from clew_shared.text.redact import redact
@@ -101,10 +102,11 @@ class Memory:
             tightness=self.meter.tightness,
             acted=self.actions > 0,
         )
+        pace = pace_of(self.hello, iteration=self.iteration, actions=self.actions)
         return replace(
             view,
-            iteration=self.iteration - self.state.iterations_granted,
-            tools_used=self.actions,
+            iteration=pace.iteration,
+            tools_used=pace.tools_used,
             idea=self.idea,
             folded=self.folded,
         )

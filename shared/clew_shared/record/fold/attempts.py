@@ -30,6 +30,7 @@ def started(state: State, e: ev.AttemptStarted, seq: int) -> None:
         number=e.attempt,
         seq=seq,
         from_iteration=state.iteration,
+        from_actions=state.subtask.actions_total if state.subtask else 0,
         reason=e.reason,
         restored=e.restored,
         kept=e.kept,
