@@ -60,7 +60,7 @@ class Attempting:
         state = self.agent.state
         assert 1 <= state.attempt.number <= self.limits.limit
         assert not (state.attempt.over and state.attempt.number == self.limits.limit)
-        assert not (state.attempt.over and self.core.turns_left() == 0)
+        assert not (state.attempt.over and self.core.budget_spent(0.0))
         assert state.restarts == 0
         assert load(dump(state)) == state
         if state.attempt.over:

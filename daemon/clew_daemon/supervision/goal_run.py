@@ -19,7 +19,7 @@ from clew_daemon.host.keys import KeyFileError
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
 from clew_daemon.record.dependencies import KnownGoals
-from clew_daemon.record.goal_limits import agent_fault, present_agent
+from clew_daemon.record.goal_limits import agent_fault, present_agent, rung_of
 from clew_daemon.session.blocking import block_goal, block_missing
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
@@ -137,8 +137,9 @@ class GoalRun:
 
     async def _start_over(self, core: Core) -> bool:
         """Begin the next attempt; returns False where its agent cannot start, and the goal is blocked."""
+        settings, number = self._d.settings_of(self.goal), core.state.attempt.number + 1
+        rung = rung_of(core.state, settings, number)
         with self._d.goals.entering(core):
-            rung = self._d.settings.attempts.rung(core.state.attempt.number + 1)
             core.begin_attempt(time.time(), rung=str(rung))
         await self._d.goals.commit(core)
         if fault := self._unfit(core):
