@@ -7,12 +7,15 @@ from types import SimpleNamespace
 import pytest
 
 from clew_daemon.cli import run
+from clew_daemon.cli.commands.doctor.agents import ladder
 from clew_daemon.cli.commands.watch.feed import advance
+from clew_daemon.cli.commands.watch.goal_status import GoalMoment
+from clew_daemon.cli.commands.watch.goal_status import goal_lines as watched_lines
 from clew_daemon.cli.display.goal import goal_lines
 from clew_daemon.publish.report import render
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.past import PastEvents, ends_of_attempts, state_of
-from clew_shared.config.settings import Settings
+from clew_shared.config.settings import Settings, load
 from clew_shared.core.answers import ActionReport
 from clew_shared.core.journal import AttemptLimits
 from clew_shared.ledger import Ledger
@@ -116,6 +119,11 @@ def test_the_feed_shows_the_end_of_an_attempt_and_the_next_one_and_no_restart(tw
         ("attempt.started", "1.1 attempt 2 starts over: temperature 0.7; 2 files restored"),
         ("worker.started", "worker started for attempt 2, epoch 2"),
     ]
+
+
+def test_the_live_view_says_which_attempt_it_is(twice):
+    lines = watched_lines(GoalMoment(twice.state), AT)
+    assert any(line[-1][0] == "  attempt 2" for line in lines)
 
 
 def test_a_worker_that_dies_in_a_later_attempt_is_restarted(twice):
@@ -249,6 +257,14 @@ def test_the_history_shows_the_attempt_of_each_action(clew):
     assert "attempt 2" in rows[1]
     actions = json.loads(clew("history", GOAL, "--json")[1])["actions"]
     assert [action["attempt"] for action in actions] == [1, 2]
+
+
+def test_the_doctor_names_an_agent_of_the_ladder_that_does_not_exist():
+    known = load("[attempts]\nladder = [{agent = 'big'}]\n[agents.big]\nmodel = 'm'", {}, "f")
+    assert list(ladder(known.settings)) == []
+    unknown = load("[attempts]\nladder = [{}, {agent = 'bigg'}]", {}, "f")
+    (finding,) = ladder(unknown.settings)
+    assert (finding.level, finding.found) == ("fail", "unknown agent 'bigg'")
 
 
 def test_the_status_without_a_daemon_has_the_limit_of_the_config(clew):
