@@ -193,6 +193,34 @@ def test_a_goal_at_work_is_not_undone(clew, kitchen):
     clew.cli("cancel", goal)
 
 
+def test_a_paused_goal_that_was_undone_and_resumed_does_its_work_again_and_can_be_undone(
+    clew, kitchen
+):
+    clew.agent(
+        "worker",
+        """
+        hello()
+        run("echo hot > water")
+        say("hot")
+        if epoch == 1:
+            threading.Event().wait()
+        done()
+        """,
+    )
+    before = seen(kitchen)
+    text = f"---\nname: tea\nagent: worker\nworkspace: {kitchen}\n---\n# Make tea\n"
+    goal = clew.start().submit(text)
+    clew.said(goal)
+    clew.cli("pause", goal)
+    assert "`clew resume` continues" in clew.cli("undo", goal, "--yes")
+    assert seen(kitchen) == before
+    clew.cli("resume", goal)
+    clew.wait("goal.completed", goal=goal)
+    assert (kitchen / "water").read_text() == "hot\n"
+    clew.cli("undo", goal, "--yes")
+    assert seen(kitchen) == before
+
+
 def test_an_undo_needs_a_daemon_and_a_terminal_or_yes(clew, done):
     assert "--yes" in clew.clew("undo", "tea", code=2)
     assert "1.2  Steep" in clew.cli("undo", "tea", "1.7", "--yes", code=1)
@@ -289,6 +317,59 @@ def test_where_head_has_moved_nothing_is_restored_and_git_commands_are_named(cle
     assert f"git reset --hard {first[:12]}" in said
     assert f"git revert {first[:12]}.." in said
     assert seen(repository) == before
+
+
+def test_where_the_repository_is_gone_the_files_are_restored_and_it_is_named(clew, repository):
+    before = {name: what for name, what in seen(repository).items() if name != b".git"}
+    text = GOAL.replace("chmod 600 recipe", "rm -rf .git")
+    goal = clew.start().submit(text.format(workspace=repository), "tea.md")
+    clew.wait("goal.completed", goal=goal)
+    answer = undone(clew, "--yes")
+    assert answer["git_gone"]
+    assert answer["moved"] is None
+    assert seen(repository) == before
+    assert not undone(clew, "--yes")["git_gone"]  # of the reversal: it was gone before, too
+    assert "The git repository is gone" in clew.cli("undo", goal, "--yes")
+
+
+def test_a_folder_of_someone_else_stays_when_what_the_goal_put_into_it_is_removed(clew, kitchen):
+    clew.agent(
+        "worker",
+        """
+        hello()
+        run("mkdir ours")
+        say("ready")
+        notice("feedback")
+        run("touch ours/pot mine/pot")
+        done()
+        """,
+    )
+    before = seen(kitchen)
+    text = f"---\nname: tea\nagent: worker\nworkspace: {kitchen}\n---\n# Make tea\n"
+    goal = clew.start().submit(text)
+    clew.said(goal)
+    (kitchen / "mine").mkdir()
+    clew.ask("feedback", goal=goal, text="go on")
+    clew.wait("goal.completed", goal=goal)
+    clew.cli("undo", goal, "--yes")
+    assert seen(kitchen) == {**before, b"mine": ("folder", 0o40755)}
+
+
+def test_an_undo_waits_for_the_end_of_the_worker_of_a_goal_that_has_ended(clew, kitchen):
+    clew.agent(
+        "worker",
+        """
+        hello()
+        run("echo hot > water")
+        done()
+        threading.Event().wait()
+        """,
+    )
+    text = f"---\nname: tea\nagent: worker\nworkspace: {kitchen}\n---\n# Make tea\n"
+    goal = clew.start().submit(text)
+    clew.wait("goal.completed", goal=goal)
+    clew.cli("undo", goal, "--yes")
+    assert (kitchen / "water").read_text() == "the water\nbefore\n"
 
 
 def test_what_is_added_after_an_action_was_cut_off_stays(clew, kitchen):

@@ -1,12 +1,12 @@
 """Performs an undo: the present is kept as a snapshot, what is restored is on record, and then it is restored.
 
 An undo that was cut off is completed before the goal does anything else. Restoring an entry twice changes nothing.
+What grows with the number of files is computed in threads.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -14,33 +14,29 @@ from typing import TYPE_CHECKING
 import structlog
 
 from clew_daemon.host.git import program
-from clew_daemon.undo import scope
+from clew_daemon.undo.planning import UndoRefused, planned_undo
 from clew_daemon.undo.restoration import restoration, unpacked
-from clew_daemon.undo.visit import VisitFailed, visit
+from clew_daemon.undo.visit import visit
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.record.touched import NAMES_MAX
-from clew_shared.snapshots.plan import Left, Restored, UndoPlan, plan
-from clew_shared.snapshots.steps import steps, with_store
+from clew_shared.snapshots.plan import Restored
 from clew_shared.snapshots.store import at
 
 if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts
     from clew_daemon.session.launcher import Launcher
+    from clew_daemon.undo.planning import PlannedUndo
     from clew_daemon.undo.restoration import Restoration
-    from clew_daemon.undo.scope import Span, UndoInForce
+    from clew_daemon.undo.scope import Span
     from clew_daemon.undo.visit import WorkspaceVisit
     from clew_shared.core.core import Core
     from clew_shared.record import events as ev
     from clew_shared.record.snapshot_events import GitPlace
-    from clew_shared.snapshots.plan import Step
+    from clew_shared.snapshots.plan import UndoPlan
     from clew_shared.snapshots.store import SnapshotStore
 
 log = structlog.get_logger()
-
-
-class UndoRefused(Exception):
-    """There is nothing that could be undone; the text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +50,16 @@ class GitMoved:
 
 @dataclass(frozen=True, slots=True)
 class UndoResult:
-    """What an undo would do, or has done (`done`); `moved` is why it does nothing, `tree` the snapshot gone back to.
+    """What an undo would do, or has done (`done`); `moved` is why it does nothing.
 
-    `changed` are names that were changed while it was performed, and `failed` is why others could not be restored:
-    both are left as they are. `left_out` are files that are in no snapshot.
+    `git_gone`: the user's repository was there at the snapshot gone back to, and is not now. `changed` are names that
+    were changed while it was performed, and `failed` is why others could not be restored: both are left as they are.
+    `left_out` are files that are in no snapshot.
     """
 
-    span: Span
-    plan: UndoPlan
-    tree: str = ""
+    planned: PlannedUndo
     moved: GitMoved | None = None
+    git_gone: bool = False
     left_out: tuple[snap.LeftOut, ...] = ()
     left_out_total: int = 0
     done: bool = False
@@ -72,10 +68,14 @@ class UndoResult:
     failed: dict[str, str] = field(default_factory=dict)
 
     @property
-    def digest(self) -> str:
-        """A digest of what would be restored and what would be left, for comparison with an earlier plan."""
-        shown = repr((self.span, self.plan)).encode()
-        return hashlib.blake2b(shown, digest_size=16).hexdigest()
+    def span(self) -> Span:
+        """What is undone."""
+        return self.planned.span
+
+    @property
+    def plan(self) -> UndoPlan:
+        """What is restored, and what is left."""
+        return self.planned.plan
 
 
 class Undo:
@@ -109,14 +109,12 @@ class Undo:
         async with visit(self._parts, core, self._launcher) as there:
             await self._complete(core, there)
             result = await self._planned(core, subtask, there, theirs=theirs)
-            entries = list(result.plan.restore)
-            if theirs:
-                entries += [Restored(one.name, one.present, one.wanted) for one in result.plan.left]
-            is_other = expected is not None and expected != result.digest
-            if result.moved or is_other or not entries:
+            is_other = expected is not None and expected != result.planned.digest
+            is_empty = not (result.plan.restore or (theirs and result.plan.left))
+            if result.moved or is_other or is_empty:
                 return result
-            work = restoration(result.tree, entries)
-            begun = await self._begin(core, result.span, work, theirs=theirs)
+            work, body = await asyncio.to_thread(_work, result.planned, theirs=theirs)
+            begun = await self._begin(core, result.span, work, body, theirs=theirs)
             finished, failed = await self._restore(core, begun, work, there, resumed=False)
             return replace(
                 result,
@@ -145,34 +143,23 @@ class Undo:
         if not core.state.snapshots.first:
             raise UndoRefused(_no_snapshot(core))
         present = await there.snapshot("undo")
-        rows = await asyncio.to_thread(self._rows, core.state.goal_id)
-        span = scope.of_subtask(rows, *subtask) if subtask else scope.of_goal(rows)
-        if span is None:
-            raise UndoRefused("that subtask carried out no action: there is nothing to undo")
         with self._parts.children.starting_own():  # git
             goal = core.state.goal_id
-            within, found = await asyncio.to_thread(self._found, goal, rows, span, theirs=theirs)
-        first = next(event for seq, event in rows if seq == within.first)
-        assert isinstance(first, snap.SnapshotTaken)  # noqa: S101 - spans begin with a snapshot
-        moved = await _moved(first.git, present.git, there)
+            found = await asyncio.to_thread(self._found, goal, subtask, theirs=theirs)
         return UndoResult(
-            within, found, first.tree, moved, present.left_out, present.left_out_total
+            found,
+            await _moved(found.git, present.git, there),
+            found.git is not None and present.git is None,
+            present.left_out,
+            present.left_out_total,
         )
 
-    def _found(
-        self, goal: str, rows: list[tuple[int, ev.Event]], span: Span, *, theirs: bool
-    ) -> tuple[Span, UndoPlan]:
-        """Return what is undone, and between which snapshots; it blocks, for long where many files changed."""
-        known = steps(self.store(goal), rows)
-        found = plan(known, span.first, span.last)
-        if found.restore or (theirs and found.left):
-            return span, found
-        return _reversal(rows, known, span, found) or (span, found)
+    def _found(self, goal: str, subtask: tuple[int, int] | None, *, theirs: bool) -> PlannedUndo:
+        return planned_undo(self.store(goal), self._rows(goal), subtask, theirs=theirs)
 
     def _rows(self, goal: str) -> list[tuple[int, ev.Event]]:
-        """Read the record of a goal, as far as its store has the snapshots; it blocks."""
-        rows = self._parts.goals.ledger.read(goal)
-        return with_store((row.seq, decode(row.body)) for row in rows)
+        """Read the record of a goal; it blocks."""
+        return [(row.seq, decode(row.body)) for row in self._parts.goals.ledger.read(goal)]
 
     def store(self, goal: str) -> SnapshotStore:
         """Return the store of a goal; raises StoreError without a usable git."""
@@ -180,7 +167,9 @@ class Undo:
 
     # -- restoring -------------------------------------------------------------------------------------
 
-    async def _begin(self, core: Core, span: Span, work: Restoration, *, theirs: bool) -> int:
+    async def _begin(
+        self, core: Core, span: Span, work: Restoration, body: bytes, *, theirs: bool
+    ) -> int:
         """Record what will be restored, before anything is; return the number of that event."""
         event = snap.UndoStarted(
             at=time.time(),
@@ -195,7 +184,7 @@ class Undo:
         )
         goals = self._parts.goals
         with goals.entering(core):
-            seq = core.emit(event, work.packed())
+            seq = core.emit(event, body)
         await goals.commit(core)
         return seq
 
@@ -203,7 +192,7 @@ class Undo:
         """Complete the undo that is under way on record, if there is one."""
         if begun := core.state.snapshots.undoing:
             goal = core.state.goal_id
-            work = unpacked(await asyncio.to_thread(self._parts.goals.ledger.output, begun))
+            work = await asyncio.to_thread(self._recorded, begun)
             log.info("undo.resumed", goal=goal, undo=begun)
             started = dict(await asyncio.to_thread(self._rows, goal)).get(begun)
             if _is_elsewhere(core, started):
@@ -212,6 +201,9 @@ class Undo:
                 )
             else:
                 await self._restore(core, begun, work, there, resumed=True)
+
+    def _recorded(self, begun: int) -> Restoration:
+        return unpacked(self._parts.goals.ledger.output(begun))
 
     async def _restore(
         self,
@@ -225,7 +217,7 @@ class Undo:
         own: list[tuple[str, str]] = []
         left: list[str] = []
         failed: dict[str, str] = {}
-        async for done in there.restore(work.entries, work.tree):
+        async for done in there.restore(work):
             own += done.restored
             left += done.left
             failed |= done.faults
@@ -250,6 +242,15 @@ class Undo:
         return event
 
 
+def _work(planned: PlannedUndo, *, theirs: bool) -> tuple[Restoration, bytes]:
+    """Return what is restored, and how that is recorded."""
+    entries = list(planned.plan.restore)
+    if theirs:
+        entries += [Restored(one.name, one.present, one.wanted) for one in planned.plan.left]
+    work = restoration(planned.tree, entries, planned.others)
+    return work, work.packed()
+
+
 def _is_elsewhere(core: Core, started: ev.Event | None) -> bool:
     """Return whether a person has accepted another folder as the workspace since an undo began."""
     then = started.workspace if isinstance(started, snap.UndoStarted) else None
@@ -269,32 +270,6 @@ async def _moved(
     return GitMoved(before, now, commits)
 
 
-def _reversal(
-    rows: list[tuple[int, ev.Event]], known: list[Step], span: Span, found: UndoPlan
-) -> tuple[Span, UndoPlan] | None:
-    """Return the reversal of the last undo of the same goal or subtask, None where that is not what is asked for.
-
-    Files that it had left already do not count as something else that is left to undo.
-    """
-    last = scope.undo_in_force(rows, span)
-    if last is None or not {one.name for one in found.left} <= _left_by(last, known):
-        return None
-    back = plan(known, last.span.first, last.span.last)
-    is_shown = back.restore or (back.left and not found.left)
-    return (last.span, back) if is_shown else None
-
-
-def _left_by(undo: UndoInForce, known: list[Step]) -> set[str]:
-    """Return what an undo has left as it was."""
-    before = plan(
-        [step for step in known if step.seq <= undo.span.first], undo.of.first, undo.of.last
-    )
-    return {*undo.left, *(() if undo.theirs else (one.name for one in before.left))}
-
-
 def _no_snapshot(core: Core) -> str:
     why = core.state.snapshots.missing or "it has not started, or it ran with an earlier version"
     return f"there is no snapshot: {why}"
-
-
-__all__ = ["Left", "Undo", "UndoRefused", "UndoResult", "VisitFailed"]

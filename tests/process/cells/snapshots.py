@@ -61,13 +61,13 @@ class Snapshots:
         self.store.check([answer.tree])
         return answer.tree
 
-    def ask_to_restore(self, tree, entries, folders=()):
+    def ask_to_restore(self, tree, entries, others=()):
         self.asked += 1
-        request = RestoreRequest(id=self.asked, tree=tree, entries=entries, folders=folders)
+        request = RestoreRequest(id=self.asked, tree=tree, entries=entries, others=others)
         self.hands.send(request)
 
-    def restore(self, tree, entries, folders=()):
-        self.ask_to_restore(tree, entries, folders)
+    def restore(self, tree, entries, others=()):
+        self.ask_to_restore(tree, entries, others)
         answer = self.hands.receive()
         assert (answer.type, answer.id) == ("restored", self.asked)
         return answer

@@ -269,13 +269,13 @@ def test_what_was_left_out_of_a_snapshot_is_never_restored(snapshots, side):
     assert (one.workspace / "file").read_text() == "x\n"
 
 
-def test_only_folders_of_the_goal_are_removed_when_they_become_empty(snapshots):
+def test_folders_of_someone_else_stay_when_they_become_empty(snapshots):
     one = snapshots()
     base = one.tree()
-    one.sh("mkdir -p ours/below theirs; touch ours/below/file theirs/file")
+    one.sh("mkdir -p ours/below theirs/ours; touch ours/below/file theirs/file theirs/ours/file")
     now = one.tree()
     removed = tuple(entry for entry in one.entries(now, base) if entry.name.endswith("file"))
-    assert one.restore(base, removed, folders=("ours", "ours/below")).left == ()
+    assert one.restore(base, removed, others=("theirs",)).left == ()
     assert sorted(picture(one.workspace)) == [b"theirs"]
 
 

@@ -26,6 +26,10 @@ REASONS = {
     "later": "it was changed again later",
 }
 RESUME = "The goal has not ended: `clew resume` continues after the steps that are undone; it does not repeat them."
+GIT_GONE = (
+    "The git repository is gone, and `.git` is in no snapshot: commits, stashes and what was staged are not restored."
+    " Get `.git` back from a clone or a backup."
+)
 IGNORED = "Ignored files are in no snapshot: they stay as they are."
 
 
@@ -196,7 +200,8 @@ def _trouble_lines(answer: UndoView) -> list[Line]:
 def _limit_lines(answer: UndoView) -> list[Line]:
     """Return what no undo restores."""
     left_out = answer["left_out"]
-    lines: list[Line] = [[(IGNORED, "dim")]]
+    lines: list[Line] = [[(GIT_GONE, "bold red")]] if answer["git_gone"] else []
+    lines.append([(IGNORED, "dim")])
     if left_out:
         names = [f"{_name(one)} ({clean(one['why'])})" for one in answer["left_out_names"]]
         names += [f"{left_out - len(names)} more"] if left_out > len(names) else []
