@@ -143,6 +143,7 @@ def _attempt_terms(state: State, settings: Settings) -> AttemptTerms:
         from_iteration=present.from_iteration,
         restored=present.restored,
         kept=present.kept,
+        left=present.left,
     )
 
 

@@ -1,4 +1,4 @@
-"""Performs an undo: the present is kept as a snapshot, what is restored is on record, and then it is restored.
+"""Performs an undo that a person asks for: the present is kept as a snapshot, and then what was shown is restored.
 
 An undo that was cut off is completed before the goal does anything else. Restoring an entry twice changes nothing.
 What grows with the number of files is computed in threads.
@@ -7,21 +7,14 @@ What grows with the number of files is computed in threads.
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import structlog
-
-from clew_daemon.host.git import program
+from clew_daemon.undo.on_record import RecordedUndo
 from clew_daemon.undo.planning import UndoRefused, planned_undo
-from clew_daemon.undo.restoration import restoration, unpacked
+from clew_daemon.undo.restoration import restoration
 from clew_daemon.undo.visit import visit
-from clew_shared.record import snapshot_events as snap
-from clew_shared.record.codec import decode
-from clew_shared.record.touched import NAMES_MAX
 from clew_shared.snapshots.plan import Restored
-from clew_shared.snapshots.store import at
 
 if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts
@@ -31,12 +24,9 @@ if TYPE_CHECKING:
     from clew_daemon.undo.scope import Span
     from clew_daemon.undo.visit import WorkspaceVisit
     from clew_shared.core.core import Core
-    from clew_shared.record import events as ev
+    from clew_shared.record import snapshot_events as snap
     from clew_shared.record.snapshot_events import GitPlace
     from clew_shared.snapshots.plan import UndoPlan
-    from clew_shared.snapshots.store import SnapshotStore
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +74,14 @@ class Undo:
     def __init__(self, parts: DaemonParts, launcher: Launcher) -> None:
         self._parts = parts
         self._launcher = launcher
+        self._record = RecordedUndo(parts)
 
     async def preview(
         self, core: Core, subtask: tuple[int, int] | None, *, theirs: bool
     ) -> UndoResult:
         """Return what undoing a goal, or one subtask, would do; raises UndoRefused, VisitFailed, StoreError."""
         async with visit(self._parts, core, self._launcher) as there:
-            await self._complete(core, there)
+            await self._record.complete(core, there)
             return await self._planned(core, subtask, there, theirs=theirs)
 
     async def perform(
@@ -107,15 +98,16 @@ class Undo:
         the digest of the plan that was shown: nothing is restored if that has changed.
         """
         async with visit(self._parts, core, self._launcher) as there:
-            await self._complete(core, there)
+            await self._record.complete(core, there)
             result = await self._planned(core, subtask, there, theirs=theirs)
             is_other = expected is not None and expected != result.planned.digest
             is_empty = not (result.plan.restore or (theirs and result.plan.left))
             if result.moved or is_other or is_empty:
                 return result
-            work, body = await asyncio.to_thread(_work, result.planned, theirs=theirs)
-            begun = await self._begin(core, result.span, work, body, theirs=theirs)
-            finished, failed = await self._restore(core, begun, work, there, resumed=False)
+            work = await asyncio.to_thread(_work, result.planned, theirs=theirs)
+            finished, failed = await self._record.carry_out(
+                core, result.span, work, there, theirs=theirs
+            )
             return replace(
                 result,
                 done=True,
@@ -127,9 +119,7 @@ class Undo:
     async def complete(self, core: Core) -> None:
         """Complete an undo that an earlier daemon did not; raises VisitFailed, StoreError."""
         async with visit(self._parts, core, self._launcher) as there:
-            await self._complete(core, there)
-
-    # -- planning --------------------------------------------------------------------------------------
+            await self._record.complete(core, there)
 
     async def _planned(
         self,
@@ -155,107 +145,16 @@ class Undo:
         )
 
     def _found(self, goal: str, subtask: tuple[int, int] | None, *, theirs: bool) -> PlannedUndo:
-        return planned_undo(self.store(goal), self._rows(goal), subtask, theirs=theirs)
-
-    def _rows(self, goal: str) -> list[tuple[int, ev.Event]]:
-        """Read the record of a goal; it blocks."""
-        return [(row.seq, decode(row.body)) for row in self._parts.goals.ledger.read(goal)]
-
-    def store(self, goal: str) -> SnapshotStore:
-        """Return the store of a goal; raises StoreError without a usable git."""
-        return at(self._parts.places.snapshots / goal, program(self._parts.keys.env))
-
-    # -- restoring -------------------------------------------------------------------------------------
-
-    async def _begin(
-        self, core: Core, span: Span, work: Restoration, body: bytes, *, theirs: bool
-    ) -> int:
-        """Record what will be restored, before anything is; return the number of that event."""
-        event = snap.UndoStarted(
-            at=time.time(),
-            scope=span.scope,
-            task_idx=span.task_idx,
-            subtask_idx=span.subtask_idx,
-            first=span.first,
-            last=span.last,
-            entries=len(work.entries),
-            theirs=theirs,
-            workspace=core.state.workspace,
-        )
-        goals = self._parts.goals
-        with goals.entering(core):
-            seq = core.emit(event, body)
-        await goals.commit(core)
-        return seq
-
-    async def _complete(self, core: Core, there: WorkspaceVisit) -> None:
-        """Complete the undo that is under way on record, if there is one."""
-        if begun := core.state.snapshots.undoing:
-            goal = core.state.goal_id
-            work = await asyncio.to_thread(self._recorded, begun)
-            log.info("undo.resumed", goal=goal, undo=begun)
-            started = dict(await asyncio.to_thread(self._rows, goal)).get(begun)
-            if _is_elsewhere(core, started):
-                await self._finish(
-                    core, begun, [], [one.name for one in work.entries], resumed=True
-                )
-            else:
-                await self._restore(core, begun, work, there, resumed=True)
-
-    def _recorded(self, begun: int) -> Restoration:
-        return unpacked(self._parts.goals.ledger.output(begun))
-
-    async def _restore(
-        self,
-        core: Core,
-        begun: int,
-        work: Restoration,
-        there: WorkspaceVisit,
-        *,
-        resumed: bool,
-    ) -> tuple[snap.UndoFinished, dict[str, str]]:
-        own: list[tuple[str, str]] = []
-        left: list[str] = []
-        failed: dict[str, str] = {}
-        async for done in there.restore(work):
-            own += done.restored
-            left += done.left
-            failed |= done.faults
-        event = await self._finish(core, begun, own, left, resumed=resumed)
-        await there.snapshot("undone")
-        return event, failed
-
-    async def _finish(
-        self, core: Core, begun: int, own: list[tuple[str, str]], left: list[str], *, resumed: bool
-    ) -> snap.UndoFinished:
-        """Record that an undo is complete."""
-        event = snap.UndoFinished(
-            at=time.time(),
-            of=begun,
-            restored=len(own),
-            own=tuple(own[:NAMES_MAX]),
-            left=tuple(left[:NAMES_MAX]),
-            left_total=len(left),
-            resumed=resumed,
-        )
-        await self._parts.goals.emit(core, event)
-        return event
+        record = self._record
+        return planned_undo(record.store(goal), record.rows(goal), subtask, theirs=theirs)
 
 
-def _work(planned: PlannedUndo, *, theirs: bool) -> tuple[Restoration, bytes]:
-    """Return what is restored, and how that is recorded."""
+def _work(planned: PlannedUndo, *, theirs: bool) -> Restoration:
+    """Return what is restored."""
     entries = list(planned.plan.restore)
     if theirs:
         entries += [Restored(one.name, one.present, one.wanted) for one in planned.plan.left]
-    work = restoration(planned.tree, entries, planned.others)
-    return work, work.packed()
-
-
-def _is_elsewhere(core: Core, started: ev.Event | None) -> bool:
-    """Return whether a person has accepted another folder as the workspace since an undo began."""
-    then = started.workspace if isinstance(started, snap.UndoStarted) else None
-    now = core.state.workspace
-    return bool(then and now and not then.is_same(now))
+    return restoration(planned.tree, entries, planned.others)
 
 
 async def _moved(

@@ -48,7 +48,9 @@ class AttemptCommands(GoalJournal):
         )
         return True
 
-    def begin_attempt(self, at: float, *, restored: int = 0, kept: str = "") -> None:
+    def begin_attempt(
+        self, at: float, *, restored: int = 0, kept: str = "", left: tuple[str, ...] = ()
+    ) -> None:
         """Begin the attempt after one that is over; see AttemptStarted."""
         over = self.state.attempt
         self.emit(
@@ -59,6 +61,7 @@ class AttemptCommands(GoalJournal):
                 scope=self._attempt_scope(),
                 restored=restored,
                 kept=kept,
+                left=left,
             )
         )
 

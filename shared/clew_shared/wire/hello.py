@@ -331,7 +331,7 @@ class AttemptTerms(AnswerModel):
     """The present attempt: its number of `limit`, why the one before it ended, and lines on what was tried.
 
     `rung` has the keys in which it differs from the agent's own settings. `kept` is why the workspace was not restored
-    to where the subtask began, "" if it was, or was to be kept.
+    to where the subtask began, "" if it was; `left` names some files that were not, as someone else has changed them.
     """
 
     n: int = 1
@@ -343,6 +343,7 @@ class AttemptTerms(AnswerModel):
     from_iteration: int = 0
     restored: int = 0
     kept: str = ""
+    left: tuple[str, ...] = ()
 
 
 class HelloAnswer(AnswerModel):

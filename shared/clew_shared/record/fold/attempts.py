@@ -25,11 +25,12 @@ def started(state: State, e: ev.AttemptStarted, seq: int) -> None:
         reason=e.reason,
         restored=e.restored,
         kept=e.kept,
+        left=e.left,
         tried=state.attempt.tried,
     )
     state.attempts_total += 1
     if e.scope == "new":
-        state.scope = afresh(state.scope, state.world)
+        state.scope = afresh(state.scope, "" if e.restored else state.world)
     state.attention = Attention(steps=state.attention.steps)
     state.blocked_proposals = state.ignored_interventions = 0
     state.refused = RefusedFinishes()
