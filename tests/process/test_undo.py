@@ -4,6 +4,7 @@ import json
 import subprocess
 
 import pytest
+from terminal import EOF, on_terminal
 from tests.process.cells.snapshots import picture
 
 GOAL = """\
@@ -228,32 +229,35 @@ def test_an_undo_needs_a_daemon_and_a_terminal_or_yes(clew, done):
     assert "no daemon is running" in clew.cli("undo", "tea", "--yes", code=3)
 
 
-def test_an_undo_that_was_killed_is_completed_at_the_next_start(clew, kitchen):
-    (kitchen / "many").mkdir()
-    for number in range(3000):
-        (kitchen / "many" / str(number)).write_text(f"{number}\n")
-    many = GOAL.replace("echo new > pot", "rm -r many")
+def asked(clew, *options, answers, code=0):
+    """What a person sees who answers the questions of an undo on a terminal of 80 columns."""
+    env = clew.environment() | {"TERM": "xterm", "NO_COLOR": "1"}
+    return on_terminal(clew.command("undo", "tea", *options), env, 80, answers=answers, code=code)
+
+
+def test_a_person_is_asked_and_nothing_is_undone_without_a_yes_to_each_question(
+    clew, kitchen, done
+):
+    (kitchen / "water").write_text("mine\n")
     before = seen(kitchen)
-    goal = clew.start().submit(many.format(workspace=kitchen))
-    clew.wait("goal.completed", goal=goal)
-    clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
-    assert not (kitchen / "many").exists()
-    command = subprocess.Popen(
-        clew.command("undo", goal, "--yes"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    clew.until((kitchen / "many").exists, "the first file")
-    clew.kill()
-    command.wait(60)  # the harness has reaped it
-    assert seen(kitchen) != before
-    clew.start()
-    assert clew.seen("undo.finished", goal=goal)[-1]["resumed"]
-    assert seen(kitchen) == before
-    assert clew.verified()
+    no, yes, end = (("[y/N]: ", typed) for typed in ("n\n", "y\n", EOF))
+    for options, answers in (((), [no]), ((), [end]), (("--theirs",), [yes, no])):
+        said = asked(clew, *options, answers=answers, code=1)
+        assert "nothing was changed" in said
+        assert seen(kitchen) == before
+    assert "Overwrite the 1 file listed as changed by someone else or later, too?" in said
+    said = asked(clew, answers=[yes])
+    assert max(len(line) for line in said.splitlines() if str(kitchen) not in line) <= 80
+    assert "5 files restored" in said
+    assert (kitchen / "water").read_text() == "mine\n"
+    assert asked(clew, "--theirs", answers=[yes, yes]).count("[y/N]") == 2
+    assert seen(kitchen) == done
 
 
 def git(folder, *args):
+    """Run git, which does not refresh the index on the side."""
     done = subprocess.run(
-        ["git", "-c", "user.name=A", "-c", "user.email=a@b", *args],
+        ["git", "--no-optional-locks", "-c", "user.name=A", "-c", "user.email=a@b", *args],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -280,26 +284,49 @@ def repository(kitchen):
     return kitchen
 
 
-def standing(repository):
-    return (
-        (repository / ".git" / "index").read_bytes(),
-        git(repository, "status", "--porcelain"),
-        git(repository, "stash", "list"),
-        seen(repository),
-    )
+def bytes_of(repository):
+    """Every file with its permissions, those of git too, but for what clew publishes."""
+    found = picture(repository).items()
+    return {name: one for name, one in found if not name.startswith(b".agent_context")}
 
 
-def test_in_a_real_repository_everything_is_as_before_to_the_byte(clew, repository):
-    git(repository, "status")  # which refreshes the index
+def git_says(repository):
+    commands = ("status --porcelain=v2 --branch --show-stash --ignored", "stash list")
+    commands += ("stash show -p", "diff", "diff --cached", "ls-files --stage")
+    said = [git(repository, *command.split()) for command in commands]
+    return "\n".join(said).replace("! .agent_context/\n", "")
+
+
+WORK = """\
+echo more >> notes && echo more >> recipe && chmod 755 cup && ln -sf cup spoon
+rm untracked && mv water drink && mkdir -p a/b && echo new > a/b/c && ln -sf nowhere .gitignore
+"""
+RUNBOOK = "# Work\n## Work\n" + "".join(
+    f"- [ ] Step {n}\n  ```sh\n  {line}\n  ```\n" for n, line in enumerate(WORK.splitlines())
+)
+WORKER = f"""
+hello()
+for line in {WORK!r}.splitlines():
+    assert run(line)["outcome"]["result"] == "success"
+done()
+"""
+
+
+@pytest.mark.parametrize("agent", ["runbook", "worker"])
+def test_in_a_real_repository_everything_is_as_before_to_the_byte(clew, repository, agent):
+    """With edits, deletions, new files, renames, permissions and links, on staged and unstaged work."""
     (repository / ".git" / "info" / "exclude").write_text(".agent_context\n")
-    before = standing(repository)
-    goal = clew.start().submit(GOAL.format(workspace=repository), "tea.md")
+    git(repository, "update-index", "-q", "--refresh")
+    before, said = bytes_of(repository), git_says(repository)
+    clew.agent("worker", WORKER)
+    head = f"---\nname: tea\nagent: {agent}\nworkspace: {repository}\n---\n"
+    goal = clew.start().submit(head + (RUNBOOK if agent == "runbook" else "Work\n"))
     clew.wait("goal.completed", goal=goal)
     clew.until(lambda: not clew.goal(goal)["pid"], "the end of the worker")
-    assert standing(repository)[1:] != before[1:]
+    assert git_says(repository) != said
     clew.cli("undo", goal, "--yes")
-    index = (repository / ".git" / "index").read_bytes()
-    assert (index, *standing(repository)[1:]) == before
+    assert bytes_of(repository) == before
+    assert git_says(repository) == said
 
 
 def test_where_head_has_moved_nothing_is_restored_and_git_commands_are_named(clew, repository):

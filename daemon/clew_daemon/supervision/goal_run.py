@@ -19,6 +19,7 @@ from clew_daemon.host.keys import KeyFileError
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
 from clew_daemon.record.dependencies import KnownGoals
+from clew_daemon.record.goal_limits import agent_fault, present_agent
 from clew_daemon.session.blocking import block_goal, block_missing
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from clew_daemon.session.launcher import Launcher
     from clew_daemon.supervision.history import RestartHistory
     from clew_daemon.supervision.waits import Waits
-    from clew_daemon.undo.attempts import AttemptGround
+    from clew_shared.core.attempts import AttemptGround
     from clew_shared.core.core import Core
 
 log = structlog.get_logger()
@@ -157,10 +158,9 @@ class GoalRun:
 
     async def _begin_attempt(self, core: Core, ground: AttemptGround) -> None:
         """Record the start of the next attempt."""
+        rung = self._d.settings.attempts.rung(core.state.attempt.number + 1)
         with self._d.goals.entering(core):
-            core.begin_attempt(
-                time.time(), restored=ground.restored, kept=ground.kept, left=ground.left
-            )
+            core.begin_attempt(time.time(), ground, rung=str(rung))
         await self._d.goals.commit(core)
 
     async def _work(self, guard: WorkspaceGuard) -> Ended:
@@ -178,10 +178,11 @@ class GoalRun:
     # -- before the first worker ---------------------------------------------------------------------
 
     def _unfit(self, core: Core) -> tuple[str, str] | None:
-        """Return reason and question where the goal cannot even start: no agent, no key."""
-        state, settings = core.state, self._d.settings
-        name = settings.attempts.rung(state.attempt.number).agent or state.spec.agent or None
-        fault = settings.agents.fault(name) or self._d.keys.fault(settings.agents.get(name))
+        """Return reason and question where the goal, or its next attempt, cannot even start: no agent, no key."""
+        state, settings = core.state, self._d.settings_of(self.goal)
+        fault = agent_fault(state, settings) or self._d.keys.fault(
+            present_agent(state, settings)[1]
+        )
         if not fault:
             return None
         return fault, f"Fix the config, run `clew reload`, then `clew resume {self.goal}`."

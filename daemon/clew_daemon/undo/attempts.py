@@ -7,7 +7,6 @@ stays as it is, and the next attempt's agent is told why.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
@@ -17,6 +16,7 @@ from clew_daemon.undo.planning import planned_restore
 from clew_daemon.undo.restoration import restoration
 from clew_daemon.undo.scope import NoSpanError, NothingDoneError, of_attempts
 from clew_daemon.undo.visit import VisitFailed, visit_within
+from clew_shared.core.attempts import AttemptGround
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
 from clew_shared.snapshots.store import StoreError
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts
     from clew_daemon.processes.workspace_guard import WorkspaceGuard
     from clew_daemon.session.launcher import Launcher
+    from clew_daemon.undo.on_record import UndoOutcome
     from clew_daemon.undo.planning import PlannedUndo
     from clew_daemon.undo.scope import Span
     from clew_shared.core.core import Core
     from clew_shared.record.snapshot_events import GitPlace
 
     Rows = Sequence[tuple[int, ev.Event]]
-    Outcome = tuple[snap.UndoFinished, dict[str, str]]
 
 log = structlog.get_logger()
 
@@ -51,15 +51,6 @@ _ACTS = (
     *(ev.ActionAllowed, ev.ActionFinished, ev.ActionInterrupted, ev.CheckFinished),
     *(ev.SubtaskStarted, snap.UndoStarted, snap.UndoFinished),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptGround:
-    """What the next attempt begins on: how many files were put back, or why none were, and some that were left."""
-
-    restored: int = 0
-    kept: str = ""
-    left: tuple[str, ...] = ()
 
 
 class RestoreUnfinishedError(Exception):
@@ -145,10 +136,9 @@ class AttemptRestore:
             if not planned.plan.restore:
                 return _ground(before.restored, left)
             work = restoration(planned.tree, planned.plan.restore, planned.others)
-            done, _ = await _to_its_end(
-                self._record.carry_out(core, span, work, there, theirs=False)
-            )
-            return _ground(before.restored + done.restored, (*left, *done.left))
+            done = await _to_its_end(self._record.carry_out(core, span, work, there, theirs=False))
+            finished = done.finished
+            return _ground(before.restored + finished.restored, (*left, *finished.left))
 
     async def _planned(self, goal: str, span: Span) -> PlannedUndo:
         with self._parts.children.starting_own():  # git
@@ -158,7 +148,7 @@ class AttemptRestore:
         return planned_restore(self._record.store(goal), self._record.rows(goal), span)
 
 
-async def _to_its_end(work: Coroutine[None, None, Outcome]) -> Outcome:
+async def _to_its_end(work: Coroutine[None, None, UndoOutcome]) -> UndoOutcome:
     """Carry out what goes on record, in bounded time, even where the goal's run is being stopped meanwhile."""
     task = asyncio.ensure_future(work)
     try:

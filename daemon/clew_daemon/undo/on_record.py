@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
 
 from clew_daemon.host.git import program
+from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.undo.restoration import unpacked
+from clew_daemon.undo.scope import of_undo
+from clew_daemon.undo.visit import VisitFailed
 from clew_shared.record import snapshot_events as snap
 from clew_shared.record.codec import decode
 from clew_shared.record.touched import NAMES_MAX
@@ -25,6 +30,18 @@ if TYPE_CHECKING:
     from clew_shared.snapshots.store import SnapshotStore
 
 log = structlog.get_logger()
+
+ELSEWHERE = "the workspace is another folder now"
+
+
+@dataclass(frozen=True, slots=True)
+class UndoOutcome:
+    """What came of an undo: what it was of, from which tree, its end, and why entries could not be restored."""
+
+    span: Span
+    tree: str
+    finished: snap.UndoFinished
+    failed: dict[str, str]
 
 
 class RecordedUndo:
@@ -43,25 +60,26 @@ class RecordedUndo:
 
     async def carry_out(
         self, core: Core, span: Span, work: Restoration, there: WorkspaceVisit, *, theirs: bool
-    ) -> tuple[snap.UndoFinished, dict[str, str]]:
-        """Record what will be restored, and restore it; return its end, and why entries could not be restored."""
+    ) -> UndoOutcome:
+        """Record what will be restored, and restore it."""
         body = await asyncio.to_thread(work.packed)
         begun = await self._begin(core, span, work, body, theirs=theirs)
-        return await self._restore(core, begun, work, there, resumed=False)
+        return await self._restore(core, begun, span, work, there, resumed=False)
 
-    async def complete(self, core: Core, there: WorkspaceVisit) -> None:
-        """Complete the undo that is under way on record, if there is one; raises StoreError."""
-        if begun := core.state.snapshots.undoing:
-            goal = core.state.goal_id
-            work = await asyncio.to_thread(self._recorded, begun)
-            log.info("undo.resumed", goal=goal, undo=begun)
-            started = dict(await asyncio.to_thread(self.rows, goal)).get(begun)
-            if _is_elsewhere(core, started):
-                await self._finish(
-                    core, begun, [], [one.name for one in work.entries], resumed=True
-                )
-            else:
-                await self._restore(core, begun, work, there, resumed=True)
+    async def complete(self, core: Core, there: WorkspaceVisit) -> UndoOutcome | None:
+        """Complete the undo that is under way on record; None where there is none. Raises StoreError."""
+        begun = core.state.snapshots.undoing
+        if not begun:
+            return None
+        goal = core.state.goal_id
+        work = await asyncio.to_thread(self._recorded, begun)
+        log.info("undo.resumed", goal=goal, undo=begun)
+        started = dict(await asyncio.to_thread(self.rows, goal))[begun]
+        assert isinstance(started, snap.UndoStarted)  # noqa: S101 - `undoing` is the number of one
+        span = of_undo(started)
+        if _is_elsewhere(core, started):
+            return await self._leave(core, begun, span, work)
+        return await self._restore(core, begun, span, work, there, resumed=True)
 
     async def _begin(
         self, core: Core, span: Span, work: Restoration, body: bytes, *, theirs: bool
@@ -87,15 +105,23 @@ class RecordedUndo:
     def _recorded(self, begun: int) -> Restoration:
         return unpacked(self._parts.goals.ledger.output(begun))
 
+    async def _leave(self, core: Core, begun: int, span: Span, work: Restoration) -> UndoOutcome:
+        """End an undo that was cut off in another folder than the workspace of now; all files are left."""
+        left = [one.name for one in work.entries]
+        finished = await self._finish(core, begun, [], left, resumed=True)
+        return UndoOutcome(span, work.tree, finished, dict.fromkeys(left, ELSEWHERE))
+
     async def _restore(
         self,
         core: Core,
         begun: int,
+        span: Span,
         work: Restoration,
         there: WorkspaceVisit,
         *,
         resumed: bool,
-    ) -> tuple[snap.UndoFinished, dict[str, str]]:
+    ) -> UndoOutcome:
+        """Restore what is on record, and record that it is done."""
         own: list[tuple[str, str]] = []
         left: list[str] = []
         failed: dict[str, str] = {}
@@ -103,9 +129,10 @@ class RecordedUndo:
             own += done.restored
             left += done.left
             failed |= done.faults
-        event = await self._finish(core, begun, own, left, resumed=resumed)
-        await there.snapshot("undone")
-        return event, failed
+        finished = await self._finish(core, begun, own, left, resumed=resumed)
+        with contextlib.suppress(VisitFailed, ExecutorDied):  # the next one shows the same
+            await there.snapshot("undone")
+        return UndoOutcome(span, work.tree, finished, failed)
 
     async def _finish(
         self, core: Core, begun: int, own: list[tuple[str, str]], left: list[str], *, resumed: bool
@@ -124,8 +151,7 @@ class RecordedUndo:
         return event
 
 
-def _is_elsewhere(core: Core, started: ev.Event | None) -> bool:
+def _is_elsewhere(core: Core, started: snap.UndoStarted) -> bool:
     """Return whether a person has accepted another folder as the workspace since an undo began."""
-    then = started.workspace if isinstance(started, snap.UndoStarted) else None
-    now = core.state.workspace
+    then, now = started.workspace, core.state.workspace
     return bool(then and now and not then.is_same(now))

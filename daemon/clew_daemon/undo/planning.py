@@ -39,9 +39,9 @@ class PlannedUndo:
     span: Span
     plan: UndoPlan
     tree: str
-    git: GitPlace | None
-    others: tuple[str, ...]
-    digest: str
+    git: GitPlace | None = None
+    others: tuple[str, ...] = ()
+    digest: str = ""
 
 
 def planned_undo(

@@ -130,6 +130,11 @@ class _SubtaskSpans:
                 self._found[subtask] = first, seq
 
 
+def of_undo(started: snap.UndoStarted) -> Span:
+    """Return the span that an undo on record reverts."""
+    return Span(started.scope, started.first, started.last, started.task_idx, started.subtask_idx)
+
+
 @dataclass(frozen=True, slots=True)
 class UndoInForce:
     """An undo that restored something and was not reverted: what it was of, its own span, and what it then left.
@@ -186,7 +191,7 @@ def _undos_in_force(rows: Iterable[tuple[int, ev.Event]]) -> list[UndoInForce]:
 
 def _undone(started: snap.UndoStarted, subtask: int) -> Span:
     """Return what an undo was of; `subtask` is the one that its numbers meant then."""
-    of = Span(started.scope, started.first, started.last, started.task_idx, started.subtask_idx)
+    of = of_undo(started)
     return replace(of, subtask=subtask) if of.scope == "subtask" else of
 
 

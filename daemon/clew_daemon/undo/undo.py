@@ -1,4 +1,4 @@
-"""Performs an undo that a person asks for: the present is kept as a snapshot, and then what was shown is restored.
+"""Performs an undo: the present is kept as a snapshot, what is restored is on record, and then it is restored.
 
 An undo that was cut off is completed before the goal does anything else. Restoring an entry twice changes nothing.
 What grows with the number of files is computed in threads.
@@ -11,22 +11,21 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from clew_daemon.undo.on_record import RecordedUndo
-from clew_daemon.undo.planning import UndoRefused, planned_undo
+from clew_daemon.undo.planning import PlannedUndo, UndoRefused, planned_undo
 from clew_daemon.undo.restoration import restoration
 from clew_daemon.undo.visit import visit
-from clew_shared.snapshots.plan import Restored
+from clew_shared.snapshots.plan import Restored, UndoPlan
 
 if TYPE_CHECKING:
     from clew_daemon.parts import DaemonParts
     from clew_daemon.session.launcher import Launcher
-    from clew_daemon.undo.planning import PlannedUndo
+    from clew_daemon.undo.on_record import UndoOutcome
     from clew_daemon.undo.restoration import Restoration
     from clew_daemon.undo.scope import Span
     from clew_daemon.undo.visit import WorkspaceVisit
     from clew_shared.core.core import Core
     from clew_shared.record import snapshot_events as snap
     from clew_shared.record.snapshot_events import GitPlace
-    from clew_shared.snapshots.plan import UndoPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,8 @@ class UndoResult:
 
     `git_gone`: the user's repository was there at the snapshot gone back to, and is not now. `changed` are names that
     were changed while it was performed, and `failed` is why others could not be restored: both are left as they are.
-    `left_out` are files that are in no snapshot.
+    `left_out` are files that are in no snapshot. `resumed`: nothing was planned, because an undo that had been cut off
+    was completed instead.
     """
 
     planned: PlannedUndo
@@ -56,6 +56,7 @@ class UndoResult:
     restored: int = 0
     changed: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)
+    resumed: bool = False
 
     @property
     def span(self) -> Span:
@@ -79,9 +80,13 @@ class Undo:
     async def preview(
         self, core: Core, subtask: tuple[int, int] | None, *, theirs: bool
     ) -> UndoResult:
-        """Return what undoing a goal, or one subtask, would do; raises UndoRefused, VisitFailed, StoreError."""
+        """Return what undoing a goal, or one subtask, would do; raises UndoRefused, VisitFailed, StoreError.
+
+        If an undo of the goal was cut off, it is completed, and that is returned instead.
+        """
         async with visit(self._parts, core, self._launcher) as there:
-            await self._record.complete(core, there)
+            if resumed := await self._complete(core, there):
+                return resumed
             return await self._planned(core, subtask, there, theirs=theirs)
 
     async def perform(
@@ -92,34 +97,27 @@ class Undo:
         theirs: bool,
         expected: str | None = None,
     ) -> UndoResult:
-        """Undo a goal, or one subtask; raises as preview.
+        """Undo a goal, or one subtask, or complete an undo of the goal that was cut off; raises as preview.
 
         `theirs`: what someone else has changed too, or what was changed again later, is overwritten. `expected` is
         the digest of the plan that was shown: nothing is restored if that has changed.
         """
         async with visit(self._parts, core, self._launcher) as there:
-            await self._record.complete(core, there)
+            if resumed := await self._complete(core, there):
+                return resumed
             result = await self._planned(core, subtask, there, theirs=theirs)
             is_other = expected is not None and expected != result.planned.digest
             is_empty = not (result.plan.restore or (theirs and result.plan.left))
             if result.moved or is_other or is_empty:
                 return result
             work = await asyncio.to_thread(_work, result.planned, theirs=theirs)
-            finished, failed = await self._record.carry_out(
-                core, result.span, work, there, theirs=theirs
-            )
-            return replace(
-                result,
-                done=True,
-                restored=finished.restored,
-                changed=tuple(name for name in finished.left if name not in failed),
-                failed=failed,
-            )
+            done = await self._record.carry_out(core, result.span, work, there, theirs=theirs)
+            return _done(result, done)
 
     async def complete(self, core: Core) -> None:
         """Complete an undo that an earlier daemon did not; raises VisitFailed, StoreError."""
         async with visit(self._parts, core, self._launcher) as there:
-            await self._record.complete(core, there)
+            await self._complete(core, there)
 
     async def _planned(
         self,
@@ -147,6 +145,21 @@ class Undo:
     def _found(self, goal: str, subtask: tuple[int, int] | None, *, theirs: bool) -> PlannedUndo:
         record = self._record
         return planned_undo(record.store(goal), record.rows(goal), subtask, theirs=theirs)
+
+    async def _complete(self, core: Core, there: WorkspaceVisit) -> UndoResult | None:
+        """Complete the undo that is under way on record, and return what it did; None where there is none."""
+        done = await self._record.complete(core, there)
+        if done is None:
+            return None
+        planned = PlannedUndo(done.span, UndoPlan(), done.tree)
+        return _done(UndoResult(planned, resumed=True), done)
+
+
+def _done(result: UndoResult, done: UndoOutcome) -> UndoResult:
+    """Return the result of an undo that is complete."""
+    failed, finished = done.failed, done.finished
+    changed = tuple(name for name in finished.left if name not in failed)
+    return replace(result, done=True, restored=finished.restored, changed=changed, failed=failed)
 
 
 def _work(planned: PlannedUndo, *, theirs: bool) -> Restoration:

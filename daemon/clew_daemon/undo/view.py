@@ -31,6 +31,7 @@ def undo_view(state: State, result: UndoResult) -> dict[str, Any]:
         "subtask": f"{span.task_idx + 1}.{span.subtask_idx + 1}" if is_subtask else None,
         "plan": result.planned.digest,
         "done": result.done,
+        "resumed": result.resumed,
         "restored": result.restored,
         "entries": _cut({**path_view(one.name), "action": action(one)} for one in plan.restore),
         "entries_total": len(plan.restore),

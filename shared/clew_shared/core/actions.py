@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clew_shared.core.answers import Advice, Feedback, LookFirst, Verdict, WrongState
-from clew_shared.core.budgets import budget_question, spent_budget
+from clew_shared.core.budgets import budget_question
 from clew_shared.core.outcomes import finished_event, known_outcome
 from clew_shared.core.thinking import ThinkingCommands
 from clew_shared.core.tree import MESSAGE_CHARS
@@ -102,16 +102,6 @@ class ActionCommands(ThinkingCommands):
     def turn_away(self, tool: str, args: dict[str, Any], at: float, message: str) -> Verdict:
         """Refuse a proposal without asking a rule, since no action is carried out any more; `message` states why."""
         return self._refuse(self._proposal(tool, args), Refusal("stopped", message, loop=False), at)
-
-    def budget_spent(self, at: float) -> str:
-        """Return which budget is used up, "" for none."""
-        state = self.state
-        active_s = state.cost.active_s
-        if state.working:
-            active_s += self.lived_s() if self.lived_s else max(0.0, at - state.worker_since)
-        return spent_budget(
-            state, active_s, max_actions=self.max_actions, max_iterations=self.max_iterations
-        )
 
     def out_of_budget(self, spent: str, at: float) -> None:
         """Escalate the goal to a person, who may grant the budget again."""

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from clew_shared.core.budgets import spent_budget
 from clew_shared.core.journal import GoalJournal
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, StepStatus
@@ -26,6 +27,18 @@ ARGS_CHARS = 160
 HEAD_CHARS = 160
 
 
+@dataclass(frozen=True, slots=True)
+class AttemptGround:
+    """What an attempt begins on: how many files were restored, or why none were, and some that were left."""
+
+    restored: int = 0
+    kept: str = ""
+    left: tuple[str, ...] = ()
+
+
+UNCHANGED_GROUND = AttemptGround()
+
+
 @dataclass(slots=True)
 class AttemptCommands(GoalJournal):
     """The part of the core that ends an attempt and begins the next."""
@@ -35,7 +48,7 @@ class AttemptCommands(GoalJournal):
         state = self.state
         if state.attempt.over:
             return True
-        if not may_start_over(state, self.attempts, self.turns_left()):
+        if not may_start_over(state, self.attempts) or self.budget_spent(at):
             return False
         short = in_one_line(reason, REASON_CHARS)
         self.emit(
@@ -49,7 +62,7 @@ class AttemptCommands(GoalJournal):
         return True
 
     def begin_attempt(
-        self, at: float, *, restored: int = 0, kept: str = "", left: tuple[str, ...] = ()
+        self, at: float, ground: AttemptGround = UNCHANGED_GROUND, *, rung: str = ""
     ) -> None:
         """Begin the attempt after one that is over; see AttemptStarted."""
         over = self.state.attempt
@@ -59,28 +72,32 @@ class AttemptCommands(GoalJournal):
                 attempt=over.number + 1,
                 reason=over.over,
                 scope=self._attempt_scope(),
-                restored=restored,
-                kept=kept,
-                left=left,
+                rung=rung,
+                restored=ground.restored,
+                kept=ground.kept,
+                left=ground.left,
             )
         )
 
-    def turns_left(self) -> int | None:
-        """Return how many iterations the goal has left, None without a limit."""
-        limit = self.state.spec.max_iterations or self.max_iterations
-        if limit is None:
-            return None
-        return max(0, limit - (self.state.iteration - self.state.iterations_granted))
+    def budget_spent(self, at: float) -> str:
+        """Return which budget is used up, "" for none."""
+        state = self.state
+        active_s = state.cost.active_s
+        if state.working:
+            active_s += self.lived_s() if self.lived_s else max(0.0, at - state.worker_since)
+        return spent_budget(
+            state, active_s, max_actions=self.max_actions, max_iterations=self.max_iterations
+        )
 
     def _attempt_scope(self) -> Literal["new", "keep"]:
         return "new" if self.loops.progress_aware and self.loops.scope == "subtask" else "keep"
 
 
-def may_start_over(state: State, limits: AttemptLimits, turns_left: int | None) -> bool:
+def may_start_over(state: State, limits: AttemptLimits) -> bool:
     """Return whether another attempt at the current subtask may follow the present one."""
     at_work = state.goal.status == GoalStatus.IN_PROGRESS and not state.replan_required
     is_open = state.subtask is not None and state.subtask.status == StepStatus.IN_PROGRESS
-    return at_work and is_open and state.attempt.number < limits.limit and turns_left != 0
+    return at_work and is_open and state.attempt.number < limits.limit
 
 
 def iterations_used_up(state: State, limits: AttemptLimits) -> bool:
@@ -99,9 +116,16 @@ def tried(state: State, reason: str) -> tuple[str, ...]:
         if a.attempt == number and a.seq > state.attempt.seq
     }
     last = sorted(latest.items(), key=lambda found: found[1].seq)[-ACTIONS_SHOWN:]
-    lines = [f"Attempt {number}: {_outcome(state, name, action)}" for name, action in last]
-    lines.append(f"Attempt {number} ended: {reason}")
-    return (*state.attempt.tried, *lines)[-TRIED_MAX:]
+    lines = [_outcome(state, name, action) for name, action in last]
+    lines += [*_failing_check(state), f"ended: {reason}"]
+    return (*state.attempt.tried, *(f"Attempt {number}: {line}" for line in lines))[-TRIED_MAX:]
+
+
+def _failing_check(state: State) -> list[str]:
+    """Return a line on the first check that refused the last `finish`, [] for none."""
+    failing = [name for name in state.refused.failing if name in state.checks]
+    heads = (both_ends(one_line(state.checks[name].output), HEAD_CHARS) for name in failing[:1])
+    return [f'check {name} failed: "{head}"' for name, head in zip(failing, heads, strict=False)]
 
 
 def _outcome(state: State, name: str, action: Action) -> str:
@@ -110,5 +134,6 @@ def _outcome(state: State, name: str, action: Action) -> str:
     head = both_ends(one_line(last.head), HEAD_CHARS) if last else ""
     output = f': "{head}"' if head else ""
     code = f" (exit code {action.exit_code})" if action.exit_code else ""
-    args = json.dumps(action.args, sort_keys=True, ensure_ascii=False, default=str)
+    shortest_first = sorted(action.args.items(), key=lambda item: (len(str(item[1])), item[0]))
+    args = json.dumps(dict(shortest_first), ensure_ascii=False, default=str)  # its end is cut
     return f"{action.name} {in_one_line(args, ARGS_CHARS)}: {action.result}{code}{output}"

@@ -41,8 +41,8 @@ class ThinkingCommands(TreeCommands):
         return feedback if feedback.escalated_to else self._bound_attempt(feedback, event.at)
 
     def _bound_attempt(self, feedback: Feedback, at: float) -> Feedback:
-        """End an attempt that has taken all its turns, unless the goal's own limit is reached with it."""
-        if not iterations_used_up(self.state, self.attempts) or self.turns_left() == 0:
+        """End an attempt that has taken all its turns, unless a budget of the goal is used up with it."""
+        if not iterations_used_up(self.state, self.attempts) or self.budget_spent(at):
             return feedback
         used = self.state.iteration - self.state.attempt.from_iteration
         level = self.fail(f"its {used} iterations are used up", at)

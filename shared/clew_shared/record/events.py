@@ -225,13 +225,15 @@ class AttemptStarted(GoalEvent, frozen=True):
 
     `reason` is why the attempt before it ended. `restored` files were put back to where the subtask began; `kept` is
     why the workspace stayed as it was, "" if it did not, and `left` names some files that were not restored, because
-    someone else has changed them. `scope` states what the gate remembers.
+    someone else has changed them. `scope` states what the gate remembers, `rung` what is different about the agent, as
+    people read it.
     """
 
     kind: Literal["attempt_started"] = "attempt_started"
     attempt: int
     reason: str
     scope: Literal["new", "keep"] = "new"
+    rung: str = ""
     restored: int = 0
     kept: str = ""
     left: tuple[str, ...] = ()

@@ -331,7 +331,9 @@ class AttemptTerms(AnswerModel):
     """The present attempt: its number of `limit`, why the one before it ended, and lines on what was tried.
 
     `rung` has the keys in which it differs from the agent's own settings. `kept` is why the workspace was not restored
-    to where the subtask began, "" if it was; `left` names some files that were not, as someone else has changed them.
+    to where the subtask began, "" if it was; `left` names some files that were not. `iterations` is None where the
+    subtask has one attempt; the other numbers are the goal's iteration at its start, and the subtask's actions before
+    it.
     """
 
     n: int = 1
@@ -341,6 +343,7 @@ class AttemptTerms(AnswerModel):
     rung: dict[str, Any] = Field(default_factory=dict)
     iterations: int | None = None
     from_iteration: int = 0
+    from_actions: int = 0
     restored: int = 0
     kept: str = ""
     left: tuple[str, ...] = ()

@@ -52,6 +52,8 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
 
     `shown`: the plan was shown before, and is not listed once more.
     """
+    if answer["resumed"]:
+        return _resumed_lines(answer)
     if answer["moved"]:
         return moved_lines(answer)
     if not (answer["entries_total"] or answer["left_total"]):
@@ -71,11 +73,28 @@ def done_lines(answer: UndoView, again: str, *, shown: bool) -> list[Line]:
     return [
         *([] if shown else plan),
         *_trouble_lines(answer),
-        [
-            (f"{counted(answer['restored'], 'file')} restored", "bold green"),
-            (f" in {clean(answer['workspace'])}.", ""),
-        ],
-        [("To get them back: ", "bold"), (f"`{clean(again)}` again reverts this undo.", "")],
+        _restored_line(answer),
+        _again_line(answer, again),
+    ]
+
+
+def _resumed_lines(answer: UndoView) -> list[Line]:
+    """Return that an undo which had been cut off is complete; nothing else was done."""
+    head = f"The undo of {_what(answer)} was interrupted, and is complete now."
+    return [[(head, "bold")], *_trouble_lines(answer), _restored_line(answer)]
+
+
+def _again_line(answer: UndoView, again: str) -> Line:
+    """Return what the same command does next."""
+    if answer["failed"]:
+        return [("To restore the rest: ", "bold"), (f"`{clean(again)}` again tries it.", "")]
+    return [("To get them back: ", "bold"), (f"`{clean(again)}` again reverts this undo.", "")]
+
+
+def _restored_line(answer: UndoView) -> Line:
+    return [
+        (f"{counted(answer['restored'], 'file')} restored", "bold green"),
+        (f" in {clean(answer['workspace'])}.", ""),
     ]
 
 

@@ -13,6 +13,7 @@ from clew_shared.record.state import (
     AttemptState,
     Attention,
     CheckResult,
+    RefusedFinishes,
     Scope,
     State,
     SuggestedCheck,
@@ -92,7 +93,11 @@ def _reopen(state: State) -> None:
         settle_task(task)
     if state.subtask and state.subtask.status == StepStatus.PENDING and state.task:
         state.subtask.status = state.task.status = StepStatus.IN_PROGRESS
-    state.attempt = AttemptState(seq=state.attempt.seq, from_iteration=state.iteration)
+    state.attempt = AttemptState(
+        seq=state.attempt.seq,
+        from_iteration=state.iteration,
+        from_actions=state.attempt.from_actions,
+    )
 
 
 def _add_subtask(state: State, description: str) -> None:
@@ -216,6 +221,7 @@ def _reset_counts(state: State) -> None:
     state.inherited = _without_counts(state.inherited) if state.inherited else None
     state.attention = Attention(steps=state.attention.steps)
     state.blocked_proposals = state.ignored_interventions = 0
+    state.refused = RefusedFinishes()
 
 
 def _without_counts(old: Scope) -> Scope:

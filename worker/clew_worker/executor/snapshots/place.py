@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Wanted = tuple[int, str] | None
 """A `st_mode` and a git object, "" for a folder; None for nothing (`RestoreEntry`)."""
 
+_DAMAGED = "its content in the store is damaged"
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_OWNER = (errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -169,7 +170,10 @@ class NamedPlace:
 
     def _write_draft(self, draft: str, mode: int, name: str) -> None:
         if stat.S_ISLNK(mode):
-            os.symlink(b"".join(self._objects.read(name)), draft, dir_fd=self._at)
+            target = b"".join(self._objects.read(name))
+            if blob_id(target) != name:
+                raise SnapshotError(_DAMAGED)
+            os.symlink(target, draft, dir_fd=self._at)
             self._keep_owner(draft)
             return
         size = self._objects.size(name)
@@ -181,7 +185,7 @@ class NamedPlace:
                 file.write(data)
             file.flush()
             if digest.hexdigest() != name:
-                raise SnapshotError("its content in the store is damaged")
+                raise SnapshotError(_DAMAGED)
             self._keep_owner(draft)
             os.fchmod(
                 fd, stat.S_IMODE(mode)
