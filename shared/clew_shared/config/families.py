@@ -2,7 +2,8 @@
 
 A family is here only for what its makers state: a `window` that is a hard limit of its models, or the `temperature`
 that they recommend; or for a `mode` that docs/measurements.md shows to be the better one. For others (Llama 3.1 and
-later, Granite, larger Gemma 3, ...) they state neither, or nothing that differs from clew's defaults. Tables of the config win over these (docs/configuration.md).
+later, Granite, larger Gemma 3, ...) they state neither, or nothing that differs from clew's defaults. Tables of the
+config win over these (docs/configuration.md).
 """
 
 from collections.abc import Mapping
