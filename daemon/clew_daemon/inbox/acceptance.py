@@ -195,6 +195,7 @@ def spec(found: GoalFile, workspace: str, agent: str, file_name: str) -> Spec:
         checks=found.checks,
         priority=found.priority,
         max_iterations=found.max_iterations,
+        attempts=found.attempts,
         budget_tokens=found.budget.tokens,
         budget_wall_s=found.budget.wall_s,
         not_before=found.not_before.timestamp() if found.not_before else None,

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 OWES_REPLAN = "left_instead_of_replanning"
 
+ATTEMPT = "attempt"
+"""The reason of a worker's end where its attempt is over, and the next one follows."""
+
 EndingKind = Literal["finished", "crash", "temporary", "configuration", "stopped", "unable"]
 
 
@@ -38,6 +41,8 @@ def by_exit(code: int, state: State, *, stopping: bool, leave: Leave | None, out
     """Return what the exit of an agent means; `output` is the end of what it printed."""
     if state.ended:
         return Ended("finished", "finished", code=code)
+    if state.attempt.over:
+        return Ended("stopped", ATTEMPT, code=code)
     if stopping or not state.workable:
         return Ended("stopped", "stopped", code=code)
     if code in (ExitCode.TEMPORARY, ExitCode.CONFIGURATION):

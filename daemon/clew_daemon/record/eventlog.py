@@ -14,6 +14,7 @@ from clew_shared.record.daemon_events import (
     BulletRestored,
     BulletTagged,
     BulletUpdated,
+    ModelKnown,
 )
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
     ev.WorkerReady: _fields("worker.ready", "epoch", "agent"),
     ev.WorkerExited: _fields("worker.exited", "epoch", "reason", "code", "crash"),
     ev.SubtaskStarted: _fields("subtask.started", "task_idx", "subtask_idx"),
+    ev.AttemptEnded: _fields("attempt.ended", "attempt", "reason"),
+    ev.AttemptStarted: _fields("attempt.started", "attempt", "reason", "restored", "kept"),
     ev.SubtaskFailed: _fields("subtask.failed", "failure", "cause"),
     ev.SubtaskEnded: lambda e: (
         f"subtask.{e.status}",
@@ -130,6 +133,7 @@ _LINES: dict[type[ev.Event], Callable[[Any], Line | None]] = {
         "undo.finished",
         {"undo": e.of, "restored": e.restored, "left": e.left_total, "resumed": e.resumed},
     ),
+    ModelKnown: _fields("model.known", "model", "mode", "rung", "chars_per_token", "goals"),
     BulletAdded: lambda e: ("strategy.learned", {"id": e.id, "content": e.content, **_from(e)}),
     BulletTagged: lambda e: (
         "strategy.tagged",

@@ -10,9 +10,9 @@ import time
 from typing import TYPE_CHECKING
 
 from clew_daemon.record.goal_events import GoalEvents
+from clew_daemon.record.goal_limits import attempt_limits, max_iterations
 from clew_daemon.record.in_turn import OrderedTurns
 from clew_daemon.record.store import in_order, load_outlined, load_state, replayed
-from clew_shared.config.settings import RunbookAgentSettings
 from clew_shared.core.core import Core
 from clew_shared.record.daemon_events import GoalForgotten
 from clew_shared.record.model import GoalStatus
@@ -89,7 +89,8 @@ class GoalStore(GoalEvents):
     def judge_by(self, core: Core, settings: Settings) -> None:
         """Judge a goal by these settings from now on."""
         core.loops, core.max_actions = settings.loops, settings.limits.max_actions
-        core.max_iterations = _max_iterations(core.state, settings)
+        core.max_iterations = max_iterations(core.state, settings)
+        core.attempts = attempt_limits(core.state, settings)
 
     # -- acceptance --------------------------------------------------------------------------------
 
@@ -102,7 +103,7 @@ class GoalStore(GoalEvents):
         core = self._core(State(goal_id=event.goal_id))
         with self.entering(core):
             core.emit(event, text)
-            core.max_iterations = _max_iterations(core.state, self.settings)
+            core.max_iterations = max_iterations(core.state, self.settings)
             self.cores[event.goal_id] = core
             self.identities[event.identity] = event.goal_id
         return core
@@ -145,7 +146,7 @@ class GoalStore(GoalEvents):
             self.settings.loops,
             self.recorder.number,
             max_actions=self.settings.limits.max_actions,
-            max_iterations=_max_iterations(state, self.settings),
+            max_iterations=max_iterations(state, self.settings),
         )
 
 
@@ -154,13 +155,3 @@ def _purged_goals(ledger: Ledger) -> Iterator[tuple[str, str]]:
     for body in ledger.forgotten():
         event = GoalForgotten.model_validate_json(body)
         yield event.goal, event.status
-
-
-def _max_iterations(state: State, settings: Settings) -> int | None:
-    """Return the turns of an agent whose goal sets no number; None for a runbook, which always ends."""
-    agents = settings.agents
-    name = state.spec.agent or None
-    known = name is None or name in agents.names
-    if known and isinstance(agents.get(name), RunbookAgentSettings):
-        return None
-    return settings.context.max_iterations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.processes.cells import agent_options
+from clew_daemon.record.goal_limits import attempt_limits, present_rung
 from clew_daemon.record.shrink import fitted
 from clew_daemon.record.store import catch_up, output_text
 from clew_shared.config.settings import LlmAgentSettings
@@ -12,6 +13,7 @@ from clew_shared.prompt.transcript import TranscriptFold, sent_entries
 from clew_shared.tools import TOOLS
 from clew_shared.views.publish import state_view
 from clew_shared.wire.hello import (
+    AttemptTerms,
     FinishedSubtask,
     GoalTerms,
     HelloAnswer,
@@ -20,9 +22,10 @@ from clew_shared.wire.hello import (
 )
 
 if TYPE_CHECKING:
-    from clew_daemon.record.store import Readable
+    from clew_daemon.record.store import ReadableEvents
     from clew_shared.config.agent_tables import Agent
     from clew_shared.config.settings import Settings
+    from clew_shared.record.prompt_facts import Prompt
     from clew_shared.record.state import State
 
 
@@ -33,12 +36,15 @@ def hello_answer(
     state: State,
     settings: Settings,
     agent: Agent,
-    ledger: Readable,
+    ledger: ReadableEvents,
     strategies: list[dict[str, Any]],
     transcript: SubtaskTranscript | None = None,
+    *,
+    prompt: Prompt | None = None,
 ) -> HelloAnswer:
     """Return the answer to `hello` for an agent of this kind, without its key; also for `clew context`.
 
+    `prompt` is what the agent's next prompt continues with: the goal's last report, or what is known of the model.
     An llm agent is sent the `transcript` of the current subtask, any other agent its last actions.
     """
     max_tokens = settings.context.max_tokens
@@ -52,7 +58,7 @@ def hello_answer(
             protocol=1,
             goal_id=state.goal_id,
             epoch=state.epoch,
-            state=_hello_state(state, fold, folded),
+            state=_hello_state(state, fold, folded, prompt),
             thresholds=thresholds(settings),
             playbook=tuple(strategies),
             heartbeat_s=settings.heartbeat.interval_s,
@@ -67,6 +73,7 @@ def hello_answer(
                 budget_tokens=state.spec.budget_tokens,
                 on_interrupt=state.spec.on_interrupt,
             ),
+            attempt=_attempt_terms(state, settings),
             options=HelloOptions.model_validate(agent_options(settings, agent)),
         )
     )
@@ -76,7 +83,7 @@ def thresholds(settings: Settings) -> dict[str, Any]:
     """Return the limits that concern an agent; also sent when they change."""
     return {
         **settings.loops.model_dump(mode="json"),
-        "context": settings.context.model_dump(mode="json"),
+        "context": settings.context.model_dump(mode="json", exclude={"models"}),
         "heartbeat_s": settings.heartbeat.interval_s,
     }
 
@@ -104,13 +111,15 @@ def task_view(state: State) -> dict[str, Any] | None:
     return {"description": task.description, "status": str(task.status)} if task else None
 
 
-def _hello_state(state: State, fold: TranscriptFold, folded: int) -> HelloState:
+def _hello_state(
+    state: State, fold: TranscriptFold, folded: int, prompt: Prompt | None
+) -> HelloState:
     own: dict[str, Any] = {
         "replan_required": state.replan_required or None,
         "finished": _finished(state),
         "given_up": state.set_aside[-GIVEN_UP_SENT:],
         "iterations_granted": state.iterations_granted,
-        "prompt": state.prompt.model_dump(mode="json") if state.prompt else None,
+        "prompt": prompt.model_dump(mode="json") if prompt else None,
         "transcript": sent_entries(fold.entries, folded),
         "folded": folded,
         "idea": fold.idea,
@@ -125,6 +134,23 @@ def _with_steps(state: State) -> dict[str, Any]:
         for entry, subtask in zip(shown["subtasks"], task.subtasks, strict=True):
             entry["steps"] = subtask.steps if subtask is state.subtask else []
     return view
+
+
+def _attempt_terms(state: State, settings: Settings) -> AttemptTerms:
+    limits, present = attempt_limits(state, settings), state.attempt
+    rung = present_rung(state, settings)
+    return AttemptTerms(
+        n=present.number,
+        limit=limits.limit,
+        reason=present.reason,
+        tried=present.tried,
+        rung=rung.model_dump(mode="json", exclude_none=True),
+        iterations=limits.iterations if limits.limit > 1 else None,
+        from_iteration=present.from_iteration,
+        from_actions=present.from_actions,
+        restored=present.restored,
+        kept=present.kept,
+    )
 
 
 def _finished(state: State) -> list[FinishedSubtask]:
@@ -148,25 +174,30 @@ class SubtaskTranscript:
         self._key: tuple[int, int] = (-1, -1)
         self._fold = TranscriptFold(lambda _: "", 0)
 
-    def up_to_now(self, state: State, ledger: Readable, max_tokens: int) -> TranscriptFold:
+    def up_to_now(self, state: State, ledger: ReadableEvents, max_tokens: int) -> TranscriptFold:
         """Read what was recorded since; another subtask or another budget begins from the subtask's first event."""
-        key = (state.subtask_seq, max_tokens)
+        key = (began_at(state), max_tokens)
         if key != self._key:
-            self._key, self._fold = key, _fold_after(state.subtask_seq, ledger, max_tokens)
+            self._key, self._fold = key, _fold_after(began_at(state), ledger, max_tokens)
         return _caught_up(self._fold, state, ledger)
 
 
-def _last_actions(state: State, ledger: Readable, max_tokens: int) -> TranscriptFold:
+def began_at(state: State) -> int:
+    """Return the event after which the present conversation began: that of the subtask, or of its last attempt."""
+    return max(state.subtask_seq, state.attempt.seq)
+
+
+def _last_actions(state: State, ledger: ReadableEvents, max_tokens: int) -> TranscriptFold:
     actions = state.subtask.actions if state.subtask else []
-    since = max(state.subtask_seq, actions[0].seq - 1 if actions else 0)
+    since = max(began_at(state), actions[0].seq - 1 if actions else 0)
     return _caught_up(_fold_after(since, ledger, max_tokens), state, ledger)
 
 
-def _fold_after(seq: int, ledger: Readable, max_tokens: int) -> TranscriptFold:
+def _fold_after(seq: int, ledger: ReadableEvents, max_tokens: int) -> TranscriptFold:
     return TranscriptFold(lambda of: output_text(ledger, of), max_tokens, seq)
 
 
-def _caught_up(fold: TranscriptFold, state: State, ledger: Readable) -> TranscriptFold:
+def _caught_up(fold: TranscriptFold, state: State, ledger: ReadableEvents) -> TranscriptFold:
     for _ in catch_up(fold, ledger, state.goal_id):
         pass
     return fold

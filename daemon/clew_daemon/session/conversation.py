@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from clew_daemon.processes import endings
-from clew_daemon.processes.endings import Ended
+from clew_daemon.processes.endings import ATTEMPT, Ended
 from clew_daemon.processes.executor import ExecutorDied
 from clew_daemon.session.channel import WRITE_TIMEOUT_S
 from clew_shared.core.answers import WrongState
@@ -108,5 +108,7 @@ class Conversation:
             desk.hand_over(f"the agent sent {self._owed} messages instead of replanning")
         if state.goal.status == "blocked":
             self._lifetime.stop(f"the goal waits for a person: {state.reason}")
+        elif state.attempt.over:
+            self._lifetime.stop(ATTEMPT)
         elif state.ended and not desk.stopping:
             self._lifetime.leave_to_exit()

@@ -40,7 +40,7 @@ class EpochRecord:
         event = ev.WorkerStarted(
             at=time.time(),
             epoch=desk.epoch,
-            agent=state.spec.agent,
+            agent=desk.agent_name,
             pid=process.cell.pid,
             created=process.created,
             probe=state.waits_for_time,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clew_shared.record import events as ev
-from clew_shared.record.worlds import UNKNOWN
 from clew_shared.text.redact import redact
 from clew_shared.wire import protocol
 from clew_shared.wire.answers import ActionOutcome, FailingCheck, Finished, Judged
@@ -17,12 +16,6 @@ if TYPE_CHECKING:
     from clew_daemon.session.desk import GoalDesk
     from clew_daemon.session.feedback import FeedbackSeen
     from clew_shared.record.model import Level
-
-FINISHES_MAX = 3
-"""This many refused finishes in an unchanged world are a failure of the subtask."""
-
-UNSEEN_FINISHES_MAX = 10
-"""The same for an agent whose changes to the workspace cannot be seen."""
 
 FEEDBACK_CAME = "Feedback from a person arrived that you may not have considered yet. Consider it, then finish again."
 
@@ -44,27 +37,6 @@ class Objections:
         return bool(self.failing or (self.open_subtasks and not self.message))
 
 
-@dataclass(slots=True)
-class RefusedFinishes:
-    """How often a finish was refused with the same files, or with no action in between."""
-
-    world: str | None = None
-    actions: int = -1
-    count: int = 0
-
-    def add(self, world: str, actions: int, *, own_tools: bool) -> bool:
-        """Count one more, from the beginning where the agent has changed something; returns whether it is too many.
-
-        An agent with its own tools may have worked between two of them where clew cannot see it: it may try more often.
-        """
-        unseen = own_tools and world.startswith(UNKNOWN)
-        same_files = self.world == world and not world.startswith(UNKNOWN)
-        same = same_files or (self.actions == actions and (unseen or not own_tools))
-        self.count = self.count + 1 if same else 1
-        self.world, self.actions = world, actions
-        return self.count >= (UNSEEN_FINISHES_MAX if unseen else FINISHES_MAX)
-
-
 class Finishing:
     """Decides whether a goal is over."""
 
@@ -72,7 +44,6 @@ class Finishing:
         self._desk = desk
         self._checks = checks
         self._feedback = feedback
-        self._refused = RefusedFinishes()
 
     async def finish(self, p: protocol.Finish) -> Finished:
         """End the goal, or return why it cannot end; one that has ended stays unchanged."""
@@ -156,7 +127,7 @@ class Finishing:
     async def _refuse(self, objections: Objections) -> Finished:
         await self._desk.look()  # else the next action would be taken for what a check did
         await self._desk.commit()
-        level = await self._count_refusal() if objections.counts else None
+        level = await self._count(objections) if objections.counts else None
         answer = Finished(
             accepted=False,
             failing_checks=objections.failing,
@@ -167,14 +138,10 @@ class Finishing:
             return answer
         return answer.model_copy(update={"message": objections.message})
 
-    async def _count_refusal(self) -> Level | None:
-        """Count refused finishes without a change in between: repeating the claim is no progress."""
-        state, own_tools = self._desk.core.state, self._desk.traits.own_tools
-        if not self._refused.add(state.world, state.actions_total, own_tools=own_tools):
-            return None
-        count, self._refused = self._refused.count, RefusedFinishes()
-        failure = f"finish was asked for {count} times and refused, with nothing changed"
+    async def _count(self, objections: Objections) -> Level | None:
+        """Count a refused finish: to repeat the claim is no progress. Returns the level escalated to."""
+        failing = tuple(check.name for check in objections.failing)
         with self._desk.entering() as core:
-            level = core.fail(failure, time.time())
+            level = core.refuse_finish(failing, time.time(), own_tools=self._desk.traits.own_tools)
         await self._desk.commit()
         return level

@@ -19,6 +19,7 @@ from clew_daemon.host.keys import KeyFileError
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
 from clew_daemon.record.dependencies import KnownGoals
+from clew_daemon.record.goal_limits import agent_fault, present_agent
 from clew_daemon.session.blocking import block_goal, block_missing
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
@@ -119,8 +120,12 @@ class GoalRun:
         await self._warn_of_git_outside(core)
         self._d.publisher.open(self.goal)
         while core.state.workable and not self.stopping:
+            if core.state.attempt.over and not await self._start_over(core):
+                break
             before = _progress(core)
             ended = await self._work(guard)
+            if core.state.attempt.over:
+                continue
             if ended.kind != "stopped" and await self._block_if_missing(core, guard):
                 break
             after_s = await self._conclude(core, ended, idle=_progress(core) == before)
@@ -129,6 +134,16 @@ class GoalRun:
             await asyncio.sleep(after_s)
             if await self._block_if_missing(core, guard):
                 break
+
+    async def _start_over(self, core: Core) -> bool:
+        """Begin the next attempt; returns False where its agent cannot start, and the goal is blocked."""
+        with self._d.goals.entering(core):
+            rung = self._d.settings.attempts.rung(core.state.attempt.number + 1)
+            core.begin_attempt(time.time(), rung=str(rung))
+        await self._d.goals.commit(core)
+        if fault := self._unfit(core):
+            await block_goal(self._d.goals, core, *fault)
+        return not fault
 
     async def _work(self, guard: WorkspaceGuard) -> Ended:
         """Run one worker to its end."""
@@ -145,10 +160,11 @@ class GoalRun:
     # -- before the first worker ---------------------------------------------------------------------
 
     def _unfit(self, core: Core) -> tuple[str, str] | None:
-        """Return reason and question where the goal cannot even start: no agent, no key."""
-        state, settings = core.state, self._d.settings
-        name = state.spec.agent or None
-        fault = settings.agents.fault(name) or self._d.keys.fault(settings.agents.get(name))
+        """Return reason and question where the goal, or its next attempt, cannot even start: no agent, no key."""
+        state, settings = core.state, self._d.settings_of(self.goal)
+        fault = agent_fault(state, settings) or self._d.keys.fault(
+            present_agent(state, settings)[1]
+        )
         if not fault:
             return None
         return fault, f"Fix the config, run `clew reload`, then `clew resume {self.goal}`."

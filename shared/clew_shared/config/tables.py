@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from clew_shared.config.agent_tables import AgentSettings
+from clew_shared.config.context_tables import ContextSettings, Ladder, Rung
 from clew_shared.config.values import (
     AbsolutePaths,
     AtLeastOne,
@@ -169,17 +170,21 @@ class LoopSettings(Table):
         return merged(value)
 
 
-class ContextSettings(Table):
-    """How much an agent's LLM is shown, and from which iteration on it is shown less."""
+class AttemptSettings(Table):
+    """When an agent that is stuck starts afresh at its subtask, and how (docs/attempts.md)."""
 
-    max_chars: Annotated[int, Field(ge=200)] = 2000
-    max_tokens: Annotated[int, Field(ge=256)] = 8000
-    recent_actions: AtLeastOne = 3  # has no effect; accepted for configs that set it
-    full_until: AtLeastOne = 10
-    moderate_until: Annotated[AtLeastOne, above("full_until")] = 15
-    aggressive_until: Annotated[AtLeastOne, above("moderate_until")] = 20
-    progress_from: AtLeastOne = 5
-    max_iterations: AtLeastOne = 30
+    limit: AtLeastOne = 3
+    iterations: AtLeastOne = 10
+    restore: Literal["subtask", "keep"] = "subtask"
+    ladder: Ladder = (
+        Rung(),
+        Rung(temperature=0.7, mode="json"),
+        Rung(temperature=0.9),
+    )
+
+    def rung(self, attempt: int) -> Rung:
+        """Return how an attempt differs, counted from 1; the last rung repeats."""
+        return self.ladder[min(attempt, len(self.ladder)) - 1] if self.ladder else Rung()
 
 
 class SnapshotSettings(Table):
@@ -245,6 +250,7 @@ class Settings(Table):
     loops: LoopSettings = LoopSettings()
     context: ContextSettings = ContextSettings()
     playbook: PlaybookSettings = PlaybookSettings()
+    attempts: AttemptSettings = AttemptSettings()
     snapshots: SnapshotSettings = SnapshotSettings()
     agents: AgentSettings = AgentSettings()
     ledger: LedgerSettings = LedgerSettings()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clew_shared.core.answers import Advice, Feedback, LookFirst, Verdict, WrongState
-from clew_shared.core.budgets import budget_question, spent_budget
+from clew_shared.core.budgets import budget_question
 from clew_shared.core.outcomes import finished_event, known_outcome
 from clew_shared.core.thinking import ThinkingCommands
 from clew_shared.core.tree import MESSAGE_CHARS
@@ -103,16 +103,6 @@ class ActionCommands(ThinkingCommands):
         """Refuse a proposal without asking a rule, since no action is carried out any more; `message` states why."""
         return self._refuse(self._proposal(tool, args), Refusal("stopped", message, loop=False), at)
 
-    def budget_spent(self, at: float) -> str:
-        """Return which budget is used up, "" for none."""
-        state = self.state
-        active_s = state.cost.active_s
-        if state.working:
-            active_s += self.lived_s() if self.lived_s else max(0.0, at - state.worker_since)
-        return spent_budget(
-            state, active_s, max_actions=self.max_actions, max_iterations=self.max_iterations
-        )
-
     def out_of_budget(self, spent: str, at: float) -> None:
         """Escalate the goal to a person, who may grant the budget again."""
         self.block_goal(f"budget: {spent}", at, question=budget_question(self.state, spent))
@@ -134,6 +124,9 @@ class ActionCommands(ThinkingCommands):
             )
             refusal = Refusal("replan_required", message, loop=False)
             return self._refuse(proposal, refusal, at, done=done)
+        if state.attempt.over:
+            message = "This attempt is over; nothing more is carried out in it."
+            return self._refuse(proposal, Refusal("stopped", message, loop=False), at, done=done)
         if state.goal.status != GoalStatus.IN_PROGRESS:
             message = f"The goal is {state.goal.status}; nothing more is carried out."
             return self._refuse(proposal, Refusal("stopped", message, loop=False), at, done=done)
@@ -155,6 +148,7 @@ class ActionCommands(ThinkingCommands):
                 args=proposal.args,
                 signature=proposal.signature,
                 rationale=rationale[:MESSAGE_CHARS],
+                attempt=self.state.attempt.number,
             )
         )
         if nudge is None:
@@ -179,6 +173,7 @@ class ActionCommands(ThinkingCommands):
             everywhere=refusal.everywhere,
             counts=refusal.reason == "blocked_action",
             done=done is not None,
+            attempt=self.state.attempt.number,
         )
         seq = self.emit(event)
         if done is not None:
@@ -204,7 +199,8 @@ class ActionCommands(ThinkingCommands):
         count = self.state.blocked_proposals
         if self.state.replan_required or count < self.loops.blocked_limit:
             return None
-        return self._escalate(f"blocked actions were proposed {count} times", count, at)
+        reason = f"blocked actions were proposed {count} times"
+        return None if self.start_over(reason, at) else self._escalate(reason, count, at)
 
     def _finish(
         self, seq: int, tool: str, args: dict[str, Any], report: ActionReport, at: float

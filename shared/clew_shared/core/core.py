@@ -10,6 +10,7 @@ Its layers, each in a file of its own and each using those below it:
     ActionCommands    proposals, verdicts, outcomes, budgets
     ThinkingCommands  thoughts, turns, interventions
     TreeCommands      plans, subtasks, escalation
+    AttemptCommands   fresh starts at a subtask
     GoalJournal       the state, and the queue of events
 """
 

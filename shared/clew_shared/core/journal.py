@@ -36,6 +36,17 @@ class LoopThresholds(Thresholds, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptLimits:
+    """How many attempts a subtask gets, and how many turns each; one attempt has no such limit."""
+
+    limit: int = 1
+    iterations: int = 10
+
+
+ONE_ATTEMPT = AttemptLimits()
+
+
+@dataclass(frozen=True, slots=True)
 class RecordedEvent:
     """An event with its number, and the big output that belongs to it."""
 
@@ -58,6 +69,7 @@ class GoalJournal:
     number: Callable[[], int]
     max_actions: int = 1000
     max_iterations: int | None = None
+    attempts: AttemptLimits = ONE_ATTEMPT
     ignored_limit: int = IGNORED_LIMIT
     calls: AgentCalls = PROTOCOL
     lived_s: Callable[[], float] | None = None

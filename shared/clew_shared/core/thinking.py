@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clew_shared.core.answers import Advice, Feedback
+from clew_shared.core.attempts import iterations_used_up
 from clew_shared.core.tree import TreeCommands
 from clew_shared.gate import review
 from clew_shared.record import events as ev
@@ -36,7 +37,16 @@ class ThinkingCommands(TreeCommands):
     def reflect(self, event: ev.Reflected) -> Feedback:
         """Record an iteration record: one turn is over."""
         self.emit(event)
-        return self._review(event.at)
+        feedback = self._review(event.at)
+        return feedback if feedback.escalated_to else self._bound_attempt(feedback, event.at)
+
+    def _bound_attempt(self, feedback: Feedback, at: float) -> Feedback:
+        """End an attempt that has taken all its turns, unless a budget of the goal is used up with it."""
+        if not iterations_used_up(self.state, self.attempts) or self.budget_spent(at):
+            return feedback
+        used = self.state.iteration - self.state.attempt.from_iteration
+        level = self.fail(f"its {used} iterations are used up", at)
+        return replace(feedback, escalated_to=level)
 
     def _review(self, at: float, *, tool: str = "", signature: str = "") -> Feedback:
         """Intervene if a streak calls for it; ignored interventions are a failure of the subtask."""

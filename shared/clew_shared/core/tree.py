@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from clew_shared.core.answers import WrongState
+from clew_shared.core.attempts import AttemptCommands
 from clew_shared.core.escalation import escalation, person_question
-from clew_shared.core.journal import GoalJournal
 from clew_shared.core.suggestions import taken
 from clew_shared.record import events as ev
 from clew_shared.record.model import GoalStatus, StepStatus
@@ -21,12 +21,21 @@ if TYPE_CHECKING:
 
 MESSAGE_CHARS = 2_000
 
+FINISHES_MAX = 3
+"""This many refused finishes in an unchanged world are a failure of the subtask."""
+
+UNSEEN_FINISHES_MAX = 10
+"""The same for an agent whose changes to the workspace cannot be seen."""
+
+SAME_CHECKS_MAX = 2
+"""This many finishes refused by the same checks in one world end an attempt."""
+
 Replan = Literal["task", "goal"] | None
 FailureCause = Literal["agent", "ignored_interventions"]
 
 
 @dataclass(slots=True)
-class TreeCommands(GoalJournal):
+class TreeCommands(AttemptCommands):
     """The part of the core that changes the tree."""
 
     def start(self, at: float) -> None:
@@ -146,7 +155,27 @@ class TreeCommands(GoalJournal):
     def _waits_for_person(self) -> str:
         return f"the goal waits for a person: {self.state.question or self.state.reason}"
 
+    def refuse_finish(
+        self, failing: tuple[str, ...], at: float, *, own_tools: bool
+    ) -> Level | None:
+        """Count a `finish` that was refused too early; returns the level escalated to.
+
+        The same checks that fail twice with the same files end the attempt.
+        """
+        self.emit(ev.FinishRefused(at=at, failing=failing, own_tools=own_tools))
+        refused = self.state.refused
+        if self.attempts.limit > 1 and refused.same_checks >= SAME_CHECKS_MAX:
+            names = ", ".join(failing)
+            return self.fail(f"finish was refused twice by the same checks: {names}", at)
+        if refused.count < (UNSEEN_FINISHES_MAX if refused.unseen else FINISHES_MAX):
+            return None
+        text = f"finish was asked for {refused.count} times and refused, with nothing changed"
+        return self.fail(text, at)
+
     def _fail(self, failure: str, at: float, cause: FailureCause) -> Level | None:
+        """End the attempt, or count a failure of the subtask where it was the last one."""
+        if self.start_over(failure, at):
+            return None
         self.emit(ev.SubtaskFailed(at=at, failure=failure, cause=cause))
         subtask = self.state.subtask
         if subtask is None or subtask.attempts < self.loops.failure_limit:

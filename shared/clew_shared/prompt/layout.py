@@ -1,8 +1,8 @@
 """The prompt: a pure, byte-deterministic function of a view (docs/context.md).
 
 The most stable parts come first, so that servers can cache the prefix: system · goal · finished subtasks · the
-current subtask with its folded entries · its transcript, append-only · the state block. It knows no clock, no
-socket and no model.
+current subtask, what was tried at it, its folded entries · its transcript, append-only · the state block. It knows
+no clock, no socket and no model.
 """
 
 import hashlib
@@ -29,8 +29,8 @@ from clew_shared.wire.hello import Call, FinishedSubtask, Said
 RULES = (
     "You do a goal in a working folder by calling tools. "
     "Call one tool, read its result, then decide what is next. Use relative paths. "
-    "Read a file before you change it. "
-    "To create a file call write_file with its whole content; run_cmd is for commands and tests. "
+    "Read a file before you change it. To create a file call write_file with its whole content; "
+    "to move, copy, delete or test call run_cmd. "
     "Never repeat a call that succeeded: a call that brings nothing new is refused. "
     "When the goal is reached, call finish."
 )
@@ -48,6 +48,7 @@ FIXED_CHARS_PER_TOKEN = 3.0
 
 GOAL_SHARE, PLAYBOOK_SHARE, FINISHED_SHARE, PLAN_SHARE = 0.25, 0.2, 0.25, 0.05
 SUBTASK_SHARE = 0.15
+TRIED_SHARE = 0.15
 NAMES_SHARE = 0.2
 """The part of the finished work's share for the names of subtasks that have no line of their own any more."""
 
@@ -158,6 +159,7 @@ def _fixed(view: PromptView) -> list[Block]:
         ("goal", [_user(_goal(view))]),
         ("finished", [_user(_finished(view))] if view.finished or view.given_up else []),
         ("subtask", [] if view.implicit or not view.subtask else [_user(_now(view))]),
+        *([("tried", [_user(_tried(view))])] if view.attempt.n > 1 else []),
     ]
 
 
@@ -270,6 +272,20 @@ def _now(view: PromptView) -> str:
             "The plan from here:\n" + without_middle(plan, _share(view, PLAN_SHARE)) + "\n\n" + now
         )
     return now
+
+
+def _tried(view: PromptView) -> str:
+    """Return what earlier attempts at the current subtask did, and what has become of their files."""
+    what, attempt = "goal" if view.implicit else "subtask", view.attempt
+    begin = f"Earlier attempts did not reach this {what}. Start again from the beginning."
+    if attempt.kept:
+        begin += f" The files are as they left them ({without_middle(attempt.kept, 200)})."
+    elif attempt.restored:
+        begin += " The files are as they were before them."
+    room = _share(view, TRIED_SHARE) // max(len(attempt.tried), 1)
+    lines = [f"- {without_middle(line, room)}" for line in attempt.tried]
+    heading = ["What was tried, and what happened:"] if lines else []
+    return "\n".join([begin, *heading, *lines, "Find another way."])
 
 
 # ---- messages

@@ -10,11 +10,12 @@ from typing import Any, Literal
 
 from clew_shared.playbook.bullet import Bullet
 from clew_shared.playbook.text import render
+from clew_shared.prompt.pace import pace_of
 from clew_shared.prompt.tools import REFLECT, is_small, offered_tools, steady_tools
 from clew_shared.prompt.windows import Window, Windows
 from clew_shared.tools import Tool
 from clew_shared.wire.hello import (
-    ContextOptions,
+    AttemptTerms,
     Entry,
     FinishedSubtask,
     HelloAnswer,
@@ -45,6 +46,7 @@ class PromptView:
     subtask_open: bool = True
     attempts: int = 0
     last_failure: str = ""
+    attempt: AttemptTerms = field(default_factory=AttemptTerms)
     next_subtask: str = ""
     open_subtasks: int = 1
     finished: tuple[FinishedSubtask, ...] = ()
@@ -99,6 +101,7 @@ def view_from(
     state, subtask, context = hello.state, hello.state.subtask, hello.options.context
     agent = hello.options.agent
     entries = state.transcript if transcript is None else tuple(transcript)
+    pace = pace_of(hello, iteration=state.iteration, actions=state.actions_total)
     mode = mode or ("json" if agent.mode == "json" else "tools")
     reflects = agent.reflection == "inline" and not is_small(hello)
     own_tools = (REFLECT,) if reflects and mode == "tools" else ()
@@ -116,6 +119,7 @@ def view_from(
         subtask_open=subtask.open,
         attempts=subtask.attempts,
         last_failure=subtask.last_failure or "",
+        attempt=hello.attempt,
         next_subtask=state.next_pending,
         open_subtasks=len(state.open_subtasks),
         finished=state.finished,
@@ -128,10 +132,10 @@ def view_from(
         feedback=hello.feedback,
         idea=state.idea,
         replan=state.replan_required,
-        iteration=state.iteration - state.iterations_granted,
-        tools_used=state.actions_total,
-        max_iterations=hello.spec.max_iterations or context.max_iterations,
-        windows=_windows(context, hello.spec.max_iterations),
+        iteration=pace.iteration,
+        tools_used=pace.tools_used,
+        max_iterations=pace.max_iterations,
+        windows=pace.windows,
         reflects=reflects,
         max_tokens=context.max_tokens,
         chars_per_token=chars_per_token,
@@ -151,27 +155,18 @@ def view_on_record(hello: HelloAnswer) -> PromptView:
 
 
 def recorded_mode(hello: HelloAnswer) -> Mode:
-    """Return the mode to begin with: the config's, and where that is `auto` the last recorded one."""
+    """Return the mode to begin with: the config's, and where that is `auto` what fits the model's answers so far."""
     asked, last = hello.options.agent.mode, hello.state.prompt
-    if asked == "auto":
-        return last.mode if last else "tools"
-    return asked
+    if asked != "auto":
+        return asked
+    if last is None:
+        return "tools"
+    return last.forms.mode if last.forms.seen else last.mode
 
 
 def playbook_text(bullets: Iterable[Mapping[str, Any]]) -> str:
     """Return the playbook of `hello` as a model reads it, section by section; "" for none."""
     return render(Bullet.from_dict(bullet) for bullet in bullets)
-
-
-def _windows(context: ContextOptions, own_limit: int | None) -> Windows:
-    """Return the windows of `[context]`, scaled for a goal that sets its own number of iterations."""
-    windows = Windows(
-        full_until=context.full_until,
-        moderate_until=context.moderate_until,
-        aggressive_until=context.aggressive_until,
-        progress_from=context.progress_from,
-    )
-    return windows.scaled(own_limit, context.max_iterations) if own_limit else windows
 
 
 def _plan(state: HelloState) -> tuple[str, ...]:

@@ -208,6 +208,35 @@ class Escalated(GoalEvent, frozen=True):
     replan_failed_goal: bool = False
 
 
+class AttemptEnded(GoalEvent, frozen=True):
+    """An attempt at the current subtask is over, for this reason; its worker is stopped, and the next one follows.
+
+    `tried` are lines on what was tried in all attempts so far, and what happened.
+    """
+
+    kind: Literal["attempt_ended"] = "attempt_ended"
+    attempt: int
+    reason: str
+    tried: tuple[str, ...] = ()
+
+
+class AttemptStarted(GoalEvent, frozen=True):
+    """A fresh start at the current subtask: the worker after this event has a new conversation.
+
+    `reason` is why the attempt before it ended. `restored` files were put back to where the subtask began; `kept` is
+    why the workspace stayed as it was, "" if it did not. `scope` states what the gate remembers, `rung` what is
+    different about the agent, as people read it.
+    """
+
+    kind: Literal["attempt_started"] = "attempt_started"
+    attempt: int
+    reason: str
+    scope: Literal["new", "keep"] = "new"
+    rung: str = ""
+    restored: int = 0
+    kept: str = ""
+
+
 class ActionAllowed(GoalEvent, frozen=True):
     """The gate allowed a proposal: it may run, once."""
 
@@ -217,6 +246,7 @@ class ActionAllowed(GoalEvent, frozen=True):
     args: dict[str, Any]
     signature: str
     rationale: str = ""
+    attempt: int = 1
 
 
 class ActionBlocked(GoalEvent, frozen=True):
@@ -236,6 +266,7 @@ class ActionBlocked(GoalEvent, frozen=True):
     everywhere: bool = False
     counts: bool = False
     done: bool = False
+    attempt: int = 1
 
 
 class ActionFinished(GoalEvent, frozen=True):
@@ -370,6 +401,17 @@ class FinishQuestioned(GoalEvent, frozen=True):
     kind: Literal["finish_questioned"] = "finish_questioned"
     of: int
     message: str
+
+
+class FinishRefused(GoalEvent, frozen=True):
+    """A `finish` was refused: these checks failed, or subtasks were still open.
+
+    `own_tools`: the agent may have worked since the last one where clew cannot see it.
+    """
+
+    kind: Literal["finish_refused"] = "finish_refused"
+    failing: tuple[str, ...] = ()
+    own_tools: bool = False
 
 
 class FeedbackGiven(GoalEvent, frozen=True):

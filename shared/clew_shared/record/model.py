@@ -85,6 +85,7 @@ class Action:
     task_idx: int = 0
     subtask_idx: int = 0
     epoch: int = 0
+    attempt: int = 1
     exit_code: int | None = None
 
     def signature(self) -> str:

@@ -45,6 +45,7 @@ class Spec(BaseModel):
     checks: dict[str, str] = Field(default_factory=dict)
     priority: int = 0
     max_iterations: int | None = None
+    attempts: int | None = None
     budget_tokens: int | None = None
     budget_wall_s: float | None = None
     not_before: float | None = None

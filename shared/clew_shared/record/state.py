@@ -26,6 +26,7 @@ THOUGHTS_KEPT = 8
 CHECK_CHARS = 1000
 CALLS_KEPT = 20
 INSIGHTS_KEPT = 3
+FRESH_STARTS_KEPT = 50
 EVERYWHERE = "*"
 """The world of a block that applies in every world."""
 
@@ -175,6 +176,60 @@ class LlmCall:
 
 
 @dataclass(slots=True)
+class AttemptState:
+    """The present attempt at the current subtask: its number, and the event and the iteration at which it began.
+
+    `from_actions` are the subtask's actions before it.
+    `reason` is why the one before it ended. `restored` files were put back before it began, `kept` is why others were
+    not. `over` is why this one has ended, "" while it has not. `tried` are lines on what earlier attempts did.
+    """
+
+    number: int = 1
+    seq: int = 0
+    from_iteration: int = 0
+    from_actions: int = 0
+    reason: str = ""
+    restored: int = 0
+    kept: str = ""
+    over: str = ""
+    tried: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class FreshStart:
+    """The start of an attempt after the first at a subtask, and why the one before it ended; for people.
+
+    `epoch` is that of its first worker, `rung` what is different about the agent; `restored` and `kept` are as in
+    AttemptState.
+    """
+
+    task_idx: int
+    subtask_idx: int
+    number: int
+    at: float
+    epoch: int
+    reason: str
+    rung: str = ""
+    restored: int = 0
+    kept: str = ""
+
+
+@dataclass(slots=True)
+class RefusedFinishes:
+    """How often in a row a `finish` was refused with nothing changed; `same_checks`: by the same checks in one world.
+
+    `unseen`: the agent may have changed something where clew cannot see it.
+    """
+
+    world: str | None = None
+    actions: int = -1
+    failing: tuple[str, ...] = ()
+    count: int = 0
+    same_checks: int = 0
+    unseen: bool = False
+
+
+@dataclass(slots=True)
 class SnapshotState:
     """What is known of a goal's snapshots: the trees of the `first` and the `last`, and what they cost.
 
@@ -208,7 +263,8 @@ class State:
     person was asked. `waiting_since` is when the goal began to wait or was queued; `verified`: it was completed with
     checks that passed, None before its end. `restarts` counts deaths of the worker. `rested_seq` is the last event at
     which the goal was blocked or ended. `questioned` is the failed action that a `finish` was last questioned about,
-    0 for none.
+    0 for none. `attempts_total` counts the fresh starts at subtasks, `fresh_starts` are the last of them.
+    `agent` is that of the last worker; `agent_costs` has the share of each agent in the cost.
     """
 
     goal_id: str = ""
@@ -276,6 +332,12 @@ class State:
     reviewed_seq: int = 0
     rested_seq: int = 0
     snapshots: SnapshotState = field(default_factory=SnapshotState)
+    attempt: AttemptState = field(default_factory=AttemptState)
+    attempts_total: int = 0
+    fresh_starts: list[FreshStart] = field(default_factory=list)
+    refused: RefusedFinishes = field(default_factory=RefusedFinishes)
+    agent: str = ""
+    agent_costs: dict[str, LlmCost] = field(default_factory=dict)
     accepted_at: float = 0.0
     started_at: float = 0.0
     updated_at: float = 0.0

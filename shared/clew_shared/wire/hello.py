@@ -327,6 +327,26 @@ class GoalTerms(AnswerModel):
     on_interrupt: Literal["retry", "ask"] = "retry"
 
 
+class AttemptTerms(AnswerModel):
+    """The present attempt: its number of `limit`, why the one before it ended, and lines on what was tried.
+
+    `rung` has the keys in which it differs from the agent's own settings. `kept` is why the workspace was not restored
+    to where the subtask began, "" if it was, or was to be kept. `iterations` is None where the subtask has one attempt;
+    the other numbers are the goal's iteration at its start, and the subtask's actions before it.
+    """
+
+    n: int = 1
+    limit: int = 1
+    reason: str = ""
+    tried: tuple[str, ...] = ()
+    rung: dict[str, Any] = Field(default_factory=dict)
+    iterations: int | None = None
+    from_iteration: int = 0
+    from_actions: int = 0
+    restored: int = 0
+    kept: str = ""
+
+
 class HelloAnswer(AnswerModel):
     """The answer to `hello`; `credential` is the key for the agent's LLM."""
 
@@ -342,5 +362,6 @@ class HelloAnswer(AnswerModel):
     feedback: tuple[str, ...] = ()
     checks: dict[str, str] = Field(default_factory=dict)
     spec: GoalTerms = GoalTerms()
+    attempt: AttemptTerms = AttemptTerms()
     options: HelloOptions = HelloOptions()
     credential: str | None = None

@@ -87,7 +87,8 @@ class CallHandler:
         many = self._memory.refusals >= FINISH_AFTER_REFUSALS
         checks, replan = self._memory.hello.checks, self._memory.state.replan_required
         if many and succeeded and checks and not replan:
-            await self._finishing.try_finish("the last action was refused as a repetition")
+            summary = "the last action was refused as a repetition"
+            await self._finishing.try_finish(summary, asked=False)
 
     async def _plan(self, args: Mapping[str, Any]) -> None:
         replan = self._memory.state.replan_required

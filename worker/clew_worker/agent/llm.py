@@ -4,6 +4,7 @@ It keeps no state of record and carries out nothing. Whatever the model or its s
 a clear reason, never a crash.
 """
 
+import asyncio
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -13,7 +14,7 @@ from clew_shared.text.redact import hide
 from clew_shared.wire.answers import Noted
 from clew_worker.agent import reflecting
 from clew_worker.agent.calls import CallHandler
-from clew_worker.agent.client import AgentClient, RpcError
+from clew_worker.agent.client import AgentClient, Disconnected, RpcError
 from clew_worker.agent.completion import CallUsage, Completion
 from clew_worker.agent.finishing import GoalEnding
 from clew_worker.agent.json_mode import ModelAnswer
@@ -25,6 +26,7 @@ from clew_worker.agent.turn import AgentContext, AgentFinished, Turn
 
 NAME = "llm/1"
 IDLE_TURNS_MAX = 6
+LAST_REPORT_S = 2.0
 REPLAN_TURNS_MAX = 4
 _THOUGHT_CHARS = 20_000
 
@@ -86,13 +88,10 @@ class LlmAgent:
             hindsight = answer.hindsight
             self._memory.begin_turn(hindsight)
         self._context.turn = Turn()
-        await self._think(answer)
         try:
-            for call in answer.calls:
-                if not await self._calls.carry_out(call, answer.text):
-                    break
-        except AgentFinished:  # the cost of this turn is still to be reported
-            await self._reflect(completion.usage + model.aside, hindsight)
+            await self._do(answer)
+        except (AgentFinished, RpcError, asyncio.CancelledError):  # the turn still has its cost
+            await self._reflect_at_last(completion.usage + model.aside, hindsight)
             raise
         model.withheld = self._context.turn.refused if self._may_withhold() else ""
         if not answer.calls:
@@ -100,6 +99,12 @@ class LlmAgent:
         await self._reflect(completion.usage + model.aside, hindsight)
         self._stale = self._stale or self._context.turn.moved  # this turn belongs to what ended
         await self._bound_idling()
+
+    async def _do(self, answer: ModelAnswer) -> None:
+        await self._think(answer)
+        for call in answer.calls:
+            if not await self._calls.carry_out(call, answer.text):
+                break
 
     async def _think(self, answer: ModelAnswer) -> None:
         if not answer.text:
@@ -131,13 +136,19 @@ class LlmAgent:
             "synthesis": " ".join(part["synthesis"] for part in hindsight if "synthesis" in part),
             "hindsight": [dict(part) for part in hindsight],
             "turn": self._memory.turn(),
-            "prompt": self._memory.meter.report(self._memory.folded, self._memory.mode),
+            "prompt": self._memory.prompt_report(),
         }
         if assessment := reflecting.assessment_of(hindsight):
             record["progress_assessment"] = assessment
         with suppress(RpcError, ValueError):  # a refused record is not worth a crash
             self._show(await self._daemon.call("reflect", usage=asdict(usage), **record))
         self._memory.iteration += 1
+
+    async def _reflect_at_last(self, usage: CallUsage, hindsight: Hindsight) -> None:
+        """Report a turn that was cut short, before the agent ends; the daemon may be busy, or gone."""
+        with suppress(Disconnected, TimeoutError):
+            async with asyncio.timeout(LAST_REPORT_S):
+                await self._reflect(usage, hindsight)
 
     # ---- questions besides the turn's own
 

@@ -11,11 +11,13 @@ from typing import Any
 
 from clew_shared.prompt.layout import PromptLayout, lay_out
 from clew_shared.prompt.messages import folded_entry, output_chars, plain_args
+from clew_shared.prompt.pace import pace_of
 from clew_shared.prompt.transcript import apply_hindsight, recorded, turn_of, warning
 from clew_shared.prompt.view import PromptView, recorded_mode, view_from
 from clew_shared.text.redact import redact
 from clew_shared.text.shorten import without_middle
 from clew_shared.wire.hello import Call, Entry, HelloAnswer, HelloState, Mode, Said
+from clew_worker.agent.call_form import CallForm
 from clew_worker.agent.prompt_meter import PromptMeter
 
 
@@ -25,7 +27,7 @@ class Memory:
     def __init__(self) -> None:
         self.hello = HelloAnswer()
         self.transcript: list[Entry] = []
-        self.mode: Mode = "tools"
+        self.form = CallForm()
         self.meter = PromptMeter()
         self.iteration = 0
         self.actions = 0
@@ -71,9 +73,10 @@ class Memory:
 
     def _resume(self) -> None:
         """Continue with the mode and the token count of the last epoch."""
-        self.mode = recorded_mode(self.hello)
+        self.form.mode = recorded_mode(self.hello)
         if self.state.prompt:
             self.meter.resume(self.state.prompt)
+            self.form.resume(self.state.prompt)
 
     # ---- the prompt
 
@@ -86,6 +89,10 @@ class Memory:
         self.meter.note(layout, self._subtask)
         return layout
 
+    def prompt_report(self) -> dict[str, Any]:
+        """Return the report on the last prompt, and what the next epoch continues with."""
+        return self.meter.report(self.folded) | self.form.report()
+
     def _view(self) -> PromptView:
         view = view_from(
             self.hello,
@@ -95,15 +102,21 @@ class Memory:
             tightness=self.meter.tightness,
             acted=self.actions > 0,
         )
+        pace = pace_of(self.hello, iteration=self.iteration, actions=self.actions)
         return replace(
             view,
-            iteration=self.iteration - self.state.iterations_granted,
-            tools_used=self.actions,
+            iteration=pace.iteration,
+            tools_used=pace.tools_used,
             idea=self.idea,
             folded=self.folded,
         )
 
     # ---- what is known
+
+    @property
+    def mode(self) -> Mode:
+        """How the model is asked for calls."""
+        return self.form.mode
 
     @property
     def state(self) -> HelloState:

@@ -54,7 +54,7 @@ class Runbook:
                 f'the subtask "{subtask.description}" has no runnable block; '
                 "give it one in the goal file, or use an llm agent (`agent:` in the front matter)",
             )
-        total = subtask.actions_total or len(transcript)
+        total = subtask.actions_total - hello.attempt.from_actions or len(transcript)
         at = position(steps, transcript, total, hello.spec.workspace)
         if at < len(steps):
             _ask_about_interruption(hello, steps[at])

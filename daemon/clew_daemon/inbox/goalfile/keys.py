@@ -158,6 +158,7 @@ class FrontMatter(BaseModel):
     checks: Commands = Field(default_factory=dict)
     priority: Annotated[int, AfterValidator(_within(-NUMBER_MAX))] = 0
     max_iterations: Positive | None = None
+    attempts: Positive | None = None
     budget: Annotated[Budget, BeforeValidator(_limits)] = Budget()
     not_before: Annotated[datetime, BeforeValidator(_moment)] | None = None
     depends_on: Annotated[

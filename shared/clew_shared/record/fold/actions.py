@@ -131,6 +131,7 @@ def action_of(
         task_idx=task_idx,
         subtask_idx=subtask_idx,
         epoch=e.epoch,
+        attempt=e.attempt,
     )
 
 

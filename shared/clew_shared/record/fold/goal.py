@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew_shared.record.fold.attempts import crash_blocks
 from clew_shared.record.fold.tree import new_task, settle_task
 from clew_shared.record.model import Goal, GoalStatus, StepStatus, Subtask, Task
 from clew_shared.record.spec import PlannedSubtask, PlannedTask
 from clew_shared.record.state import (
     CHECK_CHARS,
-    EVERYWHERE,
+    AttemptState,
     Attention,
     CheckResult,
+    RefusedFinishes,
     Scope,
     State,
     SuggestedCheck,
@@ -91,6 +93,11 @@ def _reopen(state: State) -> None:
         settle_task(task)
     if state.subtask and state.subtask.status == StepStatus.PENDING and state.task:
         state.subtask.status = state.task.status = StepStatus.IN_PROGRESS
+    state.attempt = AttemptState(
+        seq=state.attempt.seq,
+        from_iteration=state.iteration,
+        from_actions=state.attempt.from_actions,
+    )
 
 
 def _add_subtask(state: State, description: str) -> None:
@@ -141,6 +148,7 @@ def reviewed(state: State, e: ev.Reviewed, _seq: int) -> None:
 
 def worker_started(state: State, e: ev.WorkerStarted, _seq: int) -> None:
     state.epoch, state.pid, state.pid_created = e.epoch, e.pid, e.created
+    state.agent = e.agent
     state.working, state.worker_since, state.may_make = True, e.at, False
     state.turn_at = state.place
 
@@ -213,18 +221,16 @@ def _reset_counts(state: State) -> None:
     state.inherited = _without_counts(state.inherited) if state.inherited else None
     state.attention = Attention(steps=state.attention.steps)
     state.blocked_proposals = state.ignored_interventions = 0
+    state.refused = RefusedFinishes()
 
 
 def _without_counts(old: Scope) -> Scope:
-    blocks = {
-        s: {EVERYWHERE: "crash"} for s, b in old.blocks.items() if b.get(EVERYWHERE) == "crash"
-    }
     return Scope(
         worlds=old.worlds,
         outcomes=old.outcomes,
         writers=old.writers,
         crashes=old.crashes,
-        blocks=blocks,
+        blocks=crash_blocks(old),
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew_shared.record import events as ev
 from clew_shared.record import snapshot_events as snap
-from clew_shared.record.fold import actions, goal, snapshots, thoughts, tree
+from clew_shared.record.fold import actions, attempts, goal, snapshots, thoughts, tree
 from clew_shared.record.state import State
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ TABLE: dict[type[ev.Event], Callable[[State, Any, int], None]] = {
     ev.SubtaskEnded: tree.subtask_ended,
     ev.TaskCompleted: _changes_nothing,
     ev.Escalated: tree.escalated,
+    ev.AttemptEnded: attempts.ended,
+    ev.AttemptStarted: attempts.started,
     ev.ActionAllowed: actions.allowed,
     ev.ActionBlocked: actions.blocked,
     ev.ActionFinished: actions.finished,
@@ -65,6 +67,7 @@ TABLE: dict[type[ev.Event], Callable[[State, Any, int], None]] = {
     ev.CheckStarted: goal.check_started,
     ev.CheckFinished: goal.check_finished,
     ev.FinishQuestioned: goal.finish_questioned,
+    ev.FinishRefused: attempts.finish_refused,
     ev.FeedbackGiven: goal.feedback_given,
     ev.Unblocked: goal.unblocked,
     ev.Reported: goal.reported,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew_shared.record.model import LlmCost
 from clew_shared.record.state import (
     CALLS_KEPT,
     INSIGHTS_KEPT,
@@ -117,6 +118,8 @@ def reflected(state: State, e: ev.Reflected, _seq: int) -> None:
     drop_broken_streaks(state)
     _collect_insights(state, e)
     _charge(state, e)
+    if state.turn_at != state.place:  # this turn was one of the subtask before
+        state.attempt.from_iteration = state.iteration
     state.turn_before = state.turn_at
     state.turn_at = state.place
     state.feedback_untold.clear()
@@ -139,7 +142,8 @@ def _charge(state: State, e: ev.Reflected) -> None:
     """
     subtask = state.subtask_at(*state.turn_at)
     called = bool(e.tokens or e.llm_s or e.prompt)
-    for cost in (state.cost, *([subtask.cost] if subtask else [])):
+    of_agent = state.agent_costs.setdefault(state.agent, LlmCost())
+    for cost in (state.cost, of_agent, *([subtask.cost] if subtask else [])):
         cost.calls += called
         cost.tokens += e.tokens
         cost.tokens_in += e.tokens_in

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter
 
 from clew_shared.record.model import Goal, StepStatus, Subtask, Task
-from clew_shared.record.state import EVERYWHERE, Attention, Scope, State
+from clew_shared.record.state import (
+    EVERYWHERE,
+    AttemptState,
+    Attention,
+    RefusedFinishes,
+    Scope,
+    State,
+)
 
 if TYPE_CHECKING:
     from clew_shared.record import events as ev
@@ -127,6 +134,8 @@ def subtask_started(state: State, e: ev.SubtaskStarted, seq: int) -> None:
         state.scope = deepcopy(state.inherited) if state.inherited else state.scope
     state.attention = Attention(steps=state.attention.steps)
     state.blocked_proposals = state.ignored_interventions = 0
+    state.attempt = AttemptState(seq=seq, from_iteration=state.iteration)
+    state.refused = RefusedFinishes()
 
 
 def subtask_failed(state: State, e: ev.SubtaskFailed, _seq: int) -> None:
@@ -135,6 +144,8 @@ def subtask_failed(state: State, e: ev.SubtaskFailed, _seq: int) -> None:
         state.subtask.last_failure = e.failure
     state.ignored_interventions = 0
     state.attention.raised.clear()
+    state.attempt.from_iteration = state.iteration
+    state.refused = RefusedFinishes()
 
 
 def subtask_ended(state: State, e: ev.SubtaskEnded, _seq: int) -> None:

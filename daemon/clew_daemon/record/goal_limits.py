@@ -1,0 +1,67 @@
+"""How many turns and attempts a goal gets, and which agent its present attempt has, by its file and the config."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clew_shared.config.context_tables import Rung
+from clew_shared.config.profiles import profiled_agent, profiled_rung, profiled_settings
+from clew_shared.config.settings import LlmAgentSettings, RunbookAgentSettings
+from clew_shared.core.journal import AttemptLimits
+
+if TYPE_CHECKING:
+    from clew_shared.config.agent_tables import Agent
+    from clew_shared.config.settings import Settings
+    from clew_shared.record.state import State
+
+
+def max_iterations(state: State, settings: Settings) -> int | None:
+    """Return the turns of an agent whose goal sets no number; None for a runbook, which always ends."""
+    agent = _own_agent(state, settings)
+    if isinstance(agent, RunbookAgentSettings):
+        return None
+    return profiled_settings(settings, agent).context.max_iterations
+
+
+def attempt_limits(state: State, settings: Settings) -> AttemptLimits:
+    """Return how many attempts a subtask gets: one, unless its agent is a model, or the goal file sets a number."""
+    table = settings.attempts
+    is_model = isinstance(_own_agent(state, settings), LlmAgentSettings)
+    limit = state.spec.attempts or (table.limit if is_model else 1)
+    return AttemptLimits(limit, table.iterations)
+
+
+def present_agent(state: State, settings: Settings) -> tuple[str, Agent]:
+    """Return the agent of the present attempt, by its name in the config, as its model and the rung set it up.
+
+    Raises KeyError where the config has no such agent: see `agent_fault`.
+    """
+    rung = present_rung(state, settings)
+    name = rung.agent or state.spec.agent
+    agent = profiled_agent(settings, settings.agents.get(name or None))
+    if not isinstance(agent, LlmAgentSettings):
+        return name, agent
+    changed = {"temperature": rung.temperature, "mode": rung.mode}
+    given = {key: value for key, value in changed.items() if value is not None}
+    return name, agent.model_copy(update=given)
+
+
+def present_rung(state: State, settings: Settings) -> Rung:
+    """Return how the present attempt differs; the ladder is for models, any other agent is just run again."""
+    agent = _own_agent(state, settings)
+    if not isinstance(agent, LlmAgentSettings):
+        return Rung()
+    return profiled_rung(settings, agent, state.attempt.number)
+
+
+def agent_fault(state: State, settings: Settings) -> str:
+    """Return why the agent of the present attempt cannot be used, "" if it can."""
+    name = present_rung(state, settings).agent or state.spec.agent
+    return settings.agents.fault(name or None) or ""
+
+
+def _own_agent(state: State, settings: Settings) -> Agent | None:
+    """Return the goal's own agent, None where the config does not have it."""
+    name = state.spec.agent or None
+    known = name is None or name in settings.agents.names
+    return settings.agents.get(name) if known else None

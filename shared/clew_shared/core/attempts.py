@@ -1,0 +1,126 @@
+"""Commands for attempts: when one at a subtask is over, and the start of the next (docs/attempts.md)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from clew_shared.core.budgets import spent_budget
+from clew_shared.core.journal import GoalJournal
+from clew_shared.record import events as ev
+from clew_shared.record.model import GoalStatus, StepStatus
+from clew_shared.record.signature import signature
+from clew_shared.text.shorten import both_ends, in_one_line, one_line
+
+if TYPE_CHECKING:
+    from clew_shared.core.journal import AttemptLimits
+    from clew_shared.record.model import Action
+    from clew_shared.record.state import State
+
+REASON_CHARS = 400
+TRIED_MAX = 10
+"""How many lines the next attempt is shown of what was tried."""
+
+ACTIONS_SHOWN = 3
+ARGS_CHARS = 160
+HEAD_CHARS = 160
+
+
+@dataclass(slots=True)
+class AttemptCommands(GoalJournal):
+    """The part of the core that ends an attempt and begins the next."""
+
+    def start_over(self, reason: str, at: float) -> bool:
+        """End the present attempt if another one may follow; returns whether it is over."""
+        state = self.state
+        if state.attempt.over:
+            return True
+        if not may_start_over(state, self.attempts) or self.budget_spent(at):
+            return False
+        short = in_one_line(reason, REASON_CHARS)
+        self.emit(
+            ev.AttemptEnded(
+                at=at,
+                attempt=state.attempt.number,
+                reason=short,
+                tried=tried(state, short),
+            )
+        )
+        return True
+
+    def begin_attempt(
+        self, at: float, *, rung: str = "", restored: int = 0, kept: str = ""
+    ) -> None:
+        """Begin the attempt after one that is over; see AttemptStarted."""
+        over = self.state.attempt
+        self.emit(
+            ev.AttemptStarted(
+                at=at,
+                attempt=over.number + 1,
+                reason=over.over,
+                scope=self._attempt_scope(),
+                rung=rung,
+                restored=restored,
+                kept=kept,
+            )
+        )
+
+    def budget_spent(self, at: float) -> str:
+        """Return which budget is used up, "" for none."""
+        state = self.state
+        active_s = state.cost.active_s
+        if state.working:
+            active_s += self.lived_s() if self.lived_s else max(0.0, at - state.worker_since)
+        return spent_budget(
+            state, active_s, max_actions=self.max_actions, max_iterations=self.max_iterations
+        )
+
+    def _attempt_scope(self) -> Literal["new", "keep"]:
+        return "new" if self.loops.progress_aware and self.loops.scope == "subtask" else "keep"
+
+
+def may_start_over(state: State, limits: AttemptLimits) -> bool:
+    """Return whether another attempt at the current subtask may follow the present one."""
+    at_work = state.goal.status == GoalStatus.IN_PROGRESS and not state.replan_required
+    is_open = state.subtask is not None and state.subtask.status == StepStatus.IN_PROGRESS
+    return at_work and is_open and state.attempt.number < limits.limit
+
+
+def iterations_used_up(state: State, limits: AttemptLimits) -> bool:
+    """Return whether an attempt has taken all its turns; a goal with one attempt has no such limit."""
+    used = state.iteration - state.attempt.from_iteration
+    return limits.limit > 1 and used >= limits.iterations
+
+
+def tried(state: State, reason: str) -> tuple[str, ...]:
+    """Return lines on what was tried at the current subtask, with the present attempt, which ended for `reason`."""
+    number = state.attempt.number
+    actions = state.subtask.actions if state.subtask else []
+    latest = {
+        signature(a.name, a.args, state.spec.workspace): a
+        for a in actions
+        if a.attempt == number and a.seq > state.attempt.seq
+    }
+    last = sorted(latest.items(), key=lambda found: found[1].seq)[-ACTIONS_SHOWN:]
+    lines = [_outcome(state, name, action) for name, action in last]
+    lines += [*_failing_check(state), f"ended: {reason}"]
+    return (*state.attempt.tried, *(f"Attempt {number}: {line}" for line in lines))[-TRIED_MAX:]
+
+
+def _failing_check(state: State) -> list[str]:
+    """Return a line on the first check that refused the last `finish`, [] for none."""
+    failing = [name for name in state.refused.failing if name in state.checks]
+    heads = (both_ends(one_line(state.checks[name].output), HEAD_CHARS) for name in failing[:1])
+    return [f'check {name} failed: "{head}"' for name, head in zip(failing, heads, strict=False)]
+
+
+def _outcome(state: State, name: str, action: Action) -> str:
+    tallies = state.scope.tallies.get(name, {}).values()
+    last = max(tallies, key=lambda tally: tally.seq, default=None)
+    head = both_ends(one_line(last.head), HEAD_CHARS) if last else ""
+    output = f': "{head}"' if head else ""
+    code = f" (exit code {action.exit_code})" if action.exit_code else ""
+    shortest_first = sorted(action.args.items(), key=lambda item: (len(str(item[1])), item[0]))
+    args = json.dumps(dict(shortest_first), ensure_ascii=False, default=str)  # its end is cut
+    return f"{action.name} {in_one_line(args, ARGS_CHARS)}: {action.result}{code}{output}"
