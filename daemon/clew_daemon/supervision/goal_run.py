@@ -136,10 +136,16 @@ class GoalRun:
                 break
 
     async def _start_over(self, core: Core) -> bool:
-        """Begin the next attempt; returns False where its agent cannot start, and the goal is blocked."""
+        """Begin the next attempt; returns False where the goal is blocked: no budget is left, or no usable agent."""
+        now = time.time()
         with self._d.goals.entering(core):
-            core.begin_attempt(time.time())
+            if spent := core.budget_spent(now):  # by the turn that ended the last one
+                core.out_of_budget(spent, now)
+            else:
+                core.begin_attempt(now)
         await self._d.goals.commit(core)
+        if spent:
+            return False
         if fault := self._unfit(core):
             await block_goal(self._d.goals, core, *fault)
         return not fault
