@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from clew_shared.config.agent_tables import AGENT_KINDS, agent_kind
-from clew_shared.config.tables import Settings
+from clew_shared.config.tables import Rung, Settings
 from clew_shared.text.spelling import closest
 from clew_shared.text.validation import requirement
 
@@ -106,6 +106,8 @@ def _known_beside(location: Location, raw: dict[str, Any]) -> list[str]:
         return list(AGENT_KINDS[kind].model_fields)
     if location[:2] == ("loops", "tools"):
         return ["repeat_limit"]
+    if location[:2] == ("attempts", "ladder"):
+        return list(Rung.model_fields)
     model: type[BaseModel] = Settings
     for part in location[:-1]:
         inner = model.model_fields[part].annotation
