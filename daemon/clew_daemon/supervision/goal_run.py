@@ -157,7 +157,7 @@ class GoalRun:
         return not fault
 
     async def _out_of_budget(self, core: Core) -> bool:
-        """Hand the goal to a person where the turn that ended an attempt has used up a budget; return whether it has."""
+        """Hand the goal to a person if the turn that ended an attempt used up a budget; return whether it did."""
         now = time.time()
         spent = core.budget_spent(now)
         if spent:
