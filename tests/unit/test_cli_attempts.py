@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from clew_daemon.cli import run
-from clew_daemon.cli.commands.doctor.agents import ladder
 from clew_daemon.cli.commands.watch.feed import advance
 from clew_daemon.cli.commands.watch.goal_status import GoalMoment
 from clew_daemon.cli.commands.watch.goal_status import goal_lines as watched_lines
@@ -15,8 +14,9 @@ from clew_daemon.cli.display.goal import goal_lines
 from clew_daemon.publish.report import render
 from clew_daemon.record.goals import GoalStore
 from clew_daemon.record.past import PastEvents, ends_of_attempts, state_of
-from clew_shared.config.settings import Settings, load
+from clew_shared.config.settings import Settings
 from clew_shared.core.answers import ActionReport
+from clew_shared.core.attempts import AttemptGround
 from clew_shared.core.journal import AttemptLimits
 from clew_shared.ledger import Ledger
 from clew_shared.record import events as ev
@@ -31,14 +31,14 @@ GOAL = "write-it-1a2b"
 REASON = "finish was refused twice by the same checks: tests"
 
 
-def start_over(core, rung="temperature 0.7", at=AT, **done):
+def start_over(core, rung="temperature 0.7", at=AT, **ground):
     """End the present attempt and begin the next with a worker of its own."""
     core.attempts = AttemptLimits(3, 10)
     for _ in range(2):
         core.refuse_finish(("tests",), at, own_tools=False)
     epoch = core.state.epoch
     core.emit(ev.WorkerExited(at=at, epoch=epoch, reason="attempt"))
-    core.begin_attempt(at, rung=rung, **done)
+    core.begin_attempt(at, AttemptGround(**ground), rung=rung)
     core.emit(ev.WorkerStarted(at=at, epoch=epoch + 1, agent="bigger"))
 
 
@@ -73,8 +73,11 @@ def test_status_says_which_attempt_it_is_and_why_the_one_before_ended(twice):
 
 def test_status_says_why_the_workspace_was_not_restored(played):
     agent = played(["one"])
-    start_over(agent.core, kept="there is no snapshot of its start")
+    start_over(agent.core, kept="there is no snapshot of its start", left=("notes.md",))
     assert "    not restored: there is no snapshot of its start" in drawn(agent)
+    assert "    someone else has changed: notes.md" in drawn(agent)
+    assert "someone else has changed: notes.md" in render(agent.state, [], [])
+    assert "someone else has changed: notes.md" in feed(agent)[-2][1]
 
 
 def test_status_of_a_first_attempt_says_nothing_of_attempts(agent):
@@ -97,7 +100,7 @@ def test_a_goal_in_detail_lists_its_fresh_starts_as_json(twice):
         {
             "attempt": 2, "task_idx": 0, "subtask_idx": 0, "epoch": 2,
             "started_at": iso(AT), "reason": REASON,
-            "rung": "temperature 0.7", "restored": 2, "kept": None,
+            "rung": "temperature 0.7", "restored": 2, "kept": None, "left": [],
         }
     ]  # fmt: skip
     assert {name: cost["tokens"] for name, cost in detail["agents"].items()} == {
@@ -257,14 +260,6 @@ def test_the_history_shows_the_attempt_of_each_action(clew):
     assert "attempt 2" in rows[1]
     actions = json.loads(clew("history", GOAL, "--json")[1])["actions"]
     assert [action["attempt"] for action in actions] == [1, 2]
-
-
-def test_the_doctor_names_an_agent_of_the_ladder_that_does_not_exist():
-    known = load("[attempts]\nladder = [{agent = 'big'}]\n[agents.big]\nmodel = 'm'", {}, "f")
-    assert list(ladder(known.settings)) == []
-    unknown = load("[attempts]\nladder = [{}, {agent = 'bigg'}]", {}, "f")
-    (finding,) = ladder(unknown.settings)
-    assert (finding.level, finding.found) == ("fail", "unknown agent 'bigg'")
 
 
 def test_the_status_without_a_daemon_has_the_limit_of_the_config(clew):

@@ -201,8 +201,8 @@ class AttemptState:
 class FreshStart:
     """The start of an attempt after the first at a subtask, and why the one before it ended; for people.
 
-    `epoch` is that of its first worker, `rung` what is different about the agent; `restored` and `kept` are as in
-    AttemptState.
+    `epoch` is that of its first worker, `rung` what is different about the agent; `restored`, `kept` and `left` are as
+    in AttemptStarted.
     """
 
     task_idx: int
@@ -214,6 +214,7 @@ class FreshStart:
     rung: str = ""
     restored: int = 0
     kept: str = ""
+    left: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -266,6 +266,7 @@ def _fresh_start_view(one: FreshStart) -> dict[str, Any]:
         "rung": one.rung or None,
         "restored": one.restored,
         "kept": one.kept or None,
+        "left": list(one.left),
     }
 
 

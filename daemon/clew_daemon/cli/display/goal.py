@@ -140,7 +140,10 @@ def _attempt_lines(detail: GoalView) -> list[Line]:
     restored = f"{counted(last['restored'], 'file')} restored" if last["restored"] else ""
     facts = [clean(text) for text in (last["rung"] or "", restored) if text]
     lines += [[(f"{INDENT}attempt {last['attempt']}: {', '.join(facts)}", "dim")]] if facts else []
-    return lines + (paragraph(f"{INDENT}not restored: ", last["kept"]) if last["kept"] else [])
+    kept = {"not restored": last["kept"], "someone else has changed": ", ".join(last["left"])}
+    return lines + [
+        line for what, text in kept.items() if text for line in paragraph(f"{INDENT}{what}: ", text)
+    ]
 
 
 def _snapshot_lines(known: Mapping[str, Any]) -> list[Line]:

@@ -58,6 +58,7 @@ def _fresh_start(state: State, e: ev.AttemptStarted) -> FreshStart:
         rung=e.rung,
         restored=e.restored,
         kept=e.kept,
+        left=e.left,
     )
 
 

@@ -187,7 +187,8 @@ def _attempt_ended(e: ev.AttemptEnded, _s: State, before: _Before) -> Descriptio
 def _attempt_started(e: ev.AttemptStarted, _s: State, before: _Before) -> Description:
     restored = f"{counted(e.restored, 'file')} restored" if e.restored else ""
     kept = f"not restored: {short(e.kept, TEXT_CHARS)}" if e.kept else ""
-    facts = "; ".join(filter(None, (short(e.rung), restored, kept)))
+    left = f"someone else has changed: {short(', '.join(e.left))}" if e.left else ""
+    facts = "; ".join(filter(None, (short(e.rung), restored, kept, left)))
     text = f"{before.place} attempt {e.attempt} starts over{f': {facts}' if facts else ''}"
     return _describe("attempt.started", text, "bold")
 
