@@ -19,7 +19,7 @@ from clew_daemon.host.keys import KeyFileError
 from clew_daemon.processes import endings, workspace_guard
 from clew_daemon.processes.endings import Ended
 from clew_daemon.record.dependencies import KnownGoals
-from clew_daemon.record.goal_limits import agent_fault, present_agent
+from clew_daemon.record.goal_limits import agent_fault, present_agent, rung_of
 from clew_daemon.session.blocking import block_goal, block_missing
 from clew_daemon.session.session import Session
 from clew_daemon.supervision import restart, schedule
@@ -141,7 +141,7 @@ class GoalRun:
 
     async def _start_over(self, core: Core, guard: WorkspaceGuard) -> bool:
         """Restore the workspace and begin the next attempt; returns False where that is not possible now."""
-        if await self._block_if_missing(core, guard):
+        if await self._block_if_missing(core, guard) or await self._out_of_budget(core):
             return False
         try:
             ground = await self._restore.perform(core, guard)
@@ -157,9 +157,20 @@ class GoalRun:
             await block_goal(self._d.goals, core, *fault)
         return not fault
 
+    async def _out_of_budget(self, core: Core) -> bool:
+        """Hand the goal to a person if the turn that ended an attempt used up a budget; return whether it did."""
+        now = time.time()
+        spent = core.budget_spent(now)
+        if spent:
+            with self._d.goals.entering(core):
+                core.out_of_budget(spent, now)
+            await self._d.goals.commit(core)
+        return bool(spent)
+
     async def _begin_attempt(self, core: Core, ground: AttemptGround) -> None:
         """Record the start of the next attempt."""
-        rung = self._d.settings.attempts.rung(core.state.attempt.number + 1)
+        settings = self._d.settings_of(self.goal)
+        rung = rung_of(core.state, settings, core.state.attempt.number + 1)
         with self._d.goals.entering(core):
             core.begin_attempt(time.time(), ground, rung=str(rung))
         await self._d.goals.commit(core)
