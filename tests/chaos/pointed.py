@@ -40,7 +40,7 @@ def daemon(order: str, argv: list[str]) -> None:
         return start([sys.executable, __file__, "nursery", order, *arguments], **named)
 
     zygote.subprocess = SimpleNamespace(**vars(zygote.subprocess) | {"Popen": popen})
-    points.arm(decoded(order), points.DAEMON | points.RETENTION | points.UNDO)
+    points.arm(decoded(order), points.DAEMON | points.RETENTION | points.UNDO | points.ATTEMPT)
     sys.argv = ["clew", *argv]
     main()
 

@@ -116,13 +116,19 @@ RETENTION = {
 
 UNDO = {
     "undo.snapshot": "clew_daemon.undo.visit:WorkspaceVisit.snapshot",
-    "undo.begin": "clew_daemon.undo.undo:Undo._begin",
+    "undo.begin": "clew_daemon.undo.on_record:RecordedUndo._begin",
     "undo.restore": "clew_daemon.processes.executor:ExecutorProcess.restore",
-    "undo.finish": "clew_daemon.undo.undo:Undo._finish",
+    "undo.finish": "clew_daemon.undo.on_record:RecordedUndo._finish",
     "undo.view": "clew_daemon.control.undo_requests:undo_view",
     "undo.complete": "clew_daemon.app.lifecycle:complete_undos",
 }
 """The same, of an undo, and of its completion by the next daemon."""
+
+ATTEMPT = {
+    "attempt.restore": "clew_daemon.undo.attempts:AttemptRestore.perform",
+    "attempt.begin": "clew_daemon.supervision.goal_run:GoalRun._begin_attempt",
+}
+"""The same, between the end of an attempt and the start of the next, beside the points of an undo."""
 
 WORKER = {
     "nursery.serve_one": "clew_worker.cell.nursery:NurseryServer.serve_one",
@@ -155,7 +161,7 @@ def names(labels: dict[str, str]) -> list[str]:
     return [f"{label}.{side}" for label in labels for side in ("before", "after")]
 
 
-ALL = names(DAEMON | RETENTION | UNDO | WORKER | UNDO_WORKER)
+ALL = names(DAEMON | RETENTION | UNDO | ATTEMPT | WORKER | UNDO_WORKER)
 _SLOT = struct.Struct("Q")
 
 

@@ -145,7 +145,8 @@ class GoalRun:
             return False
         try:
             ground = await self._restore.perform(core, guard)
-        except RestoreUnfinishedError:
+        except RestoreUnfinishedError as error:
+            log.error("undo.failed", goal=self.goal, reason=str(error))  # noqa: TRY400 - a reason
             if fault := unfinished_undo(core):
                 await block_goal(self._d.goals, core, *fault)
             return False

@@ -43,6 +43,9 @@ log = structlog.get_logger()
 RESTORE_S = 60.0
 """How long the workspace may take to be put back; what has begun by then may take as long again."""
 
+COMPLETE_TRIES = 2
+"""How often a restore that is on record is tried, each time with a new executor."""
+
 WHY_CHARS = 200
 LEFT_SHOWN = 10
 """How many names of files that were left an agent is shown."""
@@ -71,9 +74,7 @@ class AttemptRestore:
         An undo that was cut off is completed first. Called again after a crash, it does what is left to do.
         """
         goal = core.state.goal_id
-        why = await self._completed(core, guard)
-        if core.state.snapshots.undoing:
-            raise RestoreUnfinishedError(why)
+        await self._complete(core, guard)
         rows = await asyncio.to_thread(self._record.rows, goal)
         ground = _since_the_end(rows)
         if why := self._unwanted(core):
@@ -88,26 +89,28 @@ class AttemptRestore:
         except TimeoutError:
             why = "it took too long to restore it"
         log.warning("attempt.kept", goal=goal, reason=why)
-        if core.state.snapshots.undoing:
-            raise RestoreUnfinishedError(why)
+        await self._complete(core, guard)
         ground = _since_the_end(await asyncio.to_thread(self._record.rows, goal))
         return ground if ground.restored else _kept(why)
 
-    async def _completed(self, core: Core, guard: WorkspaceGuard) -> str:
-        """Complete an undo that is under way on record; return why that is not possible now, else ""."""
-        if not core.state.snapshots.undoing:
-            return ""
-        try:
-            async with (
-                asyncio.timeout(RESTORE_S),
-                visit_within(self._parts, core, self._launcher, guard) as there,
-            ):
-                await self._record.complete(core, there)
-        except (VisitFailed, StoreError) as error:
-            return str(error)
-        except TimeoutError:
-            return "it took too long"
-        return ""
+    async def _complete(self, core: Core, guard: WorkspaceGuard) -> None:
+        """Complete an undo that is under way on record, if there is one; raises RestoreUnfinishedError."""
+        why = ""
+        for _ in range(COMPLETE_TRIES):
+            if not core.state.snapshots.undoing:
+                return
+            try:
+                async with (
+                    asyncio.timeout(RESTORE_S),
+                    visit_within(self._parts, core, self._launcher, guard) as there,
+                ):
+                    await self._record.complete(core, there)
+            except (VisitFailed, StoreError) as error:
+                why = str(error)
+            except TimeoutError:
+                why = "it took too long"
+        if core.state.snapshots.undoing:
+            raise RestoreUnfinishedError(why)
 
     def _unwanted(self, core: Core) -> str:
         """Return why the workspace is to stay as it is, "" if it is to be restored."""

@@ -160,7 +160,11 @@ def _nothing_lines(answer: UndoView) -> list[Line]:
 
 def _what(answer: UndoView) -> str:
     """Return what is undone."""
-    what = {"undo": "the last undo", "subtask": f"subtask {answer['subtask']}"}
+    what = {
+        "undo": "the last undo",
+        "subtask": f"subtask {answer['subtask']}",
+        "attempt": "the last attempt at a subtask",
+    }
     return what.get(answer["scope"], "the whole goal")
 
 

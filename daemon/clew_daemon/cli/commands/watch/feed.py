@@ -257,12 +257,16 @@ def _snapshots_missing(e: snap.SnapshotsMissing, _s: State, _: _Before) -> Descr
 
 
 def _undo_started(e: snap.UndoStarted, _s: State, _: _Before) -> Description:
-    return _describe("undo.started", f"undo: {counted(e.entries, 'file')} to restore", "cyan")
+    what = "next attempt" if e.scope == "attempt" else "undo"
+    return _describe("undo.started", f"{what}: {counted(e.entries, 'file')} to restore", "cyan")
 
 
-def _undo_finished(e: snap.UndoFinished, _s: State, _: _Before) -> Description:
+def _undo_finished(e: snap.UndoFinished, s: State, _: _Before) -> Description:
+    what = "undo" if s.snapshots.counts else "next attempt"
     left = f", {e.left_total} left: changed meanwhile" if e.left_total else ""
-    return _describe("undo.finished", f"undo: {counted(e.restored, 'file')} restored{left}", "cyan")
+    return _describe(
+        "undo.finished", f"{what}: {counted(e.restored, 'file')} restored{left}", "cyan"
+    )
 
 
 _DESCRIBE: dict[type[ev.Event], Callable[[Any, State, _Before], Description | None]] = {
